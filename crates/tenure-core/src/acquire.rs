@@ -1,0 +1,118 @@
+//! One attempt at a lock.
+//!
+//! Open a round with a fresh owner token, count votes, decide. Won: the lock is ours if its validity is
+//! still running. Lost: what the attempt may have set on any node has to go, at once; the caller is told
+//! as soon as the votes say whether others hold the lock or the nodes cannot be asked.
+
+use std::time::Duration;
+
+use crate::command::{Refusal, Vote};
+use crate::config::Term;
+use crate::quorum::{NodeSet, Quorum, Verdict};
+use crate::round::{Ballot, Round, RoundNumber};
+use crate::time::Time;
+use crate::token::Entropy;
+use crate::validity::Validity;
+
+/// An attempt under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Acquire {
+    pub(crate) entropy: Entropy,
+    pub(crate) round: Round,
+    /// Set when the attempt's keys were handed to a release, which must happen exactly once.
+    pub(crate) cleaned_up: bool,
+}
+
+/// What the votes of an attempt come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Decision {
+    /// Not decided.
+    Open,
+    /// A majority granted, in time.
+    Won(Validity),
+    /// Not won, and `cause` says why once the votes tell.
+    Lost { cause: Option<Cause> },
+}
+
+/// Why an attempt did not give the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Cause {
+    /// A majority of nodes answered, and too few of them were free.
+    Contended {
+        /// When a majority would be free if no holder extends, by the votes that decided; `None` when they
+        /// do not tell.
+        retry_after: Option<Duration>,
+    },
+    /// No majority of nodes gave an answer.
+    Unavailable,
+    /// A majority granted, but only when the validity was over already.
+    TooLate,
+}
+
+/// The end of an acquire without a lock.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct NotAcquired {
+    /// Why the last attempt failed.
+    pub cause: Cause,
+    /// The votes of the last attempt, in the order of the node list.
+    pub ballots: Vec<Option<Ballot>>,
+    /// How many attempts were made.
+    pub attempts: u32,
+    /// The time from the first attempt to the end.
+    pub elapsed: Duration,
+}
+
+impl Acquire {
+    pub(crate) fn begin(
+        number: RoundNumber,
+        quorum: Quorum,
+        now: Time,
+        term: &Term,
+        entropy: Entropy,
+    ) -> Self {
+        let round = Round::open(number, quorum, quorum.all(), now, term.node_timeout());
+        Self { entropy, round, cleaned_up: false }
+    }
+
+    pub(crate) fn decide(&self, now: Time, term: &Term) -> Decision {
+        match self.round.verdict() {
+            Verdict::Open => Decision::Open,
+            Verdict::Won => {
+                let validity = Validity::of(self.round.started(), term);
+                if validity.is_over(now) {
+                    Decision::Lost { cause: Some(Cause::TooLate) }
+                } else {
+                    Decision::Won(validity)
+                }
+            }
+            Verdict::Lost => Decision::Lost { cause: self.cause() },
+        }
+    }
+
+    /// The nodes on which this attempt may have left a key.
+    pub(crate) fn may_hold(&self) -> NodeSet {
+        self.round.may_have_run()
+    }
+
+    fn cause(&self) -> Option<Cause> {
+        match self.round.quorum().answered(self.round.tally())? {
+            true => Some(Cause::Contended { retry_after: self.retry_after() }),
+            false => Some(Cause::Unavailable),
+        }
+    }
+
+    /// A majority needs m - granted more nodes: it is free when that many of the refusing ones are.
+    fn retry_after(&self) -> Option<Duration> {
+        let mut left: Vec<Duration> = self.round.ballots().iter().flatten().filter_map(time_left).collect();
+        left.sort_unstable();
+        let missing = self.round.quorum().majority() - self.round.tally().granted;
+        left.get(missing - 1).copied()
+    }
+}
+
+fn time_left(ballot: &Ballot) -> Option<Duration> {
+    match ballot.vote {
+        Vote::Refused(Refusal::Held { left }) => Some(left),
+        _ => None,
+    }
+}

@@ -1,0 +1,118 @@
+//! What a client asks of a node, and what comes back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::names::LockKey;
+use crate::time::NodeTime;
+use crate::token::OwnerToken;
+
+/// A command to one node. Each is atomic there, and idempotent for the same owner.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Command {
+    /// Set the key to the owner if it is free: `SET key token NX PX node_ttl_ms`.
+    Acquire {
+        /// The lock.
+        key: LockKey,
+        /// The owner.
+        token: OwnerToken,
+        /// How long the node keeps the key.
+        node_ttl_ms: u64,
+    },
+    /// Lengthen the key's life if it is ours; never shorten it.
+    Extend {
+        /// The lock.
+        key: LockKey,
+        /// The owner.
+        token: OwnerToken,
+        /// How long the node keeps the key from now on, unless it already lives longer.
+        node_ttl_ms: u64,
+    },
+    /// Delete the key if it is ours.
+    Release {
+        /// The lock.
+        key: LockKey,
+        /// The owner.
+        token: OwnerToken,
+    },
+}
+
+/// A node's reply: its answer, and its clock when it gave it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reply {
+    /// The node's clock.
+    pub time: NodeTime,
+    /// What the node did.
+    pub answer: Answer,
+}
+
+/// What a node did with a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Answer {
+    /// It did what was asked.
+    Granted,
+    /// It changed nothing.
+    Refused(Refusal),
+}
+
+/// Why a node changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Another owner has the key.
+    Held {
+        /// The time until the key frees itself, if nobody extends it.
+        left: Duration,
+    },
+    /// There is no such key (extend and release).
+    Missing,
+}
+
+/// Why a node gave no answer that counts.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// It did not answer within the node timeout.
+    Timeout,
+    /// The connection broke after the command was sent.
+    Disconnected,
+    /// There was no connection; the command was not sent.
+    Unreachable,
+    /// Too many commands were in flight; the command was not sent.
+    Busy,
+    /// It answered with an error.
+    Error(Arc<str>),
+}
+
+/// One node's say in a round.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Vote {
+    /// The node did what was asked.
+    Granted,
+    /// The node said no.
+    Refused(Refusal),
+    /// Nobody knows, or the node could not say.
+    Unknown(Fault),
+}
+
+impl Fault {
+    /// Whether the node may have executed the command all the same.
+    #[must_use]
+    pub const fn may_have_run(&self) -> bool {
+        match self {
+            Self::Timeout | Self::Disconnected | Self::Error(_) => true,
+            Self::Unreachable | Self::Busy => false,
+        }
+    }
+}
+
+impl From<Result<Reply, Fault>> for Vote {
+    fn from(answer: Result<Reply, Fault>) -> Self {
+        match answer {
+            Ok(Reply { answer: Answer::Granted, .. }) => Self::Granted,
+            Ok(Reply { answer: Answer::Refused(refusal), .. }) => Self::Refused(refusal),
+            Err(fault) => Self::Unknown(fault),
+        }
+    }
+}

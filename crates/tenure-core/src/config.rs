@@ -1,0 +1,415 @@
+//! What the user asks of a lock, checked once into terms that cannot be wrong.
+//!
+//! [`Options`] is what was typed; [`Terms`] is what it means. Nothing behind [`Options::check`] needs to
+//! doubt a number again.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::retry::Retry;
+
+/// The shortest ttl: below it, round trips and timer precision eat the validity.
+pub const TTL_MIN: Duration = Duration::from_millis(50);
+
+/// The largest `max_ttl`: a lock that must live longer is extended, not given a longer term.
+pub const MAX_TTL_CEILING: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The guard band is at least this long: shorter ones vanish in timer and network noise.
+const GUARD_BAND_MIN: Duration = Duration::from_millis(100);
+
+/// The default node timeout stays in the 5 to 50 ms class that Redlock advises.
+const NODE_TIMEOUT_DEFAULT_MIN: Duration = Duration::from_millis(5);
+const NODE_TIMEOUT_DEFAULT_MAX: Duration = Duration::from_millis(50);
+
+/// What the user asks of one lock. Every field has a default that fits most uses.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Options {
+    /// The term of the lock: how long it is held unless it is extended or released. Default 30 s.
+    pub ttl: Duration,
+    /// How long an acquire may go on trying while the lock is not free. Default 10 s.
+    pub wait: Wait,
+    /// The pause between attempts. See [`Retry`].
+    pub retry: Retry,
+    /// How long a node may take to answer before its vote counts as unknown. Default ttl / 10, at least
+    /// 5 ms and at most 50 ms.
+    pub node_timeout: Option<Duration>,
+    /// The allowance for clocks that run at different rates. Default 1 % of the ttl plus 2 ms.
+    pub drift: Drift,
+    /// How much longer than the ttl the nodes keep the key. Default 10 % of the ttl, at least 100 ms.
+    pub guard_band: Option<Duration>,
+    /// How long extensions may keep one lock in all. Default one hour.
+    pub max_hold: MaxHold,
+}
+
+/// How long an acquire goes on trying.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Wait {
+    /// One attempt.
+    No,
+    /// Attempts begin until this much time has passed; the last one may take one node timeout more.
+    AtMost(Duration),
+    /// Until the lock is acquired or the caller gives up.
+    Forever,
+}
+
+/// How much of the ttl is written off because clocks do not run at the same rate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Drift {
+    /// Millionths of the ttl.
+    pub ppm: u32,
+    /// A constant on top, for the millisecond steps in which nodes expire keys.
+    pub constant: Duration,
+}
+
+/// How long one lock may be held in all, however often it is extended.
+///
+/// Redlock asks for a limit: without one, a client that only ever extends keeps the lock from everyone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MaxHold {
+    /// No extension may reach further than this from the moment of acquisition.
+    AtMost(Duration),
+    /// No limit.
+    Unlimited,
+}
+
+/// The largest ttl that any client of the same nodes may ask for. Default 60 s.
+///
+/// It is one number for the whole fleet, because a node that lost its memory has to stay out for this long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MaxTtl(Duration);
+
+/// The checked arithmetic of one term: what an acquisition or extension asks for and counts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Term {
+    ttl: Duration,
+    drift: Duration,
+    node_ttl_ms: u64,
+    node_timeout: Duration,
+}
+
+/// Checked options of one lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Terms {
+    /// The term asked for.
+    pub term: Term,
+    /// How long an acquire goes on trying.
+    pub wait: Wait,
+    /// The pause between attempts.
+    pub retry: Retry,
+    /// How long extensions may keep the lock.
+    pub max_hold: MaxHold,
+}
+
+/// Why options are not allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OptionError {
+    /// The ttl is below 50 ms or above `max_ttl`.
+    Ttl {
+        /// What was asked for.
+        ttl: Duration,
+        /// The largest that is allowed here.
+        max_ttl: Duration,
+    },
+    /// `max_ttl` is below 50 ms or above 24 h.
+    MaxTtl {
+        /// What was asked for.
+        max_ttl: Duration,
+    },
+    /// The node timeout is zero or more than half of the ttl.
+    NodeTimeout {
+        /// What was asked for.
+        node_timeout: Duration,
+        /// The ttl it must be small against.
+        ttl: Duration,
+    },
+    /// The drift allowance leaves less than half of the ttl.
+    Drift {
+        /// The allowance for this ttl.
+        drift: Duration,
+        /// The ttl it is taken from.
+        ttl: Duration,
+    },
+    /// The guard band is longer than `max_ttl`.
+    GuardBand {
+        /// What was asked for.
+        guard_band: Duration,
+        /// The largest that is allowed here.
+        max_ttl: Duration,
+    },
+    /// `max_hold` is shorter than the ttl.
+    MaxHold {
+        /// What was asked for.
+        max_hold: Duration,
+        /// The ttl that does not fit in.
+        ttl: Duration,
+    },
+    /// `tries_max` is zero.
+    NoTries,
+}
+
+impl Options {
+    /// Checks the options against the fleet's `max_ttl`.
+    ///
+    /// # Errors
+    /// [`OptionError`] names the first option that is not allowed, and what is.
+    pub fn check(&self, max_ttl: MaxTtl) -> Result<Terms, OptionError> {
+        let term = self.term(self.ttl, max_ttl)?;
+        if let MaxHold::AtMost(max_hold) = self.max_hold
+            && max_hold < self.ttl
+        {
+            return Err(OptionError::MaxHold { max_hold, ttl: self.ttl });
+        }
+        if self.retry.tries_max == Some(0) {
+            return Err(OptionError::NoTries);
+        }
+        Ok(Terms { term, wait: self.wait, retry: self.retry, max_hold: self.max_hold })
+    }
+
+    /// The term for `ttl` with these options' other numbers; an extension may ask for another ttl than the
+    /// acquisition did.
+    ///
+    /// # Errors
+    /// [`OptionError`], as [`Options::check`].
+    pub fn term(&self, ttl: Duration, MaxTtl(max_ttl): MaxTtl) -> Result<Term, OptionError> {
+        if ttl < TTL_MIN || ttl > max_ttl {
+            return Err(OptionError::Ttl { ttl, max_ttl });
+        }
+        let node_timeout = self
+            .node_timeout
+            .unwrap_or_else(|| (ttl / 10).clamp(NODE_TIMEOUT_DEFAULT_MIN, NODE_TIMEOUT_DEFAULT_MAX));
+        if node_timeout.is_zero() || node_timeout > ttl / 2 {
+            return Err(OptionError::NodeTimeout { node_timeout, ttl });
+        }
+        let drift = self.drift.of(ttl);
+        if drift > ttl / 2 {
+            return Err(OptionError::Drift { drift, ttl });
+        }
+        let guard_band = self.guard_band.unwrap_or_else(|| (ttl / 10).max(GUARD_BAND_MIN));
+        if guard_band > max_ttl.max(GUARD_BAND_MIN) {
+            return Err(OptionError::GuardBand { guard_band, max_ttl });
+        }
+        let node_ttl_ms = (ttl + guard_band).as_micros().div_ceil(1_000);
+        let node_ttl_ms = u64::try_from(node_ttl_ms).expect("at most twice the 24 h ceiling");
+        Ok(Term { ttl, drift, node_ttl_ms, node_timeout })
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            ttl: Duration::from_secs(30),
+            wait: Wait::AtMost(Duration::from_secs(10)),
+            retry: Retry::default(),
+            node_timeout: None,
+            drift: Drift::default(),
+            guard_band: None,
+            max_hold: MaxHold::AtMost(Duration::from_secs(60 * 60)),
+        }
+    }
+}
+
+impl Drift {
+    /// The allowance for a term of `ttl`.
+    #[must_use]
+    pub fn of(&self, ttl: Duration) -> Duration {
+        let nanos = ttl.as_nanos() * u128::from(self.ppm) / 1_000_000;
+        Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX)).saturating_add(self.constant)
+    }
+}
+
+impl Default for Drift {
+    fn default() -> Self {
+        Self { ppm: 10_000, constant: Duration::from_millis(2) }
+    }
+}
+
+impl MaxTtl {
+    /// Checks a fleet-wide largest ttl.
+    ///
+    /// # Errors
+    /// [`OptionError::MaxTtl`] if it is below the shortest ttl or above 24 h.
+    pub fn new(max_ttl: Duration) -> Result<Self, OptionError> {
+        if max_ttl < TTL_MIN || max_ttl > MAX_TTL_CEILING {
+            return Err(OptionError::MaxTtl { max_ttl });
+        }
+        Ok(Self(max_ttl))
+    }
+
+    /// The largest ttl as a duration.
+    #[must_use]
+    pub const fn get(self) -> Duration {
+        self.0
+    }
+}
+
+impl Default for MaxTtl {
+    fn default() -> Self {
+        Self(Duration::from_secs(60))
+    }
+}
+
+impl Term {
+    /// How long the client may count on the lock, before drift and elapsed time are taken off.
+    #[must_use]
+    pub const fn ttl(&self) -> Duration {
+        self.ttl
+    }
+
+    /// What is written off for clocks at different rates.
+    #[must_use]
+    pub const fn drift(&self) -> Duration {
+        self.drift
+    }
+
+    /// How long a node keeps the key: the ttl plus the guard band, in whole milliseconds rounded up.
+    #[must_use]
+    pub const fn node_ttl_ms(&self) -> u64 {
+        self.node_ttl_ms
+    }
+
+    /// The one of two terms whose keys live longer on the nodes.
+    #[must_use]
+    pub(crate) const fn max_by_node_ttl(self, other: Self) -> Self {
+        if other.node_ttl_ms > self.node_ttl_ms { other } else { self }
+    }
+
+    /// How long a node may take to answer.
+    #[must_use]
+    pub const fn node_timeout(&self) -> Duration {
+        self.node_timeout
+    }
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ttl { ttl, max_ttl } if ttl < &TTL_MIN => {
+                write!(f, "a ttl of {ttl:?} is too short; allowed are {TTL_MIN:?} to {max_ttl:?}")
+            }
+            Self::Ttl { ttl, max_ttl } => write!(
+                f,
+                "a ttl of {ttl:?} is too long; allowed are {TTL_MIN:?} to {max_ttl:?}. For a longer hold extend \
+                 the lock, or raise max_ttl for every client of these nodes"
+            ),
+            Self::MaxTtl { max_ttl } => {
+                write!(
+                    f,
+                    "a max_ttl of {max_ttl:?} is not possible; allowed are {TTL_MIN:?} to {MAX_TTL_CEILING:?}"
+                )
+            }
+            Self::NodeTimeout { node_timeout, ttl } => write!(
+                f,
+                "a node timeout of {node_timeout:?} does not fit a ttl of {ttl:?}; it must be above zero and at \
+                 most half of the ttl, better a hundredth"
+            ),
+            Self::Drift { drift, ttl } => write!(
+                f,
+                "a drift allowance of {drift:?} leaves too little of a ttl of {ttl:?}; allowed is at most half of it"
+            ),
+            Self::GuardBand { guard_band, max_ttl } => {
+                write!(
+                    f,
+                    "a guard band of {guard_band:?} is too long; allowed is at most max_ttl, {max_ttl:?}"
+                )
+            }
+            Self::MaxHold { max_hold, ttl } => write!(
+                f,
+                "a max_hold of {max_hold:?} is shorter than the ttl of {ttl:?}; raise it or shorten the ttl"
+            ),
+            Self::NoTries => {
+                write!(f, "tries_max is 0, so the lock would never be asked for; use at least 1")
+            }
+        }
+    }
+}
+
+impl std::error::Error for OptionError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    fn ttl(ttl: Duration) -> Options {
+        Options { ttl, ..Options::default() }
+    }
+
+    #[test]
+    fn defaults_follow_the_ttl() {
+        // ttl, node timeout, drift, node ttl: in milliseconds.
+        for (ttl_ms, timeout_ms, drift_us, node_ttl_ms) in [
+            (50, 5, 2_500, 150),
+            (200, 20, 4_000, 300),
+            (1_000, 50, 12_000, 1_100),
+            (30_000, 50, 302_000, 33_000),
+        ] {
+            let term = ttl(ms(ttl_ms)).check(MaxTtl::default()).unwrap().term;
+            assert_eq!(term.node_timeout(), ms(timeout_ms), "ttl {ttl_ms}");
+            assert_eq!(term.drift(), Duration::from_micros(drift_us), "ttl {ttl_ms}");
+            assert_eq!(term.node_ttl_ms(), node_ttl_ms, "ttl {ttl_ms}");
+        }
+    }
+
+    #[test]
+    fn a_ttl_has_bounds_and_the_error_says_which() {
+        let max = MaxTtl::default();
+        for bad in [Duration::ZERO, ms(49), Duration::from_nanos(49_999_999)] {
+            let message = ttl(bad).check(max).unwrap_err().to_string();
+            assert!(message.ends_with("allowed are 50ms to 60s"), "{message}");
+        }
+        let year = Duration::from_secs(365 * 24 * 60 * 60);
+        let message = ttl(year).check(max).unwrap_err().to_string();
+        assert!(message.contains("allowed are 50ms to 60s"), "{message}");
+        assert!(message.contains("raise max_ttl"), "{message}");
+        assert!(ttl(ms(50)).check(max).is_ok());
+        assert!(ttl(ms(60_000)).check(max).is_ok());
+        assert!(ttl(ms(60_001)).check(MaxTtl::new(ms(90_000)).unwrap()).is_ok());
+    }
+
+    #[test]
+    fn max_ttl_has_bounds_too() {
+        assert!(MaxTtl::new(MAX_TTL_CEILING).is_ok());
+        for bad in [Duration::ZERO, ms(49), MAX_TTL_CEILING + ms(1), Duration::MAX] {
+            assert_eq!(MaxTtl::new(bad), Err(OptionError::MaxTtl { max_ttl: bad }));
+        }
+    }
+
+    #[test]
+    fn every_other_option_is_checked() {
+        let max = MaxTtl::default();
+        let base = ttl(ms(1_000));
+        type Expect = fn(&OptionError) -> bool;
+        let cases: [(Options, Expect); 7] = [
+            (Options { node_timeout: Some(ms(501)), ..base.clone() }, |e| {
+                matches!(e, OptionError::NodeTimeout { .. })
+            }),
+            (Options { node_timeout: Some(ms(0)), ..base.clone() }, |e| {
+                matches!(e, OptionError::NodeTimeout { .. })
+            }),
+            (Options { drift: Drift { ppm: u32::MAX, constant: ms(2) }, ..base.clone() }, |e| {
+                matches!(e, OptionError::Drift { .. })
+            }),
+            (Options { drift: Drift { ppm: 0, constant: Duration::MAX }, ..base.clone() }, |e| {
+                matches!(e, OptionError::Drift { .. })
+            }),
+            (Options { guard_band: Some(ms(60_001)), ..base.clone() }, |e| {
+                matches!(e, OptionError::GuardBand { .. })
+            }),
+            (Options { max_hold: MaxHold::AtMost(ms(999)), ..base.clone() }, |e| {
+                matches!(e, OptionError::MaxHold { .. })
+            }),
+            (Options { retry: Retry { tries_max: Some(0), ..Retry::default() }, ..base.clone() }, |e| {
+                matches!(e, OptionError::NoTries)
+            }),
+        ];
+        for (options, expected) in cases {
+            let error = options.check(max).unwrap_err();
+            assert!(expected(&error), "{error:?}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! One extension of a held lock.
+//!
+//! It counts only nodes that this lease already counted, it must be decided while the old validity still
+//! runs, and when it fails the old validity stands: nothing is released and nothing shortened.
+
+use crate::config::Term;
+use crate::quorum::{NodeSet, Quorum, Verdict};
+use crate::round::{Ballot, Round, RoundNumber};
+use crate::time::Time;
+use crate::validity::Validity;
+
+/// An extension under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Extend {
+    pub(crate) round: Round,
+    pub(crate) term: Term,
+}
+
+/// What the votes of an extension come to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Decision {
+    Open,
+    Extended(Validity),
+    NotExtended(NotExtended),
+}
+
+/// Why an extension did not happen. The old validity stands.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum NotExtended {
+    /// A majority of nodes said that the key is gone or another's: the lock is lost.
+    Lost {
+        /// The votes, in the order of the node list.
+        ballots: Vec<Option<Ballot>>,
+    },
+    /// A majority of nodes answered, but too few of them still have the key; the rest is not known.
+    Refused {
+        /// The votes, in the order of the node list.
+        ballots: Vec<Option<Ballot>>,
+    },
+    /// No majority of nodes gave an answer.
+    Unavailable {
+        /// The votes, in the order of the node list.
+        ballots: Vec<Option<Ballot>>,
+    },
+    /// The validity was over before the extension was decided.
+    Expired,
+    /// The extension would hold the lock for longer than `max_hold`.
+    MaxHold,
+}
+
+impl Extend {
+    /// Begins an extension of a lock held on `members`.
+    pub(crate) fn begin(
+        number: RoundNumber,
+        quorum: Quorum,
+        members: NodeSet,
+        now: Time,
+        term: Term,
+    ) -> Self {
+        let round = Round::open(number, quorum, members, now, term.node_timeout());
+        Self { round, term }
+    }
+
+    /// Decides, given the validity the lock had so far.
+    pub(crate) fn decide(&self, now: Time, old: Validity) -> Decision {
+        let tally = self.round.tally();
+        let ballots = || self.round.ballots().to_vec();
+        let quorum = self.round.quorum();
+        if tally.refused >= quorum.majority() {
+            return Decision::NotExtended(NotExtended::Lost { ballots: ballots() });
+        }
+        match self.round.verdict() {
+            Verdict::Open => Decision::Open,
+            // Decided too late: the keys may have been another's in between.
+            Verdict::Won if old.is_over(now) => Decision::NotExtended(NotExtended::Expired),
+            Verdict::Won => Decision::Extended(old.max(Validity::of(self.round.started(), &self.term))),
+            // Only a complete round tells whether a majority said no.
+            Verdict::Lost if !self.round.is_complete() => Decision::Open,
+            Verdict::Lost => Decision::NotExtended(match quorum.answered(tally) {
+                Some(true) => NotExtended::Refused { ballots: ballots() },
+                _ => NotExtended::Unavailable { ballots: ballots() },
+            }),
+        }
+    }
+}

@@ -1,0 +1,477 @@
+//! One lock from the call that asks for it to the moment it is given up.
+//!
+//! ```text
+//!            Attempt             won                      Release, Abandon
+//!   Waiting ─────────► Acquiring ─────► Held ⟲ Extend ───────────────────► Ended
+//!      ▲                   │ lost: CleanUp                                   ▲
+//!      └─── pause ─────────┴──── no time or tries left ─────────────────────┘
+//! ```
+//! Every attempt has its own owner token, its own T1 and its own clean-up. What ends leaves through
+//! [`Output::CleanUp`]: a [`Release`] that lives on by itself, so that no clean-up depends on anybody
+//! waiting for it.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::acquire::{Acquire, Cause, Decision, NotAcquired};
+use crate::command::{Command, Fault, Reply};
+use crate::config::{MaxHold, Term, Terms, Wait};
+use crate::extend::{self, Extend, NotExtended};
+use crate::names::LockKey;
+use crate::quorum::{NodeIndex, NodeSet, Quorum};
+use crate::release::Release;
+use crate::round::{Round, RoundNumber};
+use crate::time::Time;
+use crate::token::{Entropy, OwnerToken};
+use crate::validity::Validity;
+
+/// The state of one acquire call and the hold that follows from it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Lease {
+    key: LockKey,
+    terms: Terms,
+    quorum: Quorum,
+    /// When the first attempt began.
+    begun: Option<Time>,
+    attempts: u32,
+    rounds: RoundNumber,
+    phase: Phase,
+    outputs: VecDeque<Output>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Phase {
+    /// Before the first attempt, or between two.
+    Waiting {
+        until: Option<Time>,
+    },
+    Acquiring(Acquire),
+    Held(Standing),
+    Ended,
+}
+
+/// A lock that is held: since when, until when, and by whose votes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Standing {
+    token: OwnerToken,
+    acquired: Time,
+    validity: Validity,
+    /// The longest term any round of this lease asked for: it bounds the life of the keys.
+    longest: Term,
+    /// The last round that won. It still takes late votes, which raise the margin.
+    round: Round,
+    /// Nodes this lease has counted and that have not said otherwise since.
+    members: NodeSet,
+    /// Nodes that may have our key: more than the members, because answers get lost.
+    may_hold: NodeSet,
+    extending: Option<Extend>,
+    /// A majority of nodes said that the lock is no longer ours.
+    lost: bool,
+}
+
+/// What a lease is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// Begin an attempt with this randomness. Answers [`Output::DrawEntropy`].
+    Attempt(Entropy),
+    /// A node's answer to a command.
+    Answer {
+        /// The round it was sent in.
+        round: RoundNumber,
+        /// Which node.
+        node: NodeIndex,
+        /// What it said, or why it did not.
+        answer: Result<Reply, Fault>,
+    },
+    /// The time of [`Lease::poll_timeout`] has come.
+    Timeout,
+    /// Hold the lock for a further term.
+    Extend(Term),
+    /// Give the lock up.
+    Release,
+    /// The caller is gone: give up whatever there is.
+    Abandon,
+}
+
+/// What a lease asks for or tells.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Send this command to this node, and bring its answer back with the same round number.
+    Send {
+        /// The round it belongs to.
+        round: RoundNumber,
+        /// Which node.
+        node: NodeIndex,
+        /// What to send.
+        command: Command,
+    },
+    /// The pause is over: draw fresh randomness and hand it in with [`Input::Attempt`].
+    DrawEntropy,
+    /// An attempt failed; the next begins after a pause.
+    Retrying {
+        /// Why it failed.
+        cause: Cause,
+        /// When the next one begins.
+        at: Time,
+    },
+    /// The lock is held: see [`Lease::standing`].
+    Acquired,
+    /// The lock could not be had; the lease is over.
+    NotAcquired(NotAcquired),
+    /// A late vote changed the [`Standing`].
+    Widened,
+    /// The lock is held for longer: see [`Lease::standing`].
+    Extended,
+    /// The extension failed; the old validity stands.
+    NotExtended(NotExtended),
+    /// Drive this release to its end, whoever else is gone.
+    CleanUp(Release),
+}
+
+impl Lease {
+    /// A lease that has not begun. The first input is [`Input::Attempt`].
+    #[must_use]
+    pub fn new(key: LockKey, terms: Terms, quorum: Quorum) -> Self {
+        Self {
+            key,
+            terms,
+            quorum,
+            begun: None,
+            attempts: 0,
+            rounds: RoundNumber::default(),
+            phase: Phase::Waiting { until: None },
+            outputs: VecDeque::new(),
+        }
+    }
+
+    /// Takes one input at `now`; drain [`Lease::poll_output`] afterwards.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        match input {
+            Input::Attempt(entropy) => self.handle_attempt(now, entropy),
+            Input::Answer { round, node, answer } => self.handle_answer(now, round, node, answer),
+            Input::Timeout => self.handle_timeout(now),
+            Input::Extend(term) => self.handle_extend(now, term),
+            Input::Release | Input::Abandon => self.handle_end(now),
+        }
+    }
+
+    /// What to do next, if anything.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to call [`Lease::handle`] with [`Input::Timeout`] at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        match &self.phase {
+            Phase::Waiting { until } => *until,
+            Phase::Acquiring(acquire) => acquire.round.timeout(),
+            Phase::Held(standing) => standing.extending.as_ref().and_then(|extend| extend.round.timeout()),
+            Phase::Ended => None,
+        }
+    }
+
+    /// The hold, once the lock is acquired and until it is given up.
+    #[must_use]
+    pub const fn standing(&self) -> Option<&Standing> {
+        match &self.phase {
+            Phase::Held(standing) => Some(standing),
+            _ => None,
+        }
+    }
+
+    /// Whether nothing more will come of this lease.
+    #[must_use]
+    pub const fn is_ended(&self) -> bool {
+        matches!(self.phase, Phase::Ended)
+    }
+
+    /// The lock.
+    #[must_use]
+    pub const fn key(&self) -> &LockKey {
+        &self.key
+    }
+
+    /// How many attempts were begun.
+    #[must_use]
+    pub const fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// The time from the first attempt to `now`.
+    #[must_use]
+    pub fn elapsed(&self, now: Time) -> Duration {
+        self.begun.map_or(Duration::ZERO, |begun| now.since(begun))
+    }
+
+    fn handle_attempt(&mut self, now: Time, entropy: Entropy) {
+        let Phase::Waiting { .. } = self.phase else { return };
+        self.begun.get_or_insert(now);
+        self.attempts += 1;
+        let term = self.terms.term;
+        let acquire = Acquire::begin(self.rounds.take_next(), self.quorum, now, &term, entropy);
+        self.send_to_all(acquire.round.number(), |key| Command::Acquire {
+            key,
+            token: entropy.token,
+            node_ttl_ms: term.node_ttl_ms(),
+        });
+        self.phase = Phase::Acquiring(acquire);
+    }
+
+    fn handle_answer(
+        &mut self,
+        now: Time,
+        number: RoundNumber,
+        node: NodeIndex,
+        answer: Result<Reply, Fault>,
+    ) {
+        match &mut self.phase {
+            Phase::Acquiring(acquire) if acquire.round.number() == number => {
+                acquire.round.record(now, node, answer);
+                self.advance_acquire(now);
+            }
+            Phase::Held(standing) if standing.round.number() == number => {
+                standing.take_late_vote(now, node, answer);
+                self.outputs.push_back(Output::Widened);
+            }
+            Phase::Held(standing) if standing.is_extending(number) => {
+                standing.take_extend_vote(now, node, answer);
+                self.advance_extend(now);
+            }
+            // An answer to a round that is over. Its clean-up, if it needs one, has its own answers.
+            _ => {}
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        match &mut self.phase {
+            Phase::Waiting { until: Some(until) } if now >= *until => {
+                self.phase = Phase::Waiting { until: None };
+                self.outputs.push_back(Output::DrawEntropy);
+            }
+            Phase::Acquiring(acquire) => {
+                acquire.round.close_if_due(now);
+                self.advance_acquire(now);
+            }
+            Phase::Held(Standing { extending: Some(extend), .. }) => {
+                extend.round.close_if_due(now);
+                self.advance_extend(now);
+            }
+            Phase::Waiting { .. } | Phase::Held(_) | Phase::Ended => {}
+        }
+    }
+
+    fn advance_acquire(&mut self, now: Time) {
+        let Phase::Acquiring(acquire) = &mut self.phase else { return };
+        match acquire.decide(now, &self.terms.term) {
+            Decision::Open => {}
+            Decision::Won(validity) => {
+                let (token, round) = (acquire.entropy.token, acquire.round.clone());
+                self.phase = Phase::Held(Standing::new(token, validity, self.terms.term, round));
+                self.outputs.push_back(Output::Acquired);
+            }
+            Decision::Lost { cause } => {
+                if !std::mem::replace(&mut acquire.cleaned_up, true) {
+                    let (token, may_hold) = (acquire.entropy.token, acquire.may_hold());
+                    self.clean_up(now, token, self.terms.term, may_hold);
+                }
+                if let Some(cause) = cause {
+                    self.retry_or_end(now, cause);
+                }
+            }
+        }
+    }
+
+    fn retry_or_end(&mut self, now: Time, cause: Cause) {
+        let Phase::Acquiring(acquire) = &self.phase else { return };
+        let pause = self.terms.retry.pause(now.since(acquire.round.started()), acquire.entropy.dice);
+        match self.next_attempt(now, pause) {
+            Some(at) => {
+                self.outputs.push_back(Output::Retrying { cause, at });
+                self.phase = Phase::Waiting { until: Some(at) };
+            }
+            None => {
+                self.outputs.push_back(Output::NotAcquired(NotAcquired {
+                    cause,
+                    ballots: acquire.round.ballots().to_vec(),
+                    attempts: self.attempts,
+                    elapsed: self.elapsed(now),
+                }));
+                self.phase = Phase::Ended;
+            }
+        }
+    }
+
+    /// When the next attempt begins, if there is one: after the pause, but not later than the end of the
+    /// wait, which gets a last attempt of its own.
+    fn next_attempt(&self, now: Time, pause: Duration) -> Option<Time> {
+        if self.terms.retry.tries_max.is_some_and(|tries_max| self.attempts >= tries_max) {
+            return None;
+        }
+        match self.terms.wait {
+            Wait::No => None,
+            Wait::Forever => Some(now + pause),
+            Wait::AtMost(wait) => {
+                let limit = self.begun.expect("an attempt was made") + wait;
+                (now < limit).then(|| (now + pause).min(limit))
+            }
+        }
+    }
+
+    fn handle_extend(&mut self, now: Time, term: Term) {
+        let Phase::Held(standing) = &mut self.phase else { return };
+        if let Err(reason) = standing.may_extend(now, &term, self.terms.max_hold) {
+            self.outputs.push_back(Output::NotExtended(reason));
+            return;
+        }
+        let (number, token) = (self.rounds.take_next(), standing.token);
+        // An extension that is still under way is forgotten: the new one asks for more.
+        standing.extending = Some(Extend::begin(number, self.quorum, standing.members, now, term));
+        standing.longest = standing.longest.max_by_node_ttl(term);
+        self.send_to_all(number, |key| Command::Extend { key, token, node_ttl_ms: term.node_ttl_ms() });
+    }
+
+    fn advance_extend(&mut self, now: Time) {
+        let Phase::Held(standing) = &mut self.phase else { return };
+        let Some(extend) = &standing.extending else { return };
+        match extend.decide(now, standing.validity) {
+            extend::Decision::Open => {}
+            extend::Decision::Extended(validity) => {
+                standing.confirm(validity);
+                self.outputs.push_back(Output::Extended);
+            }
+            extend::Decision::NotExtended(reason) => {
+                standing.extending = None;
+                standing.lost |= matches!(reason, NotExtended::Lost { .. });
+                self.outputs.push_back(Output::NotExtended(reason));
+            }
+        }
+    }
+
+    fn handle_end(&mut self, now: Time) {
+        match std::mem::replace(&mut self.phase, Phase::Ended) {
+            Phase::Acquiring(acquire) if !acquire.cleaned_up => {
+                self.clean_up(now, acquire.entropy.token, self.terms.term, acquire.may_hold());
+            }
+            Phase::Held(standing) => {
+                self.clean_up(now, standing.token, standing.longest, standing.may_hold);
+            }
+            Phase::Waiting { .. } | Phase::Acquiring(_) | Phase::Ended => {}
+        }
+    }
+
+    fn clean_up(&mut self, now: Time, token: OwnerToken, term: Term, may_hold: NodeSet) {
+        let release = Release::begin(self.key.clone(), token, &term, self.quorum, may_hold, now);
+        self.outputs.push_back(Output::CleanUp(release));
+    }
+
+    fn send_to_all(&mut self, round: RoundNumber, command: impl Fn(LockKey) -> Command) {
+        for node in self.quorum.indexes() {
+            self.outputs.push_back(Output::Send { round, node, command: command(self.key.clone()) });
+        }
+    }
+}
+
+impl Standing {
+    fn new(token: OwnerToken, validity: Validity, term: Term, round: Round) -> Self {
+        Self {
+            token,
+            acquired: round.started(),
+            validity,
+            longest: term,
+            members: round.granted(),
+            may_hold: round.may_have_run(),
+            round,
+            extending: None,
+            lost: false,
+        }
+    }
+
+    /// The owner token.
+    #[must_use]
+    pub const fn token(&self) -> OwnerToken {
+        self.token
+    }
+
+    /// Until when the lock is ours.
+    #[must_use]
+    pub const fn validity(&self) -> Validity {
+        self.validity
+    }
+
+    /// Whether a majority of nodes said that the lock is no longer ours.
+    #[must_use]
+    pub const fn is_lost(&self) -> bool {
+        self.lost
+    }
+
+    /// How many of the nodes confirmed for the current validity may forget the lock before another client
+    /// could win it.
+    #[must_use]
+    pub fn margin(&self) -> usize {
+        let held = self.round.granted().iter().filter(|node| self.members.contains(*node)).count();
+        self.round.quorum().margin(held)
+    }
+
+    /// The votes of the last round that won.
+    #[must_use]
+    pub const fn round(&self) -> &Round {
+        &self.round
+    }
+
+    /// Takes a vote that came after the round was won.
+    fn take_late_vote(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
+        // What arrives after the end proves nothing: the key may have been set when others had the lock.
+        if !self.validity.is_over(now) {
+            self.round.record(now, node, answer);
+            self.update_members();
+        }
+    }
+
+    fn is_extending(&self, number: RoundNumber) -> bool {
+        self.extending.as_ref().is_some_and(|extend| extend.round.number() == number)
+    }
+
+    fn take_extend_vote(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
+        let Some(extend) = &mut self.extending else { return };
+        extend.round.record(now, node, answer);
+        let refused = extend.round.refused();
+        self.forget(refused);
+    }
+
+    fn update_members(&mut self) {
+        self.round.granted().iter().for_each(|node| self.members.insert(node));
+        self.forget(self.round.refused());
+    }
+
+    /// These nodes said that they do not have our key.
+    fn forget(&mut self, nodes: NodeSet) {
+        for node in nodes.iter() {
+            self.members.remove(node);
+            self.may_hold.remove(node);
+        }
+    }
+
+    fn may_extend(&self, now: Time, term: &Term, max_hold: MaxHold) -> Result<(), NotExtended> {
+        if self.lost {
+            return Err(NotExtended::Lost { ballots: self.round.ballots().to_vec() });
+        }
+        if self.validity.is_over(now) {
+            return Err(NotExtended::Expired);
+        }
+        match max_hold {
+            MaxHold::AtMost(limit) if now + term.ttl() > self.acquired + limit => Err(NotExtended::MaxHold),
+            _ => Ok(()),
+        }
+    }
+
+    /// A majority of members confirmed the extension. Grants of other nodes count from here on: the round
+    /// proves that nobody else had the lock, so a key of ours that is there is ours without a gap.
+    fn confirm(&mut self, validity: Validity) {
+        let extend = self.extending.take().expect("only an extension under way is confirmed");
+        assert!(validity >= self.validity, "an extension never shortens");
+        self.validity = validity;
+        self.round = extend.round;
+        self.update_members();
+    }
+}

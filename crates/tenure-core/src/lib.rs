@@ -1,0 +1,66 @@
+//! The lock algorithm of Tenure, without a single socket.
+//!
+//! Everything here is a pure state machine: time and random numbers are arguments, commands to nodes
+//! are outputs, their answers are inputs. All state is `Clone + Eq + Hash`, so the same structs run in
+//! production, in the simulator and under a model checker.
+//!
+//! Read it in the order of a request: [`Lease`] (one acquire call and the hold that follows) begins an
+//! attempt, which opens a [`Round`], which sends one [`Command`] to every node and counts the [`Vote`]s
+//! by [`Quorum`]; a majority in time gives a [`Validity`]. Whatever ends the lease becomes a
+//! [`Release`]. What one node does with a command is defined by [`LockTable`].
+//!
+//! ```
+//! use tenure_core::*;
+//! use std::time::Duration;
+//!
+//! let quorum = Quorum::of(3)?;
+//! let key = LockKey::new(&Prefix::default(), "invoice:42")?;
+//! let terms = Options::default().check(MaxTtl::default())?;
+//! let mut lease = Lease::new(key, terms, quorum);
+//! let mut nodes = vec![LockTable::default(); 3];
+//!
+//! let entropy = Entropy { token: OwnerToken::from_bytes([7; 20]), dice: 0 };
+//! lease.handle(Time::from_nanos(0), lease::Input::Attempt(entropy));
+//! while let Some(output) = lease.poll_output() {
+//!     if let lease::Output::Send { round, node, command } = output {
+//!         let reply = nodes[node.get()].execute(NodeTime::from_micros(0), &command);
+//!         let arrived = Time::from_nanos(200_000);
+//!         lease.handle(arrived, lease::Input::Answer { round, node, answer: Ok(reply) });
+//!     }
+//! }
+//! let standing = lease.standing().expect("three free nodes");
+//! assert_eq!(standing.margin(), 1);
+//! assert!(standing.validity().left(Time::from_nanos(200_000)) > Duration::from_secs(29));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+#![warn(missing_debug_implementations)]
+
+mod acquire;
+mod command;
+mod config;
+mod extend;
+pub mod lease;
+mod lock_table;
+mod names;
+mod quorum;
+pub mod release;
+mod retry;
+mod round;
+mod time;
+mod token;
+mod validity;
+
+pub use acquire::{Cause, NotAcquired};
+pub use command::{Answer, Command, Fault, Refusal, Reply, Vote};
+pub use config::{Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, TTL_MIN, Term, Terms, Wait};
+pub use extend::NotExtended;
+pub use lease::{Lease, Standing};
+pub use lock_table::{Entry, LockTable};
+pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
+pub use quorum::{NODES_MAX, NodeIndex, NodeSet, Quorum, QuorumError, Tally, Verdict};
+pub use release::{Release, ReleaseOutcome};
+pub use retry::Retry;
+pub use round::{Ballot, Round, RoundNumber};
+pub use time::{NodeTime, Time};
+pub use token::{Entropy, OwnerToken, TokenError};
+pub use validity::Validity;

@@ -1,0 +1,204 @@
+//! What ONE node does with a command: the executable definition.
+//!
+//! It serves as the memory node, as the simulated node, and as the reference that every other store is
+//! tested against. Time is the node's own, in the way Redis counts it: a key set with `PX p` at
+//! millisecond *t* is there up to and including millisecond *t + p*.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use crate::command::{Answer, Command, Refusal, Reply};
+use crate::names::LockKey;
+use crate::time::NodeTime;
+use crate::token::OwnerToken;
+
+/// The keys of one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LockTable {
+    entries: BTreeMap<LockKey, Entry>,
+    /// The same keys by their end, so that what is over leaves without a search.
+    ends: BTreeSet<(u64, LockKey)>,
+}
+
+/// One key on a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Entry {
+    /// Who has it.
+    pub owner: OwnerToken,
+    /// The last millisecond of its life, by the node's clock.
+    pub ends_ms: u64,
+}
+
+impl LockTable {
+    /// Executes one command at the node's time `now`.
+    pub fn execute(&mut self, now: NodeTime, command: &Command) -> Reply {
+        let now_ms = now.as_millis();
+        self.expire(now_ms);
+        let answer = match command {
+            Command::Acquire { key, token, node_ttl_ms } => self.acquire(now_ms, key, *token, *node_ttl_ms),
+            Command::Extend { key, token, node_ttl_ms } => self.extend(now_ms, key, *token, *node_ttl_ms),
+            Command::Release { key, token } => self.release(now_ms, key, *token),
+        };
+        Reply { time: now, answer }
+    }
+
+    /// The keys that are there at the node's time `now`, in order.
+    pub fn keys(&self, now: NodeTime) -> impl Iterator<Item = (&LockKey, &Entry)> {
+        let now_ms = now.as_millis();
+        self.entries.iter().filter(move |(_, entry)| now_ms <= entry.ends_ms)
+    }
+
+    fn acquire(&mut self, now_ms: u64, key: &LockKey, token: OwnerToken, node_ttl_ms: u64) -> Answer {
+        match self.entries.get(key) {
+            // Asked again by the same owner: the first answer was lost. Saying no would make the client
+            // refuse itself; setting the end anew would let a late duplicate lengthen the hold.
+            Some(entry) if entry.owner == token => Answer::Granted,
+            Some(entry) => Answer::Refused(held(now_ms, entry)),
+            None => {
+                self.put(key, Entry { owner: token, ends_ms: now_ms.saturating_add(node_ttl_ms) });
+                Answer::Granted
+            }
+        }
+    }
+
+    fn extend(&mut self, now_ms: u64, key: &LockKey, token: OwnerToken, node_ttl_ms: u64) -> Answer {
+        match self.entries.get(key) {
+            Some(entry) if entry.owner == token => {
+                let ends_ms = entry.ends_ms.max(now_ms.saturating_add(node_ttl_ms));
+                self.put(key, Entry { owner: token, ends_ms });
+                Answer::Granted
+            }
+            Some(entry) => Answer::Refused(held(now_ms, entry)),
+            None => Answer::Refused(Refusal::Missing),
+        }
+    }
+
+    fn release(&mut self, now_ms: u64, key: &LockKey, token: OwnerToken) -> Answer {
+        match self.entries.get(key) {
+            Some(entry) if entry.owner == token => {
+                self.ends.remove(&(entry.ends_ms, key.clone()));
+                self.entries.remove(key);
+                Answer::Granted
+            }
+            Some(entry) => Answer::Refused(held(now_ms, entry)),
+            None => Answer::Refused(Refusal::Missing),
+        }
+    }
+
+    fn put(&mut self, key: &LockKey, entry: Entry) {
+        if let Some(old) = self.entries.insert(key.clone(), entry) {
+            self.ends.remove(&(old.ends_ms, key.clone()));
+        }
+        self.ends.insert((entry.ends_ms, key.clone()));
+    }
+
+    fn expire(&mut self, now_ms: u64) {
+        while self.ends.first().is_some_and(|(ends_ms, _)| *ends_ms < now_ms) {
+            let (_, key) = self.ends.pop_first().expect("just seen");
+            self.entries.remove(&key);
+        }
+        assert_eq!(self.entries.len(), self.ends.len(), "every key has one end");
+    }
+}
+
+fn held(now_ms: u64, entry: &Entry) -> Refusal {
+    Refusal::Held { left: Duration::from_millis(entry.ends_ms - now_ms) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::Prefix;
+
+    const A: OwnerToken = OwnerToken::from_bytes([0xa; 20]);
+    const B: OwnerToken = OwnerToken::from_bytes([0xb; 20]);
+
+    fn key() -> LockKey {
+        LockKey::new(&Prefix::default(), "x").unwrap()
+    }
+
+    fn at(ms: u64) -> NodeTime {
+        NodeTime::from_micros(ms * 1_000)
+    }
+
+    fn acquire(table: &mut LockTable, ms: u64, token: OwnerToken) -> Answer {
+        table.execute(at(ms), &Command::Acquire { key: key(), token, node_ttl_ms: 100 }).answer
+    }
+
+    fn extend(table: &mut LockTable, ms: u64, token: OwnerToken, node_ttl_ms: u64) -> Answer {
+        table.execute(at(ms), &Command::Extend { key: key(), token, node_ttl_ms }).answer
+    }
+
+    fn release(table: &mut LockTable, ms: u64, token: OwnerToken) -> Answer {
+        table.execute(at(ms), &Command::Release { key: key(), token }).answer
+    }
+
+    fn held_for(left_ms: u64) -> Answer {
+        Answer::Refused(Refusal::Held { left: Duration::from_millis(left_ms) })
+    }
+
+    #[test]
+    fn a_free_key_is_granted_and_then_refused_to_others_with_the_time_left() {
+        let mut table = LockTable::default();
+        assert_eq!(acquire(&mut table, 0, A), Answer::Granted);
+        assert_eq!(acquire(&mut table, 40, B), held_for(60));
+    }
+
+    #[test]
+    fn a_key_lives_up_to_and_including_its_last_millisecond() {
+        let mut table = LockTable::default();
+        acquire(&mut table, 0, A);
+        assert_eq!(acquire(&mut table, 100, B), held_for(0));
+        assert_eq!(table.keys(at(100)).count(), 1);
+        assert_eq!(table.keys(at(101)).count(), 0);
+        assert_eq!(acquire(&mut table, 101, B), Answer::Granted);
+    }
+
+    #[test]
+    fn an_acquire_asked_twice_is_granted_twice_and_lives_no_longer() {
+        let mut table = LockTable::default();
+        acquire(&mut table, 0, A);
+        assert_eq!(acquire(&mut table, 50, A), Answer::Granted);
+        assert_eq!(table.keys(at(100)).count(), 1);
+        assert_eq!(table.keys(at(101)).count(), 0);
+    }
+
+    #[test]
+    fn an_extension_lengthens_and_never_shortens() {
+        let mut table = LockTable::default();
+        acquire(&mut table, 0, A);
+        assert_eq!(extend(&mut table, 90, A, 100), Answer::Granted);
+        assert_eq!(extend(&mut table, 91, A, 5), Answer::Granted);
+        assert_eq!(table.keys(at(190)).count(), 1);
+        assert_eq!(table.keys(at(191)).count(), 0);
+    }
+
+    #[test]
+    fn only_the_owner_extends_and_releases() {
+        let mut table = LockTable::default();
+        acquire(&mut table, 0, A);
+        assert_eq!(extend(&mut table, 10, B, 1_000), held_for(90));
+        assert_eq!(release(&mut table, 20, B), held_for(80));
+        assert_eq!(release(&mut table, 30, A), Answer::Granted);
+        assert_eq!(table, LockTable::default());
+    }
+
+    #[test]
+    fn what_is_not_there_is_missing_for_extend_and_release() {
+        let mut table = LockTable::default();
+        assert_eq!(extend(&mut table, 0, A, 100), Answer::Refused(Refusal::Missing));
+        assert_eq!(release(&mut table, 0, A), Answer::Refused(Refusal::Missing));
+        acquire(&mut table, 0, A);
+        assert_eq!(extend(&mut table, 101, A, 100), Answer::Refused(Refusal::Missing));
+    }
+
+    #[test]
+    fn expired_keys_of_other_names_do_not_pile_up() {
+        let mut table = LockTable::default();
+        for n in 0..1_000 {
+            let key = LockKey::new(&Prefix::default(), &n.to_string()).unwrap();
+            table.execute(at(n), &Command::Acquire { key, token: A, node_ttl_ms: 10 });
+        }
+        assert_eq!(table.entries.len(), 11);
+    }
+}

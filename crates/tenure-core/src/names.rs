@@ -1,0 +1,200 @@
+//! Lock names and the keys they become on the nodes.
+//!
+//! A name is any text; it is compared byte by byte and never normalised. On a node it lives under
+//! exactly `prefix + name`, so that other Redlock clients can share it. Helper keys begin with a
+//! reserved lead; a key of that form is refused as a lock, whichever way prefix and name produce it.
+
+use std::fmt;
+use std::sync::Arc;
+
+/// The longest lock name: keys stay small on the nodes.
+pub const NAME_BYTES_MAX: usize = 1_024;
+
+/// The longest prefix: it is stored once per key, too.
+pub const PREFIX_BYTES_MAX: usize = 256;
+
+/// How helper keys begin on the nodes. No lock key may.
+pub const KEY_LEAD_RESERVED: &str = "tenure~";
+
+/// What stands before every lock name on the nodes. The default is `tenure:`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Prefix(Arc<str>);
+
+/// The key of one lock on every node.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LockKey {
+    key: Arc<str>,
+    prefix_bytes: u16,
+}
+
+/// Why a name or prefix is not allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum NameError {
+    /// The name has no characters.
+    Empty,
+    /// The name is longer than [`NAME_BYTES_MAX`].
+    TooLong {
+        /// Its length in bytes.
+        bytes: usize,
+    },
+    /// The prefix is longer than [`PREFIX_BYTES_MAX`].
+    PrefixTooLong {
+        /// Its length in bytes.
+        bytes: usize,
+    },
+    /// The name, the prefix or the key they form together begins with [`KEY_LEAD_RESERVED`].
+    Reserved,
+}
+
+impl Prefix {
+    /// Checks a prefix. It may be empty: names are then shared with other Redlock clients.
+    ///
+    /// # Errors
+    /// [`NameError`] if it is too long or begins with the reserved lead.
+    pub fn new(prefix: &str) -> Result<Self, NameError> {
+        if prefix.len() > PREFIX_BYTES_MAX {
+            return Err(NameError::PrefixTooLong { bytes: prefix.len() });
+        }
+        if prefix.starts_with(KEY_LEAD_RESERVED) {
+            return Err(NameError::Reserved);
+        }
+        Ok(Self(prefix.into()))
+    }
+
+    /// The prefix as text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl Default for Prefix {
+    fn default() -> Self {
+        Self("tenure:".into())
+    }
+}
+
+impl LockKey {
+    /// The key of the lock `name` under `prefix`.
+    ///
+    /// # Errors
+    /// [`NameError`] if the name is empty, too long, or would collide with a helper key.
+    pub fn new(prefix: &Prefix, name: &str) -> Result<Self, NameError> {
+        if name.is_empty() {
+            return Err(NameError::Empty);
+        }
+        if name.len() > NAME_BYTES_MAX {
+            return Err(NameError::TooLong { bytes: name.len() });
+        }
+        let mut key = String::with_capacity(prefix.0.len() + name.len());
+        key.push_str(&prefix.0);
+        key.push_str(name);
+        if name.starts_with(KEY_LEAD_RESERVED) || key.starts_with(KEY_LEAD_RESERVED) {
+            return Err(NameError::Reserved);
+        }
+        let prefix_bytes = u16::try_from(prefix.0.len()).expect("a prefix has at most 256 bytes");
+        Ok(Self { key: key.into(), prefix_bytes })
+    }
+
+    /// The whole key, as the nodes store it.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.key
+    }
+
+    /// The name without the prefix, as the user gave it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.key[usize::from(self.prefix_bytes)..]
+    }
+}
+
+impl fmt::Debug for LockKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&self.key, f)
+    }
+}
+
+impl fmt::Display for NameError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => {
+                write!(f, "the lock name is empty; a name has 1 to {NAME_BYTES_MAX} bytes of UTF-8")
+            }
+            Self::TooLong { bytes } => {
+                write!(f, "the lock name has {bytes} bytes; a name has 1 to {NAME_BYTES_MAX} bytes of UTF-8")
+            }
+            Self::PrefixTooLong { bytes } => {
+                write!(f, "the prefix has {bytes} bytes; at most {PREFIX_BYTES_MAX} are allowed")
+            }
+            Self::Reserved => write!(
+                f,
+                "the lock's key on the nodes (prefix + name) or its name begins with {KEY_LEAD_RESERVED:?}, \
+                 which is reserved for Tenure's own keys; choose another name or prefix"
+            ),
+        }
+    }
+}
+
+impl std::error::Error for NameError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(prefix: &str, name: &str) -> Result<LockKey, NameError> {
+        LockKey::new(&Prefix::new(prefix)?, name)
+    }
+
+    #[test]
+    fn the_key_is_exactly_prefix_and_name() {
+        let key = key("app:", "invoice:42").unwrap();
+        assert_eq!((key.as_str(), key.name()), ("app:invoice:42", "invoice:42"));
+    }
+
+    #[test]
+    fn an_empty_name_is_refused() {
+        assert_eq!(key("app:", ""), Err(NameError::Empty));
+    }
+
+    #[test]
+    fn a_name_of_1024_bytes_is_the_longest() {
+        assert!(key("app:", &"x".repeat(1_024)).is_ok());
+        assert_eq!(key("app:", &"x".repeat(1_025)), Err(NameError::TooLong { bytes: 1_025 }));
+        // Bytes count, not characters: 342 times three bytes is 1,026.
+        assert_eq!(key("app:", &"€".repeat(342)), Err(NameError::TooLong { bytes: 1_026 }));
+    }
+
+    #[test]
+    fn any_text_is_a_name() {
+        for name in ["\0", "a\0b", "שלום עולם", "🔒👩‍👩‍👧", " ", "\n", "a/b c{d}*?[e]"]
+        {
+            assert_eq!(key("app:", name).unwrap().name(), name);
+        }
+    }
+
+    #[test]
+    fn names_are_compared_byte_by_byte_without_normalisation() {
+        let (composed, decomposed) = ("caf\u{e9}", "cafe\u{301}");
+        assert_ne!(key("", composed).unwrap(), key("", decomposed).unwrap());
+        assert_ne!(key("", "A").unwrap(), key("", "a").unwrap());
+    }
+
+    #[test]
+    fn a_key_that_could_be_a_helper_key_is_refused() {
+        for (prefix, name) in
+            [("", "tenure~queue:{x}"), ("app:", "tenure~x"), ("ten", "ure~x"), ("tenure", "~")]
+        {
+            assert_eq!(key(prefix, name), Err(NameError::Reserved), "{prefix:?} {name:?}");
+        }
+        assert_eq!(Prefix::new("tenure~app:"), Err(NameError::Reserved));
+        assert!(key("tenure:", "tenure").is_ok());
+    }
+
+    #[test]
+    fn a_prefix_has_a_longest_length_too() {
+        assert!(Prefix::new(&"p".repeat(256)).is_ok());
+        assert_eq!(Prefix::new(&"p".repeat(257)), Err(NameError::PrefixTooLong { bytes: 257 }));
+    }
+}

@@ -1,0 +1,204 @@
+//! The end of an attempt or a lease: take our key off every node.
+//!
+//! The command goes to all nodes, whatever the acquire saw: an acquire whose answer was lost may have set
+//! the key all the same. The caller hears as soon as the votes decide; nodes that may still have the key
+//! and did not confirm are asked again, with growing pauses, until they confirm or the key has freed
+//! itself. So a lost message costs moments, not the ttl.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::command::{Command, Fault, Reply};
+use crate::config::Term;
+use crate::names::LockKey;
+use crate::quorum::{NodeIndex, NodeSet, Quorum};
+use crate::round::{Ballot, Round, RoundNumber};
+use crate::time::Time;
+use crate::token::OwnerToken;
+
+/// The longest pause between two releases to a node that does not confirm: a node that comes back is
+/// clean well within a second.
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+/// A release under way. It needs nobody who waits for it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Release {
+    key: LockKey,
+    token: OwnerToken,
+    round: Round,
+    /// Nodes that may have the key and have not confirmed that it is gone.
+    owed: NodeSet,
+    pause: Duration,
+    send_again_at: Time,
+    /// When the key has freed itself on every node.
+    give_up_at: Time,
+    reported: bool,
+    done: bool,
+    outputs: VecDeque<Output>,
+}
+
+/// What a release is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// A node's answer.
+    Answer {
+        /// Which node.
+        node: NodeIndex,
+        /// What it said, or why it did not.
+        answer: Result<Reply, Fault>,
+    },
+    /// The time of [`Release::poll_timeout`] has come.
+    Timeout,
+}
+
+/// What a release asks for or tells.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Send this command to this node.
+    Send {
+        /// Which node.
+        node: NodeIndex,
+        /// What to send.
+        command: Command,
+    },
+    /// The outcome for whoever asked for the release. Comes once.
+    Outcome {
+        /// What became of the lock.
+        outcome: ReleaseOutcome,
+        /// The votes so far, in the order of the node list.
+        ballots: Vec<Option<Ballot>>,
+    },
+    /// Nothing is left to do. Comes once, last.
+    Done {
+        /// Nodes that may have had the key and never confirmed; it has freed itself there by now.
+        unconfirmed: NodeSet,
+    },
+}
+
+/// What became of a lock that was released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ReleaseOutcome {
+    /// Our key is gone from a majority of nodes, and at least one still had it.
+    Released,
+    /// A majority of nodes did not have our key: the lock had expired or was taken away before.
+    NotHeld,
+    /// No majority of nodes confirmed; the lock frees itself at the end of its term.
+    Unavailable,
+}
+
+impl Release {
+    /// Begins to release the key of `token`, which may be on the nodes `may_hold`.
+    #[must_use]
+    pub fn begin(
+        key: LockKey,
+        token: OwnerToken,
+        term: &Term,
+        quorum: Quorum,
+        may_hold: NodeSet,
+        now: Time,
+    ) -> Self {
+        let round = Round::open(RoundNumber::default(), quorum, quorum.all(), now, term.node_timeout());
+        let mut release = Self {
+            key,
+            token,
+            round,
+            owed: may_hold,
+            pause: term.node_timeout(),
+            send_again_at: now + term.node_timeout(),
+            give_up_at: now + Duration::from_millis(term.node_ttl_ms()) + term.drift(),
+            reported: false,
+            done: false,
+            outputs: VecDeque::with_capacity(quorum.nodes()),
+        };
+        release.send(quorum.all());
+        release
+    }
+
+    /// Takes one input at `now`; drain [`Release::poll_output`] afterwards.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        if self.done {
+            return;
+        }
+        match input {
+            Input::Answer { node, answer } => {
+                if answer.is_ok() {
+                    self.owed.remove(node);
+                }
+                self.round.record(now, node, answer);
+            }
+            Input::Timeout => self.round.close_if_due(now),
+        }
+        self.report();
+        if now >= self.give_up_at || (self.reported && self.owed.is_empty()) {
+            self.done = true;
+            self.outputs.push_back(Output::Done { unconfirmed: self.owed });
+        } else if now >= self.send_again_at {
+            self.pause = (self.pause * 2).min(PAUSE_MAX);
+            self.send_again_at = now + self.pause;
+            self.send(self.owed);
+        }
+    }
+
+    /// What to do next, if anything.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to call [`Release::handle`] with [`Input::Timeout`] at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        if self.done {
+            return None;
+        }
+        let report = if self.reported { None } else { self.round.timeout() };
+        let again = (!self.owed.is_empty()).then_some(self.send_again_at.min(self.give_up_at));
+        report.into_iter().chain(again).min()
+    }
+
+    /// Nodes that may still have the key.
+    #[must_use]
+    pub const fn owed(&self) -> NodeSet {
+        self.owed
+    }
+
+    /// When the key has freed itself on every node, whatever happens.
+    #[must_use]
+    pub const fn give_up_at(&self) -> Time {
+        self.give_up_at
+    }
+
+    /// The lock.
+    #[must_use]
+    pub const fn key(&self) -> &LockKey {
+        &self.key
+    }
+
+    fn send(&mut self, nodes: NodeSet) {
+        for node in nodes.iter() {
+            let command = Command::Release { key: self.key.clone(), token: self.token };
+            self.outputs.push_back(Output::Send { node, command });
+        }
+    }
+
+    fn report(&mut self) {
+        if self.reported {
+            return;
+        }
+        let (tally, majority) = (self.round.tally(), self.round.quorum().majority());
+        // Both kinds of answer confirm that our key is gone. The first two cases exclude each other and the
+        // third waits for all votes, so the order of arrival does not change the outcome.
+        let outcome = if tally.granted >= majority {
+            ReleaseOutcome::Released
+        } else if tally.refused >= majority {
+            ReleaseOutcome::NotHeld
+        } else if !self.round.is_complete() {
+            return;
+        } else if tally.granted + tally.refused >= majority {
+            ReleaseOutcome::Released
+        } else {
+            ReleaseOutcome::Unavailable
+        };
+        self.reported = true;
+        self.outputs.push_back(Output::Outcome { outcome, ballots: self.round.ballots().to_vec() });
+    }
+}

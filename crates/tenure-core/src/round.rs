@@ -1,0 +1,154 @@
+//! One command to all nodes under one deadline, and the votes that come back.
+
+use std::time::Duration;
+
+use crate::command::{Fault, Reply, Vote};
+use crate::quorum::{NodeIndex, NodeSet, Quorum, Tally, Verdict};
+use crate::time::Time;
+
+/// Tells the rounds of one lease apart, so that a late answer is never counted in another round.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RoundNumber(u32);
+
+/// A round: when it began, when it is closed, and one ballot per node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Round {
+    number: RoundNumber,
+    quorum: Quorum,
+    /// Nodes whose grant counts. A grant of any other node is kept as a vote but decides nothing.
+    counted: NodeSet,
+    started: Time,
+    deadline: Time,
+    ballots: Vec<Option<Ballot>>,
+}
+
+/// A vote and how long it took.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Ballot {
+    /// What the node said.
+    pub vote: Vote,
+    /// The time from the start of the round to the answer.
+    pub elapsed: Duration,
+}
+
+impl Round {
+    /// Opens a round at `now`, which must be read before the first command is sent.
+    pub(crate) fn open(
+        number: RoundNumber,
+        quorum: Quorum,
+        counted: NodeSet,
+        now: Time,
+        node_timeout: Duration,
+    ) -> Self {
+        let ballots = vec![None; quorum.nodes()];
+        Self { number, quorum, counted, started: now, deadline: now + node_timeout, ballots }
+    }
+
+    /// Takes a node's answer. An answer replaces a missing or unknown vote and is never replaced itself, so
+    /// what was counted stays counted.
+    pub(crate) fn record(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
+        let ballot = &mut self.ballots[node.get()];
+        if matches!(ballot, None | Some(Ballot { vote: Vote::Unknown(_), .. })) {
+            *ballot = Some(Ballot { vote: answer.into(), elapsed: now.since(self.started) });
+        }
+    }
+
+    /// Counts every node that has not answered by the deadline as unknown. Answers that are there when the
+    /// deadline is noticed late are worth having, so only a timeout closes a round, never an answer.
+    pub(crate) fn close_if_due(&mut self, now: Time) {
+        if now >= self.deadline {
+            let elapsed = now.since(self.started);
+            for ballot in &mut self.ballots {
+                ballot.get_or_insert(Ballot { vote: Vote::Unknown(Fault::Timeout), elapsed });
+            }
+        }
+    }
+
+    /// What the votes so far decide.
+    #[must_use]
+    pub fn verdict(&self) -> Verdict {
+        self.quorum.verdict(self.tally())
+    }
+
+    /// How many nodes said what so far.
+    #[must_use]
+    pub fn tally(&self) -> Tally {
+        let mut tally = Tally::default();
+        for (node, ballot) in self.quorum.indexes().zip(&self.ballots) {
+            match ballot.as_ref().map(|ballot| &ballot.vote) {
+                None => {}
+                Some(Vote::Granted) if self.counted.contains(node) => tally.granted += 1,
+                Some(Vote::Refused(_)) => tally.refused += 1,
+                Some(Vote::Granted | Vote::Unknown(_)) => tally.unknown += 1,
+            }
+        }
+        tally
+    }
+
+    /// The nodes that granted, counted or not.
+    #[must_use]
+    pub fn granted(&self) -> NodeSet {
+        self.where_ballot(|ballot| matches!(ballot, Some(Ballot { vote: Vote::Granted, .. })))
+    }
+
+    /// The nodes that refused.
+    #[must_use]
+    pub fn refused(&self) -> NodeSet {
+        self.where_ballot(|ballot| matches!(ballot, Some(Ballot { vote: Vote::Refused(_), .. })))
+    }
+
+    /// The nodes that may have executed the command: all but those that refused or never got it.
+    #[must_use]
+    pub fn may_have_run(&self) -> NodeSet {
+        self.where_ballot(|ballot| match ballot.map(|ballot| &ballot.vote) {
+            None | Some(Vote::Granted) => true,
+            Some(Vote::Unknown(fault)) => fault.may_have_run(),
+            Some(Vote::Refused(_)) => false,
+        })
+    }
+
+    /// Whether every node has a vote.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.ballots.iter().all(Option::is_some)
+    }
+
+    /// The ballots in the order of the node list; `None` where no answer has come yet.
+    #[must_use]
+    pub fn ballots(&self) -> &[Option<Ballot>] {
+        &self.ballots
+    }
+
+    /// T1: the moment before the first command was sent.
+    #[must_use]
+    pub const fn started(&self) -> Time {
+        self.started
+    }
+
+    /// The number answers must carry to be counted here.
+    #[must_use]
+    pub const fn number(&self) -> RoundNumber {
+        self.number
+    }
+
+    pub(crate) const fn quorum(&self) -> Quorum {
+        self.quorum
+    }
+
+    /// When the round has to be looked at again, if it still waits for votes.
+    pub(crate) fn timeout(&self) -> Option<Time> {
+        (!self.is_complete()).then_some(self.deadline)
+    }
+
+    fn where_ballot(&self, matches: impl Fn(Option<&Ballot>) -> bool) -> NodeSet {
+        let nodes = self.quorum.indexes().zip(&self.ballots);
+        nodes.filter(|(_, ballot)| matches(ballot.as_ref())).map(|(node, _)| node).collect()
+    }
+}
+
+impl RoundNumber {
+    pub(crate) fn take_next(&mut self) -> Self {
+        self.0 += 1;
+        *self
+    }
+}

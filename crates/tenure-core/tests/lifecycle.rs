@@ -1,0 +1,350 @@
+//! A lease from its first attempt to the last clean-up, told as sentences.
+
+#[path = "support/cluster.rs"]
+mod cluster;
+
+use cluster::*;
+use tenure_core::*;
+
+#[test]
+fn late_grants_raise_the_margin() {
+    let mut cluster = Cluster::of(5);
+    cluster.nodes[3].latency = ms(20);
+    cluster.nodes[4].latency = ms(200);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(2));
+    assert_eq!(cluster.standing(client).margin(), 0);
+    cluster.run(ms(18));
+    assert_eq!(cluster.standing(client).margin(), 1);
+    // Beyond the node timeout, but still within the validity: the node has the key, so it counts.
+    cluster.run(ms(180));
+    assert_eq!(cluster.standing(client).margin(), 2);
+}
+
+#[test]
+fn a_grant_that_arrives_after_the_end_counts_for_nothing() {
+    let mut short = options();
+    short.ttl = ms(100);
+    let mut cluster = Cluster::of(3);
+    cluster.nodes[2].latency = ms(150);
+    let client = cluster.acquire(&short);
+    cluster.run(ms(160));
+    let standing = cluster.standing(client);
+    assert_eq!((standing.margin(), standing.round().granted().len()), (0, 2));
+}
+
+#[test]
+fn an_extension_that_no_majority_answers_neither_releases_nor_shortens() {
+    let mut cluster = Cluster::of(5);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(4_000));
+    (0..3).for_each(|node| cluster.nodes[node].mode = Mode::Silent);
+    cluster.clients[client].told.clear();
+    let before = cluster.standing(client).validity();
+    cluster.extend(client, &options());
+    cluster.run(ms(60));
+    assert!(matches!(
+        cluster.told(client),
+        Some(lease::Output::NotExtended(NotExtended::Unavailable { .. }))
+    ));
+    let standing = cluster.standing(client);
+    assert_eq!((standing.validity(), standing.is_lost()), (before, false));
+    assert_eq!((cluster.holders(), cluster.keys()), (vec![client], 5));
+}
+
+#[test]
+fn an_extension_that_a_minority_refuses_still_succeeds_and_costs_margin() {
+    let mut cluster = Cluster::of(5);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(4_000));
+    cluster.nodes[0].table = LockTable::default();
+    cluster.extend(client, &options());
+    cluster.run(ms(5));
+    assert_eq!(cluster.valid_for(client), ms(9_898 - 5));
+    assert_eq!(cluster.standing(client).margin(), 1);
+}
+
+#[test]
+fn an_extension_that_a_majority_refuses_tells_that_the_lock_is_lost() {
+    let mut cluster = Cluster::of(5);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(4_000));
+    (0..3).for_each(|node| cluster.nodes[node].table = LockTable::default());
+    cluster.clients[client].told.clear();
+    cluster.extend(client, &options());
+    cluster.run(ms(5));
+    assert!(matches!(cluster.told(client), Some(lease::Output::NotExtended(NotExtended::Lost { .. }))));
+    assert!(cluster.standing(client).is_lost());
+    assert_eq!(cluster.keys(), 2, "nothing was released");
+    // Asked again, it does not come back to life, whatever the nodes say.
+    cluster.extend(client, &options());
+    assert!(matches!(cluster.told(client), Some(lease::Output::NotExtended(NotExtended::Lost { .. }))));
+}
+
+#[test]
+fn an_extension_in_doubt_says_refused_and_the_validity_stands() {
+    let mut cluster = Cluster::of(5);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(4_000));
+    (0..2).for_each(|node| cluster.nodes[node].table = LockTable::default());
+    cluster.nodes[2].mode = Mode::Down;
+    cluster.clients[client].told.clear();
+    cluster.extend(client, &options());
+    cluster.run(ms(5));
+    assert!(matches!(cluster.told(client), Some(lease::Output::NotExtended(NotExtended::Refused { .. }))));
+    assert_eq!((cluster.holders(), cluster.standing(client).is_lost()), (vec![client], false));
+}
+
+#[test]
+fn an_extension_for_a_shorter_term_shortens_nothing() {
+    let mut cluster = Cluster::of(5);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(100));
+    let before = cluster.standing(client).validity();
+    let mut short = options();
+    short.ttl = ms(1_000);
+    cluster.extend(client, &short);
+    cluster.run(ms(5));
+    assert_eq!(cluster.standing(client).validity(), before);
+    cluster.run(ms(9_000));
+    assert_eq!((cluster.holders(), cluster.keys()), (vec![client], 5));
+}
+
+/// The acquire was answered by nodes 0 to 2 alone. The key is on 3 and 4, too, but this lease never counted
+/// them: their grants alone must not carry an extension.
+#[test]
+fn an_extension_counts_only_nodes_that_this_lease_counted() {
+    let mut cluster = Cluster::of(5);
+    cluster.nodes[3].mode = Mode::Deaf;
+    cluster.nodes[4].mode = Mode::Deaf;
+    let client = cluster.acquire(&options());
+    cluster.run(ms(4_000));
+    assert_eq!(cluster.keys(), 5);
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Up);
+    (0..2).for_each(|node| cluster.nodes[node].mode = Mode::Silent);
+    cluster.clients[client].told.clear();
+    cluster.extend(client, &options());
+    cluster.run(ms(60));
+    assert!(
+        matches!(cluster.told(client), Some(lease::Output::NotExtended(_))),
+        "three grants, one of them counted"
+    );
+    // Once a majority of counted nodes confirmed, the others count as well.
+    (0..2).for_each(|node| cluster.nodes[node].mode = Mode::Up);
+    cluster.extend(client, &options());
+    cluster.run(ms(5));
+    assert_eq!(cluster.told(client), Some(lease::Output::Extended));
+    assert_eq!(cluster.standing(client).margin(), 2);
+}
+
+#[test]
+fn a_release_after_expiry_does_not_touch_the_next_holder() {
+    let mut cluster = Cluster::of(5);
+    let first = cluster.acquire(&options());
+    cluster.run(ms(11_100));
+    let second = cluster.acquire(&options());
+    cluster.run(ms(5));
+    assert_eq!(cluster.holders(), [second]);
+    cluster.input(first, lease::Input::Release);
+    cluster.run(ms(5));
+    assert_eq!(cluster.outcomes, [ReleaseOutcome::NotHeld]);
+    assert_eq!((cluster.holders(), cluster.keys()), (vec![second], 5));
+}
+
+#[test]
+fn every_attempt_has_a_token_of_its_own() {
+    let mut waiting = options();
+    waiting.wait = Wait::AtMost(ms(3_000));
+    let mut cluster = Cluster::of(3);
+    (0..3).for_each(|node| cluster.occupy(node, token(9), 60_000));
+    let client = cluster.acquire(&waiting);
+    cluster.run(ms(4_000));
+    let client = &cluster.clients[client];
+    assert!(client.tokens.len() > 20, "{} attempts", client.tokens.len());
+    for (attempt, token) in client.tokens.iter().enumerate() {
+        let with_token =
+            |command: &Command| matches!(command, Command::Acquire { token: t, .. } if t == token);
+        assert_eq!(client.sent.iter().filter(|(.., command)| with_token(command)).count(), 3);
+        assert!(!client.tokens[..attempt].contains(token));
+    }
+}
+
+#[test]
+fn a_wait_ends_at_its_limit_with_a_last_attempt_there() {
+    let mut waiting = options();
+    waiting.wait = Wait::AtMost(ms(1_000));
+    let mut cluster = Cluster::of(3);
+    (0..3).for_each(|node| cluster.occupy(node, token(9), 60_000));
+    let client = cluster.acquire(&waiting);
+    let begun = cluster.now;
+    cluster.run(ms(1_002));
+    assert_eq!(cluster.clients[client].sent.last().unwrap().0, begun + ms(1_000));
+    let told: Vec<_> = cluster.clients[client].told.drain(..).collect();
+    let Some(lease::Output::NotAcquired(end)) = told.last() else { panic!("{told:?}") };
+    assert_eq!((end.elapsed, end.attempts as usize), (ms(1_002), cluster.clients[client].tokens.len()));
+}
+
+#[test]
+fn tries_max_ends_a_wait_before_its_limit() {
+    let mut waiting = options();
+    waiting.wait = Wait::Forever;
+    waiting.retry.tries_max = Some(3);
+    let mut cluster = Cluster::of(3);
+    (0..3).for_each(|node| cluster.occupy(node, token(9), 60_000));
+    let client = cluster.acquire(&waiting);
+    cluster.run(ms(1_000));
+    assert!(cluster.clients[client].lease.is_ended());
+    assert_eq!(cluster.clients[client].tokens.len(), 3);
+}
+
+#[test]
+fn a_waiter_gets_the_lock_after_the_holder_is_gone() {
+    let mut waiting = options();
+    waiting.wait = Wait::Forever;
+    let mut cluster = Cluster::of(5);
+    cluster.acquire(&options());
+    cluster.run(ms(5));
+    let waiter = cluster.acquire(&waiting);
+    // The holder crashed: nothing more comes from it. Its keys live for ttl and guard band.
+    cluster.run(ms(10_990));
+    assert_eq!(cluster.holders(), []);
+    cluster.run(ms(120));
+    assert_eq!(cluster.holders(), [waiter]);
+}
+
+#[test]
+fn the_refusal_says_when_a_majority_would_be_free() {
+    let mut cluster = Cluster::of(5);
+    for (node, left) in [(0, 400), (1, 100), (2, 300)] {
+        cluster.occupy(node, token(9), left + 1);
+    }
+    cluster.nodes[4].latency = ms(1);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    // Decided after one grant and three refusals: two more are needed, the second is free after 300 ms.
+    assert_eq!(cluster.cause(client), Some(Cause::Contended { retry_after: Some(ms(300)) }));
+}
+
+#[test]
+fn contention_and_outage_are_told_apart_by_whether_a_majority_answered() {
+    // Nodes held by another, down, silent, broken; expected to be contended.
+    for (held, down, silent, broken, contended) in
+        [(3, 2, 0, 0, true), (3, 0, 2, 0, true), (1, 2, 0, 0, true), (2, 3, 0, 0, false), (2, 0, 3, 0, false)]
+            .into_iter()
+            .chain([(0, 3, 0, 0, false), (0, 1, 1, 1, false), (1, 1, 1, 0, true), (5, 0, 0, 0, true)])
+    {
+        let mut cluster = Cluster::of(5);
+        (0..held).for_each(|node| cluster.occupy(node, token(9), 60_000));
+        let modes = [(down, Mode::Down), (silent, Mode::Silent), (broken, Mode::Broken)];
+        let failed = modes.iter().flat_map(|(count, mode)| std::iter::repeat_n(*mode, *count));
+        failed.enumerate().for_each(|(node, mode)| cluster.nodes[4 - node].mode = mode);
+        let client = cluster.acquire(&options());
+        cluster.run(ms(60));
+        let cause = cluster.cause(client).expect("not acquired");
+        assert_eq!(
+            matches!(cause, Cause::Contended { .. }),
+            contended,
+            "{held} held, {down}/{silent}/{broken}"
+        );
+        assert_eq!(cause == Cause::Unavailable, !contended);
+    }
+}
+
+#[test]
+fn a_release_is_sent_again_until_the_node_confirms() {
+    let mut cluster = Cluster::of(3);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    cluster.nodes[0].mode = Mode::Silent;
+    cluster.input(client, lease::Input::Release);
+    cluster.run(ms(3_000));
+    assert_eq!(cluster.outcomes, [ReleaseOutcome::Released], "told long ago, by the other two");
+    assert_eq!(cluster.keys(), 1);
+    cluster.nodes[0].mode = Mode::Up;
+    cluster.run(ms(252));
+    assert_eq!(cluster.keys(), 0, "gone a moment after the node is back, not after the ttl");
+    cluster.run(ms(1_000));
+    assert_eq!(cluster.unconfirmed, [NodeSet::default()]);
+}
+
+#[test]
+fn a_release_is_not_sent_again_to_nodes_that_cannot_have_the_key() {
+    let mut cluster = Cluster::of(3);
+    cluster.nodes[0].mode = Mode::Down;
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    cluster.input(client, lease::Input::Release);
+    cluster.run(ms(5));
+    assert_eq!(cluster.unconfirmed, [NodeSet::default()], "done: the node never got the acquire");
+}
+
+#[test]
+fn a_release_gives_up_when_the_key_has_freed_itself() {
+    let mut cluster = Cluster::of(1);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    cluster.nodes[0].mode = Mode::Silent;
+    cluster.input(client, lease::Input::Release);
+    cluster.run(ms(11_000));
+    assert_eq!(cluster.outcomes, [ReleaseOutcome::Unavailable]);
+    assert!(cluster.unconfirmed.is_empty());
+    cluster.run(ms(200));
+    assert_eq!(cluster.unconfirmed, [cluster.quorum.all()]);
+    assert_eq!(cluster.keys(), 0);
+}
+
+/// The caller goes away at every millisecond of an acquire, an extension and a hold, with nodes of every
+/// kind: whatever was set is gone once the nodes can be reached again.
+#[test]
+fn a_caller_that_goes_away_at_any_moment_leaves_no_key() {
+    let modes = [Mode::Up, Mode::Down, Mode::Silent, Mode::Deaf, Mode::Broken];
+    for (first, second) in modes.iter().flat_map(|a| modes.iter().map(move |b| (*a, *b))) {
+        for moment in 0..70 {
+            let mut cluster = Cluster::of(3);
+            cluster.nodes[0].mode = first;
+            cluster.nodes[1].mode = second;
+            cluster.nodes[2].latency = ms(7);
+            let client = cluster.acquire(&options());
+            cluster.run(ms(moment));
+            cluster.extend(client, &options());
+            cluster.run(ms(moment / 2));
+            cluster.input(client, lease::Input::Abandon);
+            cluster.run(ms(40));
+            cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Up);
+            cluster.run(ms(1_000));
+            assert_eq!(cluster.keys(), 0, "nodes {first:?} and {second:?}, gone after {moment} ms");
+            assert!(cluster.releases.iter().all(|release| release.poll_timeout().is_none()), "no timer left");
+        }
+    }
+}
+
+/// One lease, several rounds: an answer to an older round must not be counted in a newer one.
+#[test]
+fn an_answer_to_an_older_round_is_not_counted() {
+    let quorum = Quorum::of(3).unwrap();
+    let mut waiting = options();
+    waiting.wait = Wait::Forever;
+    let mut lease = Lease::new(key("x"), terms(&waiting), quorum);
+    let granted = || Ok(Reply { time: NodeTime::from_micros(0), answer: Answer::Granted });
+    let send = |lease: &mut Lease| {
+        let rounds = std::iter::from_fn(|| lease.poll_output()).filter_map(|output| match output {
+            lease::Output::Send { round, .. } => Some(round),
+            _ => None,
+        });
+        rounds.last()
+    };
+    lease.handle(at(0), lease::Input::Attempt(Entropy { token: token(1), dice: 0 }));
+    let first = send(&mut lease).unwrap();
+    lease.handle(at(50), lease::Input::Timeout);
+    lease.handle(at(100), lease::Input::Timeout);
+    lease.handle(at(100), lease::Input::Attempt(Entropy { token: token(2), dice: 0 }));
+    let second = send(&mut lease).unwrap();
+    for node in quorum.indexes() {
+        lease.handle(at(101), lease::Input::Answer { round: first, node, answer: granted() });
+    }
+    assert!(lease.standing().is_none(), "grants for the first attempt's token");
+    for node in quorum.indexes() {
+        lease.handle(at(102), lease::Input::Answer { round: second, node, answer: granted() });
+    }
+    assert_eq!(lease.standing().unwrap().token(), token(2));
+}

@@ -1,0 +1,327 @@
+//! A handful of nodes and clients in one thread, with time that only moves when the test says so.
+//!
+//! Every command travels for half of its node's latency, is executed by a [`LockTable`], and its answer
+//! travels back for the other half. A client has one connection to each node, which keeps the order of
+//! commands also when the latency changes. A node can be down, silent, deaf for answers, or answer with errors.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
+#![allow(dead_code, unreachable_pub, reason = "every test binary uses a part of it")]
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use tenure_core::*;
+
+pub const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub fn at(millis: u64) -> Time {
+    Time::from_nanos(millis * 1_000_000)
+}
+
+pub fn key(name: &str) -> LockKey {
+    LockKey::new(&Prefix::default(), name).unwrap()
+}
+
+pub fn token(byte: u8) -> OwnerToken {
+    OwnerToken::from_bytes([byte; 20])
+}
+
+pub fn node(quorum: Quorum, index: usize) -> NodeIndex {
+    quorum.indexes().nth(index).unwrap()
+}
+
+/// Options of ten seconds that try once; tests change what they are about.
+pub fn options() -> Options {
+    let mut options = Options::default();
+    options.ttl = ms(10_000);
+    options.wait = Wait::No;
+    options
+}
+
+pub fn terms(options: &Options) -> Terms {
+    options.check(MaxTtl::default()).unwrap()
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    Up,
+    /// Refuses connections: the command is not sent and the client knows at once.
+    Down,
+    /// Requests vanish.
+    Silent,
+    /// Commands are executed, answers vanish.
+    Deaf,
+    /// Answers every command with an error.
+    Broken,
+}
+
+pub struct Node {
+    pub table: LockTable,
+    pub mode: Mode,
+    pub latency: Duration,
+    /// Every command the node executed.
+    pub log: Vec<Command>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Machine {
+    Lease(usize),
+    Release(usize),
+}
+
+type Answered = Result<Reply, Fault>;
+
+enum Event {
+    Request { machine: Machine, round: Option<RoundNumber>, node: usize, command: Command },
+    Answer { machine: Machine, round: Option<RoundNumber>, node: usize, answer: Answered },
+}
+
+/// A client's lease and what it told its caller.
+pub struct Client {
+    pub lease: Lease,
+    pub told: VecDeque<lease::Output>,
+    /// Commands it sent, with the time.
+    pub sent: Vec<(Time, NodeIndex, Command)>,
+    pub tokens: Vec<OwnerToken>,
+}
+
+pub struct Cluster {
+    pub quorum: Quorum,
+    pub nodes: Vec<Node>,
+    pub clients: Vec<Client>,
+    pub releases: Vec<Release>,
+    /// What releases told: outcomes in order, and which nodes never confirmed.
+    pub outcomes: Vec<ReleaseOutcome>,
+    pub unconfirmed: Vec<NodeSet>,
+    pub now: Time,
+    events: BTreeMap<(Time, u64), Event>,
+    /// Which client each release comes from: it travels on that client's connections.
+    release_owners: Vec<usize>,
+    /// When the last command of a client reaches a node.
+    last_arrivals: BTreeMap<(usize, usize), Time>,
+    sequence: u64,
+    entropy: u64,
+}
+
+impl Cluster {
+    pub fn of(nodes: usize) -> Self {
+        let node = || Node { table: LockTable::default(), mode: Mode::Up, latency: ms(2), log: vec![] };
+        Self {
+            quorum: Quorum::of(nodes).unwrap(),
+            nodes: std::iter::repeat_with(node).take(nodes).collect(),
+            clients: vec![],
+            releases: vec![],
+            outcomes: vec![],
+            unconfirmed: vec![],
+            now: at(1_000),
+            events: BTreeMap::new(),
+            release_owners: vec![],
+            last_arrivals: BTreeMap::new(),
+            sequence: 0,
+            entropy: 0,
+        }
+    }
+
+    /// A new client that asks for "x". Returns its number.
+    pub fn acquire(&mut self, options: &Options) -> usize {
+        let lease = Lease::new(key("x"), terms(options), self.quorum);
+        self.clients.push(Client { lease, told: VecDeque::new(), sent: vec![], tokens: vec![] });
+        let client = self.clients.len() - 1;
+        self.attempt(client);
+        client
+    }
+
+    pub fn extend(&mut self, client: usize, options: &Options) {
+        let term = terms(options).term;
+        self.input(client, lease::Input::Extend(term));
+    }
+
+    pub fn input(&mut self, client: usize, input: lease::Input) {
+        self.clients[client].lease.handle(self.now, input);
+        self.drain(client);
+    }
+
+    /// Lets `duration` pass.
+    pub fn run(&mut self, duration: Duration) {
+        let end = self.now + duration;
+        while let Some(next) = self.next_time().filter(|next| *next <= end) {
+            self.now = self.now.max(next);
+            self.step();
+        }
+        self.now = end;
+    }
+
+    /// Everybody who may count on the lock now.
+    pub fn holders(&self) -> Vec<usize> {
+        let valid = |client: &Client| {
+            client.lease.standing().is_some_and(|standing| !standing.validity().is_over(self.now))
+        };
+        (0..self.clients.len()).filter(|client| valid(&self.clients[*client])).collect()
+    }
+
+    /// The owners on the nodes, `None` where the key is free.
+    pub fn owners(&self) -> Vec<Option<OwnerToken>> {
+        let now = self.node_time();
+        self.nodes.iter().map(|node| node.table.keys(now).next().map(|(_, entry)| entry.owner)).collect()
+    }
+
+    pub fn keys(&self) -> usize {
+        self.owners().iter().flatten().count()
+    }
+
+    pub fn standing(&self, client: usize) -> &Standing {
+        self.clients[client].lease.standing().expect("the client holds the lock")
+    }
+
+    pub fn valid_for(&self, client: usize) -> Duration {
+        self.standing(client).validity().left(self.now)
+    }
+
+    /// A key of somebody else on this node.
+    pub fn occupy(&mut self, node: usize, owner: OwnerToken, node_ttl_ms: u64) {
+        let (now, key) = (self.node_time(), key("x"));
+        self.nodes[node].table.execute(now, &Command::Acquire { key, token: owner, node_ttl_ms });
+    }
+
+    /// The last thing the client was told, other than late votes.
+    pub fn told(&mut self, client: usize) -> Option<lease::Output> {
+        let told = &mut self.clients[client].told;
+        told.retain(|output| *output != lease::Output::Widened);
+        told.pop_front()
+    }
+
+    pub fn cause(&mut self, client: usize) -> Option<Cause> {
+        match self.told(client) {
+            Some(lease::Output::NotAcquired(NotAcquired { cause, .. })) => Some(cause),
+            _ => None,
+        }
+    }
+
+    fn node_time(&self) -> NodeTime {
+        NodeTime::from_micros(self.now.as_nanos() / 1_000)
+    }
+
+    fn next_time(&self) -> Option<Time> {
+        let event = self.events.keys().next().map(|(time, _)| *time);
+        let leases = self.clients.iter().filter_map(|client| client.lease.poll_timeout());
+        let releases = self.releases.iter().filter_map(Release::poll_timeout);
+        leases.chain(releases).chain(event).min()
+    }
+
+    fn step(&mut self) {
+        for client in 0..self.clients.len() {
+            if self.clients[client].lease.poll_timeout().is_some_and(|time| time <= self.now) {
+                self.input(client, lease::Input::Timeout);
+            }
+        }
+        for release in 0..self.releases.len() {
+            if self.releases[release].poll_timeout().is_some_and(|time| time <= self.now) {
+                self.releases[release].handle(self.now, release::Input::Timeout);
+                self.drain_release(release);
+            }
+        }
+        while let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            match entry.remove() {
+                Event::Request { machine, round, node, command } => {
+                    self.execute(machine, round, node, &command);
+                }
+                Event::Answer { machine, round, node, answer } => {
+                    self.answer(machine, round, node, answer);
+                }
+            }
+        }
+    }
+
+    fn execute(&mut self, machine: Machine, round: Option<RoundNumber>, node: usize, command: &Command) {
+        let now = self.node_time();
+        let Node { table, mode, latency, log } = &mut self.nodes[node];
+        let answer = match mode {
+            Mode::Down | Mode::Silent => return,
+            Mode::Broken => Err(Fault::Error("ERR broken".into())),
+            Mode::Up | Mode::Deaf => {
+                log.push(command.clone());
+                Ok(table.execute(now, command))
+            }
+        };
+        if *mode != Mode::Deaf {
+            let arrives = self.now + *latency / 2;
+            self.push(arrives, Event::Answer { machine, round, node, answer });
+        }
+    }
+
+    fn answer(&mut self, machine: Machine, round: Option<RoundNumber>, node: usize, answer: Answered) {
+        let node = self::node(self.quorum, node);
+        match (machine, round) {
+            (Machine::Lease(client), Some(round)) => {
+                self.input(client, lease::Input::Answer { round, node, answer });
+            }
+            (Machine::Release(release), _) => {
+                self.releases[release].handle(self.now, release::Input::Answer { node, answer });
+                self.drain_release(release);
+            }
+            (Machine::Lease(_), None) => unreachable!("commands of a lease carry a round"),
+        }
+    }
+
+    fn attempt(&mut self, client: usize) {
+        self.entropy += 1;
+        let mut bytes = [0; 20];
+        bytes[..8].copy_from_slice(&self.entropy.to_be_bytes());
+        let token = OwnerToken::from_bytes(bytes);
+        let dice = self.entropy.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.clients[client].tokens.push(token);
+        self.input(client, lease::Input::Attempt(Entropy { token, dice }));
+    }
+
+    fn drain(&mut self, client: usize) {
+        while let Some(output) = self.clients[client].lease.poll_output() {
+            match output {
+                lease::Output::Send { round, node, command } => {
+                    self.clients[client].sent.push((self.now, node, command.clone()));
+                    self.send(Machine::Lease(client), Some(round), node.get(), command);
+                }
+                lease::Output::CleanUp(release) => {
+                    self.releases.push(release);
+                    self.release_owners.push(client);
+                    self.drain_release(self.releases.len() - 1);
+                }
+                lease::Output::DrawEntropy => self.attempt(client),
+                told => self.clients[client].told.push_back(told),
+            }
+        }
+    }
+
+    fn drain_release(&mut self, release: usize) {
+        while let Some(output) = self.releases[release].poll_output() {
+            match output {
+                release::Output::Send { node, command } => {
+                    self.send(Machine::Release(release), None, node.get(), command);
+                }
+                release::Output::Outcome { outcome, .. } => self.outcomes.push(outcome),
+                release::Output::Done { unconfirmed } => self.unconfirmed.push(unconfirmed),
+            }
+        }
+    }
+
+    fn send(&mut self, machine: Machine, round: Option<RoundNumber>, node: usize, command: Command) {
+        if self.nodes[node].mode == Mode::Down {
+            let answer = Err(Fault::Unreachable);
+            self.push(self.now, Event::Answer { machine, round, node, answer });
+        } else {
+            let client = match machine {
+                Machine::Lease(client) => client,
+                Machine::Release(release) => self.release_owners[release],
+            };
+            let last = self.last_arrivals.entry((client, node)).or_insert(self.now);
+            let arrives = (self.now + self.nodes[node].latency / 2).max(*last);
+            *last = arrives;
+            self.push(arrives, Event::Request { machine, round, node, command });
+        }
+    }
+
+    fn push(&mut self, time: Time, event: Event) {
+        self.sequence += 1;
+        self.events.insert((time, self.sequence), event);
+    }
+}
