@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use crate::command::{Refusal, Vote};
 use crate::config::Term;
-use crate::quorum::{NodeSet, Quorum, Verdict};
+use crate::quorum::{Quorum, Verdict};
+use crate::release::Claim;
 use crate::round::{Ballot, Round, RoundNumber};
 use crate::time::Time;
 use crate::token::Entropy;
@@ -89,9 +90,10 @@ impl Acquire {
         }
     }
 
-    /// The nodes on which this attempt may have left a key.
-    pub(crate) fn may_hold(&self) -> NodeSet {
-        self.round.may_have_run()
+    /// What this attempt may have left on the nodes.
+    pub(crate) fn claim(&self, term: Term) -> Claim {
+        let (token, round) = (self.entropy.token, self.round.number());
+        Claim { token, term, round, may_hold: self.round.may_have_run() }
     }
 
     fn cause(&self) -> Option<Cause> {

@@ -107,6 +107,18 @@ impl Fault {
     }
 }
 
+impl Vote {
+    /// Whether the node may have executed the command: no, if it refused or never got it.
+    #[must_use]
+    pub const fn may_have_run(&self) -> bool {
+        match self {
+            Self::Granted => true,
+            Self::Refused(_) => false,
+            Self::Unknown(fault) => fault.may_have_run(),
+        }
+    }
+}
+
 impl From<Result<Reply, Fault>> for Vote {
     fn from(answer: Result<Reply, Fault>) -> Self {
         match answer {

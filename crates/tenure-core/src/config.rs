@@ -21,6 +21,10 @@ const GUARD_BAND_MIN: Duration = Duration::from_millis(100);
 const NODE_TIMEOUT_DEFAULT_MIN: Duration = Duration::from_millis(5);
 const NODE_TIMEOUT_DEFAULT_MAX: Duration = Duration::from_millis(50);
 
+/// The default limit on holding one lock by extensions: longer than almost any job, shorter than a day in
+/// which nobody else gets in.
+const MAX_HOLD_DEFAULT: Duration = Duration::from_secs(60 * 60);
+
 /// What the user asks of one lock. Every field has a default that fits most uses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -38,8 +42,8 @@ pub struct Options {
     pub drift: Drift,
     /// How much longer than the ttl the nodes keep the key. Default 10 % of the ttl, at least 100 ms.
     pub guard_band: Option<Duration>,
-    /// How long extensions may keep one lock in all. Default one hour.
-    pub max_hold: MaxHold,
+    /// How long extensions may keep one lock in all. Default one hour, or the ttl if that is longer.
+    pub max_hold: Option<MaxHold>,
 }
 
 /// How long an acquire goes on trying.
@@ -156,7 +160,8 @@ impl Options {
     /// [`OptionError`] names the first option that is not allowed, and what is.
     pub fn check(&self, max_ttl: MaxTtl) -> Result<Terms, OptionError> {
         let term = self.term(self.ttl, max_ttl)?;
-        if let MaxHold::AtMost(max_hold) = self.max_hold
+        let max_hold = self.max_hold.unwrap_or(MaxHold::AtMost(MAX_HOLD_DEFAULT.max(self.ttl)));
+        if let MaxHold::AtMost(max_hold) = max_hold
             && max_hold < self.ttl
         {
             return Err(OptionError::MaxHold { max_hold, ttl: self.ttl });
@@ -164,7 +169,7 @@ impl Options {
         if self.retry.tries_max == Some(0) {
             return Err(OptionError::NoTries);
         }
-        Ok(Terms { term, wait: self.wait, retry: self.retry, max_hold: self.max_hold })
+        Ok(Terms { term, wait: self.wait, retry: self.retry, max_hold })
     }
 
     /// The term for `ttl` with these options' other numbers; an extension may ask for another ttl than the
@@ -205,7 +210,7 @@ impl Default for Options {
             node_timeout: None,
             drift: Drift::default(),
             guard_band: None,
-            max_hold: MaxHold::AtMost(Duration::from_secs(60 * 60)),
+            max_hold: None,
         }
     }
 }
@@ -400,7 +405,7 @@ mod tests {
             (Options { guard_band: Some(ms(60_001)), ..base.clone() }, |e| {
                 matches!(e, OptionError::GuardBand { .. })
             }),
-            (Options { max_hold: MaxHold::AtMost(ms(999)), ..base.clone() }, |e| {
+            (Options { max_hold: Some(MaxHold::AtMost(ms(999))), ..base.clone() }, |e| {
                 matches!(e, OptionError::MaxHold { .. })
             }),
             (Options { retry: Retry { tries_max: Some(0), ..Retry::default() }, ..base.clone() }, |e| {

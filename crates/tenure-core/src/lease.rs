@@ -19,7 +19,7 @@ use crate::config::{MaxHold, Term, Terms, Wait};
 use crate::extend::{self, Extend, NotExtended};
 use crate::names::LockKey;
 use crate::quorum::{NodeIndex, NodeSet, Quorum};
-use crate::release::Release;
+use crate::release::{Claim, Release};
 use crate::round::{Round, RoundNumber};
 use crate::time::Time;
 use crate::token::{Entropy, OwnerToken};
@@ -53,17 +53,14 @@ enum Phase {
 /// A lock that is held: since when, until when, and by whose votes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Standing {
-    token: OwnerToken,
+    /// What has to be undone in the end. Its nodes are more than the members, because answers get lost.
+    claim: Claim,
     acquired: Time,
     validity: Validity,
-    /// The longest term any round of this lease asked for: it bounds the life of the keys.
-    longest: Term,
     /// The last round that won. It still takes late votes, which raise the margin.
     round: Round,
     /// Nodes this lease has counted and that have not said otherwise since.
     members: NodeSet,
-    /// Nodes that may have our key: more than the members, because answers get lost.
-    may_hold: NodeSet,
     extending: Option<Extend>,
     /// A majority of nodes said that the lock is no longer ours.
     lost: bool,
@@ -266,14 +263,14 @@ impl Lease {
         match acquire.decide(now, &self.terms.term) {
             Decision::Open => {}
             Decision::Won(validity) => {
-                let (token, round) = (acquire.entropy.token, acquire.round.clone());
-                self.phase = Phase::Held(Standing::new(token, validity, self.terms.term, round));
+                let (claim, round) = (acquire.claim(self.terms.term), acquire.round.clone());
+                self.phase = Phase::Held(Standing::new(claim, validity, round));
                 self.outputs.push_back(Output::Acquired);
             }
             Decision::Lost { cause } => {
                 if !std::mem::replace(&mut acquire.cleaned_up, true) {
-                    let (token, may_hold) = (acquire.entropy.token, acquire.may_hold());
-                    self.clean_up(now, token, self.terms.term, may_hold);
+                    let claim = acquire.claim(self.terms.term);
+                    self.clean_up(now, claim);
                 }
                 if let Some(cause) = cause {
                     self.retry_or_end(now, cause);
@@ -324,10 +321,10 @@ impl Lease {
             self.outputs.push_back(Output::NotExtended(reason));
             return;
         }
-        let (number, token) = (self.rounds.take_next(), standing.token);
+        let (number, token) = (self.rounds.take_next(), standing.claim.token);
         // An extension that is still under way is forgotten: the new one asks for more.
         standing.extending = Some(Extend::begin(number, self.quorum, standing.members, now, term));
-        standing.longest = standing.longest.max_by_node_ttl(term);
+        standing.claim.term = standing.claim.term.max_by_node_ttl(term);
         self.send_to_all(number, |key| Command::Extend { key, token, node_ttl_ms: term.node_ttl_ms() });
     }
 
@@ -351,17 +348,15 @@ impl Lease {
     fn handle_end(&mut self, now: Time) {
         match std::mem::replace(&mut self.phase, Phase::Ended) {
             Phase::Acquiring(acquire) if !acquire.cleaned_up => {
-                self.clean_up(now, acquire.entropy.token, self.terms.term, acquire.may_hold());
+                self.clean_up(now, acquire.claim(self.terms.term));
             }
-            Phase::Held(standing) => {
-                self.clean_up(now, standing.token, standing.longest, standing.may_hold);
-            }
+            Phase::Held(standing) => self.clean_up(now, standing.claim),
             Phase::Waiting { .. } | Phase::Acquiring(_) | Phase::Ended => {}
         }
     }
 
-    fn clean_up(&mut self, now: Time, token: OwnerToken, term: Term, may_hold: NodeSet) {
-        let release = Release::begin(self.key.clone(), token, &term, self.quorum, may_hold, now);
+    fn clean_up(&mut self, now: Time, claim: Claim) {
+        let release = Release::begin(self.key.clone(), claim, self.quorum, now);
         self.outputs.push_back(Output::CleanUp(release));
     }
 
@@ -373,24 +368,15 @@ impl Lease {
 }
 
 impl Standing {
-    fn new(token: OwnerToken, validity: Validity, term: Term, round: Round) -> Self {
-        Self {
-            token,
-            acquired: round.started(),
-            validity,
-            longest: term,
-            members: round.granted(),
-            may_hold: round.may_have_run(),
-            round,
-            extending: None,
-            lost: false,
-        }
+    fn new(claim: Claim, validity: Validity, round: Round) -> Self {
+        let (acquired, members) = (round.started(), round.granted());
+        Self { claim, acquired, validity, round, members, extending: None, lost: false }
     }
 
     /// The owner token.
     #[must_use]
     pub const fn token(&self) -> OwnerToken {
-        self.token
+        self.claim.token
     }
 
     /// Until when the lock is ours.
@@ -448,7 +434,7 @@ impl Standing {
     fn forget(&mut self, nodes: NodeSet) {
         for node in nodes.iter() {
             self.members.remove(node);
-            self.may_hold.remove(node);
+            self.claim.may_hold.remove(node);
         }
     }
 

@@ -33,6 +33,7 @@
 //! assert!(standing.validity().left(Time::from_nanos(200_000)) > Duration::from_secs(29));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+#![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
 mod acquire;
@@ -58,7 +59,7 @@ pub use lease::{Lease, Standing};
 pub use lock_table::{Entry, LockTable};
 pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
 pub use quorum::{NODES_MAX, NodeIndex, NodeSet, Quorum, QuorumError, Tally, Verdict};
-pub use release::{Release, ReleaseOutcome};
+pub use release::{Claim, Release, ReleaseOutcome};
 pub use retry::Retry;
 pub use round::{Ballot, Round, RoundNumber};
 pub use time::{NodeTime, Time};

@@ -8,7 +8,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::command::{Command, Fault, Reply};
+use crate::command::{Command, Fault, Reply, Vote};
 use crate::config::Term;
 use crate::names::LockKey;
 use crate::quorum::{NodeIndex, NodeSet, Quorum};
@@ -20,11 +20,25 @@ use crate::token::OwnerToken;
 /// clean well within a second.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
+/// What a release has to undo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// The owner whose key it is.
+    pub token: OwnerToken,
+    /// The longest term that was asked for with that token.
+    pub term: Term,
+    /// The round that acquired, or tried to.
+    pub round: RoundNumber,
+    /// The nodes that may have the key.
+    pub may_hold: NodeSet,
+}
+
 /// A release under way. It needs nobody who waits for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Release {
     key: LockKey,
     token: OwnerToken,
+    acquire_round: RoundNumber,
     round: Round,
     /// Nodes that may have the key and have not confirmed that it is gone.
     owed: NodeSet,
@@ -42,6 +56,14 @@ pub struct Release {
 pub enum Input {
     /// A node's answer.
     Answer {
+        /// Which node.
+        node: NodeIndex,
+        /// What it said, or why it did not.
+        answer: Result<Reply, Fault>,
+    },
+    /// A node's late answer to the acquire that this release undoes, whose round is
+    /// [`Release::acquire_round`]. If it did not set the key, nothing is owed there.
+    AcquireAnswer {
         /// Which node.
         node: NodeIndex,
         /// What it said, or why it did not.
@@ -87,21 +109,15 @@ pub enum ReleaseOutcome {
 }
 
 impl Release {
-    /// Begins to release the key of `token`, which may be on the nodes `may_hold`.
+    /// Begins to undo a claim on the lock `key`.
     #[must_use]
-    pub fn begin(
-        key: LockKey,
-        token: OwnerToken,
-        term: &Term,
-        quorum: Quorum,
-        may_hold: NodeSet,
-        now: Time,
-    ) -> Self {
-        let round = Round::open(RoundNumber::default(), quorum, quorum.all(), now, term.node_timeout());
+    pub fn begin(key: LockKey, claim: Claim, quorum: Quorum, now: Time) -> Self {
+        let Claim { token, term, round, may_hold } = claim;
         let mut release = Self {
             key,
             token,
-            round,
+            acquire_round: round,
+            round: Round::open(RoundNumber::default(), quorum, quorum.all(), now, term.node_timeout()),
             owed: may_hold,
             pause: term.node_timeout(),
             send_again_at: now + term.node_timeout(),
@@ -125,6 +141,11 @@ impl Release {
                     self.owed.remove(node);
                 }
                 self.round.record(now, node, answer);
+            }
+            Input::AcquireAnswer { node, answer } => {
+                if !Vote::from(answer).may_have_run() {
+                    self.owed.remove(node);
+                }
             }
             Input::Timeout => self.round.close_if_due(now),
         }
@@ -153,6 +174,12 @@ impl Release {
         let report = if self.reported { None } else { self.round.timeout() };
         let again = (!self.owed.is_empty()).then_some(self.send_again_at.min(self.give_up_at));
         report.into_iter().chain(again).min()
+    }
+
+    /// The round of the acquire that this release undoes.
+    #[must_use]
+    pub const fn acquire_round(&self) -> RoundNumber {
+        self.acquire_round
     }
 
     /// Nodes that may still have the key.

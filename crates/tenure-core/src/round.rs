@@ -100,11 +100,7 @@ impl Round {
     /// The nodes that may have executed the command: all but those that refused or never got it.
     #[must_use]
     pub fn may_have_run(&self) -> NodeSet {
-        self.where_ballot(|ballot| match ballot.map(|ballot| &ballot.vote) {
-            None | Some(Vote::Granted) => true,
-            Some(Vote::Unknown(fault)) => fault.may_have_run(),
-            Some(Vote::Refused(_)) => false,
-        })
+        self.where_ballot(|ballot| ballot.is_none_or(|ballot| ballot.vote.may_have_run()))
     }
 
     /// Whether every node has a vote.

@@ -189,7 +189,9 @@ fn the_outcome_of_a_release_does_not_depend_on_the_order_of_its_votes() {
             };
             for order in &orders {
                 let term = terms(&options()).term;
-                let mut release = Release::begin(key("x"), token(1), &term, quorum, quorum.all(), at(0));
+                let round = RoundNumber::default();
+                let claim = Claim { token: token(1), term, round, may_hold: quorum.all() };
+                let mut release = Release::begin(key("x"), claim, quorum, at(0));
                 for node in order {
                     let (node, answer) = (node_at(quorum, *node), answer(votes[*node]));
                     release.handle(at(1), release::Input::Answer { node, answer });

@@ -278,6 +278,18 @@ fn a_release_is_not_sent_again_to_nodes_that_cannot_have_the_key() {
     assert_eq!(cluster.unconfirmed, [NodeSet::default()], "done: the node never got the acquire");
 }
 
+/// The attempt is lost at the second answer; only then does the third say that it was never sent.
+#[test]
+fn a_release_learns_late_that_a_node_never_got_the_acquire() {
+    let mut cluster = Cluster::of(3);
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Down);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(60));
+    assert_eq!(cluster.cause(client), Some(Cause::Unavailable));
+    assert_eq!(cluster.unconfirmed, [NodeSet::default()], "nothing is owed to nodes that are down");
+    assert!(cluster.releases.iter().all(|release| release.poll_timeout().is_none()), "no timer left");
+}
+
 #[test]
 fn a_release_gives_up_when_the_key_has_freed_itself() {
     let mut cluster = Cluster::of(1);

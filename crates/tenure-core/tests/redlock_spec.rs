@@ -402,7 +402,7 @@ fn extended_iff_a_majority_extended_within_the_validity() {
 #[test]
 fn extensions_end_at_max_hold_and_then_others_get_the_lock() {
     let mut limited = options();
-    limited.max_hold = MaxHold::AtMost(ms(30_000));
+    limited.max_hold = Some(MaxHold::AtMost(ms(30_000)));
     let mut cluster = Cluster::of(5);
     let greedy = cluster.acquire(&limited);
     for step in 1..=10 {
@@ -417,5 +417,5 @@ fn extensions_end_at_max_hold_and_then_others_get_the_lock() {
     let next = cluster.acquire(&options());
     cluster.run(ms(5));
     assert_eq!(cluster.holders(), [next]);
-    assert_eq!(Options::default().max_hold, MaxHold::AtMost(ms(3_600_000)), "the stated default");
+    assert_eq!(terms(&options()).max_hold, MaxHold::AtMost(ms(3_600_000)), "the stated default");
 }

@@ -254,6 +254,15 @@ impl Cluster {
         let node = self::node(self.quorum, node);
         match (machine, round) {
             (Machine::Lease(client), Some(round)) => {
+                let undoes = |release: &usize| {
+                    self.release_owners[*release] == client
+                        && self.releases[*release].acquire_round() == round
+                };
+                if let Some(release) = (0..self.releases.len()).find(undoes) {
+                    let answer = answer.clone();
+                    self.releases[release].handle(self.now, release::Input::AcquireAnswer { node, answer });
+                    self.drain_release(release);
+                }
                 self.input(client, lease::Input::Answer { round, node, answer });
             }
             (Machine::Release(release), _) => {

@@ -1,0 +1,113 @@
+//! The client's clock.
+//!
+//! Validity must not be overestimated, so the clock has to go on while the machine is suspended, and it
+//! must not be slewed by time synchronisation (which may bend a clock by more than the 1 % drift
+//! allowance). No single Linux clock does both: `CLOCK_BOOTTIME` is slewed, `CLOCK_MONOTONIC_RAW` stops in
+//! suspend. The time suspended is `BOOTTIME - MONOTONIC`, both slewed alike; raw time plus that does both.
+//! `docs/decisions/0003-client-clock.md` tells why the larger of the two clocks is not enough.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use tenure_core::{NodeTime, Time};
+
+/// Where a manager reads the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Clock {
+    /// The machine's clock.
+    System,
+    /// Tokio's clock, which tests can pause.
+    Tokio,
+}
+
+impl Clock {
+    pub(crate) fn now(self) -> Time {
+        match self {
+            Self::System => system::now(),
+            Self::Tokio => Time::from_nanos(nanos(tokio_elapsed())),
+        }
+    }
+}
+
+/// The clock of memory nodes. It is theirs alone, as a real node's is; tests that pause tokio pause it, too.
+pub(crate) fn memory_node_time() -> NodeTime {
+    /// An arbitrary start, well away from zero, so that nothing takes it for "unset".
+    const START: Duration = Duration::from_secs(1_000_000_000);
+    NodeTime::from_micros(nanos(START + tokio_elapsed()) / 1_000)
+}
+
+fn tokio_elapsed() -> Duration {
+    static ORIGIN: OnceLock<tokio::time::Instant> = OnceLock::new();
+    let now = tokio::time::Instant::now();
+    // One second back: a paused clock of another test's runtime may lie a little before the first reading.
+    let origin = *ORIGIN.get_or_init(|| now.checked_sub(Duration::from_secs(1)).unwrap_or(now));
+    now.saturating_duration_since(origin)
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use rustix::time::{ClockId, clock_gettime};
+    use tenure_core::Time;
+
+    pub(super) fn now() -> Time {
+        let raw = read(ClockId::MonotonicRaw);
+        let monotonic = read(ClockId::Monotonic);
+        let boot = read(ClockId::Boottime);
+        // Read after MONOTONIC, BOOTTIME is never behind it but for the suspended time.
+        let now = raw + boot.saturating_sub(monotonic);
+        // The three readings lie some nanoseconds apart, so two results may cross; time must not go back.
+        static LATEST: AtomicU64 = AtomicU64::new(0);
+        Time::from_nanos(LATEST.fetch_max(now, Ordering::Relaxed).max(now))
+    }
+
+    fn read(clock: ClockId) -> u64 {
+        let time = clock_gettime(clock);
+        let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
+        seconds.unwrap_or(0) * 1_000_000_000 + nanos.unwrap_or(0)
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use std::sync::OnceLock;
+    use std::time::Instant;
+
+    use tenure_core::Time;
+
+    pub(super) fn now() -> Time {
+        static ORIGIN: OnceLock<Instant> = OnceLock::new();
+        Time::from_nanos(super::nanos(ORIGIN.get_or_init(Instant::now).elapsed()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_system_clock_runs_at_the_rate_of_the_world_and_never_back() {
+        let (before, start) = (Clock::System.now(), std::time::Instant::now());
+        let mut last = before;
+        while start.elapsed() < Duration::from_millis(100) {
+            let now = Clock::System.now();
+            assert!(now >= last);
+            last = now;
+        }
+        let elapsed = Clock::System.now().since(before);
+        assert!(elapsed >= Duration::from_millis(90) && elapsed < Duration::from_secs(10), "{elapsed:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_tokio_clock_stands_still_when_tokio_is_paused() {
+        let before = Clock::Tokio.now();
+        assert_eq!(Clock::Tokio.now(), before);
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(Clock::Tokio.now().since(before), Duration::from_secs(5));
+    }
+}

@@ -1,0 +1,269 @@
+//! What can go wrong, one enum per operation.
+//!
+//! *Contended* (others have the lock) and *unavailable* (the nodes cannot be asked) are never confused:
+//! the first means wait, the second means look at the nodes. Every message names the lock, tells which node
+//! said what, and says what to do.
+
+use std::time::Duration;
+
+use tenure_core::{NameError, OptionError, QuorumError};
+
+use crate::votes::Votes;
+
+/// Why a lock was not acquired. Nothing is held, and whatever the attempts set on nodes is being removed.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AcquireError {
+    /// Others have it: a majority of nodes answered, and too few of them were free.
+    #[error(
+        "lock {name:?} is held by another: {} of {} nodes granted it and {} are needed, after {attempts} {} in \
+         {elapsed:?} ({votes}). {}",
+        votes.granted(), votes.nodes(), votes.majority(), tries(attempts), advice(retry_after)
+    )]
+    Contended {
+        /// The lock.
+        name: String,
+        /// The votes of the last attempt.
+        votes: Votes,
+        /// When a majority of nodes would be free if no holder extends.
+        retry_after: Option<Duration>,
+        /// How many attempts were made.
+        attempts: u32,
+        /// How long it all took.
+        elapsed: Duration,
+    },
+    /// The nodes could not be asked: no majority of them gave an answer.
+    #[error(
+        "lock {name:?} is unavailable: only {} of {} nodes answered and {} are needed, after {attempts} {} in \
+         {elapsed:?} ({votes}). Check that these nodes are up, reachable and in order: {}",
+        votes.answered(), votes.nodes(), votes.majority(), tries(attempts), votes.failed()
+    )]
+    Unavailable {
+        /// The lock.
+        name: String,
+        /// The votes of the last attempt.
+        votes: Votes,
+        /// How many attempts were made.
+        attempts: u32,
+        /// How long it all took.
+        elapsed: Duration,
+    },
+    /// A majority granted, but the validity was over when the answers had come. It is not a lock.
+    #[error(
+        "lock {name:?} was granted too late: its ttl of {ttl:?} was over when a majority had answered ({votes}). \
+         Use a longer ttl, or find out what held up this process or the nodes"
+    )]
+    TooLate {
+        /// The lock.
+        name: String,
+        /// The votes of the last attempt.
+        votes: Votes,
+        /// The ttl asked for.
+        ttl: Duration,
+    },
+    /// The name is not allowed.
+    #[error("lock {name:?} cannot be asked for: {error}")]
+    InvalidName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        error: NameError,
+    },
+    /// The options are not allowed.
+    #[error("lock {name:?} cannot be asked for: {error}")]
+    InvalidOption {
+        /// The lock.
+        name: String,
+        /// What is wrong with them.
+        #[source]
+        error: OptionError,
+    },
+    /// The operating system gave no random numbers, so no owner token could be made.
+    #[error("lock {name:?} cannot be asked for: the operating system gives no random numbers ({error})")]
+    NoRandomness {
+        /// The lock.
+        name: String,
+        /// What the system said.
+        error: String,
+    },
+    /// The manager was shut down, or the runtime it lives on has ended.
+    #[error("lock {name:?} was not acquired: its manager was shut down. Make a new `Locks` to go on")]
+    ShutDown {
+        /// The lock.
+        name: String,
+    },
+}
+
+/// Why a lock was not extended. The old validity stands; nothing was released or shortened.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ExtendError {
+    /// A majority of nodes no longer has it for us: the lock is lost. Stop the work it protects.
+    #[error(
+        "lock {name:?} is lost: {} of {} nodes no longer have it for us ({votes}). Stop the work it protects",
+        votes.refused(), votes.nodes()
+    )]
+    Lost {
+        /// The lock.
+        name: String,
+        /// The votes.
+        votes: Votes,
+    },
+    /// A majority answered, but too few nodes still have it; what the others have is not known.
+    #[error(
+        "lock {name:?} was not extended: {} of {} nodes extended it and {} are needed ({votes}). It is still \
+         valid for {valid_for:?}; try again or finish within that time",
+        votes.granted(), votes.nodes(), votes.majority()
+    )]
+    Refused {
+        /// The lock.
+        name: String,
+        /// The votes.
+        votes: Votes,
+        /// What is left of the old validity.
+        valid_for: Duration,
+    },
+    /// No majority of nodes answered.
+    #[error(
+        "lock {name:?} could not be extended: only {} of {} nodes answered and {} are needed ({votes}). It is \
+         still valid for {valid_for:?}; try again or finish within that time, and check these nodes: {}",
+        votes.answered(), votes.nodes(), votes.majority(), votes.failed()
+    )]
+    Unavailable {
+        /// The lock.
+        name: String,
+        /// The votes.
+        votes: Votes,
+        /// What is left of the old validity.
+        valid_for: Duration,
+    },
+    /// Its validity ended before the extension was decided.
+    #[error(
+        "lock {name:?} has expired and cannot be extended. Stop the work it protects, and acquire it anew"
+    )]
+    Expired {
+        /// The lock.
+        name: String,
+    },
+    /// It would be held for longer than `max_hold`.
+    #[error(
+        "lock {name:?} cannot be extended: it would be held for longer than its max_hold. It is still valid for \
+         {valid_for:?}; release it and acquire it anew, or ask for a larger max_hold"
+    )]
+    MaxHold {
+        /// The lock.
+        name: String,
+        /// What is left of the old validity.
+        valid_for: Duration,
+    },
+    /// The new ttl is not allowed.
+    #[error("lock {name:?} cannot be extended: {error}")]
+    InvalidOption {
+        /// The lock.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        error: OptionError,
+    },
+    /// The runtime that the manager lives on has ended.
+    #[error("lock {name:?} cannot be extended: its manager is gone. It is still valid for {valid_for:?}")]
+    ShutDown {
+        /// The lock.
+        name: String,
+        /// What is left of the old validity.
+        valid_for: Duration,
+    },
+}
+
+/// Why a release is not known to have freed the lock. It is gone at the end of its term in any case.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ReleaseError {
+    /// A majority of nodes did not have it for us: it had expired or was taken away before.
+    #[error(
+        "lock {name:?} was no longer ours when it was released: {} of {} nodes did not have it for us ({votes}). \
+         Another may have held it meanwhile; use a longer ttl or extend it in time",
+        votes.refused(), votes.nodes()
+    )]
+    NotHeld {
+        /// The lock.
+        name: String,
+        /// The votes.
+        votes: Votes,
+    },
+    /// No majority of nodes answered. The release goes on in the background.
+    #[error(
+        "lock {name:?} could not be released for certain: only {} of {} nodes answered and {} are needed \
+         ({votes}). The release goes on in the background, and the lock frees itself within {frees_within:?}; \
+         check these nodes: {}",
+        votes.answered(), votes.nodes(), votes.majority(), votes.failed()
+    )]
+    Unavailable {
+        /// The lock.
+        name: String,
+        /// The votes.
+        votes: Votes,
+        /// When the keys will have freed themselves at the latest.
+        frees_within: Duration,
+    },
+    /// The runtime that the manager lives on has ended.
+    #[error(
+        "lock {name:?} could not be released: its manager is gone. It frees itself at the end of its term"
+    )]
+    ShutDown {
+        /// The lock.
+        name: String,
+    },
+}
+
+/// Why a [`Locks`](crate::Locks) could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// There are no nodes, or too many.
+    #[error("cannot manage locks: {0}")]
+    Nodes(#[from] QuorumError),
+    /// The same node is listed twice: a majority of such a list is none.
+    #[error("cannot manage locks: node {address} is listed twice; every node must be an independent store")]
+    DuplicateNode {
+        /// The node.
+        address: String,
+    },
+    /// The prefix is not allowed.
+    #[error("cannot manage locks: {0}")]
+    Prefix(#[from] NameError),
+    /// `max_ttl` is not allowed.
+    #[error("cannot manage locks: {0}")]
+    MaxTtl(#[from] OptionError),
+    /// The worker thread could not be started.
+    #[error("cannot manage locks: the worker thread could not be started ({0})")]
+    Thread(#[from] std::io::Error),
+}
+
+/// Clean-up that was not finished when a shutdown ended.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error(
+    "shutdown ended with {keys} keys perhaps left on {nodes}; they free themselves within {frees_within:?}",
+    nodes = nodes.join(", ")
+)]
+#[non_exhaustive]
+pub struct ShutdownError {
+    /// How many keys may be left, counted per node.
+    pub keys: usize,
+    /// The nodes that did not confirm.
+    pub nodes: Vec<String>,
+    /// When the last of the keys will have freed itself.
+    pub frees_within: Duration,
+}
+
+fn tries(attempts: &u32) -> &'static str {
+    if *attempts == 1 { "attempt" } else { "attempts" }
+}
+
+fn advice(retry_after: &Option<Duration>) -> String {
+    match retry_after {
+        Some(left) => format!("Wait longer, or try again in {left:?}, when it is free if nobody extends it"),
+        None => "Wait longer, or try again".to_owned(),
+    }
+}

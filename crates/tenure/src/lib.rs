@@ -1,0 +1,55 @@
+//! Locks by name, held for a term, decided by a majority of independent nodes.
+//!
+//! ```
+//! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use std::time::Duration;
+//! use tenure::Locks;
+//!
+//! let locks = Locks::memory();
+//! let guard = locks.lock("invoice:42").ttl(Duration::from_secs(30)).acquire().await?;
+//! println!("I hold the lock for {:?}", guard.valid_for());
+//! guard.release().await?;
+//! # Ok(()) }
+//! ```
+//!
+//! - [`Locks`] is the manager: a node list and its settings. One per program.
+//! - [`Lock`] is one lock with its options; [`Lock::acquire`] waits for it, [`Lock::try_acquire`] asks once.
+//! - [`Guard`] is a held lock. It says how long it is valid, can be extended, and releases when dropped.
+//! - [`AcquireError`], [`ExtendError`] and [`ReleaseError`] say what went wrong, which node said what, and what
+//!   to do.
+//!
+//! What is promised, and under which assumptions, is written in `docs/guarantees.md`.
+//!
+//! # Features
+//! - `blocking`: the module `blocking`, the same locks without an async runtime.
+#![forbid(unsafe_code)]
+#![warn(missing_debug_implementations)]
+
+#[cfg(feature = "blocking")]
+pub mod blocking;
+mod clock;
+mod driver;
+mod error;
+mod guard;
+mod lock;
+mod manager;
+mod node;
+mod observe;
+mod votes;
+
+pub use error::{AcquireError, BuildError, ExtendError, ReleaseError, ShutdownError};
+pub use guard::{Guard, Released};
+pub use lock::Lock;
+pub use manager::{Builder, Locks, Worker};
+pub use node::{Faults, MemoryNode, Node};
+pub use observe::Event;
+pub use tenure_core::{
+    Cause, Drift, Fault, MaxHold, NAME_BYTES_MAX, NODES_MAX, NameError, OptionError, Options, QuorumError,
+    Refusal, Retry, Vote, Wait,
+};
+pub use votes::{NodeVote, Votes};
+
+/// The Rust examples of the README, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -1,0 +1,220 @@
+//! One lock: its name, its options, and how to get it.
+
+use std::fmt;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tenure_core::{
+    Cause, Drift, Lease, LockKey, MaxHold, NameError, NotAcquired, OptionError, Options, Retry, Terms, Wait,
+};
+use tokio::sync::oneshot;
+use tracing::Instrument;
+
+use crate::driver::{AcquireFailure, Request, draw_entropy};
+use crate::error::AcquireError;
+use crate::guard::{Guard, Hold};
+use crate::manager::Inner;
+
+/// A lock that can be asked for. Made by [`Locks::lock`](crate::Locks::lock).
+///
+/// Options are checked when the lock is asked for. A `Lock` can be asked for as often as you like.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use tenure::Locks;
+///
+/// let locks = Locks::memory();
+/// let lock = locks.lock("report").ttl(Duration::from_secs(5)).wait(Duration::from_millis(200));
+/// let first = lock.acquire().await?;
+/// assert!(lock.try_acquire().await?.is_none(), "held by the first");
+/// first.release().await?;
+/// assert!(lock.try_acquire().await?.is_some());
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+#[must_use = "a lock does nothing until it is acquired"]
+pub struct Lock {
+    manager: Arc<Inner>,
+    name: String,
+    options: Options,
+}
+
+impl Lock {
+    pub(crate) fn new(manager: Arc<Inner>, name: String) -> Self {
+        let options = manager.defaults.clone();
+        Self { manager, name, options }
+    }
+
+    /// The term: how long the lock is held unless it is extended or released. Default 30 s.
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.options.ttl = ttl;
+        self
+    }
+
+    /// How long [`Lock::acquire`] may go on trying. Default 10 s. The last attempt begins at the end of
+    /// this time and may take one node timeout more.
+    pub fn wait(mut self, wait: Duration) -> Self {
+        self.options.wait = Wait::AtMost(wait);
+        self
+    }
+
+    /// Lets [`Lock::acquire`] try until it has the lock or its future is dropped.
+    pub fn wait_forever(mut self) -> Self {
+        self.options.wait = Wait::Forever;
+        self
+    }
+
+    /// The pause between attempts and their number. See [`Retry`].
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.options.retry = retry;
+        self
+    }
+
+    /// How long a node may take to answer before its vote counts as unknown. Default ttl / 10, at least
+    /// 5 ms and at most 50 ms. It must be small against the ttl.
+    pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
+        self.options.node_timeout = Some(node_timeout);
+        self
+    }
+
+    /// The allowance for clocks that run at different rates. Default 1 % of the ttl plus 2 ms.
+    pub fn drift(mut self, drift: Drift) -> Self {
+        self.options.drift = drift;
+        self
+    }
+
+    /// How much longer than the ttl the nodes keep the key. Default 10 % of the ttl, at least 100 ms.
+    pub fn guard_band(mut self, guard_band: Duration) -> Self {
+        self.options.guard_band = Some(guard_band);
+        self
+    }
+
+    /// How long extensions may keep the lock in all. Default one hour, or the ttl if that is longer.
+    pub fn max_hold(mut self, max_hold: MaxHold) -> Self {
+        self.options.max_hold = Some(max_hold);
+        self
+    }
+
+    /// Acquires the lock, waiting for it as long as [`Lock::wait`] says.
+    ///
+    /// # Errors
+    /// [`AcquireError::Contended`] if others have it, [`AcquireError::Unavailable`] if no majority of nodes
+    /// can be asked, [`AcquireError::TooLate`] if the answers took longer than the ttl, and the other
+    /// variants for names, options and managers that cannot work. After a wait the reason is that of the
+    /// last attempt.
+    ///
+    /// # Cancel safety
+    /// The future may be dropped at any moment: the attempt is given up, and the manager removes in the
+    /// background whatever it may have set on the nodes.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), tenure::AcquireError> {
+    /// let locks = tenure::Locks::memory();
+    /// let guard = locks.lock("invoice:42").acquire().await?;
+    /// println!("mine for {:?}", guard.valid_for());
+    /// # Ok(()) }
+    /// ```
+    pub fn acquire(&self) -> impl Future<Output = Result<Guard, AcquireError>> + Send + Sync + use<> {
+        let span = tracing::debug_span!(target: "tenure", "acquire", lock = self.name);
+        self.clone().ask().instrument(span)
+    }
+
+    /// Asks for the lock once. `Ok(None)` means that others have it.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`], but never [`AcquireError::Contended`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::acquire`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), tenure::AcquireError> {
+    /// let locks = tenure::Locks::memory();
+    /// if let Some(guard) = locks.lock("nightly-report").try_acquire().await? {
+    ///     println!("nobody else is at it");
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn try_acquire(
+        &self,
+    ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + Sync + use<> {
+        let mut once = self.clone();
+        once.options.wait = Wait::No;
+        let acquire = once.acquire();
+        async move {
+            match acquire.await {
+                Ok(guard) => Ok(Some(guard)),
+                Err(AcquireError::Contended { .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
+        }
+    }
+
+    async fn ask(self) -> Result<Guard, AcquireError> {
+        let (key, terms) = self.check()?;
+        let entropy =
+            draw_entropy().map_err(|error| self.error(&terms, AcquireFailure::NoRandomness(error)))?;
+        let lease = Arc::new(Mutex::new(Lease::new(key.clone(), terms, self.manager.quorum)));
+        let (reply, answer) = oneshot::channel();
+        // From here on, dropping `hold` gives up whatever the lease has come to.
+        let hold = Hold::new(Arc::clone(&self.manager), key, Arc::clone(&lease));
+        self.manager.send(Request::Acquire { id: hold.id(), lease, entropy, reply });
+        match answer.await.unwrap_or(Err(AcquireFailure::ShutDown)) {
+            Ok(()) => self.guard(hold, &terms),
+            Err(failure) => {
+                hold.forget();
+                Err(self.error(&terms, failure))
+            }
+        }
+    }
+
+    fn check(&self) -> Result<(LockKey, Terms), AcquireError> {
+        let name = || self.name.clone();
+        let invalid_name = |error: NameError| AcquireError::InvalidName { name: name(), error };
+        let invalid_option = |error: OptionError| AcquireError::InvalidOption { name: name(), error };
+        let key = LockKey::new(&self.manager.prefix, &self.name).map_err(invalid_name)?;
+        let terms = self.options.check(self.manager.max_ttl).map_err(invalid_option)?;
+        Ok((key, terms))
+    }
+
+    /// The guard, if the lock is still valid at this very moment: the caller may have been held up since the
+    /// votes were counted.
+    fn guard(self, hold: Hold, terms: &Terms) -> Result<Guard, AcquireError> {
+        if hold.valid_for().is_zero() {
+            let votes = hold.votes();
+            return Err(AcquireError::TooLate { name: self.name, votes, ttl: terms.term.ttl() });
+        }
+        Ok(Guard::new(hold, self.options))
+    }
+
+    fn error(&self, terms: &Terms, failure: AcquireFailure) -> AcquireError {
+        let name = self.name.clone();
+        let NotAcquired { cause, ballots, attempts, elapsed } = match failure {
+            AcquireFailure::NotAcquired(end) => end,
+            AcquireFailure::ShutDown => return AcquireError::ShutDown { name },
+            AcquireFailure::NoRandomness(error) => {
+                return AcquireError::NoRandomness { name, error: error.to_string() };
+            }
+        };
+        let votes = self.manager.votes(&ballots);
+        match cause {
+            Cause::Contended { retry_after } => {
+                AcquireError::Contended { name, votes, retry_after, attempts, elapsed }
+            }
+            Cause::Unavailable => AcquireError::Unavailable { name, votes, attempts, elapsed },
+            Cause::TooLate => AcquireError::TooLate { name, votes, ttl: terms.term.ttl() },
+        }
+    }
+}
+
+impl fmt::Debug for Lock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lock")
+            .field("name", &self.name)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,280 @@
+//! The manager: a node list, its settings, and the worker that serves them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tenure_core::{Ballot, MaxTtl, Options, Prefix, Quorum};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::clock::Clock;
+use crate::driver::{Driver, MachineId, Request, Unfinished};
+use crate::error::{BuildError, ShutdownError};
+use crate::lock::Lock;
+use crate::node::{MemoryNode, Node};
+use crate::observe::{Event, Observer};
+use crate::votes::Votes;
+
+/// How long [`Locks::shutdown`] waits for clean-up: many round trips, and still bearable at exit.
+const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
+
+/// Gives out locks by name, decided by a majority of its nodes.
+///
+/// Make one per program and share it: clones are cheap and are the same manager.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use tenure::Locks;
+///
+/// let locks = Locks::memory();
+/// let guard = locks.lock("invoice:42").ttl(Duration::from_secs(30)).acquire().await?;
+/// assert!(guard.valid_for() > Duration::from_secs(29));
+/// guard.release().await?;
+/// locks.shutdown().await?;
+/// # Ok(()) }
+/// ```
+#[derive(Clone)]
+pub struct Locks {
+    inner: Arc<Inner>,
+}
+
+/// What locks and guards need of their manager.
+pub(crate) struct Inner {
+    mailbox: mpsc::UnboundedSender<Request>,
+    ids: Arc<AtomicU64>,
+    addresses: Vec<Arc<str>>,
+    pub(crate) clock: Clock,
+    pub(crate) prefix: Prefix,
+    pub(crate) max_ttl: MaxTtl,
+    pub(crate) quorum: Quorum,
+    pub(crate) defaults: Options,
+}
+
+/// Builds a [`Locks`]. Made by [`Locks::builder`].
+#[derive(Debug)]
+#[must_use = "nothing happens until `build` is called"]
+pub struct Builder {
+    nodes: Vec<Node>,
+    prefix: String,
+    max_ttl: Duration,
+    defaults: Options,
+    observer: Observer,
+    worker: Worker,
+    clock: Clock,
+}
+
+/// Where a manager does its work.
+///
+/// On the caller's runtime an operation needs no switch of threads, so it is fastest there; but a program
+/// that blocks its runtime also holds up its locks. A thread of its own is immune to that.
+/// `docs/decisions/0002-where-the-worker-lives.md` has the measurements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Worker {
+    /// On the tokio runtime that `build` is called in; on a thread of its own if there is none. The default.
+    ///
+    /// That runtime must have its timer enabled, as `#[tokio::main]` has.
+    #[default]
+    CurrentRuntime,
+    /// On a thread of its own.
+    OwnThread,
+}
+
+impl Locks {
+    /// A manager with one node in this process's memory: for trying out, tests and examples.
+    ///
+    /// # Panics
+    /// Outside a runtime, if the system cannot start a thread.
+    #[must_use]
+    pub fn memory() -> Self {
+        Self::builder().node(MemoryNode::new("0")).build().expect("one memory node is a valid node list")
+    }
+
+    /// Starts the settings of a manager.
+    pub fn builder() -> Builder {
+        Builder {
+            nodes: vec![],
+            prefix: Prefix::default().as_str().to_owned(),
+            max_ttl: MaxTtl::default().get(),
+            defaults: Options::default(),
+            observer: Observer::default(),
+            worker: Worker::default(),
+            clock: Clock::System,
+        }
+    }
+
+    /// The lock called `name`. Asks nobody yet; see [`Lock`] for what to do with it.
+    pub fn lock(&self, name: impl Into<String>) -> Lock {
+        Lock::new(Arc::clone(&self.inner), name.into())
+    }
+
+    /// Ends the manager in good order: no new locks, whoever waits is told, and everything that dropped
+    /// guards and cancelled calls left behind is cleaned up, for at most five seconds.
+    ///
+    /// Guards that are still alive keep their locks and can extend and release them.
+    ///
+    /// # Errors
+    /// [`ShutdownError`] if nodes did not confirm in time; it says which, and when the keys free themselves.
+    ///
+    /// # Cancel safety
+    /// The shutdown goes on when the future is dropped; only the answer is lost. It may be called again.
+    pub async fn shutdown(&self) -> Result<(), ShutdownError> {
+        self.shutdown_within(SHUTDOWN_LIMIT).await
+    }
+
+    /// As [`Locks::shutdown`], with a time limit of one's own.
+    ///
+    /// # Errors
+    /// As [`Locks::shutdown`].
+    ///
+    /// # Cancel safety
+    /// As [`Locks::shutdown`].
+    pub async fn shutdown_within(&self, limit: Duration) -> Result<(), ShutdownError> {
+        let (reply, answer) = oneshot::channel();
+        self.inner.send(Request::Shutdown { limit, reply });
+        // A worker that is gone left nothing that anybody could still clean up.
+        match answer.await.ok().flatten() {
+            None => Ok(()),
+            Some(Unfinished { keys, nodes, frees_within }) => {
+                let nodes = nodes.iter().map(|node| self.inner.addresses[node.get()].to_string()).collect();
+                Err(ShutdownError { keys, nodes, frees_within })
+            }
+        }
+    }
+
+    /// The addresses of the nodes, in order.
+    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+        self.inner.addresses.iter().map(|address| &**address)
+    }
+}
+
+impl Builder {
+    /// Adds a node.
+    pub fn node(mut self, node: impl Into<Node>) -> Self {
+        self.nodes.push(node.into());
+        self
+    }
+
+    /// Adds several nodes.
+    pub fn nodes<N: Into<Node>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
+        self.nodes.extend(nodes.into_iter().map(Into::into));
+        self
+    }
+
+    /// What stands before every lock name on the nodes. Default `tenure:`; empty shares names with other
+    /// Redlock clients.
+    pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.prefix = prefix.into();
+        self
+    }
+
+    /// The largest ttl that a lock may have. Default 60 s.
+    ///
+    /// Give every client of the same nodes the same number: a node that lost its memory stays out for as
+    /// long as any lock it forgot may live.
+    pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
+        self.max_ttl = max_ttl;
+        self
+    }
+
+    /// The options that locks start from; each lock can change its own.
+    pub fn defaults(mut self, options: Options) -> Self {
+        self.defaults = options;
+        self
+    }
+
+    /// Calls `observer` with every [`Event`], on the worker: it must be quick and must not block.
+    pub fn observer(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        self.observer = Observer::new(observer);
+        self
+    }
+
+    /// Where the manager does its work.
+    pub fn worker(mut self, worker: Worker) -> Self {
+        self.worker = worker;
+        self
+    }
+
+    /// Reads the time from tokio, so that tests under `tokio::time::pause` can move it. Not for production:
+    /// that clock stands still while the machine is suspended.
+    pub fn tokio_time(mut self) -> Self {
+        self.clock = Clock::Tokio;
+        self
+    }
+
+    /// Builds the manager and starts its worker.
+    ///
+    /// # Errors
+    /// [`BuildError`] if there are no nodes or more than 15, if one is listed twice, if prefix or `max_ttl`
+    /// are not allowed, or if a thread was needed and could not be started.
+    pub fn build(self) -> Result<Locks, BuildError> {
+        let quorum = Quorum::of(self.nodes.len())?;
+        let addresses: Vec<Arc<str>> = self.nodes.iter().map(Node::shared_address).collect();
+        if let Some(twice) =
+            (1..addresses.len()).find(|index| addresses[..*index].contains(&addresses[*index]))
+        {
+            return Err(BuildError::DuplicateNode { address: addresses[twice].to_string() });
+        }
+        let prefix = Prefix::new(&self.prefix)?;
+        let max_ttl = MaxTtl::new(self.max_ttl)?;
+        let (mailbox, requests) = mpsc::unbounded_channel();
+        let ids = Arc::new(AtomicU64::new(0));
+        let nodes = self.nodes.into_iter().map(Node::connect).collect();
+        let driver = Driver::new(self.clock, self.observer, requests, quorum, nodes, Arc::clone(&ids));
+        self.worker.start(driver)?;
+        let (clock, defaults) = (self.clock, self.defaults);
+        let inner = Inner { mailbox, ids, addresses, clock, prefix, max_ttl, quorum, defaults };
+        Ok(Locks { inner: Arc::new(inner) })
+    }
+}
+
+impl Worker {
+    fn start(self, driver: Driver) -> Result<(), BuildError> {
+        if self == Self::CurrentRuntime
+            && let Ok(runtime) = Handle::try_current()
+        {
+            runtime.spawn(driver);
+            return Ok(());
+        }
+        // The runtime is built on its thread: one that is dropped inside another runtime panics.
+        let (started, starting) = std::sync::mpsc::channel();
+        let thread = std::thread::Builder::new().name("tenure".to_owned());
+        thread.spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| started.send(Err(error)));
+            if let Ok(runtime) = runtime {
+                let _ = started.send(Ok(()));
+                runtime.block_on(driver);
+            }
+        })?;
+        Ok(starting.recv().unwrap_or(Ok(()))?)
+    }
+}
+
+impl Inner {
+    /// Sends a request to the worker. If that is gone, the answer's channel is closed, which is answer enough.
+    pub(crate) fn send(&self, request: Request) {
+        let _ = self.mailbox.send(request);
+    }
+
+    pub(crate) fn next_id(&self) -> MachineId {
+        self.ids.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn votes(&self, ballots: &[Option<Ballot>]) -> Votes {
+        Votes::new(&self.addresses, ballots)
+    }
+}
+
+impl fmt::Debug for Locks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.nodes().collect::<Vec<_>>();
+        f.debug_struct("Locks")
+            .field("nodes", &nodes)
+            .field("prefix", &self.inner.prefix)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,279 @@
+//! A node in this process's memory: for tests, examples and single-process use.
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tenure_core::{Command, Fault, LockTable, Reply};
+use tokio::time::{Instant, Sleep};
+
+use super::{Connection, Tag};
+use crate::clock::memory_node_time;
+
+/// A node that keeps its locks in memory, and can be made slow, silent or faulty.
+///
+/// Clones are the same node. It exists to try things out and to test: what you learn about your program
+/// with five of these holds with five real nodes.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tenure::{AcquireError, Faults, Locks, MemoryNode};
+///
+/// let nodes = ["a", "b", "c"].map(MemoryNode::new);
+/// let locks = Locks::builder().nodes(&nodes).build()?;
+///
+/// nodes[0].set_faults(Faults::silent());
+/// assert!(locks.lock("x").try_acquire().await?.is_some(), "two of three are enough");
+///
+/// nodes[1].set_faults(Faults::unreachable());
+/// let error = locks.lock("y").try_acquire().await.unwrap_err();
+/// assert!(matches!(error, AcquireError::Unavailable { .. }));
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+pub struct MemoryNode {
+    address: Arc<str>,
+    state: Arc<Mutex<State>>,
+}
+
+#[derive(Debug)]
+struct State {
+    table: LockTable,
+    faults: Faults,
+    random: u64,
+}
+
+/// What a [`MemoryNode`] does wrong. The default is nothing.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Faults {
+    /// How long a command, and then its answer, is under way: a random time from this range each.
+    pub delay: RangeInclusive<Duration>,
+    /// The share of commands, from 0 to 1, that never arrive.
+    pub request_loss: f64,
+    /// The share of answers, from 0 to 1, that never come back, although the command was executed.
+    pub reply_loss: f64,
+    /// Answer every command with this error instead of executing it.
+    pub error: Option<String>,
+    /// Refuse connections: commands are not sent, and the client knows at once.
+    pub unreachable: bool,
+}
+
+impl MemoryNode {
+    /// An empty node whose address is `memory:` and the label.
+    #[must_use]
+    pub fn new(label: impl AsRef<str>) -> Self {
+        let address: Arc<str> = format!("memory:{}", label.as_ref()).into();
+        let state = State { table: LockTable::default(), faults: Faults::default(), random: 0x2545_f491 };
+        Self { address, state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// How the node is called in votes, errors and logs.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Makes the node fail from now on in the way described.
+    pub fn set_faults(&self, faults: Faults) {
+        self.lock().faults = faults;
+    }
+
+    /// Starts the node's random numbers anew, so that a test with random faults can be repeated.
+    pub fn seed(&self, seed: u64) {
+        self.lock().random = seed | 1;
+    }
+
+    /// Forgets everything, as a node does that restarts without persistence.
+    pub fn forget(&self) {
+        self.lock().table = LockTable::default();
+    }
+
+    /// The keys (prefix and name) that the node holds now, in order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        let now = memory_node_time();
+        self.lock().table.keys(now).map(|(key, _)| key.as_str().to_owned()).collect()
+    }
+
+    pub(super) fn shared_address(&self) -> Arc<str> {
+        Arc::clone(&self.address)
+    }
+
+    pub(super) fn connect(self) -> MemoryConnection {
+        MemoryConnection { node: self, requests: Line::default(), answers: Line::default(), sleep: None }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Faults {
+    /// No faults.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Every command vanishes, as with a hung node.
+    #[must_use]
+    pub fn silent() -> Self {
+        Self { request_loss: 1.0, ..Self::default() }
+    }
+
+    /// Nobody listens, as with a node that is down.
+    #[must_use]
+    pub fn unreachable() -> Self {
+        Self { unreachable: true, ..Self::default() }
+    }
+
+    /// Every command is answered with this error.
+    #[must_use]
+    pub fn error(message: impl Into<String>) -> Self {
+        Self { error: Some(message.into()), ..Self::default() }
+    }
+
+    /// Commands and answers are under way for a random time from this range each.
+    #[must_use]
+    pub fn delay(mut self, delay: RangeInclusive<Duration>) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// This share of commands, from 0 to 1, never arrives.
+    #[must_use]
+    pub fn request_loss(mut self, share: f64) -> Self {
+        self.request_loss = share;
+        self
+    }
+
+    /// This share of answers, from 0 to 1, never comes back.
+    #[must_use]
+    pub fn reply_loss(mut self, share: f64) -> Self {
+        self.reply_loss = share;
+        self
+    }
+}
+
+impl Default for Faults {
+    fn default() -> Self {
+        let delay = Duration::ZERO..=Duration::ZERO;
+        Self { delay, request_loss: 0.0, reply_loss: 0.0, error: None, unreachable: false }
+    }
+}
+
+impl State {
+    fn delay(&mut self) -> Duration {
+        let (min, max) = (*self.faults.delay.start(), *self.faults.delay.end());
+        if max.is_zero() { max } else { min + max.saturating_sub(min).mul_f64(self.roll()) }
+    }
+
+    fn loses_request(&mut self) -> bool {
+        let share = self.faults.request_loss;
+        share > 0.0 && self.roll() < share
+    }
+
+    fn loses_reply(&mut self) -> bool {
+        let share = self.faults.reply_loss;
+        share > 0.0 && self.roll() < share
+    }
+
+    /// A number from 0 to 1, by xorshift: good enough for faults, and the same for the same seed.
+    fn roll(&mut self) -> f64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        f64::from((self.random >> 32) as u32) / (f64::from(u32::MAX) + 1.0)
+    }
+}
+
+/// One manager's line to a memory node: in order both ways, however the delays fall.
+pub(super) struct MemoryConnection {
+    node: MemoryNode,
+    requests: Line<Command>,
+    answers: Line<Result<Reply, Fault>>,
+    sleep: Option<Pin<Box<Sleep>>>,
+}
+
+impl Connection for MemoryConnection {
+    fn send(&mut self, tag: Tag, command: Command) {
+        let mut state = self.node.lock();
+        if state.faults.unreachable {
+            self.answers.push(Duration::ZERO, tag, Err(Fault::Unreachable));
+        } else if !state.loses_request() {
+            self.requests.push(state.delay(), tag, command);
+        }
+    }
+
+    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<(Tag, Result<Reply, Fault>)> {
+        loop {
+            while let Some((tag, command)) = self.requests.pop_due() {
+                self.execute(tag, &command);
+            }
+            if let Some(answer) = self.answers.pop_due() {
+                return Poll::Ready(answer);
+            }
+            let Some(due) = self.requests.next_due().into_iter().chain(self.answers.next_due()).min() else {
+                return Poll::Pending;
+            };
+            let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+            if sleep.deadline() != due {
+                sleep.as_mut().reset(due);
+            }
+            std::task::ready!(sleep.as_mut().poll(cx));
+        }
+    }
+}
+
+impl MemoryConnection {
+    fn execute(&mut self, tag: Tag, command: &Command) {
+        let mut state = self.node.lock();
+        let answer = match &state.faults.error {
+            Some(error) => Err(Fault::Error(error.as_str().into())),
+            None => Ok(state.table.execute(memory_node_time(), command)),
+        };
+        if !state.loses_reply() {
+            let delay = state.delay();
+            drop(state);
+            self.answers.push(delay, tag, answer);
+        }
+    }
+}
+
+/// Things under way in one direction. None overtakes another.
+struct Line<T> {
+    under_way: VecDeque<(Option<Instant>, Tag, T)>,
+    latest: Option<Instant>,
+}
+
+impl<T> Line<T> {
+    fn push(&mut self, delay: Duration, tag: Tag, thing: T) {
+        if !delay.is_zero() {
+            self.latest = self.latest.max(Some(Instant::now() + delay));
+        }
+        self.under_way.push_back((self.latest, tag, thing));
+    }
+
+    fn pop_due(&mut self) -> Option<(Tag, T)> {
+        let (due, ..) = self.under_way.front()?;
+        if due.is_some_and(|due| due > Instant::now()) {
+            return None;
+        }
+        let (_, tag, thing) = self.under_way.pop_front()?;
+        Some((tag, thing))
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.under_way.front().and_then(|(due, ..)| *due)
+    }
+}
+
+impl<T> Default for Line<T> {
+    fn default() -> Self {
+        Self { under_way: VecDeque::new(), latest: None }
+    }
+}

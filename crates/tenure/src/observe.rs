@@ -1,0 +1,139 @@
+//! What happens to locks, as events: one enum that feeds logs and whoever else wants to know.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::Cause;
+
+/// Something that happened to a lock.
+///
+/// Every event is also a `tracing` event with the target `tenure`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Event<'a> {
+    /// A lock was acquired.
+    Acquired {
+        /// The lock.
+        name: &'a str,
+        /// How many attempts it took.
+        attempts: u32,
+        /// The time from the first attempt to the majority.
+        elapsed: Duration,
+        /// How many nodes may forget it; late votes can still raise it.
+        margin: usize,
+    },
+    /// An attempt failed, and another follows.
+    Retrying {
+        /// The lock.
+        name: &'a str,
+        /// Why it failed.
+        cause: Cause,
+        /// The pause before the next attempt.
+        pause: Duration,
+    },
+    /// An acquire ended without the lock.
+    NotAcquired {
+        /// The lock.
+        name: &'a str,
+        /// Why the last attempt failed.
+        cause: Cause,
+        /// How many attempts were made.
+        attempts: u32,
+        /// The time from the first attempt to the end.
+        elapsed: Duration,
+    },
+    /// A lock was extended.
+    Extended {
+        /// The lock.
+        name: &'a str,
+        /// How long it is valid now.
+        valid_for: Duration,
+    },
+    /// An extension failed; the old validity stands.
+    NotExtended {
+        /// The lock.
+        name: &'a str,
+        /// Whether a majority of nodes said that the lock is lost.
+        lost: bool,
+        /// What is left of the old validity.
+        valid_for: Duration,
+    },
+    /// A lock was given up, by a release, a dropped guard or a cancelled call.
+    GivenUp {
+        /// The lock.
+        name: &'a str,
+    },
+    /// Every node that may have had the key confirmed that it is gone.
+    CleanedUp {
+        /// The lock.
+        name: &'a str,
+    },
+    /// Some nodes never confirmed; the key has freed itself there.
+    NotCleanedUp {
+        /// The lock.
+        name: &'a str,
+        /// How many nodes did not confirm.
+        nodes: usize,
+    },
+}
+
+/// Gets every event, on the manager's worker: it must be quick and must not block.
+#[derive(Clone, Default)]
+pub(crate) struct Observer(Option<Arc<Callback>>);
+
+type Callback = dyn Fn(&Event<'_>) + Send + Sync;
+
+impl Observer {
+    pub(crate) fn new(callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
+        Self(Some(Arc::new(callback)))
+    }
+
+    pub(crate) fn observe(&mut self, event: &Event<'_>) {
+        event.log();
+        if let Some(callback) = &self.0
+            // A broken observer must not cost anybody a lock.
+            && catch_unwind(AssertUnwindSafe(|| callback(event))).is_err()
+        {
+            tracing::error!(target: "tenure", "the observer panicked and gets no more events");
+            self.0 = None;
+        }
+    }
+}
+
+impl fmt::Debug for Observer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(if self.0.is_some() { "Observer" } else { "none" })
+    }
+}
+
+impl Event<'_> {
+    fn log(&self) {
+        match self {
+            Self::Acquired { name, attempts, elapsed, margin } => {
+                tracing::debug!(target: "tenure", lock = name, attempts, ?elapsed, margin, "acquired");
+            }
+            Self::Retrying { name, cause, pause } => {
+                tracing::debug!(target: "tenure", lock = name, ?cause, ?pause, "retrying");
+            }
+            Self::NotAcquired { name, cause: cause @ Cause::Contended { .. }, attempts, elapsed } => {
+                tracing::debug!(target: "tenure", lock = name, ?cause, attempts, ?elapsed, "not acquired");
+            }
+            Self::NotAcquired { name, cause, attempts, elapsed } => {
+                tracing::warn!(target: "tenure", lock = name, ?cause, attempts, ?elapsed, "not acquired");
+            }
+            Self::Extended { name, valid_for } => {
+                tracing::debug!(target: "tenure", lock = name, ?valid_for, "extended");
+            }
+            Self::NotExtended { name, lost, valid_for } => {
+                tracing::warn!(target: "tenure", lock = name, lost, ?valid_for, "not extended");
+            }
+            Self::GivenUp { name } => tracing::debug!(target: "tenure", lock = name, "given up"),
+            Self::CleanedUp { name } => tracing::trace!(target: "tenure", lock = name, "cleaned up"),
+            Self::NotCleanedUp { name, nodes } => {
+                tracing::warn!(target: "tenure", lock = name, nodes, "keys were left to free themselves");
+            }
+        }
+    }
+}

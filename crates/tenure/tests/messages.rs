@@ -1,0 +1,103 @@
+//! The exact words of every error: they name the lock and the nodes, and say what to do.
+
+#[path = "support/nodes.rs"]
+mod support;
+
+use support::*;
+use tenure::*;
+use tokio::time::sleep;
+
+#[tokio::test(start_paused = true)]
+async fn contended() {
+    let nodes = nodes::<3>();
+    let (holder, asker) = (paused(&nodes), paused(&nodes));
+    let _guard = holder.lock("invoice:42").acquire().await.unwrap();
+    let error = asker.lock("invoice:42").wait(ms(0)).acquire().await.unwrap_err();
+    insta::assert_snapshot!(error, @r#"lock "invoice:42" is held by another: 0 of 3 nodes granted it and 2 are needed, after 1 attempt in 0ns (memory:0: held by another for 33s more; memory:1: held by another for 33s more; memory:2: no answer yet). Wait longer, or try again in 33s, when it is free if nobody extends it"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn contended_although_some_nodes_are_down() {
+    let nodes = nodes::<5>();
+    fail(&nodes[..1], &Faults::unreachable());
+    fail(&nodes[1..2], &Faults::error("LOADING Redis is loading the dataset in memory"));
+    let (holder, asker) = (paused(&nodes), paused(&nodes));
+    let _guard = holder.lock("x").acquire().await.unwrap();
+    let error = asker.lock("x").wait(ms(120)).acquire().await.unwrap_err();
+    assert!(matches!(error, AcquireError::Contended { .. }));
+    let message = error.to_string();
+    let (beginning, _) = message.split_once(", after").unwrap();
+    insta::assert_snapshot!(beginning, @r#"lock "x" is held by another: 0 of 5 nodes granted it and 3 are needed"#);
+    assert!(
+        message.contains("memory:0: not reachable; memory:1: error \"LOADING Redis is loading"),
+        "{message}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn unavailable() {
+    let nodes = nodes::<5>();
+    nodes[0].set_faults(Faults::silent());
+    nodes[1].set_faults(Faults::unreachable());
+    nodes[2].set_faults(Faults::error("READONLY You can't write against a read only replica."));
+    let error = paused(&nodes).lock("invoice:42").try_acquire().await.unwrap_err();
+    insta::assert_snapshot!(error, @r#"lock "invoice:42" is unavailable: only 2 of 5 nodes answered and 3 are needed, after 1 attempt in 50ms (memory:0: no answer in time; memory:1: not reachable; memory:2: error "READONLY You can't write against a read only replica."; memory:3: granted; memory:4: granted). Check that these nodes are up, reachable and in order: memory:0, memory:1, memory:2"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn too_late() {
+    let nodes = nodes::<1>();
+    let locks = paused(&nodes);
+    let mut acquire = Box::pin(locks.lock("x").ttl(secs(1)).try_acquire());
+    assert!(std::future::poll_fn(|cx| std::task::Poll::Ready(acquire.as_mut().poll(cx))).await.is_pending());
+    tokio::task::yield_now().await;
+    tokio::time::advance(secs(1)).await;
+    insta::assert_snapshot!(acquire.await.unwrap_err(), @r#"lock "x" was granted too late: its ttl of 1s was over when a majority had answered (memory:0: granted). Use a longer ttl, or find out what held up this process or the nodes"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_extended() {
+    let nodes = nodes::<3>();
+    let locks = paused(&nodes);
+    let mut guard = locks.lock("x").max_hold(MaxHold::AtMost(secs(60))).acquire().await.unwrap();
+    nodes[0].set_faults(Faults::silent());
+    nodes[1].set_faults(Faults::unreachable());
+    insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "x" could not be extended: only 1 of 3 nodes answered and 2 are needed (memory:0: no answer in time; memory:1: not reachable; memory:2: granted). It is still valid for 29.648s; try again or finish within that time, and check these nodes: memory:0, memory:1"#);
+    fail(&nodes, &Faults::none());
+    nodes[0].forget();
+    nodes[1].set_faults(Faults::unreachable());
+    insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "x" was not extended: 1 of 3 nodes extended it and 2 are needed (memory:0: not held; memory:1: not reachable; memory:2: granted). It is still valid for 29.648s; try again or finish within that time"#);
+    insta::assert_snapshot!(guard.extend_for(secs(61)).await.unwrap_err(), @r#"lock "x" cannot be extended: a ttl of 61s is too long; allowed are 50ms to 60s. For a longer hold extend the lock, or raise max_ttl for every client of these nodes"#);
+    insta::assert_snapshot!(guard.extend_for(secs(60)).await.unwrap_err(), @r#"lock "x" cannot be extended: it would be held for longer than its max_hold. It is still valid for 29.648s; release it and acquire it anew, or ask for a larger max_hold"#);
+    fail(&nodes, &Faults::none());
+    nodes[2].forget();
+    insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "x" is lost: 2 of 3 nodes no longer have it for us (memory:0: not held; memory:1: granted; memory:2: not held). Stop the work it protects"#);
+    let mut guard = locks.lock("y").acquire().await.unwrap();
+    sleep(secs(30)).await;
+    insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "y" has expired and cannot be extended. Stop the work it protects, and acquire it anew"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn not_released() {
+    let nodes = nodes::<3>();
+    let locks = paused(&nodes);
+    let guard = locks.lock("x").acquire().await.unwrap();
+    fail(&nodes[..2], &Faults::silent());
+    insta::assert_snapshot!(guard.release().await.unwrap_err(), @r#"lock "x" could not be released for certain: only 1 of 3 nodes answered and 2 are needed (memory:0: no answer in time; memory:1: no answer in time; memory:2: granted). The release goes on in the background, and the lock frees itself within 33.252s; check these nodes: memory:0, memory:1"#);
+    fail(&nodes, &Faults::none());
+    let guard = locks.lock("y").ttl(secs(1)).acquire().await.unwrap();
+    sleep(secs(2)).await;
+    let _next = paused(&nodes).lock("y").acquire().await.unwrap();
+    insta::assert_snapshot!(guard.release().await.unwrap_err(), @r#"lock "y" was no longer ours when it was released: 2 of 3 nodes did not have it for us (memory:0: held by another for 33s more; memory:1: held by another for 33s more; memory:2: no answer yet). Another may have held it meanwhile; use a longer ttl or extend it in time"#);
+}
+
+#[tokio::test(start_paused = true)]
+async fn shut_down() {
+    let nodes = nodes::<3>();
+    let locks = paused(&nodes);
+    let guard = locks.lock("x").acquire().await.unwrap();
+    fail(&nodes[1..], &Faults::silent());
+    drop(guard);
+    insta::assert_snapshot!(locks.shutdown().await.unwrap_err(), @"shutdown ended with 2 keys perhaps left on memory:1, memory:2; they free themselves within 28.302s");
+    insta::assert_snapshot!(locks.lock("x").acquire().await.unwrap_err(), @r#"lock "x" was not acquired: its manager was shut down. Make a new `Locks` to go on"#);
+}
