@@ -146,7 +146,7 @@ impl Locks {
     }
 
     /// The addresses of the nodes, in order.
-    pub fn nodes(&self) -> impl Iterator<Item = &str> {
+    pub fn node_addresses(&self) -> impl Iterator<Item = &str> {
         self.inner.addresses.iter().map(|address| &**address)
     }
 }
@@ -271,7 +271,7 @@ impl Inner {
 
 impl fmt::Debug for Locks {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes = self.nodes().collect::<Vec<_>>();
+        let nodes = self.node_addresses().collect::<Vec<_>>();
         f.debug_struct("Locks")
             .field("nodes", &nodes)
             .field("prefix", &self.inner.prefix)

@@ -1,0 +1,39 @@
+//! The project's own tools: `cargo xtask test`, `cargo xtask tidy`.
+#![allow(clippy::print_stdout, reason = "a tool talks to whoever runs it")]
+
+mod command;
+mod prerequisites;
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+
+const HELP: &str = "\
+The project's own tools.
+
+Usage: cargo xtask <COMMAND>
+
+Commands:
+  test   everything a change has to pass: set-up, format, lints, tests, docs, architecture
+  tidy   the architecture alone: what each crate may depend on, and what the documents must say
+";
+
+fn main() -> Result<()> {
+    std::env::set_current_dir(project_root())?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["test"] => test::run(),
+        ["tidy"] => tidy::run(),
+        ["help" | "--help" | "-h"] | [] => {
+            print!("{HELP}");
+            Ok(())
+        }
+        unknown => bail!("unknown command {unknown:?}\n\n{HELP}"),
+    }
+}
+
+fn project_root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().map(Path::to_owned).unwrap_or_default()
+}

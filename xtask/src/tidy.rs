@@ -1,0 +1,119 @@
+//! The architecture, checked: what each crate may depend on, and what the documents must say.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::{cargo, output};
+
+/// Crates that a crate may never reach through its normal dependencies, and why.
+const BANS: &[(&str, &[&str], &str)] = &[
+    ("tenure-core", &["*"], "the core is pure: no dependency at all"),
+    (
+        "tenure",
+        &["axum", "hyper", "serde_json", "clap", "ratatui"],
+        "the library knows no HTTP, JSON or terminal",
+    ),
+];
+
+pub(crate) fn run() -> Result<()> {
+    let problems: Vec<String> =
+        [banned_dependencies()?, banned_names()?, spec_names_tests()?, readme_and_changelog()?].concat();
+    if problems.is_empty() {
+        println!("\n==> tidy: in order");
+        return Ok(());
+    }
+    bail!("not in order:\n  {}", problems.join("\n  "))
+}
+
+fn banned_dependencies() -> Result<Vec<String>> {
+    let mut problems = vec![];
+    for (package, banned, why) in BANS {
+        let tree = ["tree", "--package", package, "--all-features", "--edges", "normal", "--prefix", "none"];
+        let tree = output(cargo(tree).args(["--format", "{p}"]))?;
+        let reached = tree.lines().skip(1).filter_map(|line| line.split_whitespace().next());
+        for dependency in reached.collect::<BTreeSet<_>>() {
+            if banned.contains(&"*") || banned.contains(&dependency) {
+                problems.push(format!("{package} depends on {dependency}: {why}"));
+            }
+        }
+    }
+    Ok(problems)
+}
+
+/// File names that say nothing.
+fn banned_names() -> Result<Vec<String>> {
+    let banned = ["mod.rs", "utils.rs", "helpers.rs", "common.rs", "types.rs", "misc.rs"];
+    let named =
+        |file: &&PathBuf| file.file_name().is_some_and(|name| banned.iter().any(|banned| name == *banned));
+    let files = rust_files()?;
+    Ok(files
+        .iter()
+        .filter(named)
+        .map(|file| format!("{}: a name that says nothing", file.display()))
+        .collect())
+}
+
+/// Every test that `docs/spec.md` names exists, and every requirement names a test or says *not yet*.
+fn spec_names_tests() -> Result<Vec<String>> {
+    let mut functions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in rust_files()? {
+        let text = std::fs::read_to_string(&file)?;
+        let names = text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next());
+        functions.entry(file.display().to_string()).or_default().extend(names.map(str::to_owned));
+    }
+    let spec = std::fs::read_to_string("docs/spec.md").context("docs/spec.md cannot be read")?;
+    let mut problems = vec![];
+    for line in spec.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| id ")) {
+        let id = line.split_whitespace().nth(1).unwrap_or_default();
+        let named: Vec<&str> =
+            line.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect();
+        if named.is_empty() && !line.contains("*not yet*") {
+            problems.push(format!("docs/spec.md: {id} names no test and does not say *not yet*"));
+        }
+        for name in named {
+            let (file, function) = name.rsplit_once("::").unwrap_or_default();
+            if !functions.get(file).is_some_and(|functions| functions.contains(function)) {
+                problems.push(format!("docs/spec.md: {id} names {name}, which does not exist"));
+            }
+        }
+    }
+    Ok(problems)
+}
+
+fn readme_and_changelog() -> Result<Vec<String>> {
+    let mut problems = vec![];
+    for (file, must_say) in [
+        ("README.md", "cargo xtask test"),
+        ("CHANGELOG.md", "## "),
+        ("ARCHITECTURE.md", "crates/"),
+        (".ci/run", "cargo xtask test"),
+    ] {
+        let text = std::fs::read_to_string(file).with_context(|| format!("{file} cannot be read"))?;
+        if !text.contains(must_say) {
+            problems.push(format!("{file} does not mention {must_say:?}"));
+        }
+    }
+    Ok(problems)
+}
+
+fn rust_files() -> Result<Vec<PathBuf>> {
+    fn walk(folder: &Path, files: &mut Vec<PathBuf>) -> Result<()> {
+        for entry in std::fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path.is_dir() {
+                walk(&path, files)?;
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                files.push(path);
+            }
+        }
+        Ok(())
+    }
+    let mut files = vec![];
+    for folder in ["crates", "xtask"] {
+        walk(Path::new(folder), &mut files)?;
+    }
+    files.sort();
+    Ok(files)
+}
