@@ -1,5 +1,5 @@
 //! The project's own tools: `cargo xtask test`, `cargo xtask tidy`.
-#![allow(clippy::print_stdout, reason = "a tool talks to whoever runs it")]
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to whoever runs it")]
 
 mod command;
 mod prerequisites;
@@ -7,6 +7,7 @@ mod test;
 mod tidy;
 
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 use anyhow::{Result, bail};
 
@@ -20,7 +21,17 @@ Commands:
   tidy   the architecture alone: what each crate may depend on, and what the documents must say
 ";
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nerror: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
     std::env::set_current_dir(project_root())?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
