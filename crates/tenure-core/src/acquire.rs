@@ -37,6 +37,7 @@ pub(crate) enum Decision {
 
 /// Why an attempt did not give the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Cause {
     /// A majority of nodes answered, and too few of them were free.
     Contended {
@@ -78,6 +79,8 @@ impl Acquire {
     pub(crate) fn decide(&self, now: Time, term: &Term) -> Decision {
         match self.round.verdict() {
             Verdict::Open => Decision::Open,
+            // Its release is under way: whatever comes later, this attempt is over.
+            _ if self.cleaned_up => Decision::Lost { cause: self.cause() },
             Verdict::Won => {
                 let validity = Validity::of(self.round.started(), term);
                 if validity.is_over(now) {
@@ -107,8 +110,8 @@ impl Acquire {
     fn retry_after(&self) -> Option<Duration> {
         let mut left: Vec<Duration> = self.round.ballots().iter().flatten().filter_map(time_left).collect();
         left.sort_unstable();
-        let missing = self.round.quorum().majority() - self.round.tally().granted;
-        left.get(missing - 1).copied()
+        let missing = self.round.quorum().majority().checked_sub(self.round.tally().granted)?;
+        left.get(missing.checked_sub(1)?).copied()
     }
 }
 

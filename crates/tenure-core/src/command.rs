@@ -41,8 +41,8 @@ pub enum Command {
 /// A node's reply: its answer, and its clock when it gave it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Reply {
-    /// The node's clock.
-    pub time: NodeTime,
+    /// The node's clock, where the command that was used can tell it.
+    pub time: Option<NodeTime>,
     /// What the node did.
     pub answer: Answer,
 }
@@ -65,8 +65,8 @@ pub enum Refusal {
         /// The time until the key frees itself, if nobody extends it.
         left: Duration,
     },
-    /// There is no such key (extend and release).
-    Missing,
+    /// This owner does not have the key (extend and release).
+    NotHeld,
 }
 
 /// Why a node gave no answer that counts.

@@ -48,6 +48,7 @@ pub struct Options {
 
 /// How long an acquire goes on trying.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum Wait {
     /// One attempt.
     No,
@@ -59,6 +60,7 @@ pub enum Wait {
 
 /// How much of the ttl is written off because clocks do not run at the same rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Drift {
     /// Millionths of the ttl.
     pub ppm: u32,
@@ -70,6 +72,7 @@ pub struct Drift {
 ///
 /// Redlock asks for a limit: without one, a client that only ever extends keeps the lock from everyone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub enum MaxHold {
     /// No extension may reach further than this from the moment of acquisition.
     AtMost(Duration),
@@ -216,6 +219,12 @@ impl Default for Options {
 }
 
 impl Drift {
+    /// An allowance of `ppm` millionths of the ttl and a constant.
+    #[must_use]
+    pub const fn new(ppm: u32, constant: Duration) -> Self {
+        Self { ppm, constant }
+    }
+
     /// The allowance for a term of `ttl`.
     #[must_use]
     pub fn of(&self, ttl: Duration) -> Duration {

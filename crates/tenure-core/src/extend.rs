@@ -50,16 +50,18 @@ pub enum NotExtended {
 }
 
 impl Extend {
-    /// Begins an extension of a lock held on `members`.
+    /// Begins an extension of a lock held on `members`. Answers after the end of the `old` validity are worth
+    /// nothing, so nobody waits for them.
     pub(crate) fn begin(
         number: RoundNumber,
         quorum: Quorum,
         members: NodeSet,
         now: Time,
         term: Term,
+        old: Validity,
     ) -> Self {
-        let round = Round::open(number, quorum, members, now, term.node_timeout());
-        Self { round, term }
+        let timeout = term.node_timeout().min(old.left(now));
+        Self { round: Round::open(number, quorum, members, now, timeout), term }
     }
 
     /// Decides, given the validity the lock had so far.
@@ -77,6 +79,7 @@ impl Extend {
             Verdict::Won => Decision::Extended(old.max(Validity::of(self.round.started(), &self.term))),
             // Only a complete round tells whether a majority said no.
             Verdict::Lost if !self.round.is_complete() => Decision::Open,
+            Verdict::Lost if old.is_over(now) => Decision::NotExtended(NotExtended::Expired),
             Verdict::Lost => Decision::NotExtended(match quorum.answered(tally) {
                 Some(true) => NotExtended::Refused { ballots: ballots() },
                 _ => NotExtended::Unavailable { ballots: ballots() },

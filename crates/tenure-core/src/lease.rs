@@ -80,6 +80,11 @@ pub enum Input {
         /// What it said, or why it did not.
         answer: Result<Reply, Fault>,
     },
+    /// The connection to a node broke. What it granted in a round that is not decided does not count.
+    Disconnected {
+        /// Which node.
+        node: NodeIndex,
+    },
     /// The time of [`Lease::poll_timeout`] has come.
     Timeout,
     /// Hold the lock for a further term.
@@ -146,6 +151,7 @@ impl Lease {
         match input {
             Input::Attempt(entropy) => self.handle_attempt(now, entropy),
             Input::Answer { round, node, answer } => self.handle_answer(now, round, node, answer),
+            Input::Disconnected { node } => self.handle_disconnected(now, node),
             Input::Timeout => self.handle_timeout(now),
             Input::Extend(term) => self.handle_extend(now, term),
             Input::Release | Input::Abandon => self.handle_end(now),
@@ -204,7 +210,7 @@ impl Lease {
     fn handle_attempt(&mut self, now: Time, entropy: Entropy) {
         let Phase::Waiting { .. } = self.phase else { return };
         self.begun.get_or_insert(now);
-        self.attempts += 1;
+        self.attempts = self.attempts.saturating_add(1);
         let term = self.terms.term;
         let acquire = Acquire::begin(self.rounds.take_next(), self.quorum, now, &term, entropy);
         self.send_to_all(acquire.round.number(), |key| Command::Acquire {
@@ -237,6 +243,20 @@ impl Lease {
             }
             // An answer to a round that is over. Its clean-up, if it needs one, has its own answers.
             _ => {}
+        }
+    }
+
+    fn handle_disconnected(&mut self, now: Time, node: NodeIndex) {
+        match &mut self.phase {
+            Phase::Acquiring(acquire) => {
+                acquire.round.revoke(node);
+                self.advance_acquire(now);
+            }
+            Phase::Held(Standing { extending: Some(extend), .. }) => {
+                extend.round.revoke(node);
+                self.advance_extend(now);
+            }
+            Phase::Waiting { .. } | Phase::Held(_) | Phase::Ended => {}
         }
     }
 
@@ -323,7 +343,8 @@ impl Lease {
         }
         let (number, token) = (self.rounds.take_next(), standing.claim.token);
         // An extension that is still under way is forgotten: the new one asks for more.
-        standing.extending = Some(Extend::begin(number, self.quorum, standing.members, now, term));
+        standing.extending =
+            Some(Extend::begin(number, self.quorum, standing.members, now, term, standing.validity));
         standing.claim.term = standing.claim.term.max_by_node_ttl(term);
         self.send_to_all(number, |key| Command::Extend { key, token, node_ttl_ms: term.node_ttl_ms() });
     }
@@ -410,7 +431,8 @@ impl Standing {
         // What arrives after the end proves nothing: the key may have been set when others had the lock.
         if !self.validity.is_over(now) {
             self.round.record(now, node, answer);
-            self.update_members();
+            self.round.granted().iter().for_each(|node| self.members.insert(node));
+            self.forget(self.round.refused());
         }
     }
 
@@ -423,11 +445,6 @@ impl Standing {
         extend.round.record(now, node, answer);
         let refused = extend.round.refused();
         self.forget(refused);
-    }
-
-    fn update_members(&mut self) {
-        self.round.granted().iter().for_each(|node| self.members.insert(node));
-        self.forget(self.round.refused());
     }
 
     /// These nodes said that they do not have our key.
@@ -456,8 +473,11 @@ impl Standing {
     fn confirm(&mut self, validity: Validity) {
         let extend = self.extending.take().expect("only an extension under way is confirmed");
         assert!(validity >= self.validity, "an extension never shortens");
-        self.validity = validity;
-        self.round = extend.round;
-        self.update_members();
+        extend.round.granted().iter().for_each(|node| self.members.insert(node));
+        // A shorter extension proves less than the round that the end counts from, so that one stays.
+        if validity > self.validity {
+            self.validity = validity;
+            self.round = extend.round;
+        }
     }
 }

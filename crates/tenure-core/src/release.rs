@@ -44,6 +44,7 @@ pub struct Release {
     owed: NodeSet,
     pause: Duration,
     send_again_at: Time,
+    sent_again: bool,
     /// When the key has freed itself on every node.
     give_up_at: Time,
     reported: bool,
@@ -68,6 +69,11 @@ pub enum Input {
         node: NodeIndex,
         /// What it said, or why it did not.
         answer: Result<Reply, Fault>,
+    },
+    /// A node can be reached again: if it may have the key, it is told at once.
+    Connected {
+        /// Which node.
+        node: NodeIndex,
     },
     /// The time of [`Release::poll_timeout`] has come.
     Timeout,
@@ -121,6 +127,7 @@ impl Release {
             owed: may_hold,
             pause: term.node_timeout(),
             send_again_at: now + term.node_timeout(),
+            sent_again: false,
             give_up_at: now + Duration::from_millis(term.node_ttl_ms()) + term.drift(),
             reported: false,
             done: false,
@@ -147,16 +154,19 @@ impl Release {
                     self.owed.remove(node);
                 }
             }
-            Input::Timeout => self.round.close_if_due(now),
+            Input::Connected { node } if self.owed.contains(node) => {
+                self.send([node].into_iter().collect());
+            }
+            Input::Connected { .. } => {}
+            Input::Timeout => {
+                self.round.close_if_due(now);
+                self.send_again_if_due(now);
+            }
         }
         self.report();
         if now >= self.give_up_at || (self.reported && self.owed.is_empty()) {
             self.done = true;
             self.outputs.push_back(Output::Done { unconfirmed: self.owed });
-        } else if now >= self.send_again_at {
-            self.pause = (self.pause * 2).min(PAUSE_MAX);
-            self.send_again_at = now + self.pause;
-            self.send(self.owed);
         }
     }
 
@@ -198,6 +208,23 @@ impl Release {
     #[must_use]
     pub const fn key(&self) -> &LockKey {
         &self.key
+    }
+
+    /// Whether nodes have let the first deadline pass without confirming.
+    #[must_use]
+    pub const fn is_overdue(&self) -> bool {
+        self.sent_again && !self.owed.is_empty()
+    }
+
+    /// Only ever after the round was closed: a node that answers the second release with "not held" has most
+    /// likely executed the first, and must not count as one that did not have the key.
+    fn send_again_if_due(&mut self, now: Time) {
+        if now >= self.send_again_at && now < self.give_up_at {
+            self.sent_again = true;
+            self.pause = (self.pause * 2).min(PAUSE_MAX);
+            self.send_again_at = now + self.pause;
+            self.send(self.owed);
+        }
     }
 
     fn send(&mut self, nodes: NodeSet) {

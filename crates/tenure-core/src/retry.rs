@@ -5,25 +5,58 @@
 
 use std::time::Duration;
 
+/// The shortest pause there is: attempts without one would keep a worker from everything else.
+const PAUSE_MIN: Duration = Duration::from_millis(1);
+
 /// How attempts follow each other while a lock is not free.
+///
+/// ```
+/// use std::time::Duration;
+/// use tenure_core::Retry;
+///
+/// let retry = Retry::default().delay(Duration::from_millis(200)).jitter(Duration::from_millis(100)).tries_max(3);
+/// assert_eq!(retry.pause(Duration::from_millis(1), 0), Duration::from_millis(200));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Retry {
     /// At most so many attempts; `None` leaves the limit to the wait. Default `None`.
     pub tries_max: Option<u32>,
-    /// The shortest pause. Default 50 ms.
+    /// The shortest pause; less than a millisecond counts as one. Default 50 ms.
     pub delay: Duration,
     /// Up to this much is added at random. Default 50 ms.
     pub jitter: Duration,
 }
 
 impl Retry {
+    /// Sets the largest number of attempts.
+    #[must_use]
+    pub const fn tries_max(mut self, tries_max: u32) -> Self {
+        self.tries_max = Some(tries_max);
+        self
+    }
+
+    /// Sets the shortest pause.
+    #[must_use]
+    pub const fn delay(mut self, delay: Duration) -> Self {
+        self.delay = delay;
+        self
+    }
+
+    /// Sets the most that is added at random.
+    #[must_use]
+    pub const fn jitter(mut self, jitter: Duration) -> Self {
+        self.jitter = jitter;
+        self
+    }
+
     /// The pause after a round that took `round`, with `dice` a random number.
     #[must_use]
     pub fn pause(&self, round: Duration, dice: u64) -> Duration {
         let jitter_max = u64::try_from(self.jitter.as_nanos()).unwrap_or(u64::MAX);
         let jitter = (u128::from(jitter_max) * u128::from(dice)) >> 64;
         let jitter = u64::try_from(jitter).expect("a product of two u64, shifted by 64");
-        self.delay.max(round).saturating_add(Duration::from_nanos(jitter))
+        self.delay.max(round).max(PAUSE_MIN).saturating_add(Duration::from_nanos(jitter))
     }
 }
 
@@ -53,6 +86,12 @@ mod tests {
     fn the_pause_is_never_shorter_than_the_round_was() {
         let retry = Retry { tries_max: None, delay: ms(5), jitter: Duration::ZERO };
         assert_eq!(retry.pause(ms(40), 0), ms(40));
+    }
+
+    #[test]
+    fn there_is_always_a_pause() {
+        let retry = Retry { tries_max: None, delay: Duration::ZERO, jitter: Duration::ZERO };
+        assert_eq!(retry.pause(Duration::ZERO, 0), ms(1));
     }
 
     #[test]

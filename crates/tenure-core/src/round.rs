@@ -44,12 +44,19 @@ impl Round {
         Self { number, quorum, counted, started: now, deadline: now + node_timeout, ballots }
     }
 
-    /// Takes a node's answer. An answer replaces a missing or unknown vote and is never replaced itself, so
-    /// what was counted stays counted.
+    /// Takes a node's answer. It replaces only a vote that is missing or was written off by the deadline, so
+    /// what was counted stays counted, and what was lost stays lost.
     pub(crate) fn record(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
         let ballot = &mut self.ballots[node.get()];
-        if matches!(ballot, None | Some(Ballot { vote: Vote::Unknown(_), .. })) {
+        if matches!(ballot, None | Some(Ballot { vote: Vote::Unknown(Fault::Timeout), .. })) {
             *ballot = Some(Ballot { vote: answer.into(), elapsed: now.since(self.started) });
+        }
+    }
+
+    /// Drops the grant of a node whose connection broke: what it granted may be gone with it.
+    pub(crate) fn revoke(&mut self, node: NodeIndex) {
+        if let Some(Ballot { vote: vote @ Vote::Granted, .. }) = &mut self.ballots[node.get()] {
+            *vote = Vote::Unknown(Fault::Disconnected);
         }
     }
 
@@ -144,7 +151,7 @@ impl Round {
 
 impl RoundNumber {
     pub(crate) fn take_next(&mut self) -> Self {
-        self.0 += 1;
+        self.0 = self.0.wrapping_add(1);
         *self
     }
 }

@@ -330,6 +330,110 @@ fn a_caller_that_goes_away_at_any_moment_leaves_no_key() {
     }
 }
 
+#[test]
+fn a_grant_of_a_node_whose_connection_broke_before_the_decision_does_not_count() {
+    let mut cluster = Cluster::of(3);
+    cluster.nodes[1].latency = ms(10);
+    cluster.nodes[2].mode = Mode::Silent;
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    let node = node(cluster.quorum, 0);
+    cluster.input(client, lease::Input::Disconnected { node });
+    cluster.run(ms(60));
+    assert_eq!(cluster.cause(client), Some(Cause::Unavailable), "one grant is left");
+    assert_eq!(cluster.keys(), 0, "the key on the node that was cut off is released, too");
+}
+
+#[test]
+fn a_node_that_comes_back_is_told_at_once_what_it_missed() {
+    let mut cluster = Cluster::of(3);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    cluster.nodes[0].mode = Mode::Silent;
+    cluster.input(client, lease::Input::Release);
+    cluster.run(ms(3_000));
+    cluster.nodes[0].mode = Mode::Up;
+    let node = node(cluster.quorum, 0);
+    cluster.reconnect(node);
+    cluster.run(ms(2));
+    assert_eq!(cluster.keys(), 0);
+}
+
+/// The release of the attempt is under way. Whatever answers come then, it must not be taken for a lock.
+#[test]
+fn an_attempt_that_was_handed_to_its_release_is_never_won() {
+    let quorum = Quorum::of(3).unwrap();
+    let mut lease = Lease::new(key("x"), terms(&options()), quorum);
+    lease.handle(at(0), lease::Input::Attempt(Entropy { token: token(1), dice: 0 }));
+    let Some(lease::Output::Send { round, .. }) = lease.poll_output() else { panic!("nothing was sent") };
+    let mut answer = |index, answer| {
+        lease.handle(at(1), lease::Input::Answer { round, node: node(quorum, index), answer });
+    };
+    let reply = |answer| Ok(Reply { time: None, answer });
+    answer(0, reply(Answer::Refused(Refusal::Held { left: ms(1) })));
+    answer(1, Err(Fault::Disconnected));
+    answer(1, reply(Answer::Granted));
+    answer(2, reply(Answer::Granted));
+    assert!(
+        std::iter::from_fn(|| lease.poll_output()).any(|output| matches!(output, lease::Output::CleanUp(_)))
+    );
+    assert!(lease.standing().is_none());
+}
+
+/// Five nodes have the key for 11 s. Only three confirm the extension that the end counts from; a shorter one
+/// that all confirm says nothing about the other two at that end.
+#[test]
+fn a_shorter_extension_does_not_raise_the_margin() {
+    let (mut long, mut short) = (options(), options());
+    (long.ttl, short.ttl) = (ms(60_000), ms(1_000));
+    let mut cluster = Cluster::of(5);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    assert_eq!(cluster.standing(client).margin(), 2);
+    (3..5).for_each(|node| cluster.nodes[node].mode = Mode::Silent);
+    cluster.extend(client, &long);
+    cluster.run(ms(60));
+    assert_eq!(cluster.standing(client).margin(), 0);
+    let end = cluster.standing(client).validity();
+    (3..5).for_each(|node| cluster.nodes[node].mode = Mode::Up);
+    cluster.extend(client, &short);
+    cluster.run(ms(60));
+    assert_eq!((cluster.standing(client).validity(), cluster.standing(client).margin()), (end, 0));
+    cluster.extend(client, &long);
+    cluster.run(ms(60));
+    assert_eq!(cluster.standing(client).margin(), 2);
+}
+
+#[test]
+fn an_extension_that_fails_after_the_end_says_expired() {
+    let mut cluster = Cluster::of(3);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(9_890));
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Silent);
+    cluster.clients[client].told.clear();
+    cluster.extend(client, &options());
+    // Nobody waits longer than the lock lives.
+    cluster.run(ms(8));
+    assert_eq!(cluster.told(client), Some(lease::Output::NotExtended(NotExtended::Expired)));
+}
+
+/// Two answers are lost, the third comes at the deadline. The releases that are sent again find nothing, because
+/// the first ones did their work: that must not be taken for a lock that was not held.
+#[test]
+fn a_release_sent_again_does_not_take_its_own_effect_for_not_held() {
+    let mut cluster = Cluster::of(3);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    cluster.nodes[0].latency = ms(50);
+    (1..3).for_each(|node| cluster.nodes[node].mode = Mode::Deaf);
+    cluster.input(client, lease::Input::Release);
+    cluster.run(ms(40));
+    (1..3).for_each(|node| cluster.nodes[node].mode = Mode::Up);
+    cluster.run(ms(1_000));
+    assert_eq!(cluster.keys(), 0);
+    assert_ne!(cluster.outcomes, [ReleaseOutcome::NotHeld]);
+}
+
 /// One lease, several rounds: an answer to an older round must not be counted in a newer one.
 #[test]
 fn an_answer_to_an_older_round_is_not_counted() {
@@ -337,7 +441,7 @@ fn an_answer_to_an_older_round_is_not_counted() {
     let mut waiting = options();
     waiting.wait = Wait::Forever;
     let mut lease = Lease::new(key("x"), terms(&waiting), quorum);
-    let granted = || Ok(Reply { time: NodeTime::from_micros(0), answer: Answer::Granted });
+    let granted = || Ok(Reply { time: None, answer: Answer::Granted });
     let send = |lease: &mut Lease| {
         let rounds = std::iter::from_fn(|| lease.poll_output()).filter_map(|output| match output {
             lease::Output::Send { round, .. } => Some(round),

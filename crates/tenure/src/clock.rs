@@ -55,12 +55,16 @@ mod system {
     use rustix::time::{ClockId, clock_gettime};
     use tenure_core::Time;
 
+    /// Keeps the sum positive: 30 years in nanoseconds.
+    const START: u64 = 1_000_000_000_000_000_000;
+
     pub(super) fn now() -> Time {
         let raw = read(ClockId::MonotonicRaw);
         let monotonic = read(ClockId::Monotonic);
         let boot = read(ClockId::Boottime);
-        // Read after MONOTONIC, BOOTTIME is never behind it but for the suspended time.
-        let now = raw + boot.saturating_sub(monotonic);
+        // In a time namespace the difference may be negative; only its changes matter.
+        let now = i128::from(raw) + i128::from(boot) - i128::from(monotonic) + i128::from(START);
+        let now = u64::try_from(now).unwrap_or(0);
         // The three readings lie some nanoseconds apart, so two results may cross; time must not go back.
         static LATEST: AtomicU64 = AtomicU64::new(0);
         Time::from_nanos(LATEST.fetch_max(now, Ordering::Relaxed).max(now))

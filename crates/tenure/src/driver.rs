@@ -4,6 +4,9 @@
 //! which needs no runtime and never blocks; it feeds the core, passes commands to the nodes, and wakes a
 //! caller once, when the core has decided. Clean-up lives here, so it survives whoever caused it.
 
+mod debt;
+mod request;
+mod shutdown;
 #[cfg(test)]
 mod tests;
 
@@ -15,18 +18,26 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tenure_core::{
-    Ballot, Entropy, Fault, Lease, NodeIndex, NodeSet, NotAcquired, NotExtended, OwnerToken, Quorum, Release,
-    ReleaseOutcome, Reply, RoundNumber, Standing, Term, Time, lease, release,
+    Command, Fault, Lease, LockKey, NodeIndex, NodeSet, NotAcquired, NotExtended, Quorum, Release, Reply,
+    RoundNumber, Standing, Time, lease, release,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
+use self::debt::Debts;
+pub(crate) use self::request::{
+    AcquireFailure, AcquireReply, ReleaseReply, Request, Unfinished, draw_entropy,
+};
+use self::shutdown::Shutdown;
 use crate::clock::Clock;
-use crate::node::{Connection, Tag};
+use crate::node::{Connection, NodeEvent, Tag};
 use crate::observe::{Event, Observer};
 
 /// The longest sleep in one piece: tokio cannot add arbitrarily long ones, and waking too early does no harm.
 const SLEEP_MAX: Duration = Duration::from_secs(3_600);
+
+/// How often the driver goes round before it lets other tasks run.
+const TURNS_MAX: usize = 32;
 
 /// Names a lease or release under way. Never used twice.
 pub(crate) type MachineId = u64;
@@ -38,50 +49,6 @@ pub(crate) type SharedLease = Arc<Mutex<Lease>>;
 /// than the lock it protects.
 pub(crate) fn look(lease: &SharedLease) -> MutexGuard<'_, Lease> {
     lease.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// What callers ask of the driver.
-pub(crate) enum Request {
-    Acquire { id: MachineId, lease: SharedLease, entropy: Entropy, reply: oneshot::Sender<AcquireReply> },
-    Extend { id: MachineId, term: Term, reply: oneshot::Sender<Result<(), NotExtended>> },
-    Release { id: MachineId, reply: oneshot::Sender<ReleaseReply> },
-    Abandon { id: MachineId },
-    Shutdown { limit: Duration, reply: oneshot::Sender<Option<Unfinished>> },
-}
-
-pub(crate) type AcquireReply = Result<(), AcquireFailure>;
-
-/// Why an acquire ended without the lock.
-pub(crate) enum AcquireFailure {
-    NotAcquired(NotAcquired),
-    NoRandomness(getrandom::Error),
-    ShutDown,
-}
-
-/// The outcome of a release, with its votes and the time until the keys have freed themselves.
-pub(crate) struct ReleaseReply {
-    pub(crate) outcome: ReleaseOutcome,
-    pub(crate) ballots: Vec<Option<Ballot>>,
-    pub(crate) frees_within: Duration,
-}
-
-/// Clean-up that a shutdown did not wait for.
-#[derive(Default)]
-pub(crate) struct Unfinished {
-    pub(crate) keys: usize,
-    pub(crate) nodes: NodeSet,
-    pub(crate) frees_within: Duration,
-}
-
-/// Draws the randomness of one attempt from the operating system.
-pub(crate) fn draw_entropy() -> Result<Entropy, getrandom::Error> {
-    let mut bytes = [0; 28];
-    getrandom::fill(&mut bytes)?;
-    let (token, dice) = bytes.split_at(20);
-    Ok(Entropy {
-        token: OwnerToken::from_bytes(token.try_into().expect("20 of 28 bytes")),
-        dice: u64::from_ne_bytes(dice.try_into().expect("8 of 28 bytes")),
-    })
 }
 
 pub(crate) struct Driver {
@@ -100,7 +67,9 @@ pub(crate) struct Driver {
     timers: BTreeSet<(Time, MachineId)>,
     /// Wakes the driver for the next timer, and the time it is set for: at the latest when that timer is due.
     sleep: Option<(Time, Pin<Box<Sleep>>)>,
-    shutdown: Option<Shutdown>,
+    settling: Vec<oneshot::Sender<()>>,
+    shutdown: Shutdown,
+    debts: Debts,
 }
 
 struct LeaseEntry {
@@ -113,14 +82,10 @@ struct LeaseEntry {
 struct ReleaseEntry {
     release: Release,
     undoes: (MachineId, RoundNumber),
+    /// The nodes at which this release counts as a debt.
+    debt: NodeSet,
     timer: Option<Time>,
     reply: Option<oneshot::Sender<ReleaseReply>>,
-}
-
-/// A shutdown under way: no new locks, and an answer when the clean-up is done or the limit is reached.
-struct Shutdown {
-    limit: Time,
-    replies: Vec<oneshot::Sender<Option<Unfinished>>>,
 }
 
 impl Driver {
@@ -146,17 +111,20 @@ impl Driver {
             undoing: HashMap::new(),
             timers: BTreeSet::new(),
             sleep: None,
-            shutdown: None,
+            settling: vec![],
+            shutdown: Shutdown::default(),
+            debts: Debts::default(),
         }
     }
 
     /// Takes in everything that has come, until nothing moves any more.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
+        for _ in 0..TURNS_MAX {
             let mut moved = self.take_requests(cx);
-            moved |= self.take_answers(cx);
+            moved |= self.take_events(cx);
             moved |= self.fire_timers();
-            self.answer_shutdown();
+            self.answer_settled();
+            self.shutdown.answer(self.clock.now(), self.releases.values().map(|entry| &entry.release));
             if self.orphaned && self.leases.is_empty() && self.releases.is_empty() {
                 return Poll::Ready(());
             }
@@ -164,6 +132,9 @@ impl Driver {
                 return Poll::Pending;
             }
         }
+        // There is more to do, but others want to run, too.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn take_requests(&mut self, cx: &mut Context<'_>) -> bool {
@@ -180,12 +151,16 @@ impl Driver {
         moved
     }
 
-    fn take_answers(&mut self, cx: &mut Context<'_>) -> bool {
+    fn take_events(&mut self, cx: &mut Context<'_>) -> bool {
         let mut moved = false;
         for node in self.quorum.indexes() {
-            while let Poll::Ready((tag, answer)) = self.nodes[node.get()].poll_answer(cx) {
+            while let Poll::Ready(event) = self.nodes[node.get()].poll_event(cx) {
                 moved = true;
-                self.handle_answer(tag, node, answer);
+                match event {
+                    NodeEvent::Answer(tag, answer) => self.handle_answer(tag, node, answer),
+                    NodeEvent::Connected => self.handle_connected(node),
+                    NodeEvent::Disconnected => self.handle_disconnected(node),
+                }
             }
         }
         moved
@@ -211,7 +186,7 @@ impl Driver {
     /// Sleeps until the next timer; pending until then. Waking too early does no harm, so a sleep that is
     /// set for an earlier timer, gone meanwhile, is left as it is.
     fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let limit = self.shutdown.as_ref().map(|shutdown| shutdown.limit);
+        let limit = self.shutdown.next_limit();
         let Some(next) = self.timers.first().map(|(time, _)| *time).into_iter().chain(limit).min() else {
             return Poll::Pending;
         };
@@ -233,7 +208,7 @@ impl Driver {
 
     fn handle_request(&mut self, request: Request) {
         match request {
-            Request::Acquire { reply, .. } if self.shutdown.is_some() => {
+            Request::Acquire { reply, .. } if self.shutdown.has_begun() => {
                 let _ = reply.send(Err(AcquireFailure::ShutDown));
             }
             Request::Acquire { id, lease, entropy, reply } => {
@@ -255,6 +230,7 @@ impl Driver {
             Request::Abandon { id } => {
                 self.advance_lease(id, lease::Input::Abandon);
             }
+            Request::Settle { reply } => self.settling.push(reply),
             Request::Shutdown { limit, reply } => self.begin_shutdown(limit, reply),
         }
     }
@@ -270,19 +246,34 @@ impl Driver {
         }
     }
 
+    fn handle_connected(&mut self, node: NodeIndex) {
+        for id in self.releases.keys().copied().collect::<Vec<_>>() {
+            self.advance_release(id, release::Input::Connected { node });
+        }
+    }
+
+    fn handle_disconnected(&mut self, node: NodeIndex) {
+        for id in self.leases.keys().copied().collect::<Vec<_>>() {
+            self.advance_lease(id, lease::Input::Disconnected { node });
+        }
+    }
+
     /// Feeds one input to a lease and does what it says. Returns the clean-up that it began, if any.
     fn advance_lease(&mut self, id: MachineId, input: lease::Input) -> Option<MachineId> {
         let entry = self.leases.get_mut(&id)?;
         let shared = Arc::clone(&entry.lease);
         let mut lease = look(&shared);
-        let mut clean_up = None;
+        let (mut clean_up, mut told) = (None, vec![]);
+        let given_up = matches!(input, lease::Input::Release | lease::Input::Abandon);
         let now = self.clock.now();
-        if matches!(input, lease::Input::Release | lease::Input::Abandon) {
-            self.observer.observe(&Event::GivenUp { name: lease.key().name() });
-        }
         lease.handle(now, input);
         while let Some(output) = lease.poll_output() {
             match output {
+                lease::Output::Send { round, node, command: Command::Acquire { .. } }
+                    if self.debts.is_full(node) =>
+                {
+                    lease.handle(now, lease::Input::Answer { round, node, answer: Err(Fault::Busy) });
+                }
                 lease::Output::Send { round, node, command } => {
                     self.nodes[node.get()].send(Tag { machine: id, round }, command);
                 }
@@ -294,12 +285,19 @@ impl Driver {
                         entry.tell_acquired(Err(AcquireFailure::NoRandomness(error)));
                     }
                 },
-                told => entry.tell(&mut self.observer, now, &lease, told),
+                // The guard sees late votes when it looks.
+                lease::Output::Widened => {}
+                news => told.push(news),
             }
         }
         set_timer(&mut self.timers, id, &mut entry.timer, lease.poll_timeout());
-        let ended = lease.is_ended();
+        let (ended, facts) = (lease.is_ended(), Facts::of(&lease, now));
+        // Observers may look at the guard, so nobody is told while the lease is locked.
         drop(lease);
+        if given_up {
+            self.observer.observe(&Event::GivenUp { name: facts.key.name() });
+        }
+        told.into_iter().for_each(|news| entry.tell(&mut self.observer, now, &facts, news));
         if ended {
             self.leases.remove(&id);
         }
@@ -310,7 +308,8 @@ impl Driver {
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         let undoes = (lease, release.acquire_round());
         self.undoing.insert(undoes, id);
-        self.releases.insert(id, ReleaseEntry { release, undoes, timer: None, reply: None });
+        let debt = NodeSet::default();
+        self.releases.insert(id, ReleaseEntry { release, undoes, debt, timer: None, reply: None });
         self.drain_release(id);
         id
     }
@@ -340,6 +339,12 @@ impl Driver {
             }
         }
         set_timer(&mut self.timers, id, &mut entry.timer, entry.release.poll_timeout());
+        let debt = if done.is_none() && entry.release.is_overdue() {
+            entry.release.owed()
+        } else {
+            NodeSet::default()
+        };
+        self.debts.change(&mut entry.debt, debt);
         if let Some(unconfirmed) = done {
             let name = entry.release.key().name();
             self.observer.observe(&match unconfirmed.len() {
@@ -352,10 +357,7 @@ impl Driver {
     }
 
     fn begin_shutdown(&mut self, limit: Duration, reply: oneshot::Sender<Option<Unfinished>>) {
-        let limit = self.clock.now() + limit;
-        let shutdown = self.shutdown.get_or_insert(Shutdown { limit, replies: vec![] });
-        shutdown.limit = limit;
-        shutdown.replies.push(reply);
+        self.shutdown.begin(self.clock.now() + limit, reply);
         // Whoever still waits for a lock is told; whoever holds one keeps it and can release it.
         let waiting: Vec<MachineId> =
             self.leases.iter().filter(|(_, entry)| entry.acquire.is_some()).map(|(id, _)| *id).collect();
@@ -367,37 +369,43 @@ impl Driver {
         }
     }
 
-    fn answer_shutdown(&mut self) {
-        let Some(shutdown) = &mut self.shutdown else { return };
-        let now = self.clock.now();
-        if shutdown.replies.is_empty() || !(self.releases.is_empty() || now >= shutdown.limit) {
-            return;
+    fn answer_settled(&mut self) {
+        if !self.settling.is_empty() && self.nodes.iter().all(|node| node.is_settled()) {
+            for reply in self.settling.drain(..) {
+                let _ = reply.send(());
+            }
         }
-        let unfinished = || {
-            (!self.releases.is_empty()).then(|| {
-                self.releases.values().fold(Unfinished::default(), |mut sum, entry| {
-                    let owed = entry.release.owed();
-                    owed.iter().for_each(|node| sum.nodes.insert(node));
-                    sum.keys += owed.len();
-                    sum.frees_within = sum.frees_within.max(entry.release.give_up_at().since(now));
-                    sum
-                })
-            })
-        };
-        shutdown.replies.drain(..).for_each(|reply| drop(reply.send(unfinished())));
-        shutdown.limit = Time::from_nanos(u64::MAX);
+    }
+}
+
+/// What events say about a lease.
+struct Facts {
+    key: LockKey,
+    attempts: u32,
+    elapsed: Duration,
+    margin: usize,
+    valid_for: Duration,
+}
+
+impl Facts {
+    fn of(lease: &Lease, now: Time) -> Self {
+        Self {
+            key: lease.key().clone(),
+            attempts: lease.attempts(),
+            elapsed: lease.elapsed(now),
+            margin: lease.standing().map_or(0, Standing::margin),
+            valid_for: lease.standing().map_or(Duration::ZERO, |standing| standing.validity().left(now)),
+        }
     }
 }
 
 impl LeaseEntry {
     /// Passes on what a lease tells its caller.
-    fn tell(&mut self, observer: &mut Observer, now: Time, lease: &Lease, told: lease::Output) {
-        let name = lease.key().name();
-        let valid_for = lease.standing().map_or(Duration::ZERO, |standing| standing.validity().left(now));
-        match told {
+    fn tell(&mut self, observer: &mut Observer, now: Time, facts: &Facts, news: lease::Output) {
+        let Facts { attempts, elapsed, margin, valid_for, .. } = *facts;
+        let name = facts.key.name();
+        match news {
             lease::Output::Acquired => {
-                let (attempts, elapsed) = (lease.attempts(), lease.elapsed(now));
-                let margin = lease.standing().map_or(0, Standing::margin);
                 observer.observe(&Event::Acquired { name, attempts, elapsed, margin });
                 self.tell_acquired(Ok(()));
             }
@@ -418,7 +426,7 @@ impl LeaseEntry {
                 observer.observe(&Event::NotExtended { name, lost, valid_for });
                 self.tell_extended(Err(reason));
             }
-            // The guard sees late votes when it looks. The rest is for the driver itself.
+            // For the driver itself.
             lease::Output::Widened
             | lease::Output::Send { .. }
             | lease::Output::DrawEntropy

@@ -20,6 +20,7 @@ pub enum AcquireError {
          {elapsed:?} ({votes}). {}",
         votes.granted(), votes.nodes(), votes.majority(), tries(attempts), advice(retry_after)
     )]
+    #[non_exhaustive]
     Contended {
         /// The lock.
         name: String,
@@ -38,6 +39,7 @@ pub enum AcquireError {
          {elapsed:?} ({votes}). Check that these nodes are up, reachable and in order: {}",
         votes.answered(), votes.nodes(), votes.majority(), tries(attempts), votes.failed()
     )]
+    #[non_exhaustive]
     Unavailable {
         /// The lock.
         name: String,
@@ -53,6 +55,7 @@ pub enum AcquireError {
         "lock {name:?} was granted too late: its ttl of {ttl:?} was over when a majority had answered ({votes}). \
          Use a longer ttl, or find out what held up this process or the nodes"
     )]
+    #[non_exhaustive]
     TooLate {
         /// The lock.
         name: String,
@@ -63,6 +66,7 @@ pub enum AcquireError {
     },
     /// The name is not allowed.
     #[error("lock {name:?} cannot be asked for: {error}")]
+    #[non_exhaustive]
     InvalidName {
         /// The name.
         name: String,
@@ -72,6 +76,7 @@ pub enum AcquireError {
     },
     /// The options are not allowed.
     #[error("lock {name:?} cannot be asked for: {error}")]
+    #[non_exhaustive]
     InvalidOption {
         /// The lock.
         name: String,
@@ -81,6 +86,7 @@ pub enum AcquireError {
     },
     /// The operating system gave no random numbers, so no owner token could be made.
     #[error("lock {name:?} cannot be asked for: the operating system gives no random numbers ({error})")]
+    #[non_exhaustive]
     NoRandomness {
         /// The lock.
         name: String,
@@ -89,6 +95,7 @@ pub enum AcquireError {
     },
     /// The manager was shut down, or the runtime it lives on has ended.
     #[error("lock {name:?} was not acquired: its manager was shut down. Make a new `Locks` to go on")]
+    #[non_exhaustive]
     ShutDown {
         /// The lock.
         name: String,
@@ -104,6 +111,7 @@ pub enum ExtendError {
         "lock {name:?} is lost: {} of {} nodes no longer have it for us ({votes}). Stop the work it protects",
         votes.refused(), votes.nodes()
     )]
+    #[non_exhaustive]
     Lost {
         /// The lock.
         name: String,
@@ -116,6 +124,7 @@ pub enum ExtendError {
          valid for {valid_for:?}; try again or finish within that time",
         votes.granted(), votes.nodes(), votes.majority()
     )]
+    #[non_exhaustive]
     Refused {
         /// The lock.
         name: String,
@@ -130,6 +139,7 @@ pub enum ExtendError {
          still valid for {valid_for:?}; try again or finish within that time, and check these nodes: {}",
         votes.answered(), votes.nodes(), votes.majority(), votes.failed()
     )]
+    #[non_exhaustive]
     Unavailable {
         /// The lock.
         name: String,
@@ -142,6 +152,7 @@ pub enum ExtendError {
     #[error(
         "lock {name:?} has expired and cannot be extended. Stop the work it protects, and acquire it anew"
     )]
+    #[non_exhaustive]
     Expired {
         /// The lock.
         name: String,
@@ -151,6 +162,7 @@ pub enum ExtendError {
         "lock {name:?} cannot be extended: it would be held for longer than its max_hold. It is still valid for \
          {valid_for:?}; release it and acquire it anew, or ask for a larger max_hold"
     )]
+    #[non_exhaustive]
     MaxHold {
         /// The lock.
         name: String,
@@ -159,6 +171,7 @@ pub enum ExtendError {
     },
     /// The new ttl is not allowed.
     #[error("lock {name:?} cannot be extended: {error}")]
+    #[non_exhaustive]
     InvalidOption {
         /// The lock.
         name: String,
@@ -168,6 +181,7 @@ pub enum ExtendError {
     },
     /// The runtime that the manager lives on has ended.
     #[error("lock {name:?} cannot be extended: its manager is gone. It is still valid for {valid_for:?}")]
+    #[non_exhaustive]
     ShutDown {
         /// The lock.
         name: String,
@@ -186,6 +200,7 @@ pub enum ReleaseError {
          Another may have held it meanwhile; use a longer ttl or extend it in time",
         votes.refused(), votes.nodes()
     )]
+    #[non_exhaustive]
     NotHeld {
         /// The lock.
         name: String,
@@ -199,6 +214,7 @@ pub enum ReleaseError {
          check these nodes: {}",
         votes.answered(), votes.nodes(), votes.majority(), votes.failed()
     )]
+    #[non_exhaustive]
     Unavailable {
         /// The lock.
         name: String,
@@ -211,6 +227,7 @@ pub enum ReleaseError {
     #[error(
         "lock {name:?} could not be released: its manager is gone. It frees itself at the end of its term"
     )]
+    #[non_exhaustive]
     ShutDown {
         /// The lock.
         name: String,
@@ -226,6 +243,7 @@ pub enum BuildError {
     Nodes(#[from] QuorumError),
     /// The same node is listed twice: a majority of such a list is none.
     #[error("cannot manage locks: node {address} is listed twice; every node must be an independent store")]
+    #[non_exhaustive]
     DuplicateNode {
         /// The node.
         address: String,

@@ -204,8 +204,8 @@ impl Lock {
             Cause::Contended { retry_after } => {
                 AcquireError::Contended { name, votes, retry_after, attempts, elapsed }
             }
-            Cause::Unavailable => AcquireError::Unavailable { name, votes, attempts, elapsed },
             Cause::TooLate => AcquireError::TooLate { name, votes, ttl: terms.term.ttl() },
+            _ => AcquireError::Unavailable { name, votes, attempts, elapsed },
         }
     }
 }

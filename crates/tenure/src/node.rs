@@ -66,11 +66,24 @@ impl From<&MemoryNode> for Node {
 /// It keeps the order of commands, executes each at most once, and never blocks: a command that cannot be
 /// sent is answered with a fault.
 pub(crate) trait Connection: Send {
-    /// Takes a command; its answer comes from [`Connection::poll_answer`] with the same tag, or never.
+    /// Takes a command; its answer comes from [`Connection::poll_event`] with the same tag, or never.
     fn send(&mut self, tag: Tag, command: Command);
 
-    /// The next answer.
-    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<(Tag, Result<Reply, Fault>)>;
+    /// The next thing that happened.
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<NodeEvent>;
+
+    /// Whether the first try to connect has come to an end, good or bad.
+    fn is_settled(&self) -> bool;
+}
+
+/// What happens on a connection.
+pub(crate) enum NodeEvent {
+    /// A command was answered, or cannot be any more.
+    Answer(Tag, Result<Reply, Fault>),
+    /// The node can be reached again after it could not.
+    Connected,
+    /// The connection broke. The answers to what was under way come as faults.
+    Disconnected,
 }
 
 /// Where an answer belongs.

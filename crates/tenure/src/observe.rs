@@ -14,6 +14,7 @@ use tenure_core::Cause;
 #[non_exhaustive]
 pub enum Event<'a> {
     /// A lock was acquired.
+    #[non_exhaustive]
     Acquired {
         /// The lock.
         name: &'a str,
@@ -25,6 +26,7 @@ pub enum Event<'a> {
         margin: usize,
     },
     /// An attempt failed, and another follows.
+    #[non_exhaustive]
     Retrying {
         /// The lock.
         name: &'a str,
@@ -34,6 +36,7 @@ pub enum Event<'a> {
         pause: Duration,
     },
     /// An acquire ended without the lock.
+    #[non_exhaustive]
     NotAcquired {
         /// The lock.
         name: &'a str,
@@ -45,6 +48,7 @@ pub enum Event<'a> {
         elapsed: Duration,
     },
     /// A lock was extended.
+    #[non_exhaustive]
     Extended {
         /// The lock.
         name: &'a str,
@@ -52,6 +56,7 @@ pub enum Event<'a> {
         valid_for: Duration,
     },
     /// An extension failed; the old validity stands.
+    #[non_exhaustive]
     NotExtended {
         /// The lock.
         name: &'a str,
@@ -61,16 +66,19 @@ pub enum Event<'a> {
         valid_for: Duration,
     },
     /// A lock was given up, by a release, a dropped guard or a cancelled call.
+    #[non_exhaustive]
     GivenUp {
         /// The lock.
         name: &'a str,
     },
     /// Every node that may have had the key confirmed that it is gone.
+    #[non_exhaustive]
     CleanedUp {
         /// The lock.
         name: &'a str,
     },
     /// Some nodes never confirmed; the key has freed itself there.
+    #[non_exhaustive]
     NotCleanedUp {
         /// The lock.
         name: &'a str,
@@ -79,7 +87,7 @@ pub enum Event<'a> {
     },
 }
 
-/// Gets every event, on the manager's worker: it must be quick and must not block.
+/// Gets every event, on the manager's worker: it must be quick and must not block. One that panics gets no more.
 #[derive(Clone, Default)]
 pub(crate) struct Observer(Option<Arc<Callback>>);
 
@@ -91,12 +99,14 @@ impl Observer {
     }
 
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
-        event.log();
-        if let Some(callback) = &self.0
-            // A broken observer must not cost anybody a lock.
-            && catch_unwind(AssertUnwindSafe(|| callback(event))).is_err()
-        {
-            tracing::error!(target: "tenure", "the observer panicked and gets no more events");
+        // A broken observer or log must not cost anybody a lock.
+        let observed = catch_unwind(AssertUnwindSafe(|| {
+            if let Some(callback) = &self.0 {
+                callback(event);
+            }
+            event.log();
+        }));
+        if observed.is_err() {
             self.0 = None;
         }
     }

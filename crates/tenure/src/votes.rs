@@ -103,7 +103,7 @@ impl fmt::Display for NodeVote {
             None => write!(f, "no answer yet"),
             Some(Vote::Granted) => write!(f, "granted"),
             Some(Vote::Refused(Refusal::Held { left })) => write!(f, "held by another for {left:?} more"),
-            Some(Vote::Refused(Refusal::Missing)) => write!(f, "not held"),
+            Some(Vote::Refused(Refusal::NotHeld)) => write!(f, "not held"),
             Some(Vote::Refused(_)) => write!(f, "refused"),
             Some(Vote::Unknown(Fault::Timeout)) => write!(f, "no answer in time"),
             Some(Vote::Unknown(Fault::Disconnected)) => write!(f, "connection lost"),

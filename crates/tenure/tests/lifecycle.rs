@@ -27,7 +27,7 @@ async fn concurrent_increments_under_the_lock_are_all_counted() {
         .map(|_| {
             let (locks, counter) = (builder(&nodes).build().unwrap(), counter.clone());
             tokio::spawn(async move {
-                let retry = Retry { tries_max: None, delay: ms(1), jitter: ms(3) };
+                let retry = Retry::default().delay(ms(1)).jitter(ms(3));
                 for _ in 0..20 {
                     let lock = locks.lock("counter").retry(retry).wait_forever();
                     let guard = lock.acquire().await.unwrap();
@@ -149,7 +149,7 @@ async fn the_pause_between_attempts_is_random_and_configurable() {
         }
     };
     let waiter = builder(&nodes).tokio_time().observer(observer).build().unwrap();
-    let retry = Retry { tries_max: Some(8), delay: ms(200), jitter: ms(100) };
+    let retry = Retry::default().tries_max(8).delay(ms(200)).jitter(ms(100));
     let error = waiter.lock("x").retry(retry).wait_forever().acquire().await.unwrap_err();
     assert!(matches!(error, AcquireError::Contended { attempts: 8, .. }), "{error}");
     let pauses = pauses.lock().unwrap();
@@ -341,4 +341,80 @@ fn a_runtime_that_has_ended_is_an_error_not_a_panic() {
         assert!(matches!(guard.release().await, Err(ReleaseError::ShutDown { .. })));
         locks.shutdown().await.unwrap();
     });
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_shutdown_call_keeps_its_own_limit() {
+    let nodes = nodes::<3>();
+    let locks = paused(&nodes);
+    let guard = locks.lock("x").acquire().await.unwrap();
+    fail(&nodes, &Faults::silent());
+    drop(guard);
+    let start = Instant::now();
+    let shutdown = |limit| {
+        let locks = locks.clone();
+        tokio::spawn(
+            async move { (locks.shutdown_within(limit).await.is_err(), start.elapsed().as_millis()) },
+        )
+    };
+    let (short, long) = (shutdown(ms(100)), shutdown(secs(20)));
+    assert!(matches!(short.await.unwrap(), (true, 100..=102)));
+    assert!(matches!(long.await.unwrap(), (true, 20_000..=20_002)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_does_not_wait_for_nodes_that_cannot_have_a_key() {
+    let nodes = nodes::<3>();
+    let (locks, other) = (paused(&nodes), paused(&nodes));
+    let _held = other.lock("x").acquire().await.unwrap();
+    fail(&nodes, &Faults::none().delay(ms(5)..=ms(5)));
+    assert!(locks.lock("x").try_acquire().await.unwrap().is_none());
+    locks.shutdown_within(ms(0)).await.unwrap();
+}
+
+/// A thousand waiters without any pause of their own must not keep the runtime from everything else.
+#[tokio::test(start_paused = true)]
+async fn waiters_without_a_pause_let_others_run() {
+    let nodes = nodes::<1>();
+    let locks = paused(&nodes);
+    let guard = locks.lock("x").acquire().await.unwrap();
+    let lock = locks.lock("x").retry(Retry::default().delay(ms(0)).jitter(ms(0))).wait_forever();
+    let waiters: Vec<_> = (0..1_000).map(|_| tokio::spawn(lock.acquire())).collect();
+    sleep(ms(20)).await;
+    guard.release().await.unwrap();
+    for waiter in waiters {
+        waiter.await.unwrap().unwrap().release().await.unwrap();
+    }
+}
+
+/// Each cycle leaves a release that the silent node owes. That must not go on without end.
+#[tokio::test(start_paused = true)]
+async fn a_silent_node_is_skipped_when_it_owes_too_much() {
+    let nodes = nodes::<3>();
+    let locks = paused(&nodes);
+    nodes[2].set_faults(Faults::silent());
+    for number in 0..20_000 {
+        if number % 100 == 0 {
+            sleep(ms(10)).await;
+        }
+        locks.lock(format!("x{number}")).acquire().await.unwrap().release().await.unwrap();
+    }
+    let guard = locks.lock("x").acquire().await.unwrap();
+    assert_eq!(guard.votes().iter().next_back().unwrap().vote, Some(Vote::Unknown(Fault::Busy)));
+    drop(guard);
+    let debt = locks.shutdown_within(ms(100)).await.unwrap_err().keys;
+    assert!(debt < 2_500, "{debt} releases");
+    // The node wakes up, and is asked again once it has caught up.
+    nodes[2].set_faults(Faults::none());
+    sleep(ms(600)).await;
+    locks.shutdown().await.unwrap();
+    assert_eq!(keys(&nodes), [""; 0]);
+}
+
+#[tokio::test]
+async fn a_delay_without_end_is_a_node_that_never_answers() {
+    let nodes = nodes::<3>();
+    let locks = builder(&nodes).build().unwrap();
+    nodes[0].set_faults(Faults::none().delay(std::time::Duration::MAX..=std::time::Duration::MAX));
+    assert!(locks.lock("x").acquire().await.unwrap().is_valid());
 }

@@ -65,15 +65,15 @@ async fn options_that_do_not_fit_together_are_refused() {
     for bad in [
         lock.clone().node_timeout(ms(501)),
         lock.clone().node_timeout(ms(0)),
-        lock.clone().drift(Drift { ppm: 600_000, constant: ms(0) }),
+        lock.clone().drift(Drift::new(600_000, ms(0))),
         lock.clone().guard_band(secs(61)),
         lock.clone().max_hold(MaxHold::AtMost(ms(999))),
-        lock.clone().retry(Retry { tries_max: Some(0), ..Retry::default() }),
+        lock.clone().retry(Retry::default().tries_max(0)),
     ] {
         let error = bad.acquire().await.unwrap_err();
         assert!(matches!(error, AcquireError::InvalidOption { .. }), "{error}");
     }
-    let good = lock.node_timeout(ms(100)).drift(Drift { ppm: 0, constant: ms(0) }).guard_band(ms(0));
+    let good = lock.node_timeout(ms(100)).drift(Drift::new(0, ms(0))).guard_band(ms(0));
     assert_eq!(good.acquire().await.unwrap().valid_for(), secs(1));
 }
 

@@ -19,7 +19,7 @@ async fn events_tell_the_story_of_a_lock() {
 
     let mut guard = locks.lock("x").acquire().await.unwrap();
     guard.extend().await.unwrap();
-    let retry = Retry { tries_max: Some(2), delay: ms(100), jitter: ms(0) };
+    let retry = Retry::default().tries_max(2).delay(ms(100)).jitter(ms(0));
     locks.lock("x").retry(retry).wait_forever().acquire().await.unwrap_err();
     fail(&nodes, &Faults::silent());
     guard.extend().await.unwrap_err();
@@ -50,4 +50,25 @@ async fn an_observer_that_panics_costs_nobody_a_lock() {
     let locks = builder(&nodes).observer(|_| panic!("on purpose")).build().unwrap();
     let guard = locks.lock("x").acquire().await.unwrap();
     guard.release().await.unwrap();
+}
+
+/// An observer that looks at the guard the event is about, while the worker has just moved it on.
+#[tokio::test(start_paused = true)]
+async fn an_observer_may_look_at_guards() {
+    let nodes = nodes::<1>();
+    let slot: Arc<Mutex<Option<Guard>>> = Arc::default();
+    let (seen, looked) = (slot.clone(), Arc::new(Mutex::new(0)));
+    let count = looked.clone();
+    let observer = move |event: &Event<'_>| {
+        if let (Event::Extended { .. }, Some(guard)) = (event, &*seen.lock().unwrap()) {
+            *count.lock().unwrap() += usize::from(guard.is_valid());
+        }
+    };
+    let locks = builder(&nodes).tokio_time().observer(observer).build().unwrap();
+    let mut guard = locks.lock("x").acquire().await.unwrap();
+    nodes[0].set_faults(Faults::none().delay(ms(10)..=ms(10)));
+    assert!(tokio::time::timeout(ms(2), guard.extend()).await.is_err(), "cancelled, and it goes on");
+    *slot.lock().unwrap() = Some(guard);
+    sleep(ms(100)).await;
+    assert_eq!(*looked.lock().unwrap(), 1);
 }

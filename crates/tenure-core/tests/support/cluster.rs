@@ -142,6 +142,14 @@ impl Cluster {
         self.drain(client);
     }
 
+    /// Tells every release that the node can be reached again.
+    pub fn reconnect(&mut self, node: NodeIndex) {
+        for release in 0..self.releases.len() {
+            self.releases[release].handle(self.now, release::Input::Connected { node });
+            self.drain_release(release);
+        }
+    }
+
     /// Lets `duration` pass.
     pub fn run(&mut self, duration: Duration) {
         let end = self.now + duration;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::task::Waker;
 
-use tenure_core::{Answer, Command, LockKey, MaxTtl, NodeTime, Options, Prefix, Refusal, Retry, Wait};
+use tenure_core::{Answer, Command, LockKey, MaxTtl, Options, Prefix, Refusal, Retry, Wait};
 
 use super::*;
 
@@ -26,13 +26,17 @@ impl Connection for Refusing {
         }
     }
 
-    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<(Tag, Result<Reply, Fault>)> {
+    fn is_settled(&self) -> bool {
+        true
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<NodeEvent> {
         let Some(tag) = self.answers.pop() else {
             self.waker = Some(cx.waker().clone());
             return Poll::Pending;
         };
         let answer = Answer::Refused(Refusal::Held { left: Duration::from_secs(1) });
-        Poll::Ready((tag, Ok(Reply { time: NodeTime::from_micros(0), answer })))
+        Poll::Ready(NodeEvent::Answer(tag, Ok(Reply { time: None, answer })))
     }
 }
 
@@ -55,7 +59,7 @@ async fn every_attempt_asks_all_nodes_at_once_with_one_fresh_token() {
     let driver = tokio::spawn(driver);
     let mut options = Options::default();
     options.wait = Wait::Forever;
-    options.retry = Retry { tries_max: Some(50), ..Retry::default() };
+    options.retry = Retry::default().tries_max(50);
     let key = LockKey::new(&Prefix::default(), "x").unwrap();
     let lease = Lease::new(key, options.check(MaxTtl::default()).unwrap(), Quorum::of(5).unwrap());
     let (reply, answer) = oneshot::channel();

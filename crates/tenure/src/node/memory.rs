@@ -10,8 +10,11 @@ use std::time::Duration;
 use tenure_core::{Command, Fault, LockTable, Reply};
 use tokio::time::{Instant, Sleep};
 
-use super::{Connection, Tag};
+use super::{Connection, NodeEvent, Tag};
 use crate::clock::memory_node_time;
+
+/// The longest delay: as good as for ever, and short enough to be added to any moment.
+const DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A node that keeps its locks in memory, and can be made slow, silent or faulty.
 ///
@@ -169,7 +172,8 @@ impl Default for Faults {
 impl State {
     fn delay(&mut self) -> Duration {
         let (min, max) = (*self.faults.delay.start(), *self.faults.delay.end());
-        if max.is_zero() { max } else { min + max.saturating_sub(min).mul_f64(self.roll()) }
+        let span = max.min(DELAY_MAX).saturating_sub(min);
+        if max.is_zero() { max } else { min.saturating_add(span.mul_f64(self.roll())) }
     }
 
     fn loses_request(&mut self) -> bool {
@@ -209,13 +213,17 @@ impl Connection for MemoryConnection {
         }
     }
 
-    fn poll_answer(&mut self, cx: &mut Context<'_>) -> Poll<(Tag, Result<Reply, Fault>)> {
+    fn is_settled(&self) -> bool {
+        true
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<NodeEvent> {
         loop {
             while let Some((tag, command)) = self.requests.pop_due() {
                 self.execute(tag, &command);
             }
-            if let Some(answer) = self.answers.pop_due() {
-                return Poll::Ready(answer);
+            if let Some((tag, answer)) = self.answers.pop_due() {
+                return Poll::Ready(NodeEvent::Answer(tag, answer));
             }
             let Some(due) = self.requests.next_due().into_iter().chain(self.answers.next_due()).min() else {
                 return Poll::Pending;
@@ -253,7 +261,7 @@ struct Line<T> {
 impl<T> Line<T> {
     fn push(&mut self, delay: Duration, tag: Tag, thing: T) {
         if !delay.is_zero() {
-            self.latest = self.latest.max(Some(Instant::now() + delay));
+            self.latest = self.latest.max(Some(Instant::now() + delay.min(DELAY_MAX)));
         }
         self.under_way.push_back((self.latest, tag, thing));
     }

@@ -1,0 +1,73 @@
+//! What callers ask of the driver, and what they hear back.
+
+use std::time::Duration;
+
+use tenure_core::{Ballot, Entropy, NodeSet, NotAcquired, NotExtended, OwnerToken, ReleaseOutcome, Term};
+use tokio::sync::oneshot;
+
+use super::{MachineId, SharedLease};
+
+/// What callers ask of the driver.
+pub(crate) enum Request {
+    Acquire {
+        id: MachineId,
+        lease: SharedLease,
+        entropy: Entropy,
+        reply: oneshot::Sender<AcquireReply>,
+    },
+    Extend {
+        id: MachineId,
+        term: Term,
+        reply: oneshot::Sender<Result<(), NotExtended>>,
+    },
+    Release {
+        id: MachineId,
+        reply: oneshot::Sender<ReleaseReply>,
+    },
+    Abandon {
+        id: MachineId,
+    },
+    /// Asks to be told when every node has been tried.
+    Settle {
+        reply: oneshot::Sender<()>,
+    },
+    Shutdown {
+        limit: Duration,
+        reply: oneshot::Sender<Option<Unfinished>>,
+    },
+}
+
+pub(crate) type AcquireReply = Result<(), AcquireFailure>;
+
+/// Why an acquire ended without the lock.
+pub(crate) enum AcquireFailure {
+    NotAcquired(NotAcquired),
+    NoRandomness(getrandom::Error),
+    ShutDown,
+}
+
+/// The outcome of a release, with its votes and the time until the keys have freed themselves.
+pub(crate) struct ReleaseReply {
+    pub(crate) outcome: ReleaseOutcome,
+    pub(crate) ballots: Vec<Option<Ballot>>,
+    pub(crate) frees_within: Duration,
+}
+
+/// Clean-up that a shutdown did not wait for.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Unfinished {
+    pub(crate) keys: usize,
+    pub(crate) nodes: NodeSet,
+    pub(crate) frees_within: Duration,
+}
+
+/// Draws the randomness of one attempt from the operating system.
+pub(crate) fn draw_entropy() -> Result<Entropy, getrandom::Error> {
+    let mut bytes = [0; 28];
+    getrandom::fill(&mut bytes)?;
+    let (token, dice) = bytes.split_at(20);
+    Ok(Entropy {
+        token: OwnerToken::from_bytes(token.try_into().expect("20 of 28 bytes")),
+        dice: u64::from_ne_bytes(dice.try_into().expect("8 of 28 bytes")),
+    })
+}
