@@ -77,8 +77,8 @@ pub enum Fault {
     Timeout,
     /// The connection broke after the command was sent.
     Disconnected,
-    /// There was no connection; the command was not sent.
-    Unreachable,
+    /// There was no connection, for this reason; the command was not sent.
+    Unreachable(Arc<str>),
     /// Too many commands were in flight; the command was not sent.
     Busy,
     /// It answered with an error.
@@ -102,7 +102,7 @@ impl Fault {
     pub const fn may_have_run(&self) -> bool {
         match self {
             Self::Timeout | Self::Disconnected | Self::Error(_) => true,
-            Self::Unreachable | Self::Busy => false,
+            Self::Unreachable(_) | Self::Busy => false,
         }
     }
 }

@@ -23,8 +23,10 @@ pub struct Prefix(Arc<str>);
 /// The key of one lock on every node.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockKey {
-    key: Arc<str>,
-    prefix_bytes: u16,
+    /// The key, and behind it the name if the key does not end with it.
+    text: Arc<str>,
+    key_bytes: u16,
+    name_start: u16,
 }
 
 /// Why a name or prefix is not allowed.
@@ -93,26 +95,39 @@ impl LockKey {
         if name.starts_with(KEY_LEAD_RESERVED) || key.starts_with(KEY_LEAD_RESERVED) {
             return Err(NameError::Reserved);
         }
-        let prefix_bytes = u16::try_from(prefix.0.len()).expect("a prefix has at most 256 bytes");
-        Ok(Self { key: key.into(), prefix_bytes })
+        Ok(Self { key_bytes: bytes(&key), name_start: bytes(&prefix.0), text: key.into() })
+    }
+
+    /// The key of the lock `name` under `prefix` for clients that store it under a digest of the name.
+    ///
+    /// # Errors
+    /// [`NameError`] if the name is empty or too long.
+    pub fn with_digest(prefix: &Prefix, name: &str, digest: &str) -> Result<Self, NameError> {
+        Self::new(&Prefix(Arc::default()), name)?;
+        let key = Self::new(prefix, digest)?.text;
+        Ok(Self { key_bytes: bytes(&key), name_start: bytes(&key), text: format!("{key}{name}").into() })
     }
 
     /// The whole key, as the nodes store it.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.key
+        &self.text[..usize::from(self.key_bytes)]
     }
 
     /// The name without the prefix, as the user gave it.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.key[usize::from(self.prefix_bytes)..]
+        &self.text[usize::from(self.name_start)..]
     }
+}
+
+fn bytes(text: &str) -> u16 {
+    u16::try_from(text.len()).expect("prefix, digest and name together have less than 64 KiB")
 }
 
 impl fmt::Debug for LockKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.key, f)
+        fmt::Debug::fmt(self.as_str(), f)
     }
 }
 
@@ -151,6 +166,13 @@ mod tests {
     fn the_key_is_exactly_prefix_and_name() {
         let key = key("app:", "invoice:42").unwrap();
         assert_eq!((key.as_str(), key.name()), ("app:invoice:42", "invoice:42"));
+    }
+
+    #[test]
+    fn a_key_by_digest_remembers_the_name() {
+        let key = LockKey::with_digest(&Prefix::new("app:").unwrap(), "invoice:42", "0f1e").unwrap();
+        assert_eq!((key.as_str(), key.name()), ("app:0f1e", "invoice:42"));
+        assert!(LockKey::with_digest(&Prefix::default(), "", "0f1e").is_err());
     }
 
     #[test]

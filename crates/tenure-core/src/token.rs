@@ -5,6 +5,7 @@
 use std::fmt;
 
 const BYTES: usize = 20;
+const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// 160 random bits that name the owner of a key on a node.
 ///
@@ -30,6 +31,16 @@ impl OwnerToken {
     #[must_use]
     pub const fn from_bytes(bytes: [u8; BYTES]) -> Self {
         Self(bytes)
+    }
+
+    /// The token as 40 hexadecimal digits, as the nodes store it.
+    #[must_use]
+    pub fn to_hex(&self) -> [u8; BYTES * 2] {
+        let mut digits = [0; BYTES * 2];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0) {
+            pair.copy_from_slice(&[HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
+        }
+        digits
     }
 
     /// Reads the 40 hexadecimal digits that `Display` writes.
@@ -59,7 +70,7 @@ fn digit(character: u8) -> Result<u8, TokenError> {
 
 impl fmt::Display for OwnerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(std::str::from_utf8(&self.to_hex()).unwrap_or_default())
     }
 }
 

@@ -254,6 +254,10 @@ pub enum BuildError {
     /// `max_ttl` is not allowed.
     #[error("cannot manage locks: {0}")]
     MaxTtl(#[from] OptionError),
+    /// A node's URL cannot be read.
+    #[cfg(feature = "redis")]
+    #[error("cannot manage locks: {0}")]
+    Url(#[from] crate::UrlError),
     /// The worker thread could not be started.
     #[error("cannot manage locks: the worker thread could not be started ({0})")]
     Thread(#[from] std::io::Error),

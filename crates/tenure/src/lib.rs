@@ -21,6 +21,8 @@
 //! What is promised, and under which assumptions, is written in `docs/guarantees.md`.
 //!
 //! # Features
+//! - `redis` (default): Redis nodes, [`RedisNode`] and [`Locks::connect`].
+//! - `tls` (default): `rediss://` nodes.
 //! - `blocking`: the module `blocking`, the same locks without an async runtime.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
@@ -42,6 +44,8 @@ pub use guard::{Guard, Released};
 pub use lock::Lock;
 pub use manager::{Builder, Locks, Worker};
 pub use node::{Faults, MemoryNode, Node};
+#[cfg(feature = "redis")]
+pub use node::{RedisNode, UrlError};
 pub use observe::Event;
 pub use tenure_core::{
     Cause, Drift, Fault, MaxHold, NAME_BYTES_MAX, NODES_MAX, NameError, OptionError, Options, QuorumError,

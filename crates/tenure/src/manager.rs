@@ -93,6 +93,45 @@ impl Locks {
         Self::builder().node(MemoryNode::new("0")).build().expect("one memory node is a valid node list")
     }
 
+    /// A manager of these Redis nodes, with default settings.
+    ///
+    /// It comes back when every node has been tried. Nodes that cannot be reached are tried again in the
+    /// background; a majority is enough to give locks.
+    ///
+    /// # Errors
+    /// [`BuildError`] if a URL cannot be read, or the list cannot work.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the manager; nothing was locked yet.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::connect(["redis://a", "redis://b", "redis://c"]).await?;
+    /// let guard = locks.lock("invoice:42").acquire().await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "redis")]
+    pub async fn connect<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, BuildError> {
+        let mut builder = Self::builder();
+        for url in urls {
+            builder = builder.node(crate::RedisNode::parse(url.as_ref())?);
+        }
+        let locks = builder.build()?;
+        locks.ready().await;
+        Ok(locks)
+    }
+
+    /// Waits until every node has been tried once. Before that, commands wait for the outcome.
+    ///
+    /// # Cancel safety
+    /// It may be dropped and called again at any time.
+    pub async fn ready(&self) {
+        let (reply, answer) = oneshot::channel();
+        self.inner.send(Request::Settle { reply });
+        let _ = answer.await;
+    }
+
     /// Starts the settings of a manager.
     pub fn builder() -> Builder {
         Builder {
@@ -213,8 +252,9 @@ impl Builder {
     pub fn build(self) -> Result<Locks, BuildError> {
         let quorum = Quorum::of(self.nodes.len())?;
         let addresses: Vec<Arc<str>> = self.nodes.iter().map(Node::shared_address).collect();
+        let identities: Vec<String> = self.nodes.iter().map(Node::identity).collect();
         if let Some(twice) =
-            (1..addresses.len()).find(|index| addresses[..*index].contains(&addresses[*index]))
+            (1..identities.len()).find(|index| identities[..*index].contains(&identities[*index]))
         {
             return Err(BuildError::DuplicateNode { address: addresses[twice].to_string() });
         }

@@ -1,6 +1,8 @@
 //! A node: one independent store that votes.
 
 mod memory;
+#[cfg(feature = "redis")]
+mod redis;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -8,6 +10,8 @@ use std::task::{Context, Poll};
 use tenure_core::{Command, Fault, Reply, RoundNumber};
 
 pub use memory::{Faults, MemoryNode};
+#[cfg(feature = "redis")]
+pub use redis::{RedisNode, UrlError};
 
 /// One store in the node list of a [`Locks`](crate::Locks), of whichever kind.
 ///
@@ -25,6 +29,8 @@ pub struct Node(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     Memory(MemoryNode),
+    #[cfg(feature = "redis")]
+    Redis(RedisNode),
 }
 
 impl Node {
@@ -33,18 +39,33 @@ impl Node {
     pub fn address(&self) -> &str {
         match &self.0 {
             Kind::Memory(node) => node.address(),
+            #[cfg(feature = "redis")]
+            Kind::Redis(node) => node.address(),
+        }
+    }
+
+    /// What must not be listed twice.
+    pub(crate) fn identity(&self) -> String {
+        match &self.0 {
+            Kind::Memory(node) => node.address().to_owned(),
+            #[cfg(feature = "redis")]
+            Kind::Redis(node) => node.identity(),
         }
     }
 
     pub(crate) fn shared_address(&self) -> Arc<str> {
         match &self.0 {
             Kind::Memory(node) => node.shared_address(),
+            #[cfg(feature = "redis")]
+            Kind::Redis(node) => node.shared_address(),
         }
     }
 
     pub(crate) fn connect(self) -> Box<dyn Connection> {
         match self.0 {
             Kind::Memory(node) => Box::new(node.connect()),
+            #[cfg(feature = "redis")]
+            Kind::Redis(node) => Box::new(node.connect()),
         }
     }
 }
@@ -58,6 +79,20 @@ impl From<MemoryNode> for Node {
 impl From<&MemoryNode> for Node {
     fn from(node: &MemoryNode) -> Self {
         Self(Kind::Memory(node.clone()))
+    }
+}
+
+#[cfg(feature = "redis")]
+impl From<RedisNode> for Node {
+    fn from(node: RedisNode) -> Self {
+        Self(Kind::Redis(node))
+    }
+}
+
+#[cfg(feature = "redis")]
+impl From<&RedisNode> for Node {
+    fn from(node: &RedisNode) -> Self {
+        Self(Kind::Redis(node.clone()))
     }
 }
 

@@ -107,7 +107,7 @@ impl fmt::Display for NodeVote {
             Some(Vote::Refused(_)) => write!(f, "refused"),
             Some(Vote::Unknown(Fault::Timeout)) => write!(f, "no answer in time"),
             Some(Vote::Unknown(Fault::Disconnected)) => write!(f, "connection lost"),
-            Some(Vote::Unknown(Fault::Unreachable)) => write!(f, "not reachable"),
+            Some(Vote::Unknown(Fault::Unreachable(reason))) => write!(f, "not reachable ({reason})"),
             Some(Vote::Unknown(Fault::Busy)) => write!(f, "too many commands in flight"),
             Some(Vote::Unknown(Fault::Error(message))) => write!(f, "error {message:?}"),
             Some(Vote::Unknown(_)) => write!(f, "unknown"),

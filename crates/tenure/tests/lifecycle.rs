@@ -171,7 +171,7 @@ async fn margin_and_votes_show_the_nodes_behind_the_lock() {
     let votes = guard.votes();
     let by_node: Vec<_> = votes.iter().map(|vote| (&*vote.node, vote.vote.clone().unwrap())).collect();
     assert_eq!(by_node[3], ("memory:3", Vote::Granted));
-    assert_eq!(by_node[4], ("memory:4", Vote::Unknown(Fault::Unreachable)));
+    assert_eq!(by_node[4], ("memory:4", Vote::Unknown(Fault::Unreachable("connection refused".into()))));
     assert_eq!(votes.iter().map(|vote| vote.elapsed).collect::<Vec<_>>()[3], ms(20));
 }
 

@@ -29,7 +29,9 @@ async fn contended_although_some_nodes_are_down() {
     let (beginning, _) = message.split_once(", after").unwrap();
     insta::assert_snapshot!(beginning, @r#"lock "x" is held by another: 0 of 5 nodes granted it and 3 are needed"#);
     assert!(
-        message.contains("memory:0: not reachable; memory:1: error \"LOADING Redis is loading"),
+        message.contains(
+            "memory:0: not reachable (connection refused); memory:1: error \"LOADING Redis is loading"
+        ),
         "{message}"
     );
 }
@@ -41,7 +43,7 @@ async fn unavailable() {
     nodes[1].set_faults(Faults::unreachable());
     nodes[2].set_faults(Faults::error("READONLY You can't write against a read only replica."));
     let error = paused(&nodes).lock("invoice:42").try_acquire().await.unwrap_err();
-    insta::assert_snapshot!(error, @r#"lock "invoice:42" is unavailable: only 2 of 5 nodes answered and 3 are needed, after 1 attempt in 50ms (memory:0: no answer in time; memory:1: not reachable; memory:2: error "READONLY You can't write against a read only replica."; memory:3: granted; memory:4: granted). Check that these nodes are up, reachable and in order: memory:0, memory:1, memory:2"#);
+    insta::assert_snapshot!(error, @r#"lock "invoice:42" is unavailable: only 2 of 5 nodes answered and 3 are needed, after 1 attempt in 50ms (memory:0: no answer in time; memory:1: not reachable (connection refused); memory:2: error "READONLY You can't write against a read only replica."; memory:3: granted; memory:4: granted). Check that these nodes are up, reachable and in order: memory:0, memory:1, memory:2"#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -62,11 +64,11 @@ async fn not_extended() {
     let mut guard = locks.lock("x").max_hold(MaxHold::AtMost(secs(60))).acquire().await.unwrap();
     nodes[0].set_faults(Faults::silent());
     nodes[1].set_faults(Faults::unreachable());
-    insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "x" could not be extended: only 1 of 3 nodes answered and 2 are needed (memory:0: no answer in time; memory:1: not reachable; memory:2: granted). It is still valid for 29.648s; try again or finish within that time, and check these nodes: memory:0, memory:1"#);
+    insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "x" could not be extended: only 1 of 3 nodes answered and 2 are needed (memory:0: no answer in time; memory:1: not reachable (connection refused); memory:2: granted). It is still valid for 29.648s; try again or finish within that time, and check these nodes: memory:0, memory:1"#);
     fail(&nodes, &Faults::none());
     nodes[0].forget();
     nodes[1].set_faults(Faults::unreachable());
-    insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "x" was not extended: 1 of 3 nodes extended it and 2 are needed (memory:0: not held; memory:1: not reachable; memory:2: granted). It is still valid for 29.648s; try again or finish within that time"#);
+    insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "x" was not extended: 1 of 3 nodes extended it and 2 are needed (memory:0: not held; memory:1: not reachable (connection refused); memory:2: granted). It is still valid for 29.648s; try again or finish within that time"#);
     insta::assert_snapshot!(guard.extend_for(secs(61)).await.unwrap_err(), @r#"lock "x" cannot be extended: a ttl of 61s is too long; allowed are 50ms to 60s. For a longer hold extend the lock, or raise max_ttl for every client of these nodes"#);
     insta::assert_snapshot!(guard.extend_for(secs(60)).await.unwrap_err(), @r#"lock "x" cannot be extended: it would be held for longer than its max_hold. It is still valid for 29.648s; release it and acquire it anew, or ask for a larger max_hold"#);
     fail(&nodes, &Faults::none());

@@ -323,7 +323,7 @@ impl Cluster {
 
     fn send(&mut self, machine: Machine, round: Option<RoundNumber>, node: usize, command: Command) {
         if self.nodes[node].mode == Mode::Down {
-            let answer = Err(Fault::Unreachable);
+            let answer = Err(Fault::Unreachable("down".into()));
             self.push(self.now, Event::Answer { machine, round, node, answer });
         } else {
             let client = match machine {

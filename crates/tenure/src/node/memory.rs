@@ -207,7 +207,7 @@ impl Connection for MemoryConnection {
     fn send(&mut self, tag: Tag, command: Command) {
         let mut state = self.node.lock();
         if state.faults.unreachable {
-            self.answers.push(Duration::ZERO, tag, Err(Fault::Unreachable));
+            self.answers.push(Duration::ZERO, tag, Err(Fault::Unreachable("connection refused".into())));
         } else if !state.loses_request() {
             self.requests.push(state.delay(), tag, command);
         }

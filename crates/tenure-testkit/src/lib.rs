@@ -1,0 +1,18 @@
+//! What Tenure's tests are made of: real servers, a proxy that can be made to fail, clients in processes of their own.
+//!
+//! Everything that is started here listens on loopback only and ends with whoever started it: when it is dropped,
+//! when the test panics, and when the test's process is killed.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a test that cannot be set up has to fail"
+)]
+
+mod nursery;
+mod proxy;
+mod redis_server;
+
+pub use proxy::{Direction, Mode, Proxy};
+pub use redis::{Value, cmd};
+pub use redis_server::RedisServer;

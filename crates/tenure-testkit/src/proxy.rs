@@ -1,0 +1,221 @@
+//! A TCP proxy that can be made to fail, in each direction by itself.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::tcp::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{mpsc, watch};
+use tokio::time::Instant;
+
+/// A proxy before one server. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Proxy {
+    port: u16,
+    shared: Arc<Shared>,
+    /// Dropping it ends the proxy's thread.
+    _alive: mpsc::Sender<()>,
+}
+
+/// From the client to the server, or back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// What the client says.
+    Requests,
+    /// What the server says.
+    Replies,
+}
+
+/// What happens to the bytes of one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// They pass.
+    Pass,
+    /// They pass after this time, in order.
+    Delay(Duration),
+    /// They wait until the mode changes.
+    Stall,
+    /// They vanish. A stream never goes on behind a hole, so connections that lost bytes are cut when the mode changes.
+    Swallow,
+    /// So many bytes pass, then the connection is cut.
+    CutAfter(usize),
+}
+
+#[derive(Debug)]
+struct Shared {
+    upstream: SocketAddr,
+    modes: [watch::Sender<Mode>; 2],
+    /// Counts up when all connections are to be cut.
+    cuts: watch::Sender<u64>,
+    /// Refuse new connections.
+    closed: watch::Sender<bool>,
+    requests: Mutex<Vec<u8>>,
+}
+
+impl Proxy {
+    /// Starts a proxy before the server at this loopback port.
+    #[must_use]
+    pub fn start(upstream: u16) -> Self {
+        let shared = Arc::new(Shared {
+            upstream: SocketAddr::from(([127, 0, 0, 1], upstream)),
+            modes: [watch::Sender::new(Mode::Pass), watch::Sender::new(Mode::Pass)],
+            cuts: watch::Sender::new(0),
+            closed: watch::Sender::new(false),
+            requests: Mutex::default(),
+        });
+        let (alive, mut ended) = mpsc::channel::<()>(1);
+        let (bound, port) = std::sync::mpsc::channel();
+        let serving = Arc::clone(&shared);
+        std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+            runtime.block_on(async move {
+                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+                bound.send(listener.local_addr().unwrap().port()).unwrap();
+                tokio::select! {
+                    () = serve(listener, serving) => {}
+                    _ = ended.recv() => {}
+                }
+            });
+        });
+        Self { port: port.recv().unwrap(), shared, _alive: alive }
+    }
+
+    /// The URL of the server behind it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// What happens to one direction from now on.
+    pub fn set(&self, direction: Direction, mode: Mode) {
+        self.shared.mode(direction).send_replace(mode);
+    }
+
+    /// What happens to both directions from now on.
+    pub fn set_both(&self, mode: Mode) {
+        self.set(Direction::Requests, mode);
+        self.set(Direction::Replies, mode);
+    }
+
+    /// Cuts every connection.
+    pub fn cut(&self) {
+        self.shared.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Refuses new connections, or takes them again.
+    pub fn close(&self, closed: bool) {
+        self.shared.closed.send_replace(closed);
+    }
+
+    /// Every byte that clients have sent so far, connections one after the other as they came.
+    #[must_use]
+    pub fn requests(&self) -> Vec<u8> {
+        self.shared.requests.lock().unwrap().clone()
+    }
+}
+
+impl Shared {
+    const fn mode(&self, direction: Direction) -> &watch::Sender<Mode> {
+        match direction {
+            Direction::Requests => &self.modes[0],
+            Direction::Replies => &self.modes[1],
+        }
+    }
+}
+
+async fn serve(listener: TcpListener, shared: Arc<Shared>) {
+    while let Ok((client, _)) = listener.accept().await {
+        if !*shared.closed.borrow() {
+            tokio::spawn(connection(client, Arc::clone(&shared)));
+        }
+    }
+}
+
+async fn connection(client: TcpStream, shared: Arc<Shared>) {
+    let Ok(server) = TcpStream::connect(shared.upstream).await else { return };
+    client.set_nodelay(true).unwrap();
+    server.set_nodelay(true).unwrap();
+    let mut cuts = shared.cuts.subscribe();
+    let (from_client, to_client) = client.into_split();
+    let (from_server, to_server) = server.into_split();
+    // Whichever ends first ends both: dropping the halves closes the sockets.
+    tokio::select! {
+        () = pump(from_client, to_server, Arc::clone(&shared), Direction::Requests) => {}
+        () = pump(from_server, to_client, Arc::clone(&shared), Direction::Replies) => {}
+        _ = cuts.changed() => {}
+    }
+}
+
+/// Carries one direction until it ends.
+async fn pump(mut from: OwnedReadHalf, to: OwnedWriteHalf, shared: Arc<Shared>, direction: Direction) {
+    let (queue, queued) = mpsc::unbounded_channel();
+    let reading = async {
+        let mut buffer = vec![0; 64 * 1024];
+        while let Ok(count @ 1..) = from.read(&mut buffer).await {
+            if direction == Direction::Requests {
+                shared.requests.lock().unwrap().extend_from_slice(&buffer[..count]);
+            }
+            if queue.send((Instant::now(), buffer[..count].to_vec())).is_err() {
+                return;
+            }
+        }
+    };
+    tokio::select! {
+        () = reading => {}
+        () = deliver(to, queued, shared.mode(direction).subscribe()) => {}
+    }
+}
+
+type Queue = mpsc::UnboundedReceiver<(Instant, Vec<u8>)>;
+
+async fn deliver(mut to: OwnedWriteHalf, mut queue: Queue, mut modes: watch::Receiver<Mode>) {
+    let (mut passed, mut holed) = (0, false);
+    loop {
+        let next = tokio::select! {
+            next = queue.recv() => next,
+            // A stream with a hole in it ends as soon as bytes would pass again.
+            Ok(()) = modes.changed(), if holed => return,
+        };
+        let Some((read, mut bytes)) = next else { return };
+        loop {
+            let mode = *modes.borrow_and_update();
+            match mode {
+                Mode::Pass => break,
+                Mode::Delay(delay) => {
+                    tokio::time::sleep_until(read + delay).await;
+                    break;
+                }
+                Mode::Stall => {
+                    if modes.changed().await.is_err() {
+                        return;
+                    }
+                }
+                Mode::Swallow => {
+                    (holed, bytes) = (true, vec![]);
+                    break;
+                }
+                Mode::CutAfter(limit) => {
+                    bytes.truncate(limit.saturating_sub(passed));
+                    let _ = to.write_all(&bytes).await;
+                    passed += bytes.len();
+                    if passed >= limit {
+                        return;
+                    }
+                    bytes.clear();
+                    break;
+                }
+            }
+        }
+        if holed && !bytes.is_empty() || to.write_all(&bytes).await.is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! A real `redis-server` on a free loopback port.
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::time::{Duration, Instant};
+
+use redis::Value;
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::nursery;
+
+/// How long a server may take to start or to go.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// A running server with a folder of its own. It ends when this is dropped.
+#[derive(Debug)]
+pub struct RedisServer {
+    program: PathBuf,
+    options: Vec<String>,
+    port: u16,
+    folder: TempDir,
+    process: Option<Child>,
+}
+
+impl RedisServer {
+    /// Starts `redis-server` with these options on top of the defaults: loopback, a free port, no snapshots.
+    #[must_use]
+    pub fn start(options: &[&str]) -> Self {
+        Self::start_program("redis-server", options)
+    }
+
+    /// Starts another server that takes the same options, such as Valkey.
+    #[must_use]
+    pub fn start_program(program: impl AsRef<Path>, options: &[&str]) -> Self {
+        let mut server = Self {
+            program: program.as_ref().to_owned(),
+            options: options.iter().map(ToString::to_string).collect(),
+            port: 0,
+            folder: tempfile::tempdir().unwrap(),
+            process: None,
+        };
+        // Another process may take the port between our look and the server's start: then try another.
+        for _ in 0..10 {
+            server.port = free_port();
+            if server.launch() {
+                return server;
+            }
+        }
+        panic!("redis-server does not start:\n{}", server.log());
+    }
+
+    /// Several servers with the same options.
+    #[must_use]
+    pub fn start_many<const N: usize>(options: &[&str]) -> [Self; N] {
+        std::array::from_fn(|_| Self::start(options))
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its URL.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.port)
+    }
+
+    /// Its folder, with its log and its data.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Its process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.process.as_ref().expect("the server runs").id()
+    }
+
+    /// Stops it with SIGKILL and waits until it is gone. Its data stays.
+    pub fn kill(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+
+    /// Halts it with SIGSTOP: it keeps its connections and answers nobody.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on with SIGCONT.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Starts it again after a kill, on the same port and with the data that is there.
+    pub fn restart(&mut self) {
+        self.kill();
+        let deadline = Instant::now() + PATIENCE;
+        while !self.launch() {
+            assert!(Instant::now() < deadline, "redis-server does not start again:\n{}", self.log());
+        }
+    }
+
+    /// Starts it again with nothing left of its data.
+    pub fn restart_empty(&mut self) {
+        self.kill();
+        for entry in std::fs::read_dir(self.folder.path()).unwrap() {
+            let path = entry.unwrap().path();
+            let _ = if path.is_dir() { std::fs::remove_dir_all(path) } else { std::fs::remove_file(path) };
+        }
+        self.restart();
+    }
+
+    /// A connection of another client's.
+    #[must_use]
+    pub fn connection(&self) -> redis::Connection {
+        redis::Client::open(self.url()).unwrap().get_connection_with_timeout(PATIENCE).unwrap()
+    }
+
+    /// Executes one command, as another client would.
+    #[expect(clippy::must_use_candidate, reason = "often run for its effect")]
+    pub fn execute(&self, command: &[&str]) -> Value {
+        let (name, arguments) = command.split_first().expect("a command has a name");
+        redis::cmd(name).arg(arguments).query(&mut self.connection()).unwrap()
+    }
+
+    /// The text at a key.
+    #[must_use]
+    pub fn get(&self, key: &str) -> Option<String> {
+        redis::cmd("GET").arg(key).query(&mut self.connection()).unwrap()
+    }
+
+    /// Its keys, in order.
+    #[must_use]
+    pub fn keys(&self) -> Vec<String> {
+        let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut self.connection()).unwrap();
+        keys.sort();
+        keys
+    }
+
+    /// Starts the process; false if it ended before it answered.
+    fn launch(&mut self) -> bool {
+        let mut command = nursery::command(&self.program);
+        let (port, folder) = (self.port.to_string(), self.folder.path());
+        command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"]);
+        command.arg("--dir").arg(folder).args(["--logfile", "server.log"]).args(&self.options);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut process = nursery::spawn(command).unwrap();
+        let deadline = Instant::now() + PATIENCE;
+        while Instant::now() < deadline {
+            if process.try_wait().unwrap().is_some() {
+                return false;
+            }
+            if std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() && is_ours(folder, process.id())
+            {
+                self.process = Some(process);
+                return true;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let _ = process.kill();
+        let _ = process.wait();
+        false
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a process id");
+        kill_process(pid, signal).unwrap();
+    }
+
+    fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("server.log")).unwrap_or_default()
+    }
+}
+
+impl Drop for RedisServer {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Whether the server that answers is this one, and not another that has taken the port.
+fn is_ours(folder: &Path, pid: u32) -> bool {
+    let log = std::fs::read_to_string(folder.join("server.log")).unwrap_or_default();
+    log.contains(&format!("{pid}:M")) && log.to_lowercase().contains("ready to accept connections")
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}

@@ -1,0 +1,300 @@
+//! One connection to one server: commands in order, each at most once, and never a queue without end.
+//!
+//! Replies are matched to commands by their order alone. While there is no connection, commands fail at once and
+//! the next try runs in the background; only during the very first one do they wait for its outcome. A server
+//! that leaves a command unanswered for too long is treated as gone.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tenure_core::{Command, Fault, Reply};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+use super::RedisNode;
+use super::handshake::{Established, Stream, establish};
+use super::resp::{Value, decode};
+use super::script::{Form, Scripts};
+use crate::node::{Connection, NodeEvent, Tag};
+
+/// The most commands under way on one connection. A healthy server has a few hundred; what a hung one may
+/// hold up is bounded by this.
+const IN_FLIGHT_MAX: usize = 8_192;
+
+/// A server that has not answered for so long is gone, or as good as: far beyond any node timeout.
+const STALL_MAX: Duration = Duration::from_secs(2);
+
+/// Pauses between tries to connect: quick at first, never so long that a node that is back waits noticeably.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
+const PAUSE_MAX: Duration = Duration::from_millis(250);
+
+const READ_BYTES: usize = 16 * 1024;
+
+pub(in crate::node) struct RedisConnection {
+    node: Arc<RedisNode>,
+    state: State,
+    events: VecDeque<NodeEvent>,
+    /// The client id of the last connection, if there was one.
+    previous: Option<i64>,
+    pause: Duration,
+}
+
+enum State {
+    /// The first try is under way, and these commands wait for its outcome.
+    First(Attempt, Vec<(Tag, Command)>),
+    /// A later try is under way; the reason why there is no connection.
+    Again(Attempt, Arc<str>),
+    /// Between two tries.
+    Down(Pin<Box<Sleep>>, Arc<str>),
+    Up(Box<Line>),
+}
+
+type Attempt = Pin<Box<dyn Future<Output = Result<Established, String>> + Send>>;
+
+type Answered = (Tag, Result<Reply, Fault>);
+
+/// A connection that is up.
+struct Line {
+    stream: Box<dyn Stream>,
+    scripts: Scripts,
+    client_id: Option<i64>,
+    output: Vec<u8>,
+    written: usize,
+    /// What came in: decoded up to `decoded`, filled up to `filled`.
+    input: Vec<u8>,
+    decoded: usize,
+    filled: usize,
+    in_flight: VecDeque<InFlight>,
+    /// Fires when the oldest command has waited for too long.
+    stall: Option<Pin<Box<Sleep>>>,
+}
+
+struct InFlight {
+    tag: Tag,
+    command: Command,
+    sent: Instant,
+}
+
+impl RedisConnection {
+    pub(super) fn new(node: RedisNode) -> Self {
+        let node = Arc::new(node);
+        let attempt: Attempt = Box::pin(establish(Arc::clone(&node), None));
+        let state = State::First(attempt, vec![]);
+        Self { node, state, events: VecDeque::new(), previous: None, pause: PAUSE_MIN }
+    }
+
+    /// Moves on until something has happened or nothing can.
+    fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.state {
+            State::First(attempt, waiting) => {
+                let result = std::task::ready!(attempt.as_mut().poll(cx));
+                let waiting = std::mem::take(waiting);
+                self.finish_attempt(result, waiting);
+            }
+            State::Again(attempt, _) => {
+                let result = std::task::ready!(attempt.as_mut().poll(cx));
+                self.finish_attempt(result, vec![]);
+            }
+            State::Down(sleep, reason) => {
+                std::task::ready!(sleep.as_mut().poll(cx));
+                let attempt = Box::pin(establish(Arc::clone(&self.node), self.previous));
+                self.state = State::Again(attempt, Arc::clone(reason));
+            }
+            State::Up(line) => match std::task::ready!(line.poll(cx)) {
+                Ok((tag, answer)) => self.events.push_back(NodeEvent::Answer(tag, answer)),
+                Err(reason) => self.disconnect(&reason),
+            },
+        }
+        Poll::Ready(())
+    }
+
+    fn finish_attempt(&mut self, result: Result<Established, String>, waiting: Vec<(Tag, Command)>) {
+        match result {
+            Ok(established) => {
+                tracing::debug!(target: "tenure", node = &*self.node.address, "connected");
+                let mut line = Line::new(established);
+                waiting.into_iter().for_each(|(tag, command)| line.send(tag, command));
+                self.pause = PAUSE_MIN;
+                self.previous = line.client_id;
+                self.state = State::Up(Box::new(line));
+                self.events.push_back(NodeEvent::Connected);
+            }
+            Err(reason) => {
+                tracing::debug!(target: "tenure", node = &*self.node.address, reason, "cannot connect");
+                let reason: Arc<str> = reason.into();
+                for (tag, _) in waiting {
+                    self.events
+                        .push_back(NodeEvent::Answer(tag, Err(Fault::Unreachable(Arc::clone(&reason)))));
+                }
+                self.wait(reason);
+            }
+        }
+    }
+
+    fn disconnect(&mut self, reason: &str) {
+        tracing::warn!(target: "tenure", node = &*self.node.address, reason, "disconnected");
+        self.events.push_back(NodeEvent::Disconnected);
+        if let State::Up(line) = &mut self.state {
+            let lost = line.in_flight.drain(..);
+            self.events.extend(lost.map(|lost| NodeEvent::Answer(lost.tag, Err(Fault::Disconnected))));
+        }
+        self.wait(reason.into());
+    }
+
+    fn wait(&mut self, reason: Arc<str>) {
+        // Not in step with every other client of a server that has just come back.
+        let pause =
+            self.pause.mul_f64(1.0 + f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX) / 2.0);
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+        self.state = State::Down(Box::pin(tokio::time::sleep(pause)), reason);
+    }
+}
+
+impl Connection for RedisConnection {
+    fn send(&mut self, tag: Tag, command: Command) {
+        let fault = match &mut self.state {
+            State::Up(line) if line.in_flight.len() < IN_FLIGHT_MAX => return line.send(tag, command),
+            State::First(_, waiting) if waiting.len() < IN_FLIGHT_MAX => return waiting.push((tag, command)),
+            State::Up(_) | State::First(..) => Fault::Busy,
+            State::Again(_, reason) | State::Down(_, reason) => Fault::Unreachable(Arc::clone(reason)),
+        };
+        self.events.push_back(NodeEvent::Answer(tag, Err(fault)));
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<NodeEvent> {
+        loop {
+            if let Some(event) = self.events.pop_front() {
+                return Poll::Ready(event);
+            }
+            std::task::ready!(self.poll_state(cx));
+        }
+    }
+
+    fn is_settled(&self) -> bool {
+        !matches!(self.state, State::First(..))
+    }
+}
+
+impl Line {
+    fn new(established: Established) -> Self {
+        let Established { stream, scripts, client_id } = established;
+        Self {
+            stream,
+            scripts,
+            client_id,
+            output: vec![],
+            written: 0,
+            input: vec![],
+            decoded: 0,
+            filled: 0,
+            in_flight: VecDeque::new(),
+            stall: None,
+        }
+    }
+
+    fn send(&mut self, tag: Tag, command: Command) {
+        self.send_as(tag, command, Form::Short);
+    }
+
+    fn send_as(&mut self, tag: Tag, command: Command, form: Form) {
+        self.scripts.encode(&mut self.output, &command, form);
+        self.in_flight.push_back(InFlight { tag, command, sent: Instant::now() });
+    }
+
+    /// The next answer, or why there will be none.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Answered, String>> {
+        loop {
+            if let Some(answer) = self.take_answer()? {
+                return Poll::Ready(Ok(answer));
+            }
+            self.poll_write(cx)?;
+            if self.poll_read(cx)?.is_pending() {
+                return self.poll_stall(cx).map(Err);
+            }
+        }
+    }
+
+    fn take_answer(&mut self) -> Result<Option<Answered>, String> {
+        while let Some((value, length)) = decode(&self.input[self.decoded..self.filled])? {
+            self.decoded += length;
+            if value == Value::Push {
+                continue;
+            }
+            let Some(InFlight { tag, command, .. }) = self.in_flight.pop_front() else {
+                return Err("a reply that nobody asked for".to_owned());
+            };
+            match &value {
+                Value::Error(message) if message.starts_with("NOSCRIPT") && self.may_send_again(&command) => {
+                    self.send_as(tag, command, Form::Whole);
+                }
+                _ => return Ok(Some((tag, self.scripts.reply(&command, value)))),
+            }
+        }
+        self.input.copy_within(self.decoded..self.filled, 0);
+        (self.decoded, self.filled) = (0, self.filled - self.decoded);
+        Ok(None)
+    }
+
+    /// A server that forgot the script did not execute the command. It goes to the end of the queue, so an acquire
+    /// must not go at all if its release is in the queue already: it would be set for good.
+    fn may_send_again(&self, command: &Command) -> bool {
+        let Command::Acquire { token: acquired, .. } = command else { return true };
+        let undone =
+            |other: &InFlight| matches!(&other.command, Command::Release { token, .. } if token == acquired);
+        !self.in_flight.iter().any(undone)
+    }
+
+    /// Writes as much as the connection takes; the rest waits for the next call.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        while self.written < self.output.len() {
+            match Pin::new(&mut self.stream).poll_write(cx, &self.output[self.written..]) {
+                Poll::Ready(Ok(0)) => return Err("the connection takes no more data".to_owned()),
+                Poll::Ready(Ok(count)) => self.written += count,
+                Poll::Ready(Err(error)) => return Err(error.to_string()),
+                Poll::Pending => return Ok(()),
+            }
+        }
+        self.output.clear();
+        self.written = 0;
+        // TLS keeps what it has encrypted until it is told to send it.
+        match Pin::new(&mut self.stream).poll_flush(cx) {
+            Poll::Ready(Err(error)) => Err(error.to_string()),
+            _ => Ok(()),
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, String> {
+        if self.input.len() < self.filled + READ_BYTES {
+            self.input.resize(self.filled + READ_BYTES, 0);
+        }
+        let mut buffer = ReadBuf::new(&mut self.input[self.filled..]);
+        match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+            Poll::Ready(Ok(())) if buffer.filled().is_empty() => {
+                Err("the server closed the connection".to_owned())
+            }
+            Poll::Ready(Ok(())) => {
+                self.filled += buffer.filled().len();
+                Ok(Poll::Ready(()))
+            }
+            Poll::Ready(Err(error)) => Err(error.to_string()),
+            Poll::Pending => Ok(Poll::Pending),
+        }
+    }
+
+    /// Ready with the reason when the oldest command has waited for too long.
+    fn poll_stall(&mut self, cx: &mut Context<'_>) -> Poll<String> {
+        while let Some(oldest) = self.in_flight.front() {
+            let due = oldest.sent + STALL_MAX;
+            let stall = self.stall.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
+            std::task::ready!(stall.as_mut().poll(cx));
+            if Instant::now() >= due {
+                return Poll::Ready(format!("no answer for {STALL_MAX:?}"));
+            }
+            stall.as_mut().reset(due);
+        }
+        Poll::Pending
+    }
+}

@@ -1,0 +1,146 @@
+//! The Redis protocol, as far as it is needed: commands out, replies in.
+
+use redis_protocol::resp3::decode::complete::decode_range;
+use redis_protocol::resp3::types::RangeFrame;
+
+/// A reply larger than this is no reply to any command of ours, but a peer that does not speak the protocol.
+const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Appends a command to `buffer`.
+pub(super) fn encode(buffer: &mut Vec<u8>, parts: &[&[u8]]) {
+    push_header(buffer, b'*', parts.len());
+    for part in parts {
+        push_header(buffer, b'$', part.len());
+        buffer.extend_from_slice(part);
+        buffer.extend_from_slice(b"\r\n");
+    }
+}
+
+fn push_header(buffer: &mut Vec<u8>, kind: u8, number: usize) {
+    buffer.push(kind);
+    buffer.extend_from_slice(Decimal::of(number as u64).as_bytes());
+    buffer.extend_from_slice(b"\r\n");
+}
+
+/// A number as text, without an allocation.
+pub(super) struct Decimal {
+    digits: [u8; 20],
+    start: usize,
+}
+
+impl Decimal {
+    pub(super) fn of(mut number: u64) -> Self {
+        let (mut digits, mut start) = ([b'0'; 20], 20);
+        loop {
+            start -= 1;
+            digits[start] = b'0' + u8::try_from(number % 10).unwrap_or(0);
+            number /= 10;
+            if number == 0 {
+                return Self { digits, start };
+            }
+        }
+    }
+
+    pub(super) fn as_bytes(&self) -> &[u8] {
+        &self.digits[self.start..]
+    }
+}
+
+/// A reply.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Null,
+    Number(i64),
+    Text(String),
+    Error(String),
+    /// A list, or the keys and values of a map in turn.
+    List(Vec<Value>),
+    /// Something the server says unasked.
+    Push,
+}
+
+/// Takes one whole reply off the front of `buffer`: the reply and its length.
+///
+/// # Errors
+/// What is wrong with it, if the bytes are not the Redis protocol.
+pub(super) fn decode(buffer: &[u8]) -> Result<Option<(Value, usize)>, String> {
+    match decode_range(buffer).map_err(|error| format!("not the Redis protocol: {}", error.details()))? {
+        Some((frame, length)) => Ok(Some((value(buffer, frame)?, length))),
+        None if buffer.len() > REPLY_BYTES_MAX => {
+            Err("not the Redis protocol: a reply without end".to_owned())
+        }
+        None => Ok(None),
+    }
+}
+
+fn value(buffer: &[u8], frame: RangeFrame) -> Result<Value, String> {
+    let text = |(start, end): (usize, usize)| String::from_utf8_lossy(&buffer[start..end]).into_owned();
+    let list = |frames: Vec<RangeFrame>| -> Result<Vec<Value>, String> {
+        frames.into_iter().map(|frame| value(buffer, frame)).collect()
+    };
+    Ok(match frame {
+        RangeFrame::Null => Value::Null,
+        RangeFrame::Number { data, .. } => Value::Number(data),
+        RangeFrame::Boolean { data, .. } => Value::Number(i64::from(data)),
+        RangeFrame::BlobString { data, .. }
+        | RangeFrame::SimpleString { data, .. }
+        | RangeFrame::BigNumber { data, .. }
+        | RangeFrame::VerbatimString { data, .. } => Value::Text(text(data)),
+        RangeFrame::BlobError { data, .. } | RangeFrame::SimpleError { data, .. } => Value::Error(text(data)),
+        RangeFrame::Double { data, .. } => Value::Text(data.to_string()),
+        RangeFrame::Array { data, .. } => Value::List(list(data)?),
+        RangeFrame::Set { data, .. } => Value::List(list(data.into_iter().collect())?),
+        RangeFrame::Map { data, .. } => {
+            Value::List(list(data.into_iter().flat_map(|(key, value)| [key, value]).collect())?)
+        }
+        RangeFrame::Push { .. } => Value::Push,
+        RangeFrame::Hello { .. } | RangeFrame::ChunkedString(_) => {
+            return Err("not the Redis protocol: a reply that no server sends".to_owned());
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_is_a_list_of_strings_with_their_lengths() {
+        let mut buffer = vec![];
+        encode(&mut buffer, &[b"SET", b"", b"a\r\nb"]);
+        assert_eq!(buffer, b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$4\r\na\r\nb\r\n");
+    }
+
+    #[test]
+    fn numbers_are_written_as_decimals() {
+        for number in [0, 7, 10, 1_234_567_890, u64::MAX] {
+            assert_eq!(Decimal::of(number).as_bytes(), number.to_string().as_bytes());
+        }
+    }
+
+    #[test]
+    fn replies_come_whole_or_not_at_all() {
+        let whole = b"*2\r\n:5\r\n$2\r\nok\r\n-ERR no\r\n";
+        let list = Value::List(vec![Value::Number(5), Value::Text("ok".to_owned())]);
+        for length in 0..whole.len() {
+            let expected = (length >= 16).then(|| (list.clone(), 16));
+            assert_eq!(decode(&whole[..length]).unwrap(), expected, "{length} bytes");
+        }
+        assert_eq!(decode(&whole[16..]).unwrap(), Some((Value::Error("ERR no".to_owned()), 9)));
+    }
+
+    #[test]
+    fn maps_are_lists_and_null_is_null() {
+        let map = b"%1\r\n$2\r\nid\r\n:7\r\n";
+        assert_eq!(
+            decode(map).unwrap().unwrap().0,
+            Value::List(vec![Value::Text("id".to_owned()), Value::Number(7)])
+        );
+        assert_eq!(decode(b"_\r\n").unwrap().unwrap().0, Value::Null);
+    }
+
+    #[test]
+    fn what_is_not_the_protocol_is_an_error() {
+        assert!(decode(b"HTTP/1.1 400 Bad Request\r\n\r\n").is_err());
+    }
+}

@@ -1,0 +1,191 @@
+//! Node URLs.
+
+use std::path::PathBuf;
+
+use url::Url;
+
+use super::{Endpoint, Password, RedisNode, TlsFiles};
+
+const PORT_DEFAULT: u16 = 6379;
+
+/// What is wrong with a node URL. It never repeats a password.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum UrlError {
+    /// It is no URL at all.
+    #[error("a node URL cannot be read ({reason}); it looks like redis://host:6379")]
+    NotAUrl {
+        /// Why.
+        reason: String,
+    },
+    /// Its scheme is not known.
+    #[error("{scheme}:// is not a kind of node; use redis://, rediss:// or redis+unix://")]
+    Scheme {
+        /// The scheme.
+        scheme: String,
+    },
+    /// It lacks a host or a path.
+    #[error("a node URL lacks its {missing}; it looks like {example}")]
+    Missing {
+        /// What is missing.
+        missing: &'static str,
+        /// How it should look.
+        example: &'static str,
+    },
+    /// The database is no number.
+    #[error("{database:?} is not a database; it is a number, as in redis://host:6379/0")]
+    Database {
+        /// What was given.
+        database: String,
+    },
+    /// A parameter behind the `?` is not known, or does not fit.
+    #[error(
+        "{parameter:?} cannot be used in a {scheme}:// URL; known are db, user, password_file, and with rediss:// ca, cert and key"
+    )]
+    Parameter {
+        /// Its name.
+        parameter: String,
+        /// The scheme of the URL.
+        scheme: String,
+    },
+    /// `cert` without `key`, or the other way round.
+    #[error("cert and key belong together: give both, or none")]
+    HalfCertificate,
+    /// TLS is not compiled in.
+    #[error("rediss:// needs the feature `tls` of the crate tenure")]
+    NoTls,
+}
+
+pub(super) fn parse(text: &str) -> Result<RedisNode, UrlError> {
+    let url = Url::parse(text).map_err(|error| UrlError::NotAUrl { reason: error.to_string() })?;
+    let scheme = url.scheme().to_owned();
+    let tls = match scheme.as_str() {
+        "redis" | "redis+unix" => None,
+        "rediss" if cfg!(feature = "tls") => Some(TlsFiles::default()),
+        "rediss" => return Err(UrlError::NoTls),
+        _ => return Err(UrlError::Scheme { scheme }),
+    };
+    let mut node = RedisNode {
+        address: "".into(),
+        endpoint: endpoint(&url)?,
+        user: Some(decoded(url.username())).filter(|user| !user.is_empty()),
+        password: url.password().map(|password| Password::Text(decoded(password))),
+        database: 0,
+        tls,
+    };
+    if matches!(node.endpoint, Endpoint::Tcp { .. }) {
+        node.database = database(url.path().trim_start_matches('/'))?;
+    }
+    parameters(&mut node, &url)?;
+    node.address = match &node.endpoint {
+        Endpoint::Tcp { host, port } => format!("{scheme}://{host}:{port}/{}", node.database),
+        Endpoint::Unix(path) => format!("{scheme}://{}?db={}", path.display(), node.database),
+    }
+    .into();
+    Ok(node)
+}
+
+fn endpoint(url: &Url) -> Result<Endpoint, UrlError> {
+    if url.scheme() == "redis+unix" {
+        let path = decoded(url.path());
+        let example = "redis+unix:///run/redis.sock";
+        return match path.len() {
+            0 | 1 => Err(UrlError::Missing { missing: "path", example }),
+            _ if url.host().is_some() => Err(UrlError::Missing { missing: "third slash", example }),
+            _ => Ok(Endpoint::Unix(PathBuf::from(path))),
+        };
+    }
+    let host = url.host_str().filter(|host| !host.is_empty());
+    let host = host.ok_or(UrlError::Missing { missing: "host", example: "redis://host:6379" })?;
+    Ok(Endpoint::Tcp { host: host.to_owned(), port: url.port().unwrap_or(PORT_DEFAULT) })
+}
+
+fn parameters(node: &mut RedisNode, url: &Url) -> Result<(), UrlError> {
+    let (mut cert, mut key) = (None, None);
+    for (name, value) in url.query_pairs() {
+        let path = || Some(PathBuf::from(&*value));
+        match (&*name, &mut node.tls) {
+            ("db", _) => node.database = database(&value)?,
+            ("user", _) => node.user = Some(value.into_owned()),
+            ("password_file", _) => node.password = path().map(Password::File),
+            ("ca", Some(tls)) => tls.ca = path(),
+            ("cert", Some(_)) => cert = path(),
+            ("key", Some(_)) => key = path(),
+            _ => {
+                let (parameter, scheme) = (name.into_owned(), url.scheme().to_owned());
+                return Err(UrlError::Parameter { parameter, scheme });
+            }
+        }
+    }
+    match (cert, key, &mut node.tls) {
+        (Some(cert), Some(key), Some(tls)) => tls.client = Some((cert, key)),
+        (None, None, _) => {}
+        _ => return Err(UrlError::HalfCertificate),
+    }
+    Ok(())
+}
+
+fn database(text: &str) -> Result<u32, UrlError> {
+    if text.is_empty() {
+        return Ok(0);
+    }
+    text.parse().map_err(|_| UrlError::Database { database: text.to_owned() })
+}
+
+fn decoded(text: &str) -> String {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_say_where_and_who() {
+        let node = parse("redis://app:p%40ss@Host-1:7000/3").unwrap();
+        assert_eq!(node.endpoint, Endpoint::Tcp { host: "Host-1".to_owned(), port: 7000 });
+        assert_eq!((node.user.as_deref(), node.database), (Some("app"), 3));
+        assert!(node.password == Some(Password::Text("p@ss".to_owned())));
+        assert_eq!(&*node.address, "redis://Host-1:7000/3");
+        assert_eq!(&*parse("redis://localhost").unwrap().address, "redis://localhost:6379/0");
+        assert_eq!(&*parse("redis://[::1]:7001").unwrap().address, "redis://[::1]:7001/0");
+    }
+
+    #[test]
+    fn unix_sockets_have_a_path() {
+        let node = parse("redis+unix:///run/my%20redis.sock?db=2&user=app&password_file=/etc/pw").unwrap();
+        assert_eq!(node.endpoint, Endpoint::Unix("/run/my redis.sock".into()));
+        assert_eq!((node.database, node.user.as_deref()), (2, Some("app")));
+        assert!(node.password == Some(Password::File("/etc/pw".into())));
+    }
+
+    #[cfg(feature = "tls")]
+    #[test]
+    fn tls_can_have_its_own_files() {
+        let node = parse("rediss://host?ca=/ca.pem&cert=/c.pem&key=/k.pem").unwrap();
+        let client = Some(("/c.pem".into(), "/k.pem".into()));
+        assert_eq!(node.tls, Some(TlsFiles { ca: Some("/ca.pem".into()), client }));
+        assert_eq!(parse("rediss://host?cert=/c.pem").unwrap_err(), UrlError::HalfCertificate);
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_without_the_password() {
+        for (url, expected) in [
+            ("host:6379", "host:// is not a kind of node"),
+            ("", "cannot be read"),
+            ("http://u:geheim@host", "http:// is not a kind of node"),
+            ("redis://u:geheim@", "cannot be read"),
+            ("redis:///0", "lacks its host"),
+            ("redis+unix://", "lacks its path"),
+            ("redis+unix://run/redis.sock", "lacks its third slash"),
+            ("redis://u:geheim@host/zero", "\"zero\" is not a database"),
+            ("redis://u:geheim@host/0?ca=/x", "\"ca\" cannot be used in a redis:// URL"),
+            ("redis://u:geheim@host/0?color=red", "known are db, user, password_file"),
+            ("redis://u:geheim@host:99999", "cannot be read"),
+        ] {
+            let message = parse(url).unwrap_err().to_string();
+            assert!(message.contains(expected), "{url}: {message}");
+            assert!(!message.contains("geheim"), "{message}");
+        }
+    }
+}

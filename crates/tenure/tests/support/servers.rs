@@ -1,0 +1,47 @@
+//! Managers on real Redis servers.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
+#![allow(dead_code, unreachable_pub, reason = "every test binary uses a part of it")]
+
+use std::time::{Duration, Instant};
+
+use tenure::{Builder, Locks, RedisNode};
+use tenure_testkit::{Proxy, RedisServer};
+
+pub const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+pub const fn secs(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+pub fn servers<const N: usize>() -> [RedisServer; N] {
+    RedisServer::start_many(&[])
+}
+
+pub fn builder<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Builder {
+    Locks::builder().nodes(urls.into_iter().map(|url| RedisNode::parse(url.as_ref()).unwrap()))
+}
+
+pub async fn connect(servers: &[RedisServer]) -> Locks {
+    Locks::connect(servers.iter().map(RedisServer::url)).await.unwrap()
+}
+
+pub async fn connect_through(proxies: &[Proxy]) -> Locks {
+    Locks::connect(proxies.iter().map(Proxy::url)).await.unwrap()
+}
+
+/// Every key on every server.
+pub fn keys(servers: &[RedisServer]) -> Vec<String> {
+    servers.iter().flat_map(RedisServer::keys).collect()
+}
+
+/// Waits until it is true, and says how long that took; an error after ten seconds.
+pub async fn until(what: &str, mut is_true: impl FnMut() -> bool) -> Duration {
+    let start = Instant::now();
+    while !is_true() {
+        assert!(start.elapsed() < secs(10), "still not: {what}");
+        tokio::time::sleep(ms(5)).await;
+    }
+    start.elapsed()
+}
