@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::names::LockKey;
+use crate::names::{LockKey, Prefix};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
 
@@ -36,10 +36,22 @@ pub enum Command {
         /// The owner.
         token: OwnerToken,
     },
+    /// Tell who has the key.
+    Inspect {
+        /// The lock.
+        key: LockKey,
+    },
+    /// Tell who has which keys under a prefix, a page at a time.
+    List {
+        /// The prefix.
+        prefix: Prefix,
+        /// Where to go on: 0 at first, then what the last page said.
+        cursor: u64,
+    },
 }
 
 /// A node's reply: its answer, and its clock when it gave it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reply {
     /// The node's clock, where the command that was used can tell it.
     pub time: Option<NodeTime>,
@@ -48,12 +60,30 @@ pub struct Reply {
 }
 
 /// What a node did with a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Answer {
     /// It did what was asked.
     Granted,
     /// It changed nothing.
     Refused(Refusal),
+    /// It told what it has (inspect and list).
+    Told {
+        /// The keys it was asked about that it has.
+        holdings: Vec<Holding>,
+        /// Where the next page begins; 0 if this is the last.
+        next: u64,
+    },
+}
+
+/// A key on a node and who has it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Holding {
+    /// The whole key, prefix and name.
+    pub key: Arc<str>,
+    /// The owner: the token of one of our attempts, or whatever another client wrote.
+    pub owner: Arc<str>,
+    /// The time until it frees itself, if nobody extends it; `None` if it never does.
+    pub left: Option<Duration>,
 }
 
 /// Why a node changed nothing.
@@ -124,6 +154,7 @@ impl From<Result<Reply, Fault>> for Vote {
         match answer {
             Ok(Reply { answer: Answer::Granted, .. }) => Self::Granted,
             Ok(Reply { answer: Answer::Refused(refusal), .. }) => Self::Refused(refusal),
+            Ok(Reply { answer: Answer::Told { .. }, .. }) => Self::Unknown(Fault::Error("not a vote".into())),
             Err(fault) => Self::Unknown(fault),
         }
     }

@@ -7,10 +7,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::command::{Answer, Command, Refusal, Reply};
-use crate::names::LockKey;
+use crate::command::{Answer, Command, Holding, Refusal, Reply};
+use crate::names::{LockKey, Prefix};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
+
+/// How many keys a page of a list has.
+const PAGE_KEYS: usize = 100;
 
 /// The keys of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -38,6 +41,8 @@ impl LockTable {
             Command::Acquire { key, token, node_ttl_ms } => self.acquire(now_ms, key, *token, *node_ttl_ms),
             Command::Extend { key, token, node_ttl_ms } => self.extend(now_ms, key, *token, *node_ttl_ms),
             Command::Release { key, token } => self.release(key, *token),
+            Command::Inspect { key } => self.inspect(now_ms, key),
+            Command::List { prefix, cursor } => self.list(now_ms, prefix, *cursor),
         };
         Reply { time: Some(now), answer }
     }
@@ -85,6 +90,21 @@ impl LockTable {
         }
     }
 
+    fn inspect(&self, now_ms: u64, key: &LockKey) -> Answer {
+        let holdings = self.entries.get(key).map(|entry| holding(now_ms, key, entry)).into_iter().collect();
+        Answer::Told { holdings, next: 0 }
+    }
+
+    /// The keys in order, from the `cursor`-th on.
+    fn list(&self, now_ms: u64, prefix: &Prefix, cursor: u64) -> Answer {
+        let under_prefix = self.entries.iter().filter(|(key, _)| key.as_str().starts_with(prefix.as_str()));
+        let skip = usize::try_from(cursor).unwrap_or(usize::MAX);
+        let mut rest = under_prefix.skip(skip).map(|(key, entry)| holding(now_ms, key, entry));
+        let holdings: Vec<Holding> = rest.by_ref().take(PAGE_KEYS).collect();
+        let next = if rest.next().is_some() { cursor + holdings.len() as u64 } else { 0 };
+        Answer::Told { holdings, next }
+    }
+
     fn put(&mut self, key: &LockKey, entry: Entry) {
         if let Some(old) = self.entries.insert(key.clone(), entry) {
             self.ends.remove(&(old.ends_ms, key.clone()));
@@ -102,7 +122,21 @@ impl LockTable {
 }
 
 fn held(now_ms: u64, entry: &Entry) -> Refusal {
-    Refusal::Held { left: Duration::from_millis(entry.ends_ms - now_ms) }
+    Refusal::Held { left: entry.left(now_ms) }
+}
+
+fn holding(now_ms: u64, key: &LockKey, entry: &Entry) -> Holding {
+    Holding {
+        key: key.as_str().into(),
+        owner: entry.owner.to_string().into(),
+        left: Some(entry.left(now_ms)),
+    }
+}
+
+impl Entry {
+    const fn left(&self, now_ms: u64) -> Duration {
+        Duration::from_millis(self.ends_ms.saturating_sub(now_ms))
+    }
 }
 
 #[cfg(test)]
@@ -190,6 +224,47 @@ mod tests {
         assert_eq!(release(&mut table, 0, A), Answer::Refused(Refusal::NotHeld));
         acquire(&mut table, 0, A);
         assert_eq!(extend(&mut table, 101, A, 100), Answer::Refused(Refusal::NotHeld));
+    }
+
+    #[test]
+    fn the_table_tells_who_has_a_key() {
+        let mut table = LockTable::default();
+        let inspect = |table: &mut LockTable, ms| match table
+            .execute(at(ms), &Command::Inspect { key: key() })
+            .answer
+        {
+            Answer::Told { holdings, next: 0 } => holdings,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(inspect(&mut table, 0), []);
+        acquire(&mut table, 0, A);
+        let left = Some(Duration::from_millis(60));
+        let expected = Holding { key: "tenure:x".into(), owner: A.to_string().into(), left };
+        assert_eq!(inspect(&mut table, 40), [expected]);
+        assert_eq!(inspect(&mut table, 101), []);
+    }
+
+    #[test]
+    fn a_list_comes_in_pages_and_is_whole() {
+        let mut table = LockTable::default();
+        for number in 0..250 {
+            let key = LockKey::new(&Prefix::new("app:").unwrap(), &number.to_string()).unwrap();
+            table.execute(at(0), &Command::Acquire { key, token: A, node_ttl_ms: 100 });
+        }
+        acquire(&mut table, 0, A);
+        let (mut keys, mut cursor, mut pages) = (std::collections::BTreeSet::new(), 0, 0);
+        loop {
+            let command = Command::List { prefix: Prefix::new("app:").unwrap(), cursor };
+            let Answer::Told { holdings, next } = table.execute(at(1), &command).answer else {
+                panic!("a list")
+            };
+            keys.extend(holdings.into_iter().map(|holding| holding.key));
+            (cursor, pages) = (next, pages + 1);
+            if next == 0 {
+                break;
+            }
+        }
+        assert_eq!((keys.len(), pages), (250, 3));
     }
 
     #[test]

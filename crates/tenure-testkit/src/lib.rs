@@ -9,10 +9,12 @@
     reason = "a test that cannot be set up has to fail"
 )]
 
+mod clients;
 mod nursery;
 mod proxy;
 mod redis_server;
 
+pub use clients::Client;
 pub use proxy::{Direction, Mode, Proxy};
 pub use redis::{Value, cmd};
 pub use redis_server::RedisServer;

@@ -51,6 +51,18 @@ impl RedisServer {
         panic!("redis-server does not start:\n{}", server.log());
     }
 
+    /// Where Valkey's server is, if this machine has one: `TENURE_VALKEY_SERVER`, or `valkey-server` on the path.
+    #[must_use]
+    pub fn valkey() -> Option<PathBuf> {
+        if let Some(program) = std::env::var_os("TENURE_VALKEY_SERVER") {
+            return Some(program.into());
+        }
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path)
+            .map(|folder| folder.join("valkey-server"))
+            .find(|program| program.is_file())
+    }
+
     /// Several servers with the same options.
     #[must_use]
     pub fn start_many<const N: usize>(options: &[&str]) -> [Self; N] {

@@ -17,9 +17,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tenure_core::query::{self, Told};
 use tenure_core::{
-    Command, Fault, Lease, LockKey, NodeIndex, NodeSet, NotAcquired, NotExtended, Quorum, Release, Reply,
-    RoundNumber, Standing, Time, lease, release,
+    Command, Fault, Lease, LockKey, NodeIndex, NodeSet, NotAcquired, NotExtended, Query, Quorum, Release,
+    Reply, RoundNumber, Standing, Time, lease, release,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
@@ -62,6 +63,7 @@ pub(crate) struct Driver {
     ids: Arc<AtomicU64>,
     leases: HashMap<MachineId, LeaseEntry>,
     releases: HashMap<MachineId, ReleaseEntry>,
+    queries: HashMap<MachineId, QueryEntry>,
     /// The release that undoes a round of a lease, for answers that come when the round is over.
     undoing: HashMap<(MachineId, RoundNumber), MachineId>,
     timers: BTreeSet<(Time, MachineId)>,
@@ -108,6 +110,7 @@ impl Driver {
             ids,
             leases: HashMap::new(),
             releases: HashMap::new(),
+            queries: HashMap::new(),
             undoing: HashMap::new(),
             timers: BTreeSet::new(),
             sleep: None,
@@ -178,6 +181,9 @@ impl Driver {
             } else if let Some(entry) = self.releases.get_mut(&id) {
                 entry.timer = None;
                 self.advance_release(id, release::Input::Timeout);
+            } else if let Some(entry) = self.queries.get_mut(&id) {
+                entry.timer = None;
+                self.advance_query(id, query::Input::Timeout);
             }
         }
         moved
@@ -230,6 +236,7 @@ impl Driver {
             Request::Abandon { id } => {
                 self.advance_lease(id, lease::Input::Abandon);
             }
+            Request::Query { query, reply } => self.begin_query(query, reply),
             Request::Settle { reply } => self.settling.push(reply),
             Request::Shutdown { limit, reply } => self.begin_shutdown(limit, reply),
         }
@@ -241,6 +248,8 @@ impl Driver {
         }
         if self.leases.contains_key(&machine) {
             self.advance_lease(machine, lease::Input::Answer { round, node, answer });
+        } else if self.queries.contains_key(&machine) {
+            self.advance_query(machine, query::Input::Answer { node, answer });
         } else {
             self.advance_release(machine, release::Input::Answer { node, answer });
         }
@@ -356,6 +365,39 @@ impl Driver {
         }
     }
 
+    fn begin_query(&mut self, query: Query, reply: oneshot::Sender<Vec<Told>>) {
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        self.queries.insert(id, QueryEntry { query, timer: None, reply: Some(reply) });
+        self.drain_query(id);
+    }
+
+    fn advance_query(&mut self, id: MachineId, input: query::Input) {
+        if let Some(entry) = self.queries.get_mut(&id) {
+            entry.query.handle(self.clock.now(), input);
+            self.drain_query(id);
+        }
+    }
+
+    fn drain_query(&mut self, id: MachineId) {
+        let Some(entry) = self.queries.get_mut(&id) else { return };
+        let mut done = false;
+        while let Some(output) = entry.query.poll_output() {
+            match output {
+                query::Output::Send { node, command } => {
+                    self.nodes[node.get()].send(Tag { machine: id, round: RoundNumber::default() }, command);
+                }
+                query::Output::Done(told) => {
+                    done = true;
+                    entry.reply.take().map(|reply| reply.send(told));
+                }
+            }
+        }
+        set_timer(&mut self.timers, id, &mut entry.timer, entry.query.poll_timeout());
+        if done {
+            self.queries.remove(&id);
+        }
+    }
+
     fn begin_shutdown(&mut self, limit: Duration, reply: oneshot::Sender<Option<Unfinished>>) {
         self.shutdown.begin(self.clock.now() + limit, reply);
         // Whoever still waits for a lock is told; whoever holds one keeps it and can release it.
@@ -376,6 +418,12 @@ impl Driver {
             }
         }
     }
+}
+
+struct QueryEntry {
+    query: Query,
+    timer: Option<Time>,
+    reply: Option<oneshot::Sender<Vec<Told>>>,
 }
 
 /// What events say about a lease.

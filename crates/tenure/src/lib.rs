@@ -33,6 +33,8 @@ mod clock;
 mod driver;
 mod error;
 mod guard;
+mod inspect;
+mod key_scheme;
 mod lock;
 mod manager;
 mod node;
@@ -41,6 +43,8 @@ mod votes;
 
 pub use error::{AcquireError, BuildError, ExtendError, ReleaseError, ShutdownError};
 pub use guard::{Guard, Released};
+pub use inspect::NodeHoldings;
+pub use key_scheme::KeyScheme;
 pub use lock::Lock;
 pub use manager::{Builder, Locks, Worker};
 pub use node::{Faults, MemoryNode, Node};
@@ -48,8 +52,8 @@ pub use node::{Faults, MemoryNode, Node};
 pub use node::{RedisNode, UrlError};
 pub use observe::Event;
 pub use tenure_core::{
-    Cause, Drift, Fault, MaxHold, NAME_BYTES_MAX, NODES_MAX, NameError, OptionError, Options, QuorumError,
-    Refusal, Retry, Vote, Wait,
+    Cause, Drift, Fault, Holding, MaxHold, NAME_BYTES_MAX, NODES_MAX, NameError, OptionError, Options,
+    QuorumError, Refusal, Retry, Vote, Wait,
 };
 pub use votes::{NodeVote, Votes};
 

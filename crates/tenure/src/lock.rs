@@ -175,7 +175,7 @@ impl Lock {
         let name = || self.name.clone();
         let invalid_name = |error: NameError| AcquireError::InvalidName { name: name(), error };
         let invalid_option = |error: OptionError| AcquireError::InvalidOption { name: name(), error };
-        let key = LockKey::new(&self.manager.prefix, &self.name).map_err(invalid_name)?;
+        let key = self.manager.key(&self.name).map_err(invalid_name)?;
         let terms = self.options.check(self.manager.max_ttl).map_err(invalid_option)?;
         Ok((key, terms))
     }

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tenure_core::{Ballot, MaxTtl, Options, Prefix, Quorum};
+use tenure_core::{Ballot, LockKey, MaxTtl, NameError, Options, Prefix, Quorum};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::Clock;
 use crate::driver::{Driver, MachineId, Request, Unfinished};
 use crate::error::{BuildError, ShutdownError};
+use crate::key_scheme::KeyScheme;
 use crate::lock::Lock;
 use crate::node::{MemoryNode, Node};
 use crate::observe::{Event, Observer};
@@ -38,16 +39,17 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 /// ```
 #[derive(Clone)]
 pub struct Locks {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
 /// What locks and guards need of their manager.
 pub(crate) struct Inner {
     mailbox: mpsc::UnboundedSender<Request>,
     ids: Arc<AtomicU64>,
-    addresses: Vec<Arc<str>>,
+    pub(crate) addresses: Vec<Arc<str>>,
     pub(crate) clock: Clock,
     pub(crate) prefix: Prefix,
+    key_scheme: KeyScheme,
     pub(crate) max_ttl: MaxTtl,
     pub(crate) quorum: Quorum,
     pub(crate) defaults: Options,
@@ -59,6 +61,7 @@ pub(crate) struct Inner {
 pub struct Builder {
     nodes: Vec<Node>,
     prefix: String,
+    key_scheme: KeyScheme,
     max_ttl: Duration,
     defaults: Options,
     observer: Observer,
@@ -137,6 +140,7 @@ impl Locks {
         Builder {
             nodes: vec![],
             prefix: Prefix::default().as_str().to_owned(),
+            key_scheme: KeyScheme::default(),
             max_ttl: MaxTtl::default().get(),
             defaults: Options::default(),
             observer: Observer::default(),
@@ -210,6 +214,12 @@ impl Builder {
         self
     }
 
+    /// How names become keys. Default [`KeyScheme::Plain`].
+    pub fn key_scheme(mut self, key_scheme: KeyScheme) -> Self {
+        self.key_scheme = key_scheme;
+        self
+    }
+
     /// The largest ttl that a lock may have. Default 60 s.
     ///
     /// Give every client of the same nodes the same number: a node that lost its memory stays out for as
@@ -265,8 +275,8 @@ impl Builder {
         let nodes = self.nodes.into_iter().map(Node::connect).collect();
         let driver = Driver::new(self.clock, self.observer, requests, quorum, nodes, Arc::clone(&ids));
         self.worker.start(driver)?;
-        let (clock, defaults) = (self.clock, self.defaults);
-        let inner = Inner { mailbox, ids, addresses, clock, prefix, max_ttl, quorum, defaults };
+        let (clock, key_scheme, defaults) = (self.clock, self.key_scheme, self.defaults);
+        let inner = Inner { mailbox, ids, addresses, clock, prefix, key_scheme, max_ttl, quorum, defaults };
         Ok(Locks { inner: Arc::new(inner) })
     }
 }
@@ -298,6 +308,10 @@ impl Inner {
     /// Sends a request to the worker. If that is gone, the answer's channel is closed, which is answer enough.
     pub(crate) fn send(&self, request: Request) {
         let _ = self.mailbox.send(request);
+    }
+
+    pub(crate) fn key(&self, name: &str) -> Result<LockKey, NameError> {
+        self.key_scheme.key(&self.prefix, name)
     }
 
     pub(crate) fn next_id(&self) -> MachineId {

@@ -1,5 +1,7 @@
 //! A node: one independent store that votes.
 
+#[cfg(all(test, feature = "redis"))]
+mod conformance;
 mod memory;
 #[cfg(feature = "redis")]
 mod redis;

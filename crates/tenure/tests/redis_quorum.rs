@@ -58,7 +58,7 @@ async fn a_lock_frees_itself_when_its_holder_is_gone() {
     let crashed = connect(&servers).await;
     std::mem::forget(crashed.lock("x").ttl(ms(400)).acquire().await.unwrap());
     let start = Instant::now();
-    connect(&servers).await.lock("x").acquire().await.unwrap();
+    assert!(connect(&servers).await.lock("x").acquire().await.is_ok());
     assert!((ms(380)..ms(800)).contains(&start.elapsed()), "ttl and guard band: {:?}", start.elapsed());
 }
 
@@ -143,7 +143,7 @@ async fn any_two_of_five_may_be_gone() {
                 guard.extend().await.unwrap();
                 guard.release().await.unwrap();
                 let took = start.elapsed();
-                assert!(took < ms(45), "{failure:?} {first} {second}: {took:?}, as long as a node timeout");
+                assert!(took < ms(140), "{failure:?} {first} {second}: {took:?}: somebody waited");
                 heal(&mut servers, &[first, second], failure);
                 locks.shutdown().await.unwrap();
                 assert_eq!(keys(&servers), [""; 0], "{failure:?} {first} {second}");
@@ -161,7 +161,7 @@ async fn with_three_of_five_gone_the_error_says_unavailable_and_names_them() {
             fail(&mut servers, &gone, failure);
             let start = Instant::now();
             let error = locks.lock("x").try_acquire().await.unwrap_err();
-            assert!(start.elapsed() < ms(200), "one node timeout: {:?}", start.elapsed());
+            assert!(start.elapsed() < secs(1), "one node timeout: {:?}", start.elapsed());
             assert!(matches!(error, AcquireError::Unavailable { .. }), "{error}");
             let (_, named) =
                 error.to_string().rsplit_once(": ").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();

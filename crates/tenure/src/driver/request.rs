@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tenure_core::{Ballot, Entropy, NodeSet, NotAcquired, NotExtended, OwnerToken, ReleaseOutcome, Term};
+use tenure_core::query::Told;
+use tenure_core::{
+    Ballot, Entropy, NodeSet, NotAcquired, NotExtended, OwnerToken, Query, ReleaseOutcome, Term,
+};
 use tokio::sync::oneshot;
 
 use super::{MachineId, SharedLease};
@@ -26,6 +29,10 @@ pub(crate) enum Request {
     },
     Abandon {
         id: MachineId,
+    },
+    Query {
+        query: Query,
+        reply: oneshot::Sender<Vec<Told>>,
     },
     /// Asks to be told when every node has been tried.
     Settle {

@@ -121,7 +121,7 @@ async fn greeting(node: &RedisNode, previous: Option<i64>) -> Result<(Vec<u8>, V
     if let Some(previous) = previous.and_then(|id| u64::try_from(id).ok()) {
         ask(Question::Kill, &[b"CLIENT", b"KILL", b"ID", Decimal::of(previous).as_bytes()]);
     }
-    ask(Question::Native, &[b"COMMAND", b"INFO", b"DELIFEQ", b"DELEX"]);
+    ask(Question::Native, &[b"COMMAND", b"LIST", b"FILTERBY", b"PATTERN", b"del*"]);
     for text in Scripts::new().texts() {
         ask(Question::Load, &[b"SCRIPT", b"LOAD", text.as_bytes()]);
     }
@@ -170,9 +170,13 @@ fn number_of(map: &[Value], name: &str) -> Option<i64> {
 }
 
 fn native_of(commands: &[Value]) -> NativeRelease {
-    match commands {
-        [Value::List(_), _] => NativeRelease::DelIfEq,
-        [_, Value::List(_)] => NativeRelease::DelEx,
-        _ => NativeRelease::None,
+    let has =
+        |name: &str| commands.iter().any(|command| matches!(command, Value::Text(text) if text == name));
+    if has("delifeq") {
+        NativeRelease::DelIfEq
+    } else if has("delex") {
+        NativeRelease::DelEx
+    } else {
+        NativeRelease::None
     }
 }

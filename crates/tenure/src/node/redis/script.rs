@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_core::{Answer, Command, Fault, NodeTime, Refusal, Reply};
+use tenure_core::{Answer, Command, Fault, Holding, NodeTime, Refusal, Reply};
 
 use super::resp::{Decimal, Value, encode};
 
@@ -19,6 +19,8 @@ pub(super) struct Scripts {
     acquire: Script,
     extend: Script,
     release: Script,
+    inspect: Script,
+    list: Script,
     native_release: NativeRelease,
 }
 
@@ -48,20 +50,22 @@ impl Scripts {
             acquire: Script { text: include_str!("acquire.lua"), sha: None },
             extend: Script { text: include_str!("extend.lua"), sha: None },
             release: Script { text: include_str!("release.lua"), sha: None },
+            inspect: Script { text: include_str!("inspect.lua"), sha: None },
+            list: Script { text: include_str!("list.lua"), sha: None },
             native_release: NativeRelease::None,
         }
     }
 
     /// The texts to load, in the order that [`Scripts::loaded`] expects their names.
-    pub(super) const fn texts(&self) -> [&'static str; 3] {
-        [self.acquire.text, self.extend.text, self.release.text]
+    pub(super) const fn texts(&self) -> [&'static str; 5] {
+        [self.acquire.text, self.extend.text, self.release.text, self.inspect.text, self.list.text]
     }
 
     /// Takes the names the server gave; a server that gave none is sent the whole text each time.
-    pub(super) fn loaded(&mut self, [acquire, extend, release]: [Option<String>; 3], native: NativeRelease) {
-        self.acquire.sha = acquire;
-        self.extend.sha = extend;
-        self.release.sha = release;
+    pub(super) fn loaded(&mut self, names: [Option<String>; 5], native: NativeRelease) {
+        let scripts =
+            [&mut self.acquire, &mut self.extend, &mut self.release, &mut self.inspect, &mut self.list];
+        scripts.into_iter().zip(names).for_each(|(script, name)| script.sha = name);
         self.native_release = native;
     }
 
@@ -84,6 +88,11 @@ impl Scripts {
                     NativeRelease::None => self.release.encode(buffer, form, &[key, &token]),
                 }
             }
+            Command::Inspect { key } => self.inspect.encode(buffer, form, &[key.as_str().as_bytes()]),
+            Command::List { prefix, cursor } => {
+                let (cursor, pattern) = (Decimal::of(*cursor), glob(prefix.as_str()));
+                self.list.encode_keyless(buffer, form, &[cursor.as_bytes(), pattern.as_bytes()]);
+            }
             _ => unreachable!("every command has a script"),
         }
     }
@@ -97,6 +106,9 @@ impl Scripts {
                 answer: if deleted == 1 { Answer::Granted } else { Answer::Refused(Refusal::NotHeld) },
             }),
             Value::Number(micros) => Ok(Reply { time: time(micros), answer: Answer::Granted }),
+            Value::List(list) if matches!(command, Command::Inspect { .. } | Command::List { .. }) => {
+                told(&list)
+            }
             Value::List(list) => refusal(&list),
             Value::Error(message) => Err(Fault::Error(message.into())),
             other => Err(unexpected(&other)),
@@ -106,16 +118,55 @@ impl Scripts {
 
 impl Script {
     fn encode(&self, buffer: &mut Vec<u8>, form: Form, arguments: &[&[u8]]) {
-        let (verb, script): (&[u8], &[u8]) = match (&self.sha, form) {
-            (Some(sha), Form::Short) => (b"EVALSHA", sha.as_bytes()),
-            _ => (b"EVAL", self.text.as_bytes()),
-        };
+        let [verb, script] = self.start(form);
         match *arguments {
+            [key] => encode(buffer, &[verb, script, b"1", key]),
             [key, a] => encode(buffer, &[verb, script, b"1", key, a]),
             [key, a, b] => encode(buffer, &[verb, script, b"1", key, a, b]),
-            _ => unreachable!("scripts take a key and one or two arguments"),
+            _ => unreachable!("scripts take a key and at most two arguments"),
         }
     }
+
+    fn encode_keyless(&self, buffer: &mut Vec<u8>, form: Form, [a, b]: &[&[u8]; 2]) {
+        let [verb, script] = self.start(form);
+        encode(buffer, &[verb, script, b"0", a, b]);
+    }
+
+    fn start(&self, form: Form) -> [&[u8]; 2] {
+        match (&self.sha, form) {
+            (Some(sha), Form::Short) => [b"EVALSHA", sha.as_bytes()],
+            _ => [b"EVAL", self.text.as_bytes()],
+        }
+    }
+}
+
+/// A pattern that matches every key under `prefix`, whatever characters it has.
+fn glob(prefix: &str) -> String {
+    let mut pattern = String::with_capacity(prefix.len() + 1);
+    for character in prefix.chars() {
+        if matches!(character, '*' | '?' | '[' | ']' | '\\' | '^' | '-') {
+            pattern.push('\\');
+        }
+        pattern.push(character);
+    }
+    pattern.push('*');
+    pattern
+}
+
+fn told(list: &[Value]) -> Result<Reply, Fault> {
+    let unexpected = || unexpected(&Value::List(list.to_vec()));
+    let [Value::Number(micros), Value::Text(next), holdings @ ..] = list else { return Err(unexpected()) };
+    let holding = |holding: &[Value]| match holding {
+        [Value::Text(key), Value::Text(owner), Value::Number(left)] => Ok(Holding {
+            key: key.as_str().into(),
+            owner: owner.as_str().into(),
+            left: u64::try_from(*left).ok().map(Duration::from_millis),
+        }),
+        _ => Err(unexpected()),
+    };
+    let holdings = holdings.chunks(3).map(holding).collect::<Result<_, _>>()?;
+    let next = next.parse().map_err(|_| unexpected())?;
+    Ok(Reply { time: time(*micros), answer: Answer::Told { holdings, next } })
 }
 
 fn refusal(list: &[Value]) -> Result<Reply, Fault> {
@@ -137,4 +188,16 @@ fn time(micros: i64) -> Option<NodeTime> {
 
 fn unexpected(value: &Value) -> Fault {
     Fault::Error(format!("an unexpected reply: {value:?}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_taken_letter_by_letter() {
+        assert_eq!(glob("app:"), "app:*");
+        assert_eq!(glob(r"a*b?[c]\d"), r"a\*b\?\[c\]\\d*");
+        assert_eq!(glob(""), "*");
+    }
 }

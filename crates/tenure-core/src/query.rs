@@ -1,0 +1,160 @@
+//! A question to all nodes that changes nothing: who has a lock, or which locks there are.
+//!
+//! It is no vote: every node's own answer is shown, and those that cannot be had are named.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::command::{Answer, Command, Fault, Holding, Reply};
+use crate::names::{LockKey, Prefix};
+use crate::quorum::{NodeIndex, Quorum};
+use crate::time::Time;
+
+/// How long a node may take for all of its pages.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The most keys that are listed per node: enough to look at, and little memory.
+const KEYS_MAX: usize = 10_000;
+
+/// What one node told.
+pub type Told = Result<Vec<Holding>, Fault>;
+
+/// A question under way.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Query {
+    question: Question,
+    deadline: Time,
+    nodes: Vec<Progress>,
+    done: bool,
+    outputs: VecDeque<Output>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Question {
+    Inspect(LockKey),
+    List(Prefix),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Progress {
+    Asked(Vec<Holding>),
+    Answered(Told),
+}
+
+/// What a query is told.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Input {
+    /// A node's answer.
+    Answer {
+        /// Which node.
+        node: NodeIndex,
+        /// What it said, or why it did not.
+        answer: Result<Reply, Fault>,
+    },
+    /// The time of [`Query::poll_timeout`] has come.
+    Timeout,
+}
+
+/// What a query asks for or tells.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum Output {
+    /// Send this command to this node.
+    Send {
+        /// Which node.
+        node: NodeIndex,
+        /// What to send.
+        command: Command,
+    },
+    /// What every node told, in the order of the node list. Comes once, last.
+    Done(Vec<Told>),
+}
+
+impl Query {
+    /// Asks who has the lock `key`.
+    #[must_use]
+    pub fn inspect(key: LockKey, quorum: Quorum, now: Time) -> Self {
+        Self::begin(Question::Inspect(key), quorum, now)
+    }
+
+    /// Asks which locks there are under `prefix`.
+    #[must_use]
+    pub fn list(prefix: Prefix, quorum: Quorum, now: Time) -> Self {
+        Self::begin(Question::List(prefix), quorum, now)
+    }
+
+    fn begin(question: Question, quorum: Quorum, now: Time) -> Self {
+        let nodes = vec![Progress::Asked(vec![]); quorum.nodes()];
+        let (deadline, outputs) = (now + QUERY_TIMEOUT, VecDeque::new());
+        let mut query = Self { question, deadline, nodes, done: false, outputs };
+        quorum.indexes().for_each(|node| query.ask(node, 0));
+        query
+    }
+
+    /// Takes one input at `now`; drain [`Query::poll_output`] afterwards.
+    pub fn handle(&mut self, now: Time, input: Input) {
+        match input {
+            Input::Answer { node, answer } => self.handle_answer(node, answer),
+            Input::Timeout if now >= self.deadline => {
+                for progress in &mut self.nodes {
+                    if matches!(progress, Progress::Asked(_)) {
+                        *progress = Progress::Answered(Err(Fault::Timeout));
+                    }
+                }
+            }
+            Input::Timeout => {}
+        }
+        self.finish();
+    }
+
+    /// What to do next, if anything.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When to call [`Query::handle`] with [`Input::Timeout`] at the latest.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<Time> {
+        (!self.done).then_some(self.deadline)
+    }
+
+    fn handle_answer(&mut self, node: NodeIndex, answer: Result<Reply, Fault>) {
+        let Progress::Asked(so_far) = &mut self.nodes[node.get()] else { return };
+        match answer.map(|reply| reply.answer) {
+            Ok(Answer::Told { holdings, next }) => {
+                so_far.extend(holdings);
+                if next != 0 && so_far.len() < KEYS_MAX {
+                    return self.ask(node, next);
+                }
+                let mut all = std::mem::take(so_far);
+                all.sort_unstable();
+                // A key that is moved while the node is paged through may come twice.
+                all.dedup_by(|a, b| a.key == b.key);
+                self.nodes[node.get()] = Progress::Answered(Ok(all));
+            }
+            Ok(_) => {
+                self.nodes[node.get()] = Progress::Answered(Err(Fault::Error("an unexpected reply".into())));
+            }
+            Err(fault) => self.nodes[node.get()] = Progress::Answered(Err(fault)),
+        }
+    }
+
+    fn ask(&mut self, node: NodeIndex, cursor: u64) {
+        let command = match &self.question {
+            Question::Inspect(key) => Command::Inspect { key: key.clone() },
+            Question::List(prefix) => Command::List { prefix: prefix.clone(), cursor },
+        };
+        self.outputs.push_back(Output::Send { node, command });
+    }
+
+    fn finish(&mut self) {
+        if self.done || self.nodes.iter().any(|progress| matches!(progress, Progress::Asked(_))) {
+            return;
+        }
+        self.done = true;
+        let told = std::mem::take(&mut self.nodes).into_iter().map(|progress| match progress {
+            Progress::Answered(told) => told,
+            Progress::Asked(_) => Err(Fault::Timeout),
+        });
+        self.outputs.push_back(Output::Done(told.collect()));
+    }
+}

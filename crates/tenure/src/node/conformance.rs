@@ -1,0 +1,161 @@
+//! Every kind of node does with a command what `LockTable` says, with expiry in play.
+//!
+//! Random commands go to the node and to a table of our own, which executes them when the node says it did. So the
+//! answers must agree, but for what two milliseconds can change.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
+
+use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use proptest::prelude::*;
+use tenure_core::{
+    Answer, Command, Holding, LockKey, LockTable, NodeTime, OwnerToken, Prefix, Refusal, Reply, RoundNumber,
+};
+use tenure_testkit::RedisServer;
+
+use super::*;
+
+/// A server judges expiry by the moment its script began, and reads the clock a little later: the two may lie on
+/// different sides of a millisecond, and so may the end that was computed from the first.
+const SLACK_MICROS: [i64; 5] = [0, -1_000, 1_000, -2_000, 2_000];
+
+#[derive(Clone, Debug)]
+enum Step {
+    Acquire { name: u8, owner: u8, ttl_ms: u64 },
+    Extend { name: u8, owner: u8, ttl_ms: u64 },
+    Release { name: u8, owner: u8 },
+    Inspect { name: u8 },
+    List,
+    Sleep { millis: u64 },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let (name, owner, ttl) = (0..2_u8, 0..3_u8, 1..60_u64);
+    let step = prop_oneof![
+        4 => (name.clone(), owner.clone(), ttl.clone())
+            .prop_map(|(name, owner, ttl_ms)| Step::Acquire { name, owner, ttl_ms }),
+        3 => (name.clone(), owner.clone(), ttl).prop_map(|(name, owner, ttl_ms)| Step::Extend { name, owner, ttl_ms }),
+        2 => (name.clone(), owner).prop_map(|(name, owner)| Step::Release { name, owner }),
+        1 => name.prop_map(|name| Step::Inspect { name }),
+        1 => Just(Step::List),
+        3 => (1..40_u64).prop_map(|millis| Step::Sleep { millis }),
+    ];
+    prop::collection::vec(step, 1..30)
+}
+
+/// Sends one command and waits for its answer.
+async fn ask(connection: &mut dyn Connection, command: Command) -> Reply {
+    connection.send(Tag { machine: 0, round: RoundNumber::default() }, command);
+    loop {
+        if let NodeEvent::Answer(_, answer) = poll_fn(|cx| connection.poll_event(cx)).await {
+            return answer.expect("the node answers");
+        }
+    }
+}
+
+/// Executes a command on a copy of the table, a little before or after `time`.
+fn execute(table: &LockTable, time: NodeTime, slack_micros: i64, command: &Command) -> (Answer, LockTable) {
+    let mut table = table.clone();
+    let time = NodeTime::from_micros(time.as_micros().saturating_add_signed(slack_micros));
+    (table.execute(time, command).answer, table)
+}
+
+/// This machine's clock, which is also that of a server on it.
+fn wall_clock() -> NodeTime {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    NodeTime::from_micros(u64::try_from(now.as_micros()).unwrap_or(u64::MAX))
+}
+
+/// Equal, but for the slack of two moments.
+fn agree(node: &Answer, table: &Answer) -> bool {
+    let close = |a: Duration, b: Duration| a.abs_diff(b) <= Duration::from_millis(2);
+    match (node, table) {
+        (Answer::Refused(Refusal::Held { left: a }), Answer::Refused(Refusal::Held { left: b })) => {
+            close(*a, *b)
+        }
+        (Answer::Told { holdings: a, .. }, Answer::Told { holdings: b, .. }) => {
+            let (a, b): (BTreeSet<_>, BTreeSet<_>) = (a.iter().collect(), b.iter().collect());
+            let same = |(a, b): (&&Holding, &&Holding)| {
+                (&a.key, &a.owner) == (&b.key, &b.owner)
+                    && a.left.zip(b.left).is_some_and(|(a, b)| close(a, b))
+            };
+            a.len() == b.len() && a.iter().zip(&b).all(same)
+        }
+        _ => node == table,
+    }
+}
+
+async fn compare(connection: &mut dyn Connection, steps: &[Step]) -> Result<(), TestCaseError> {
+    // Names of this case alone: what earlier ones left behind does not matter.
+    static CASES: AtomicU64 = AtomicU64::new(0);
+    let case = CASES.fetch_add(1, Ordering::Relaxed);
+    let prefix = Prefix::new(&format!("case*{case}:")).unwrap();
+    let key = |name: u8| LockKey::new(&prefix, &name.to_string()).unwrap();
+    let token = |owner: u8| OwnerToken::from_bytes([owner; 20]);
+    let mut table = LockTable::default();
+    for step in steps {
+        let command = match *step {
+            Step::Acquire { name, owner, ttl_ms } => {
+                Command::Acquire { key: key(name), token: token(owner), node_ttl_ms: ttl_ms }
+            }
+            Step::Extend { name, owner, ttl_ms } => {
+                Command::Extend { key: key(name), token: token(owner), node_ttl_ms: ttl_ms }
+            }
+            Step::Release { name, owner } => Command::Release { key: key(name), token: token(owner) },
+            Step::Inspect { name } => Command::Inspect { key: key(name) },
+            Step::List => Command::List { prefix: prefix.clone(), cursor: 0 },
+            Step::Sleep { millis } => {
+                tokio::time::sleep(Duration::from_millis(millis)).await;
+                continue;
+            }
+        };
+        let before = wall_clock();
+        let reply = ask(connection, command.clone()).await;
+        let after = wall_clock();
+        let times = reply.time.map_or([before, after], |time| [time, time]);
+        let executed = times.map(|time| SLACK_MICROS.map(|slack| execute(&table, time, slack, &command)));
+        let mut executed = executed.iter().flatten();
+        let Some((_, agreed)) = executed.find(|(expected, _)| agree(&reply.answer, expected)) else {
+            let expected = execute(&table, times[0], 0, &command).0;
+            return Err(TestCaseError::fail(format!("{step:?}: {:?}, not {expected:?}", reply.answer)));
+        };
+        table = agreed.clone();
+    }
+    Ok(())
+}
+
+fn conforms(node: impl Fn() -> Node) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let config = ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(steps in steps())| {
+        runtime.block_on(async { compare(&mut *node().connect(), &steps).await })?;
+    });
+}
+
+fn server_conforms(program: &Path) {
+    let server = RedisServer::start_program(program, &[]);
+    conforms(|| RedisNode::parse(&server.url()).unwrap().into());
+}
+
+#[test]
+fn the_memory_node_does_what_the_lock_table_says() {
+    let node = MemoryNode::new("0");
+    conforms(|| Node::from(&node));
+}
+
+#[test]
+fn redis_does_what_the_lock_table_says() {
+    server_conforms(Path::new("redis-server"));
+}
+
+/// Where Valkey is present: its native compare-and-delete takes the place of the release script.
+#[test]
+fn valkey_does_what_the_lock_table_says() {
+    match RedisServer::valkey() {
+        Some(program) => server_conforms(&program),
+        None => println!("no Valkey on this machine"),
+    }
+}

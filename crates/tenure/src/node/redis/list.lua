@@ -1,0 +1,16 @@
+-- Tells who has which locks under a prefix, a page at a time. Keys of other kinds are passed over.
+-- ARGV: cursor, pattern
+-- The node's time in microseconds, the next cursor ('0': no more), and for every lock: key, owner, time left in ms.
+local now = redis.call('TIME')
+local told = {now[1] * 1000000 + now[2]}
+local page = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', 100, 'TYPE', 'string')
+told[2] = page[1]
+for _, key in ipairs(page[2]) do
+    local owner = redis.call('GET', key)
+    if owner then
+        told[#told + 1] = key
+        told[#told + 1] = owner
+        told[#told + 1] = redis.call('PTTL', key)
+    end
+end
+return told

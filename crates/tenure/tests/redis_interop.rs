@@ -1,0 +1,83 @@
+//! A foreign client with the plain commands of the Redlock page, on the same name and nodes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
+
+#[path = "support/servers.rs"]
+mod support;
+
+use std::process::Command;
+
+use support::*;
+use tenure::*;
+use tenure_testkit::RedisServer;
+
+const RELEASE: &str =
+    r#"if redis.call("get",KEYS[1]) == ARGV[1] then return redis.call("del",KEYS[1]) else return 0 end"#;
+
+/// `redis-cli` with these arguments: what it prints.
+fn redis_cli(server: &RedisServer, arguments: &[&str]) -> String {
+    let port = server.port().to_string();
+    let output = Command::new("redis-cli").args(["-p", &port]).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// On how many servers the foreign client gets the lock.
+fn foreign_acquire(servers: &[RedisServer], key: &str) -> usize {
+    let set = |server: &&RedisServer| {
+        redis_cli(server, &["SET", key, "my_random_value", "NX", "PX", "30000"]) == "OK"
+    };
+    servers.iter().filter(set).count()
+}
+
+fn foreign_release(servers: &[RedisServer], key: &str) -> usize {
+    let release =
+        |server: &&RedisServer| redis_cli(server, &["EVAL", RELEASE, "1", key, "my_random_value"]) == "1";
+    servers.iter().filter(release).count()
+}
+
+#[tokio::test]
+async fn we_and_a_foreign_client_exclude_each_other() {
+    let servers = servers::<5>();
+    let locks = builder(servers.iter().map(RedisServer::url)).prefix("").build().unwrap();
+    let guard = locks.lock("resource_name").acquire().await.unwrap();
+    until("all five have it", || keys(&servers).len() == 5).await;
+    assert_eq!(foreign_acquire(&servers, "resource_name"), 0, "we hold it");
+    assert_eq!(foreign_release(&servers, "resource_name"), 0, "it cannot release ours");
+    assert!(guard.is_valid());
+    guard.release().await.unwrap();
+    until("free again", || keys(&servers).is_empty()).await;
+
+    assert_eq!(foreign_acquire(&servers, "resource_name"), 5, "now it holds it");
+    let error = locks.lock("resource_name").wait(ms(100)).acquire().await.unwrap_err();
+    let AcquireError::Contended { retry_after: Some(left), .. } = error else { panic!("{error}") };
+    assert!(left > secs(20) && left <= secs(30), "{left:?}");
+    assert_eq!(foreign_release(&servers, "resource_name"), 5, "we did not touch its keys");
+    assert!(locks.lock("resource_name").try_acquire().await.unwrap().is_some());
+}
+
+/// A waiter gets the lock when a foreign holder releases it, without anybody telling it.
+#[tokio::test]
+async fn waiting_for_a_foreign_client_works() {
+    let servers = servers::<3>();
+    let locks = builder(servers.iter().map(RedisServer::url)).prefix("").build().unwrap();
+    assert_eq!(foreign_acquire(&servers, "x"), 3);
+    let waiting = tokio::spawn(locks.lock("x").wait(secs(10)).acquire());
+    tokio::time::sleep(ms(200)).await;
+    assert!(!waiting.is_finished());
+    foreign_release(&servers, "x");
+    assert!(waiting.await.unwrap().unwrap().is_valid());
+}
+
+/// The key that Yii2's mutex uses, and its plain commands on it.
+#[tokio::test]
+async fn we_and_a_yii2_mutex_exclude_each_other() {
+    let servers = servers::<1>();
+    let locks = builder([servers[0].url()]).prefix("prefix").key_scheme(KeyScheme::Yii2).build().unwrap();
+    let key = "prefix423a00e308252b5e8cf4af55c7541d01";
+    let guard = locks.lock("testmutex").acquire().await.unwrap();
+    assert_eq!((guard.name(), servers[0].keys()), ("testmutex", vec![key.to_owned()]));
+    assert_eq!(foreign_acquire(&servers, key), 0);
+    guard.release().await.unwrap();
+    assert_eq!(foreign_acquire(&servers, key), 1);
+    assert!(locks.lock("testmutex").try_acquire().await.unwrap().is_none());
+}

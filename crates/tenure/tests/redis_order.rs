@@ -1,0 +1,106 @@
+//! What goes over the wire: in the order in which it was asked for, and nothing twice.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
+
+#[path = "support/servers.rs"]
+mod support;
+
+use std::collections::HashMap;
+
+use support::*;
+use tenure_testkit::{Proxy, RedisServer};
+
+/// The commands in a stream of requests.
+fn commands(mut bytes: &[u8]) -> Vec<Vec<String>> {
+    fn line<'a>(bytes: &mut &'a [u8]) -> &'a str {
+        let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+        let line = std::str::from_utf8(&bytes[..end - 1]).unwrap();
+        *bytes = &bytes[end + 1..];
+        line
+    }
+    let mut commands = vec![];
+    while !bytes.is_empty() {
+        let parts: usize = line(&mut bytes).strip_prefix('*').unwrap().parse().unwrap();
+        let mut command = vec![];
+        for _ in 0..parts {
+            let length: usize = line(&mut bytes).strip_prefix('$').unwrap().parse().unwrap();
+            command.push(String::from_utf8(bytes[..length].to_vec()).unwrap());
+            bytes = &bytes[length + 2..];
+        }
+        commands.push(command);
+    }
+    commands
+}
+
+#[tokio::test]
+async fn commands_of_2000_callers_arrive_in_the_order_they_were_asked_for_and_once() {
+    let server = RedisServer::start(&[]);
+    let proxy = Proxy::start(server.port());
+    let locks = connect_through(std::slice::from_ref(&proxy)).await;
+    let greeting = commands(&proxy.requests()).len();
+    // On one thread, tasks run in the order they were made.
+    let callers: Vec<_> = (0..2_000)
+        .map(|number| {
+            let lock = locks.lock(format!("{number:04}")).node_timeout(secs(5)).ttl(secs(20));
+            tokio::spawn(async move { lock.acquire().await.unwrap().release().await.unwrap() })
+        })
+        .collect();
+    for caller in callers {
+        caller.await.unwrap();
+    }
+    locks.shutdown().await.unwrap();
+
+    let sent = commands(&proxy.requests()).split_off(greeting);
+    assert_eq!(sent.len(), 4_000, "one acquire and one release each");
+    // Acquires have a ttl behind the owner: EVALSHA sha 1 key owner ttl.
+    let acquires: Vec<&String> =
+        sent.iter().filter(|command| command.len() == 6).map(|command| &command[3]).collect();
+    let expected: Vec<String> = (0..2_000).map(|number| format!("tenure:{number:04}")).collect();
+    assert!(acquires.iter().zip(&expected).all(|(sent, expected)| *sent == expected), "in order");
+    let mut places: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
+    for (place, command) in sent.iter().enumerate() {
+        places.entry((&command[3], &command[4])).or_default().push(place);
+    }
+    assert_eq!(places.len(), 2_000, "every lock has its own owner, and nothing was sent twice");
+    for ((key, _), places) in places {
+        let [acquire, release] = places[..] else { panic!("{key}: {places:?}") };
+        assert!(acquire < release && sent[acquire].len() == 6 && sent[release].len() == 5, "{key}");
+    }
+}
+
+/// Connections that break in the middle of everything: what was sent is not sent again by itself.
+#[tokio::test]
+async fn no_acquire_is_ever_sent_twice_over_broken_connections() {
+    let server = RedisServer::start(&[]);
+    let proxy = Proxy::start(server.port());
+    let locks = connect_through(std::slice::from_ref(&proxy)).await;
+    let callers: Vec<_> = (0..500)
+        .map(|number| {
+            let lock = locks.lock(format!("{number}")).wait(secs(5));
+            tokio::spawn(async move {
+                tokio::time::sleep(ms(number)).await;
+                lock.acquire().await.is_ok()
+            })
+        })
+        .collect();
+    for _ in 0..20 {
+        tokio::time::sleep(ms(25)).await;
+        proxy.cut();
+    }
+    for caller in callers {
+        assert!(caller.await.unwrap(), "every caller gets its lock in the end");
+    }
+    locks.shutdown().await.unwrap();
+    // Requests of several connections follow each other; each is whole, or cut off at its end.
+    let requests = proxy.requests();
+    let text = String::from_utf8_lossy(&requests);
+    let pieces = text.split("*6\r\n$7\r\nEVALSHA").skip(1);
+    // Script, key and owner: all that stands before the ttl.
+    let mut acquires: Vec<&str> =
+        pieces.filter_map(|piece| piece.split_once("$5\r\n33000")).map(|(acquire, _)| acquire).collect();
+    let sent = acquires.len();
+    assert!(sent > 500, "{sent}");
+    acquires.sort_unstable();
+    acquires.dedup();
+    assert_eq!(acquires.len(), sent, "no acquire twice");
+    assert_eq!(server.keys(), [""; 0]);
+}
