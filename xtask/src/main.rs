@@ -1,6 +1,7 @@
-//! The project's own tools: `cargo xtask test`, `cargo xtask tidy`.
+//! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to whoever runs it")]
 
+mod bench;
 mod command;
 mod prerequisites;
 mod test;
@@ -19,6 +20,8 @@ Usage: cargo xtask <COMMAND>
 Commands:
   test   everything a change has to pass: set-up, format, lints, tests, docs, architecture
   tidy   the architecture alone: what each crate may depend on, and what the documents must say
+  bench  a benchmark on real servers: `cargo xtask bench uncontended [--seconds S] [--rounds N] [--json]`
+         (runs `cargo run --release -p tenure-bench -- uncontended ...`)
 ";
 
 fn main() -> ExitCode {
@@ -37,6 +40,7 @@ fn run() -> Result<()> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
+        ["bench", arguments @ ..] => bench::run(arguments),
         ["help" | "--help" | "-h"] | [] => {
             print!("{HELP}");
             Ok(())
