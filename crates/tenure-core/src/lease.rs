@@ -126,8 +126,8 @@ pub enum Output {
     Extended,
     /// The extension failed; the old validity stands.
     NotExtended(NotExtended),
-    /// Drive this release to its end, whoever else is gone.
-    CleanUp(Release),
+    /// Drive this release to its end, whoever else is gone. Boxed, because it is far larger than the rest.
+    CleanUp(Box<Release>),
 }
 
 impl Lease {
@@ -378,7 +378,7 @@ impl Lease {
 
     fn clean_up(&mut self, now: Time, claim: Claim) {
         let release = Release::begin(self.key.clone(), claim, self.quorum, now);
-        self.outputs.push_back(Output::CleanUp(release));
+        self.outputs.push_back(Output::CleanUp(Box::new(release)));
     }
 
     fn send_to_all(&mut self, round: RoundNumber, command: impl Fn(LockKey) -> Command) {

@@ -11,6 +11,7 @@ mod shutdown;
 mod tests;
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -37,11 +38,39 @@ use crate::observe::{Event, Observer};
 /// The longest sleep in one piece: tokio cannot add arbitrarily long ones, and waking too early does no harm.
 const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 
+/// How many requests or answers one reading of the clock serves: it costs as much as handling one of them.
+const CLOCK_STRIDE: u32 = 8;
+
 /// How often the driver goes round before it lets other tasks run.
 const TURNS_MAX: usize = 32;
 
 /// Names a lease or release under way. Never used twice.
 pub(crate) type MachineId = u64;
+
+/// Things by the id of a machine. Ids are counted up by ourselves, so nobody can choose them to collide.
+type Machines<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
+
+/// Spreads ids that follow each other over the whole range.
+#[derive(Default)]
+struct IdHasher(u64);
+
+impl Hasher for IdHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(u64::from(number));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
 
 /// A lease that its caller can look at while the driver moves it on.
 pub(crate) type SharedLease = Arc<Mutex<Lease>>;
@@ -54,6 +83,9 @@ pub(crate) fn look(lease: &SharedLease) -> MutexGuard<'_, Lease> {
 
 pub(crate) struct Driver {
     clock: Clock,
+    /// The last reading of the clock, and how often one was asked for.
+    now: Time,
+    looks: u32,
     observer: Observer,
     mailbox: mpsc::UnboundedReceiver<Request>,
     /// No caller is left who could ask for anything.
@@ -61,11 +93,11 @@ pub(crate) struct Driver {
     quorum: Quorum,
     nodes: Vec<Box<dyn Connection>>,
     ids: Arc<AtomicU64>,
-    leases: HashMap<MachineId, LeaseEntry>,
-    releases: HashMap<MachineId, ReleaseEntry>,
-    queries: HashMap<MachineId, QueryEntry>,
+    leases: Machines<MachineId, LeaseEntry>,
+    releases: Machines<MachineId, ReleaseEntry>,
+    queries: Machines<MachineId, QueryEntry>,
     /// The release that undoes a round of a lease, for answers that come when the round is over.
-    undoing: HashMap<(MachineId, RoundNumber), MachineId>,
+    undoing: Machines<(MachineId, RoundNumber), MachineId>,
     timers: BTreeSet<(Time, MachineId)>,
     /// Wakes the driver for the next timer, and the time it is set for: at the latest when that timer is due.
     sleep: Option<(Time, Pin<Box<Sleep>>)>,
@@ -102,16 +134,18 @@ impl Driver {
         assert_eq!(quorum.nodes(), nodes.len(), "the quorum is counted over these nodes");
         Self {
             clock,
+            now: clock.now(),
+            looks: 0,
             observer,
             mailbox,
             orphaned: false,
             quorum,
             nodes,
             ids,
-            leases: HashMap::new(),
-            releases: HashMap::new(),
-            queries: HashMap::new(),
-            undoing: HashMap::new(),
+            leases: Machines::default(),
+            releases: Machines::default(),
+            queries: Machines::default(),
+            undoing: Machines::default(),
             timers: BTreeSet::new(),
             sleep: None,
             settling: vec![],
@@ -123,11 +157,12 @@ impl Driver {
     /// Takes in everything that has come, until nothing moves any more.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TURNS_MAX {
+            self.now = self.clock.now();
             let mut moved = self.take_requests(cx);
             moved |= self.take_events(cx);
             moved |= self.fire_timers();
             self.answer_settled();
-            self.shutdown.answer(self.clock.now(), self.releases.values().map(|entry| &entry.release));
+            self.shutdown.answer(self.now, self.releases.values().map(|entry| &entry.release));
             if self.orphaned && self.leases.is_empty() && self.releases.is_empty() {
                 return Poll::Ready(());
             }
@@ -146,6 +181,7 @@ impl Driver {
             && let Poll::Ready(request) = self.mailbox.poll_recv(cx)
         {
             moved = true;
+            self.look_at_the_clock();
             match request {
                 Some(request) => self.handle_request(request),
                 None => self.orphaned = true,
@@ -159,6 +195,7 @@ impl Driver {
         for node in self.quorum.indexes() {
             while let Poll::Ready(event) = self.nodes[node.get()].poll_event(cx) {
                 moved = true;
+                self.look_at_the_clock();
                 match event {
                     NodeEvent::Answer(tag, answer) => self.handle_answer(tag, node, answer),
                     NodeEvent::Connected => self.handle_connected(node),
@@ -169,10 +206,19 @@ impl Driver {
         moved
     }
 
+    /// Reads the clock for what is handled next. A reading serves a few things in a row: time that passed since only
+    /// makes T1 earlier, and whoever is given a lock looks again.
+    fn look_at_the_clock(&mut self) {
+        self.looks = self.looks.wrapping_add(1);
+        if self.looks.is_multiple_of(CLOCK_STRIDE) {
+            self.now = self.clock.now();
+        }
+    }
+
     fn fire_timers(&mut self) -> bool {
-        let now = self.clock.now();
+        self.now = self.clock.now();
         let mut moved = false;
-        while let Some((_, id)) = self.timers.first().copied().filter(|(time, _)| *time <= now) {
+        while let Some((_, id)) = self.timers.first().copied().filter(|(time, _)| *time <= self.now) {
             self.timers.pop_first();
             moved = true;
             if let Some(entry) = self.leases.get_mut(&id) {
@@ -197,7 +243,7 @@ impl Driver {
             return Poll::Pending;
         };
         if self.sleep.as_ref().is_none_or(|(set, _)| next < *set) {
-            let deadline = tokio::time::Instant::now() + next.since(self.clock.now()).min(SLEEP_MAX);
+            let deadline = tokio::time::Instant::now() + next.since(self.now).min(SLEEP_MAX);
             match &mut self.sleep {
                 Some((set, sleep)) => {
                     *set = next;
@@ -274,7 +320,7 @@ impl Driver {
         let mut lease = look(&shared);
         let (mut clean_up, mut told) = (None, vec![]);
         let given_up = matches!(input, lease::Input::Release | lease::Input::Abandon);
-        let now = self.clock.now();
+        let now = self.now;
         lease.handle(now, input);
         while let Some(output) = lease.poll_output() {
             match output {
@@ -286,9 +332,9 @@ impl Driver {
                 lease::Output::Send { round, node, command } => {
                     self.nodes[node.get()].send(Tag { machine: id, round }, command);
                 }
-                lease::Output::CleanUp(release) => clean_up = Some(release),
+                lease::Output::CleanUp(release) => clean_up = Some(*release),
                 lease::Output::DrawEntropy => match draw_entropy() {
-                    Ok(entropy) => lease.handle(self.clock.now(), lease::Input::Attempt(entropy)),
+                    Ok(entropy) => lease.handle(now, lease::Input::Attempt(entropy)),
                     Err(error) => {
                         lease.handle(now, lease::Input::Abandon);
                         entry.tell_acquired(Err(AcquireFailure::NoRandomness(error)));
@@ -325,7 +371,7 @@ impl Driver {
 
     fn advance_release(&mut self, id: MachineId, input: release::Input) {
         if let Some(entry) = self.releases.get_mut(&id) {
-            entry.release.handle(self.clock.now(), input);
+            entry.release.handle(self.now, input);
             self.drain_release(id);
         }
     }
@@ -340,7 +386,7 @@ impl Driver {
                 }
                 release::Output::Outcome { outcome, ballots } => {
                     if let Some(reply) = entry.reply.take() {
-                        let frees_within = entry.release.give_up_at().since(self.clock.now());
+                        let frees_within = entry.release.give_up_at().since(self.now);
                         let _ = reply.send(ReleaseReply { outcome, ballots, frees_within });
                     }
                 }
@@ -373,7 +419,7 @@ impl Driver {
 
     fn advance_query(&mut self, id: MachineId, input: query::Input) {
         if let Some(entry) = self.queries.get_mut(&id) {
-            entry.query.handle(self.clock.now(), input);
+            entry.query.handle(self.now, input);
             self.drain_query(id);
         }
     }
@@ -399,7 +445,7 @@ impl Driver {
     }
 
     fn begin_shutdown(&mut self, limit: Duration, reply: oneshot::Sender<Option<Unfinished>>) {
-        self.shutdown.begin(self.clock.now() + limit, reply);
+        self.shutdown.begin(self.now + limit, reply);
         // Whoever still waits for a lock is told; whoever holds one keeps it and can release it.
         let waiting: Vec<MachineId> =
             self.leases.iter().filter(|(_, entry)| entry.acquire.is_some()).map(|(id, _)| *id).collect();

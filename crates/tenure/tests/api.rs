@@ -3,7 +3,6 @@
 #[path = "support/nodes.rs"]
 mod support;
 
-use support::*;
 use tenure::*;
 
 const fn is_send_sync<T: Send + Sync>() {}
@@ -35,6 +34,7 @@ async fn everything_can_be_moved_and_shared_between_threads() {
 
 #[cfg(feature = "blocking")]
 mod blocking {
+    use super::support::*;
     use super::*;
     use tenure::blocking;
 

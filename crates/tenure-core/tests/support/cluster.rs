@@ -299,7 +299,7 @@ impl Cluster {
                     self.send(Machine::Lease(client), Some(round), node.get(), command);
                 }
                 lease::Output::CleanUp(release) => {
-                    self.releases.push(release);
+                    self.releases.push(*release);
                     self.release_owners.push(client);
                     self.drain_release(self.releases.len() - 1);
                 }

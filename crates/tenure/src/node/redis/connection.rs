@@ -68,14 +68,15 @@ struct Line {
     decoded: usize,
     filled: usize,
     in_flight: VecDeque<InFlight>,
-    /// Fires when the oldest command has waited for too long.
+    /// When the server last said something, or was asked while it had nothing to do.
+    progress: Instant,
+    /// Fires when commands have waited for too long since.
     stall: Option<Pin<Box<Sleep>>>,
 }
 
 struct InFlight {
     tag: Tag,
     command: Command,
-    sent: Instant,
 }
 
 impl RedisConnection {
@@ -191,6 +192,7 @@ impl Line {
             decoded: 0,
             filled: 0,
             in_flight: VecDeque::new(),
+            progress: Instant::now(),
             stall: None,
         }
     }
@@ -200,8 +202,11 @@ impl Line {
     }
 
     fn send_as(&mut self, tag: Tag, command: Command, form: Form) {
+        if self.in_flight.is_empty() {
+            self.progress = Instant::now();
+        }
         self.scripts.encode(&mut self.output, &command, form);
-        self.in_flight.push_back(InFlight { tag, command, sent: Instant::now() });
+        self.in_flight.push_back(InFlight { tag, command });
     }
 
     /// The next answer, or why there will be none.
@@ -230,7 +235,7 @@ impl Line {
                 Value::Error(message) if message.starts_with("NOSCRIPT") && self.may_send_again(&command) => {
                     self.send_as(tag, command, Form::Whole);
                 }
-                _ => return Ok(Some((tag, self.scripts.reply(&command, value)))),
+                _ => return Ok(Some((tag, Scripts::reply(&command, value)))),
             }
         }
         self.input.copy_within(self.decoded..self.filled, 0);
@@ -277,6 +282,7 @@ impl Line {
             }
             Poll::Ready(Ok(())) => {
                 self.filled += buffer.filled().len();
+                self.progress = Instant::now();
                 Ok(Poll::Ready(()))
             }
             Poll::Ready(Err(error)) => Err(error.to_string()),
@@ -284,10 +290,10 @@ impl Line {
         }
     }
 
-    /// Ready with the reason when the oldest command has waited for too long.
+    /// Ready with the reason when commands have waited for too long.
     fn poll_stall(&mut self, cx: &mut Context<'_>) -> Poll<String> {
-        while let Some(oldest) = self.in_flight.front() {
-            let due = oldest.sent + STALL_MAX;
+        while !self.in_flight.is_empty() {
+            let due = self.progress + STALL_MAX;
             let stall = self.stall.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
             std::task::ready!(stall.as_mut().poll(cx));
             if Instant::now() >= due {

@@ -1,0 +1,98 @@
+//! The two commands, encoded once for all servers.
+
+use std::io::Write as _;
+
+/// The compare-and-delete of the Redlock page, word for word.
+pub(crate) const RELEASE: &str = r#"if redis.call("get",KEYS[1]) == ARGV[1] then
+    return redis.call("del",KEYS[1])
+else
+    return 0
+end"#;
+
+/// Collects the commands of one round.
+pub(crate) struct Commands {
+    keys: String,
+    release: Vec<u8>,
+    /// Makes owner values of cycle numbers.
+    seed: u64,
+    /// The key of the command that is being encoded: its length comes before it.
+    key: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl Commands {
+    pub(crate) fn new(keys: &str, release_sha: &str) -> Self {
+        let release = format!("*5\r\n$7\r\nEVALSHA\r\n$40\r\n{release_sha}\r\n$1\r\n1\r\n").into_bytes();
+        let seed = keys.bytes().fold(0, |seed, byte| mixed(seed ^ u64::from(byte)));
+        Self { keys: keys.to_owned(), release, seed, key: vec![], buffer: vec![] }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.buffer.clear();
+    }
+
+    pub(crate) fn as_bytes(&self) -> &[u8] {
+        &self.buffer
+    }
+
+    /// `SET key value NX PX 33000`: a ttl of 30 s, and the guard band that Tenure adds to it.
+    pub(crate) fn acquire(&mut self, cycle: u64) {
+        self.buffer.extend_from_slice(b"*6\r\n$3\r\nSET\r\n");
+        self.key_and_owner(cycle);
+        self.buffer.extend_from_slice(b"$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n33000\r\n");
+    }
+
+    /// `EVALSHA sha 1 key value`.
+    pub(crate) fn release(&mut self, cycle: u64) {
+        self.buffer.extend_from_slice(&self.release);
+        self.key_and_owner(cycle);
+    }
+
+    fn key_and_owner(&mut self, cycle: u64) {
+        self.key.clear();
+        let _ = write!(self.key, "{}:{cycle}", self.keys);
+        let _ = write!(self.buffer, "${}\r\n", self.key.len());
+        self.buffer.extend_from_slice(&self.key);
+        self.buffer.extend_from_slice(b"\r\n$40\r\n");
+        let first = mixed(self.seed ^ cycle);
+        let second = mixed(first);
+        hex(&mut self.buffer, &first.to_be_bytes());
+        hex(&mut self.buffer, &second.to_be_bytes());
+        hex(&mut self.buffer, &mixed(second).to_be_bytes()[..4]);
+        self.buffer.extend_from_slice(b"\r\n");
+    }
+}
+
+fn hex(buffer: &mut Vec<u8>, bytes: &[u8]) {
+    let digits = b"0123456789abcdef";
+    buffer.extend(bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|half| digits[usize::from(half)]));
+}
+
+/// The step of `SplitMix64`.
+const fn mixed(state: u64) -> u64 {
+    let state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let state = (state ^ (state >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    state ^ (state >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_what_redis_reads() {
+        let mut commands = Commands::new("floor", &"5".repeat(40));
+        commands.acquire(7);
+        let acquire = String::from_utf8(commands.as_bytes().to_vec()).unwrap();
+        let parts: Vec<&str> = acquire.split("\r\n").collect();
+        assert_eq!(parts[..5], ["*6", "$3", "SET", "$7", "floor:7"]);
+        assert_eq!((parts[5], parts[6].len()), ("$40", 40));
+        assert_eq!(parts[7..], ["$2", "NX", "$2", "PX", "$5", "33000", ""]);
+        commands.clear();
+        commands.release(7);
+        let release = String::from_utf8(commands.as_bytes().to_vec()).unwrap();
+        assert!(release.starts_with("*5\r\n$7\r\nEVALSHA\r\n$40\r\n5555"));
+        assert!(release.ends_with(&format!("$1\r\n1\r\n$7\r\nfloor:7\r\n$40\r\n{}\r\n", parts[6])));
+    }
+}

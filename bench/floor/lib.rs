@@ -1,0 +1,121 @@
+//! The floor: the least that Redlock's messages can cost, to measure Tenure against.
+//!
+//! Plain sockets, one thread, no code of Tenure's, and nothing that makes a lock safe to use: no deadline, no
+//! clean-up, no validity. To acquire, `SET key value NX PX ttl` goes to every server at once; the third positive
+//! reply decides. To release, the compare-and-delete script of the Redlock page goes the same way. Nobody waits for
+//! the other replies. They arrive during a later round and are counted then, so nothing is lost and nothing is
+//! taken for a reply of that round.
+//!
+//! A batch runs many cycles at once: all their commands to a server leave in one write.
+#![forbid(unsafe_code)]
+
+mod command;
+mod server;
+
+use std::io;
+use std::ops::Range;
+
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+use crate::command::Commands;
+use crate::server::Server;
+
+/// So many replies decide, out of five.
+const MAJORITY: usize = 3;
+
+/// When no server says anything for so long, the measurement is broken.
+const SILENCE_MAX: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
+
+/// Connections to all servers that can be reached.
+pub struct Floor {
+    servers: Vec<Server>,
+    commands: Commands,
+    /// The cycles of the batch that is under way.
+    batch: Range<u64>,
+}
+
+impl Floor {
+    /// Connects to the servers at these loopback ports. Those that refuse are left out. `keys` begins every key, and
+    /// must be new: a key that is left of another run would be refused.
+    ///
+    /// # Errors
+    /// If fewer than three servers can be reached, or one cannot load the script.
+    pub fn connect(ports: &[u16], keys: &str) -> io::Result<Self> {
+        let mut servers: Vec<Server> = ports.iter().flat_map(|port| Server::connect(*port)).collect();
+        if servers.len() < MAJORITY {
+            return Err(io::Error::other(format!(
+                "only {} of {} servers answer",
+                servers.len(),
+                ports.len()
+            )));
+        }
+        let mut sha = String::new();
+        for server in &mut servers {
+            sha = server.load(command::RELEASE)?;
+        }
+        Ok(Self { servers, commands: Commands::new(keys, &sha), batch: 0..0 })
+    }
+
+    /// Acquires `count` locks that nobody else wants, at once. Returns when each has its third positive reply.
+    ///
+    /// # Errors
+    /// If a server fails, or all are silent.
+    pub fn acquire(&mut self, count: usize) -> io::Result<()> {
+        self.batch = self.batch.end..self.batch.end + count as u64;
+        // Single cycles do not outrun a server that works: one that is so far behind hangs, and is left out.
+        // Batches can, so they wait for it.
+        if count > 1 {
+            self.receive_until(|servers| servers.iter().all(|server| server.has_room(count)))?;
+        }
+        self.servers.iter_mut().for_each(|server| server.begin(count));
+        self.round(Commands::acquire)
+    }
+
+    /// Releases the locks of the last [`Floor::acquire`]. Returns when each has its third positive reply.
+    ///
+    /// # Errors
+    /// If a server fails, or all are silent.
+    pub fn release(&mut self) -> io::Result<()> {
+        self.round(Commands::release)
+    }
+
+    /// Waits for the replies that nobody has waited for. Returns how often a server that was too far behind was left
+    /// out of a cycle.
+    ///
+    /// # Errors
+    /// If a command was refused, or its reply does not come: then the measurement is worth nothing.
+    pub fn finish(mut self) -> io::Result<usize> {
+        self.receive_until(|servers| servers.iter().all(Server::is_quiet))?;
+        match self.servers.iter().map(Server::refused).sum() {
+            0 => Ok(self.servers.iter().map(Server::left_out).sum()),
+            refused => Err(io::Error::other(format!("{refused} commands were refused"))),
+        }
+    }
+
+    fn round(&mut self, command: fn(&mut Commands, u64)) -> io::Result<()> {
+        self.commands.clear();
+        self.batch.clone().for_each(|cycle| command(&mut self.commands, cycle));
+        let count = self.batch.clone().count();
+        for server in &mut self.servers {
+            server.send(self.commands.as_bytes(), count)?;
+        }
+        // Replies come in order, so the last cycle has its third reply when three servers have granted all.
+        let granted = |server: &&Server| server.granted() == count;
+        self.receive_until(|servers| servers.iter().filter(granted).count() >= MAJORITY)
+    }
+
+    fn receive_until(&mut self, done: impl Fn(&[Server]) -> bool) -> io::Result<()> {
+        while !done(&self.servers) {
+            let watched = self.servers.iter().map(|server| PollFd::new(server, PollFlags::IN));
+            let mut watched: Vec<PollFd<'_>> = watched.collect();
+            if poll(&mut watched, Some(&SILENCE_MAX))? == 0 {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the servers are silent"));
+            }
+            let ready: Vec<bool> = watched.iter().map(|server| !server.revents().is_empty()).collect();
+            for (server, _) in self.servers.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
+                server.receive()?;
+            }
+        }
+        Ok(())
+    }
+}

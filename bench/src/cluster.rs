@@ -1,0 +1,63 @@
+//! Five real servers, and what they spend.
+
+use std::time::Duration;
+
+use anyhow::Result;
+use tenure_testkit::RedisServer;
+
+use crate::cpu_time;
+
+const SERVERS: usize = 5;
+
+pub(crate) struct Cluster {
+    /// Those that live.
+    servers: Vec<RedisServer>,
+    /// Where all listen, or did.
+    ports: Vec<u16>,
+}
+
+/// One server of a cluster is hung until this is dropped.
+pub(crate) struct Hung<'a>(&'a RedisServer);
+
+impl Cluster {
+    pub(crate) fn start() -> Self {
+        let servers = RedisServer::start_many::<SERVERS>(&["--save", "", "--appendonly", "no"]);
+        let ports = servers.iter().map(RedisServer::port).collect();
+        Self { servers: servers.into(), ports }
+    }
+
+    /// A cluster with one dead server: nobody listens at its port.
+    pub(crate) fn start_with_one_dead() -> Self {
+        let mut cluster = Self::start();
+        if let Some(mut server) = cluster.servers.pop() {
+            server.kill();
+        }
+        cluster
+    }
+
+    /// Halts one server: it keeps its connections and answers nobody.
+    pub(crate) fn hang_one(&self) -> Option<Hung<'_>> {
+        let server = self.servers.last()?;
+        server.pause();
+        Some(Hung(server))
+    }
+
+    pub(crate) fn ports(&self) -> &[u16] {
+        &self.ports
+    }
+
+    pub(crate) fn urls(&self) -> impl Iterator<Item = String> {
+        self.ports.iter().map(|port| format!("redis://127.0.0.1:{port}"))
+    }
+
+    /// The CPU time that all servers have used since they started.
+    pub(crate) fn cpu_time(&self) -> Result<Duration> {
+        self.servers.iter().map(|server| cpu_time::of_process(server.pid())).sum()
+    }
+}
+
+impl Drop for Hung<'_> {
+    fn drop(&mut self) {
+        self.0.resume();
+    }
+}

@@ -1,0 +1,62 @@
+//! Tenure's benchmarks on real servers. `cargo xtask bench <NAME>` builds and runs them.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    clippy::unwrap_used,
+    reason = "a benchmark reports to whoever runs it, and stops when anything is wrong"
+)]
+
+mod client;
+mod cluster;
+mod cpu_time;
+mod measure;
+mod report;
+mod settings;
+mod uncontended;
+
+use std::process::ExitCode;
+
+use anyhow::{Result, bail};
+
+use crate::settings::Settings;
+
+const HELP: &str = "\
+Tenure's benchmarks on real servers. They start the servers they need, on loopback, and stop them.
+
+Usage: cargo xtask bench <NAME> [OPTIONS]
+
+Benchmarks:
+  uncontended   a whole cycle (acquire, release) that nobody competes for, on five Redis servers: Tenure against
+                the least that it can cost, with all servers healthy, one hung and one dead
+
+Options:
+  --seconds S   how long each case is measured in each round; 0.05 to 10, default 1
+  --rounds N    how often; the median is reported; 1 to 20, default 5
+  --json        one JSON object per line instead of tables
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[String]) -> Result<()> {
+    let wants_help = arguments.iter().any(|argument| argument == "--help" || argument == "-h");
+    match arguments.split_first() {
+        Some((name, options)) if name == "uncontended" && !wants_help => {
+            uncontended::run(&Settings::parse(options)?)
+        }
+        Some((name, _)) if !wants_help => bail!("there is no benchmark {name:?}\n\n{HELP}"),
+        _ => {
+            print!("{HELP}");
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Benchmarks on real servers; `bench/` has them.
+
+use anyhow::{Context, Result, bail};
+
+use crate::command::cargo;
+
+/// The benchmarks by name.
+const BENCHMARKS: &[&str] = &["uncontended"];
+
+pub(crate) fn run(arguments: &[&str]) -> Result<()> {
+    match arguments.first() {
+        Some(name) if !name.starts_with('-') && !BENCHMARKS.contains(name) => {
+            bail!("there is no benchmark {name:?}; there is {}", BENCHMARKS.join(", "))
+        }
+        _ => {}
+    }
+    let mut command = cargo(["run", "--release", "--quiet", "--package", "tenure-bench", "--"]);
+    // Nothing is printed here: with `--json` the output belongs to the benchmark alone.
+    let status = command.args(arguments).status().context("cargo could not be started")?;
+    if !status.success() {
+        bail!("the benchmark failed ({status})");
+    }
+    Ok(())
+}
