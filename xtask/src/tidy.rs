@@ -111,7 +111,7 @@ fn rust_files() -> Result<Vec<PathBuf>> {
         Ok(())
     }
     let mut files = vec![];
-    for folder in ["crates", "xtask"] {
+    for folder in ["bench", "crates", "xtask"] {
         walk(Path::new(folder), &mut files)?;
     }
     files.sort();

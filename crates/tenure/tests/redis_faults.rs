@@ -145,8 +145,7 @@ async fn a_script_flush_is_survived() {
     assert_eq!(keys(&servers), [""; 0]);
 }
 
-/// The server forgets the scripts between an acquire and its release, which are in one packet: the acquire must not
-/// be sent again behind its release.
+/// The server forgets the scripts between acquires and their releases: the releases are sent again, the acquires never.
 #[tokio::test]
 async fn a_script_flush_does_not_bring_a_given_up_acquire_back() {
     let servers = servers::<1>();

@@ -51,19 +51,23 @@ async fn commands_of_2000_callers_arrive_in_the_order_they_were_asked_for_and_on
 
     let sent = commands(&proxy.requests()).split_off(greeting);
     assert_eq!(sent.len(), 4_000, "one acquire and one release each");
-    // Acquires have a ttl behind the owner: EVALSHA sha 1 key owner ttl.
-    let acquires: Vec<&String> =
-        sent.iter().filter(|command| command.len() == 6).map(|command| &command[3]).collect();
-    let expected: Vec<String> = (0..2_000).map(|number| format!("tenure:{number:04}")).collect();
-    assert!(acquires.iter().zip(&expected).all(|(sent, expected)| *sent == expected), "in order");
-    let mut places: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
+    // SET key owner NX GET PX ttl; EVALSHA sha 1 key owner.
+    let is_acquire = |command: &Vec<String>| command[0] == "SET";
+    let lock_of = |command: &Vec<String>| {
+        let start = if is_acquire(command) { 1 } else { 3 };
+        (command[start].clone(), command[start + 1].clone())
+    };
+    let acquires = sent.iter().filter(|command| is_acquire(command)).map(|command| lock_of(command).0);
+    let expected = (0..2_000).map(|number| format!("tenure:{number:04}"));
+    assert!(acquires.eq(expected), "in order");
+    let mut places: HashMap<(String, String), Vec<usize>> = HashMap::new();
     for (place, command) in sent.iter().enumerate() {
-        places.entry((&command[3], &command[4])).or_default().push(place);
+        places.entry(lock_of(command)).or_default().push(place);
     }
     assert_eq!(places.len(), 2_000, "every lock has its own owner, and nothing was sent twice");
     for ((key, _), places) in places {
         let [acquire, release] = places[..] else { panic!("{key}: {places:?}") };
-        assert!(acquire < release && sent[acquire].len() == 6 && sent[release].len() == 5, "{key}");
+        assert!(acquire < release && is_acquire(&sent[acquire]) && !is_acquire(&sent[release]), "{key}");
     }
 }
 
@@ -93,10 +97,9 @@ async fn no_acquire_is_ever_sent_twice_over_broken_connections() {
     // Requests of several connections follow each other; each is whole, or cut off at its end.
     let requests = proxy.requests();
     let text = String::from_utf8_lossy(&requests);
-    let pieces = text.split("*6\r\n$7\r\nEVALSHA").skip(1);
-    // Script, key and owner: all that stands before the ttl.
-    let mut acquires: Vec<&str> =
-        pieces.filter_map(|piece| piece.split_once("$5\r\n33000")).map(|(acquire, _)| acquire).collect();
+    // Key and owner: all that stands between the verb and NX.
+    let pieces = text.split("*7\r\n$3\r\nSET").skip(1).filter_map(|piece| piece.split_once("$2\r\nNX"));
+    let mut acquires: Vec<&str> = pieces.map(|(acquire, _)| acquire).collect();
     let sent = acquires.len();
     assert!(sent > 500, "{sent}");
     acquires.sort_unstable();

@@ -21,7 +21,9 @@ async fn main() {
 
 async fn increment(locks: &Locks, file: &Path, times: u32) {
     let retry = Retry::default().delay(Duration::from_millis(2)).jitter(Duration::from_millis(30));
-    let lock = locks.lock("counter").ttl(Duration::from_secs(10)).retry(retry).wait(Duration::from_secs(120));
+    // Sixteen of these on two cores keep a server waiting for its turn longer than a node timeout should be.
+    let lock = locks.lock("counter").ttl(Duration::from_secs(10)).node_timeout(Duration::from_secs(1));
+    let lock = lock.retry(retry).wait(Duration::from_secs(120));
     for _ in 0..times {
         let guard = lock.acquire().await.unwrap();
         let number: u32 = std::fs::read_to_string(file).unwrap().parse().unwrap();

@@ -77,6 +77,8 @@ struct Line {
 struct InFlight {
     tag: Tag,
     command: Command,
+    /// An acquire was refused, and this asks how long the holder has it.
+    asks_time_left: bool,
 }
 
 impl RedisConnection {
@@ -206,7 +208,7 @@ impl Line {
             self.progress = Instant::now();
         }
         self.scripts.encode(&mut self.output, &command, form);
-        self.in_flight.push_back(InFlight { tag, command });
+        self.in_flight.push_back(InFlight { tag, command, asks_time_left: false });
     }
 
     /// The next answer, or why there will be none.
@@ -228,28 +230,26 @@ impl Line {
             if value == Value::Push {
                 continue;
             }
-            let Some(InFlight { tag, command, .. }) = self.in_flight.pop_front() else {
+            let Some(InFlight { tag, command, asks_time_left }) = self.in_flight.pop_front() else {
                 return Err("a reply that nobody asked for".to_owned());
             };
-            match &value {
-                Value::Error(message) if message.starts_with("NOSCRIPT") && self.may_send_again(&command) => {
-                    self.send_as(tag, command, Form::Whole);
-                }
-                _ => return Ok(Some((tag, Scripts::reply(&command, value)))),
+            if asks_time_left {
+                return Ok(Some((tag, Scripts::time_left(value))));
+            }
+            if matches!(&value, Value::Error(message) if message.starts_with("NOSCRIPT")) {
+                // A server that forgot the script did not execute it. An acquire is no script, so what goes to the
+                // end of the queue here can at worst come too late.
+                self.send_as(tag, command, Form::Whole);
+            } else if let Some(answer) = Scripts::reply(&command, value) {
+                return Ok(Some((tag, answer)));
+            } else if let Command::Acquire { key, .. } = &command {
+                Scripts::encode_time_left(&mut self.output, key);
+                self.in_flight.push_back(InFlight { tag, command, asks_time_left: true });
             }
         }
         self.input.copy_within(self.decoded..self.filled, 0);
         (self.decoded, self.filled) = (0, self.filled - self.decoded);
         Ok(None)
-    }
-
-    /// A server that forgot the script did not execute the command. It goes to the end of the queue, so an acquire
-    /// must not go at all if its release is in the queue already: it would be set for good.
-    fn may_send_again(&self, command: &Command) -> bool {
-        let Command::Acquire { token: acquired, .. } = command else { return true };
-        let undone =
-            |other: &InFlight| matches!(&other.command, Command::Release { token, .. } if token == acquired);
-        !self.in_flight.iter().any(undone)
     }
 
     /// Writes as much as the connection takes; the rest waits for the next call.

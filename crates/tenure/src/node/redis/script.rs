@@ -1,8 +1,11 @@
-//! The commands as scripts, and what their replies mean.
+//! What our commands are on a server, and what the replies mean.
+//!
+//! Acquire is the server's own `SET NX`, half the cost of a script; the others compare first and are scripts, unless
+//! the server has a command of its own for it.
 
 use std::time::Duration;
 
-use tenure_core::{Answer, Command, Fault, Holding, NodeTime, Refusal, Reply};
+use tenure_core::{Answer, Command, Fault, Holding, LockKey, NodeTime, Refusal, Reply};
 
 use super::resp::{Decimal, Value, encode};
 
@@ -16,7 +19,6 @@ struct Script {
 /// How one server executes our commands.
 #[derive(Clone, Debug)]
 pub(super) struct Scripts {
-    acquire: Script,
     extend: Script,
     release: Script,
     inspect: Script,
@@ -47,7 +49,6 @@ impl Scripts {
     /// The scripts, not loaded yet.
     pub(super) const fn new() -> Self {
         Self {
-            acquire: Script { text: include_str!("acquire.lua"), sha: None },
             extend: Script { text: include_str!("extend.lua"), sha: None },
             release: Script { text: include_str!("release.lua"), sha: None },
             inspect: Script { text: include_str!("inspect.lua"), sha: None },
@@ -57,14 +58,13 @@ impl Scripts {
     }
 
     /// The texts to load, in the order that [`Scripts::loaded`] expects their names.
-    pub(super) const fn texts(&self) -> [&'static str; 5] {
-        [self.acquire.text, self.extend.text, self.release.text, self.inspect.text, self.list.text]
+    pub(super) const fn texts(&self) -> [&'static str; 4] {
+        [self.extend.text, self.release.text, self.inspect.text, self.list.text]
     }
 
     /// Takes the names the server gave; a server that gave none is sent the whole text each time.
-    pub(super) fn loaded(&mut self, names: [Option<String>; 5], native: NativeRelease) {
-        let scripts =
-            [&mut self.acquire, &mut self.extend, &mut self.release, &mut self.inspect, &mut self.list];
+    pub(super) fn loaded(&mut self, names: [Option<String>; 4], native: NativeRelease) {
+        let scripts = [&mut self.extend, &mut self.release, &mut self.inspect, &mut self.list];
         scripts.into_iter().zip(names).for_each(|(script, name)| script.sha = name);
         self.native_release = native;
     }
@@ -74,7 +74,8 @@ impl Scripts {
         match command {
             Command::Acquire { key, token, node_ttl_ms } => {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
-                self.acquire.encode(buffer, form, &[key.as_str().as_bytes(), &token, ttl.as_bytes()]);
+                let (key, ttl) = (key.as_str().as_bytes(), ttl.as_bytes());
+                encode(buffer, &[b"SET", key, &token, b"NX", b"GET", b"PX", ttl]);
             }
             Command::Extend { key, token, node_ttl_ms } => {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
@@ -97,19 +98,42 @@ impl Scripts {
         }
     }
 
-    /// What the reply to a command means.
-    pub(super) fn reply(command: &Command, value: Value) -> Result<Reply, Fault> {
+    /// Appends the question how long a lock lives, for an acquire that was refused.
+    pub(super) fn encode_time_left(buffer: &mut Vec<u8>, key: &LockKey) {
+        encode(buffer, &[b"PTTL", key.as_str().as_bytes()]);
+    }
+
+    /// What the reply to a command means. `None` for an acquire that another owner refuses: how long that one has
+    /// it must be asked for.
+    pub(super) fn reply(command: &Command, value: Value) -> Option<Result<Reply, Fault>> {
+        let answer = |answer| Some(Ok(Reply { time: None, answer }));
+        match (command, value) {
+            (_, Value::Error(message)) => Some(Err(Fault::Error(message.into()))),
+            // `GET` makes it tell who had it before: nobody, so it is ours now; or ourselves, and the first answer was
+            // lost: it is granted, and lives no longer for it.
+            (Command::Acquire { .. }, Value::Null) => answer(Answer::Granted),
+            (Command::Acquire { token, .. }, Value::Text(owner)) => {
+                if owner.as_bytes() == token.to_hex() {
+                    answer(Answer::Granted)
+                } else {
+                    None
+                }
+            }
+            (Command::Extend { .. }, Value::Number(micros)) => {
+                Some(Ok(Reply { time: time(micros), answer: Answer::Granted }))
+            }
+            (Command::Extend { .. }, Value::List(list)) => Some(not_extended(&list)),
+            (Command::Release { .. }, Value::Number(1)) => answer(Answer::Granted),
+            (Command::Release { .. }, Value::Number(0)) => answer(Answer::Refused(Refusal::NotHeld)),
+            (Command::Inspect { .. } | Command::List { .. }, Value::List(list)) => Some(told(&list)),
+            (_, other) => Some(Err(unexpected(&other))),
+        }
+    }
+
+    /// What the reply to the question how long a lock lives means.
+    pub(super) fn time_left(value: Value) -> Result<Reply, Fault> {
         match value {
-            Value::Number(done) if matches!(command, Command::Extend { .. }) => {
-                Ok(Reply { time: time(done), answer: Answer::Granted })
-            }
-            // Reading the clock costs a fifth of an acquire, and is left out where it is not needed.
-            Value::Number(1) => Ok(Reply { time: None, answer: Answer::Granted }),
-            Value::Number(0) => Ok(Reply { time: None, answer: Answer::Refused(Refusal::NotHeld) }),
-            Value::List(list) if matches!(command, Command::Inspect { .. } | Command::List { .. }) => {
-                told(&list)
-            }
-            Value::List(list) => refusal(&list),
+            Value::Number(millis) => Ok(Reply { time: None, answer: Answer::Refused(held(millis)) }),
             Value::Error(message) => Err(Fault::Error(message.into())),
             other => Err(unexpected(&other)),
         }
@@ -169,17 +193,23 @@ fn told(list: &[Value]) -> Result<Reply, Fault> {
     Ok(Reply { time: time(*micros), answer: Answer::Told { holdings, next } })
 }
 
-fn refusal(list: &[Value]) -> Result<Reply, Fault> {
+fn not_extended(list: &[Value]) -> Result<Reply, Fault> {
     let (micros, refusal) = match *list {
         [Value::Number(micros)] => (micros, Refusal::NotHeld),
-        // A key without an end (-1) was not set by a lock client; it is held all the same.
-        [Value::Number(micros), Value::Number(left)] => {
-            let left = u64::try_from(left).map_or(Duration::MAX, Duration::from_millis);
-            (micros, Refusal::Held { left })
-        }
+        [Value::Number(micros), Value::Number(millis)] => (micros, held(millis)),
         _ => return Err(unexpected(&Value::List(list.to_vec()))),
     };
     Ok(Reply { time: time(micros), answer: Answer::Refused(refusal) })
+}
+
+/// Held by another for so many milliseconds. A key without an end (-1) was not set by a lock client and is held all
+/// the same; one that has gone meanwhile (-2) is held no longer.
+fn held(millis: i64) -> Refusal {
+    let left = match millis {
+        -2 => Duration::ZERO,
+        _ => u64::try_from(millis).map_or(Duration::MAX, Duration::from_millis),
+    };
+    Refusal::Held { left }
 }
 
 fn time(micros: i64) -> Option<NodeTime> {
