@@ -92,6 +92,8 @@ pub(crate) struct Driver {
     orphaned: bool,
     quorum: Quorum,
     nodes: Vec<Box<dyn Connection>>,
+    /// Commands were handed to a node since it was last polled.
+    unsent: bool,
     ids: Arc<AtomicU64>,
     leases: Machines<MachineId, LeaseEntry>,
     releases: Machines<MachineId, ReleaseEntry>,
@@ -141,6 +143,7 @@ impl Driver {
             orphaned: false,
             quorum,
             nodes,
+            unsent: false,
             ids,
             leases: Machines::default(),
             releases: Machines::default(),
@@ -154,19 +157,21 @@ impl Driver {
         }
     }
 
-    /// Takes in everything that has come, until nothing moves any more.
+    /// Takes in everything that has come, until nothing is left to send.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TURNS_MAX {
             self.now = self.clock.now();
-            let mut moved = self.take_requests(cx);
-            moved |= self.take_events(cx);
-            moved |= self.fire_timers();
+            self.take_requests(cx);
+            self.unsent = false;
+            self.take_events(cx);
+            self.fire_timers();
             self.answer_settled();
             self.shutdown.answer(self.now, self.releases.values().map(|entry| &entry.release));
             if self.orphaned && self.leases.is_empty() && self.releases.is_empty() {
                 return Poll::Ready(());
             }
-            if !moved && self.poll_sleep(cx).is_pending() {
+            // Whoever has news wakes the driver again; only commands that came up behind their node's turn do not.
+            if !self.unsent && self.poll_sleep(cx).is_pending() {
                 return Poll::Pending;
             }
         }
@@ -175,26 +180,21 @@ impl Driver {
         Poll::Pending
     }
 
-    fn take_requests(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut moved = false;
+    fn take_requests(&mut self, cx: &mut Context<'_>) {
         while !self.orphaned
             && let Poll::Ready(request) = self.mailbox.poll_recv(cx)
         {
-            moved = true;
             self.look_at_the_clock();
             match request {
                 Some(request) => self.handle_request(request),
                 None => self.orphaned = true,
             }
         }
-        moved
     }
 
-    fn take_events(&mut self, cx: &mut Context<'_>) -> bool {
-        let mut moved = false;
+    fn take_events(&mut self, cx: &mut Context<'_>) {
         for node in self.quorum.indexes() {
             while let Poll::Ready(event) = self.nodes[node.get()].poll_event(cx) {
-                moved = true;
                 self.look_at_the_clock();
                 match event {
                     NodeEvent::Answer(tag, answer) => self.handle_answer(tag, node, answer),
@@ -203,7 +203,6 @@ impl Driver {
                 }
             }
         }
-        moved
     }
 
     /// Reads the clock for what is handled next. A reading serves a few things in a row: time that passed since only
@@ -215,12 +214,10 @@ impl Driver {
         }
     }
 
-    fn fire_timers(&mut self) -> bool {
+    fn fire_timers(&mut self) {
         self.now = self.clock.now();
-        let mut moved = false;
         while let Some((_, id)) = self.timers.first().copied().filter(|(time, _)| *time <= self.now) {
             self.timers.pop_first();
-            moved = true;
             if let Some(entry) = self.leases.get_mut(&id) {
                 entry.timer = None;
                 self.advance_lease(id, lease::Input::Timeout);
@@ -232,7 +229,6 @@ impl Driver {
                 self.advance_query(id, query::Input::Timeout);
             }
         }
-        moved
     }
 
     /// Sleeps until the next timer; pending until then. Waking too early does no harm, so a sleep that is
@@ -330,6 +326,7 @@ impl Driver {
                     lease.handle(now, lease::Input::Answer { round, node, answer: Err(Fault::Busy) });
                 }
                 lease::Output::Send { round, node, command } => {
+                    self.unsent = true;
                     self.nodes[node.get()].send(Tag { machine: id, round }, command);
                 }
                 lease::Output::CleanUp(release) => clean_up = Some(*release),
@@ -382,6 +379,7 @@ impl Driver {
         while let Some(output) = entry.release.poll_output() {
             match output {
                 release::Output::Send { node, command } => {
+                    self.unsent = true;
                     self.nodes[node.get()].send(Tag { machine: id, round: RoundNumber::default() }, command);
                 }
                 release::Output::Outcome { outcome, ballots } => {
@@ -430,6 +428,7 @@ impl Driver {
         while let Some(output) = entry.query.poll_output() {
             match output {
                 query::Output::Send { node, command } => {
+                    self.unsent = true;
                     self.nodes[node.get()].send(Tag { machine: id, round: RoundNumber::default() }, command);
                 }
                 query::Output::Done(told) => {

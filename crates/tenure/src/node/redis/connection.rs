@@ -290,16 +290,26 @@ impl Line {
         }
     }
 
-    /// Ready with the reason when commands have waited for too long.
+    /// Ready with the reason when commands have waited for too long. The timer is polled only when that is news to
+    /// it: this is asked at every turn of the driver.
     fn poll_stall(&mut self, cx: &mut Context<'_>) -> Poll<String> {
         while !self.in_flight.is_empty() {
             let due = self.progress + STALL_MAX;
-            let stall = self.stall.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
-            std::task::ready!(stall.as_mut().poll(cx));
-            if Instant::now() >= due {
-                return Poll::Ready(format!("no answer for {STALL_MAX:?}"));
+            match &mut self.stall {
+                None => {
+                    let mut stall = Box::pin(tokio::time::sleep_until(due));
+                    let pending = stall.as_mut().poll(cx).is_pending();
+                    self.stall = Some(stall);
+                    if pending {
+                        return Poll::Pending;
+                    }
+                }
+                Some(stall) if !stall.is_elapsed() => return Poll::Pending,
+                Some(_) if Instant::now() >= due => {
+                    return Poll::Ready(format!("no answer for {STALL_MAX:?}"));
+                }
+                Some(_) => self.stall = None,
             }
-            stall.as_mut().reset(due);
         }
         Poll::Pending
     }
