@@ -23,8 +23,20 @@ pub(crate) fn run() -> Result<()> {
     tidy::run()?;
     command::run(&mut cargo(["test", "--workspace", "--all-features"]))?;
     // Without features, too: what only compiles with all of them is broken for most users.
-    command::run(&mut cargo(["check", "-p", "tenure", "--no-default-features"]))?;
-    command::run(&mut cargo(["check", "-p", "tenure", "--no-default-features", "--features", "redis"]))?;
+    for features in ["", "redis", "blocking"] {
+        let lint = [
+            "clippy",
+            "-p",
+            "tenure",
+            "--no-default-features",
+            "--features",
+            features,
+            "--",
+            "-D",
+            "warnings",
+        ];
+        command::run(&mut cargo(lint))?;
+    }
     let mut docs = cargo(["doc", "--workspace", "--all-features", "--no-deps"]);
     command::run(docs.env("RUSTDOCFLAGS", "-D warnings"))?;
     command::run(&mut cargo(["deny", "check", "bans", "licenses", "sources"]))?;

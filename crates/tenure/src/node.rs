@@ -114,6 +114,7 @@ pub(crate) trait Connection: Send {
 }
 
 /// What happens on a connection.
+#[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory nodes are always there"))]
 pub(crate) enum NodeEvent {
     /// A command was answered, or cannot be any more.
     Answer(Tag, Result<Reply, Fault>),
