@@ -4,14 +4,15 @@
 //! which needs no runtime and never blocks; it feeds the core, passes commands to the nodes, and wakes a
 //! caller once, when the core has decided. Clean-up lives here, so it survives whoever caused it.
 
+mod caller;
 mod debt;
+mod machines;
 mod request;
 mod shutdown;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,13 +21,15 @@ use std::time::Duration;
 
 use tenure_core::query::{self, Told};
 use tenure_core::{
-    Command, Fault, Lease, LockKey, NodeIndex, NodeSet, NotAcquired, NotExtended, Query, Quorum, Release,
-    Reply, RoundNumber, Standing, Time, lease, release,
+    Command, Fault, Lease, NodeIndex, NodeSet, Query, Quorum, Release, Reply, RoundNumber, Time, lease,
+    release,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
+use self::caller::{Facts, LeaseEntry};
 use self::debt::Debts;
+use self::machines::Machines;
 pub(crate) use self::request::{
     AcquireFailure, AcquireReply, ReleaseReply, Request, Unfinished, draw_entropy,
 };
@@ -46,31 +49,6 @@ const TURNS_MAX: usize = 32;
 
 /// Names a lease or release under way. Never used twice.
 pub(crate) type MachineId = u64;
-
-/// Things by the id of a machine. Ids are counted up by ourselves, so nobody can choose them to collide.
-type Machines<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
-
-/// Spreads ids that follow each other over the whole range.
-#[derive(Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(u64::from(number));
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
 
 /// A lease that its caller can look at while the driver moves it on.
 pub(crate) type SharedLease = Arc<Mutex<Lease>>;
@@ -106,13 +84,6 @@ pub(crate) struct Driver {
     settling: Vec<oneshot::Sender<()>>,
     shutdown: Shutdown,
     debts: Debts,
-}
-
-struct LeaseEntry {
-    lease: SharedLease,
-    timer: Option<Time>,
-    acquire: Option<oneshot::Sender<AcquireReply>>,
-    extend: Option<oneshot::Sender<Result<(), NotExtended>>>,
 }
 
 struct ReleaseEntry {
@@ -469,72 +440,6 @@ struct QueryEntry {
     query: Query,
     timer: Option<Time>,
     reply: Option<oneshot::Sender<Vec<Told>>>,
-}
-
-/// What events say about a lease.
-struct Facts {
-    key: LockKey,
-    attempts: u32,
-    elapsed: Duration,
-    margin: usize,
-    valid_for: Duration,
-}
-
-impl Facts {
-    fn of(lease: &Lease, now: Time) -> Self {
-        Self {
-            key: lease.key().clone(),
-            attempts: lease.attempts(),
-            elapsed: lease.elapsed(now),
-            margin: lease.standing().map_or(0, Standing::margin),
-            valid_for: lease.standing().map_or(Duration::ZERO, |standing| standing.validity().left(now)),
-        }
-    }
-}
-
-impl LeaseEntry {
-    /// Passes on what a lease tells its caller.
-    fn tell(&mut self, observer: &mut Observer, now: Time, facts: &Facts, news: lease::Output) {
-        let Facts { attempts, elapsed, margin, valid_for, .. } = *facts;
-        let name = facts.key.name();
-        match news {
-            lease::Output::Acquired => {
-                observer.observe(&Event::Acquired { name, attempts, elapsed, margin });
-                self.tell_acquired(Ok(()));
-            }
-            lease::Output::NotAcquired(end) => {
-                let NotAcquired { cause, attempts, elapsed, .. } = end;
-                observer.observe(&Event::NotAcquired { name, cause, attempts, elapsed });
-                self.tell_acquired(Err(AcquireFailure::NotAcquired(end)));
-            }
-            lease::Output::Retrying { cause, at } => {
-                observer.observe(&Event::Retrying { name, cause, pause: at.since(now) });
-            }
-            lease::Output::Extended => {
-                observer.observe(&Event::Extended { name, valid_for });
-                self.tell_extended(Ok(()));
-            }
-            lease::Output::NotExtended(reason) => {
-                let lost = matches!(reason, NotExtended::Lost { .. });
-                observer.observe(&Event::NotExtended { name, lost, valid_for });
-                self.tell_extended(Err(reason));
-            }
-            // For the driver itself.
-            lease::Output::Widened
-            | lease::Output::Send { .. }
-            | lease::Output::DrawEntropy
-            | lease::Output::CleanUp(_) => {}
-        }
-    }
-
-    fn tell_acquired(&mut self, reply: AcquireReply) {
-        // A caller that is gone has sent, or will send, an `Abandon`.
-        self.acquire.take().map(|caller| caller.send(reply));
-    }
-
-    fn tell_extended(&mut self, reply: Result<(), NotExtended>) {
-        self.extend.take().map(|caller| caller.send(reply));
-    }
 }
 
 impl Future for Driver {

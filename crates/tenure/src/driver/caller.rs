@@ -1,0 +1,83 @@
+//! Who waits for a lease, and what they are told.
+
+use std::time::Duration;
+
+use tenure_core::{Lease, LockKey, NotAcquired, NotExtended, Standing, Time, lease};
+use tokio::sync::oneshot;
+
+use super::{AcquireFailure, AcquireReply, SharedLease};
+use crate::observe::{Event, Observer};
+
+/// A lease under way, and who waits for what it tells.
+pub(super) struct LeaseEntry {
+    pub(super) lease: SharedLease,
+    pub(super) timer: Option<Time>,
+    pub(super) acquire: Option<oneshot::Sender<AcquireReply>>,
+    pub(super) extend: Option<oneshot::Sender<Result<(), NotExtended>>>,
+}
+
+/// What events say about a lease.
+pub(super) struct Facts {
+    pub(super) key: LockKey,
+    attempts: u32,
+    elapsed: Duration,
+    margin: usize,
+    valid_for: Duration,
+}
+
+impl Facts {
+    pub(super) fn of(lease: &Lease, now: Time) -> Self {
+        Self {
+            key: lease.key().clone(),
+            attempts: lease.attempts(),
+            elapsed: lease.elapsed(now),
+            margin: lease.standing().map_or(0, Standing::margin),
+            valid_for: lease.standing().map_or(Duration::ZERO, |standing| standing.validity().left(now)),
+        }
+    }
+}
+
+impl LeaseEntry {
+    /// Passes on what a lease tells its caller.
+    pub(super) fn tell(&mut self, observer: &mut Observer, now: Time, facts: &Facts, news: lease::Output) {
+        let Facts { attempts, elapsed, margin, valid_for, .. } = *facts;
+        let name = facts.key.name();
+        match news {
+            lease::Output::Acquired => {
+                observer.observe(&Event::Acquired { name, attempts, elapsed, margin });
+                self.tell_acquired(Ok(()));
+            }
+            lease::Output::NotAcquired(end) => {
+                let NotAcquired { cause, attempts, elapsed, .. } = end;
+                observer.observe(&Event::NotAcquired { name, cause, attempts, elapsed });
+                self.tell_acquired(Err(AcquireFailure::NotAcquired(end)));
+            }
+            lease::Output::Retrying { cause, at } => {
+                observer.observe(&Event::Retrying { name, cause, pause: at.since(now) });
+            }
+            lease::Output::Extended => {
+                observer.observe(&Event::Extended { name, valid_for });
+                self.tell_extended(Ok(()));
+            }
+            lease::Output::NotExtended(reason) => {
+                let lost = matches!(reason, NotExtended::Lost { .. });
+                observer.observe(&Event::NotExtended { name, lost, valid_for });
+                self.tell_extended(Err(reason));
+            }
+            // For the driver itself.
+            lease::Output::Widened
+            | lease::Output::Send { .. }
+            | lease::Output::DrawEntropy
+            | lease::Output::CleanUp(_) => {}
+        }
+    }
+
+    pub(super) fn tell_acquired(&mut self, reply: AcquireReply) {
+        // A caller that is gone has sent, or will send, an `Abandon`.
+        self.acquire.take().map(|caller| caller.send(reply));
+    }
+
+    fn tell_extended(&mut self, reply: Result<(), NotExtended>) {
+        self.extend.take().map(|caller| caller.send(reply));
+    }
+}
