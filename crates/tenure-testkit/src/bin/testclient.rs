@@ -1,22 +1,33 @@
-//! A client in a process of its own: `testclient increment FILE TIMES URL...`.
+//! What tests need in a process of its own.
 //!
-//! Adds one to the number in FILE, TIMES times, each time under the lock "counter". Reading and writing are two
-//! steps, so an increment is lost whenever two clients hold the lock at once.
+//! `testclient increment FILE TIMES URL...` adds one to the number in FILE, TIMES times, each time under the lock
+//! "counter". Reading and writing are two steps, so an increment is lost whenever two clients hold the lock at once.
+//!
+//! `testclient serve` starts two servers, prints their process ids and waits to be killed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test client that cannot go on has to fail")]
 
 use std::path::Path;
 use std::time::Duration;
 
 use tenure::{Locks, Retry};
+use tenure_testkit::RedisServer;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [verb, file, times, urls @ ..] = arguments.as_slice() else { panic!("increment FILE TIMES URL...") };
-    assert_eq!(verb, "increment");
-    let locks = Locks::connect(urls).await.unwrap();
-    increment(&locks, Path::new(file), times.parse().unwrap()).await;
-    locks.shutdown().await.unwrap();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        ["increment", file, times, urls @ ..] => {
+            let locks = Locks::connect(urls).await.unwrap();
+            increment(&locks, Path::new(file), times.parse().unwrap()).await;
+            locks.shutdown().await.unwrap();
+        }
+        ["serve"] => {
+            let servers: [RedisServer; 2] = RedisServer::start_many(&[]);
+            println!("{} {}", servers[0].pid(), servers[1].pid());
+            std::future::pending::<()>().await;
+        }
+        other => panic!("not a verb: {other:?}"),
+    }
 }
 
 async fn increment(locks: &Locks, file: &Path, times: u32) {
