@@ -117,7 +117,7 @@ impl Acquire {
 
 fn time_left(ballot: &Ballot) -> Option<Duration> {
     match ballot.vote {
-        Vote::Refused(Refusal::Held { left }) => Some(left),
+        Vote::Refused(Refusal::Held { left }) if left < Duration::MAX => Some(left),
         _ => None,
     }
 }

@@ -92,7 +92,7 @@ pub struct Holding {
 pub enum Refusal {
     /// Another owner has the key.
     Held {
-        /// The time until the key frees itself, if nobody extends it.
+        /// The time until the key frees itself, if nobody extends it; [`Duration::MAX`] if it never does.
         left: Duration,
     },
     /// This owner does not have the key (extend and release).

@@ -282,11 +282,13 @@ impl Builder {
 }
 
 impl Worker {
+    /// The driver bounds its turns itself. Tokio's own budget would make sockets and timers look idle when they are
+    /// not, and a healthy node would be taken for a silent one.
     fn start(self, driver: Driver) -> Result<(), BuildError> {
         if self == Self::CurrentRuntime
             && let Ok(runtime) = Handle::try_current()
         {
-            runtime.spawn(driver);
+            runtime.spawn(tokio::task::unconstrained(driver));
             return Ok(());
         }
         // The runtime is built on its thread: one that is dropped inside another runtime panics.
@@ -297,7 +299,7 @@ impl Worker {
             let runtime = runtime.map_err(|error| started.send(Err(error)));
             if let Ok(runtime) = runtime {
                 let _ = started.send(Ok(()));
-                runtime.block_on(driver);
+                runtime.block_on(tokio::task::unconstrained(driver));
             }
         })?;
         Ok(starting.recv().unwrap_or(Ok(()))?)

@@ -102,6 +102,9 @@ impl fmt::Display for NodeVote {
         match &self.vote {
             None => write!(f, "no answer yet"),
             Some(Vote::Granted) => write!(f, "granted"),
+            Some(Vote::Refused(Refusal::Held { left: Duration::MAX })) => {
+                write!(f, "held by another without an end")
+            }
             Some(Vote::Refused(Refusal::Held { left })) => write!(f, "held by another for {left:?} more"),
             Some(Vote::Refused(Refusal::NotHeld)) => write!(f, "not held"),
             Some(Vote::Refused(_)) => write!(f, "refused"),

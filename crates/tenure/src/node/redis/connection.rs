@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use super::RedisNode;
-use super::handshake::{Established, Stream, establish};
+use super::handshake::{Established, Identity, Stream, establish};
 use super::resp::{Value, decode};
 use super::script::{Form, Scripts};
 use crate::node::{Connection, NodeEvent, Tag};
@@ -37,8 +37,8 @@ pub(in crate::node) struct RedisConnection {
     node: Arc<RedisNode>,
     state: State,
     events: VecDeque<NodeEvent>,
-    /// The client id of the last connection, if there was one.
-    previous: Option<i64>,
+    /// The last connection, if there was one.
+    previous: Option<Identity>,
     pause: Duration,
 }
 
@@ -60,13 +60,15 @@ type Answered = (Tag, Result<Reply, Fault>);
 struct Line {
     stream: Box<dyn Stream>,
     scripts: Scripts,
-    client_id: Option<i64>,
+    identity: Option<Identity>,
     output: Vec<u8>,
     written: usize,
     /// What came in: decoded up to `decoded`, filled up to `filled`.
     input: Vec<u8>,
     decoded: usize,
     filled: usize,
+    /// How many bytes that are still to come belong to a text that is passed over.
+    skip: usize,
     in_flight: VecDeque<InFlight>,
     /// When the server last said something, or was asked while it had nothing to do.
     progress: Instant,
@@ -77,8 +79,15 @@ struct Line {
 struct InFlight {
     tag: Tag,
     command: Command,
-    /// An acquire was refused, and this asks how long the holder has it.
-    asks_time_left: bool,
+    asks: Asks,
+}
+
+/// What a reply is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    Command(Form),
+    /// An acquire was refused: how long does the holder have it?
+    TimeLeft,
 }
 
 impl RedisConnection {
@@ -103,7 +112,7 @@ impl RedisConnection {
             }
             State::Down(sleep, reason) => {
                 std::task::ready!(sleep.as_mut().poll(cx));
-                let attempt = Box::pin(establish(Arc::clone(&self.node), self.previous));
+                let attempt = Box::pin(establish(Arc::clone(&self.node), self.previous.clone()));
                 self.state = State::Again(attempt, Arc::clone(reason));
             }
             State::Up(line) => match std::task::ready!(line.poll(cx)) {
@@ -121,7 +130,7 @@ impl RedisConnection {
                 let mut line = Line::new(established);
                 waiting.into_iter().for_each(|(tag, command)| line.send(tag, command));
                 self.pause = PAUSE_MIN;
-                self.previous = line.client_id;
+                self.previous = line.identity.take();
                 self.state = State::Up(Box::new(line));
                 self.events.push_back(NodeEvent::Connected);
             }
@@ -183,16 +192,17 @@ impl Connection for RedisConnection {
 
 impl Line {
     fn new(established: Established) -> Self {
-        let Established { stream, scripts, client_id } = established;
+        let Established { stream, scripts, identity } = established;
         Self {
             stream,
             scripts,
-            client_id,
+            identity,
             output: vec![],
             written: 0,
             input: vec![],
             decoded: 0,
             filled: 0,
+            skip: 0,
             in_flight: VecDeque::new(),
             progress: Instant::now(),
             stall: None,
@@ -208,7 +218,7 @@ impl Line {
             self.progress = Instant::now();
         }
         self.scripts.encode(&mut self.output, &command, form);
-        self.in_flight.push_back(InFlight { tag, command, asks_time_left: false });
+        self.in_flight.push_back(InFlight { tag, command, asks: Asks::Command(form) });
     }
 
     /// The next answer, or why there will be none.
@@ -226,25 +236,25 @@ impl Line {
 
     fn take_answer(&mut self) -> Result<Option<Answered>, String> {
         while let Some((value, length)) = decode(&self.input[self.decoded..self.filled])? {
-            self.decoded += length;
+            self.skip = (self.decoded + length).saturating_sub(self.filled);
+            self.decoded = (self.decoded + length).min(self.filled);
             if value == Value::Push {
                 continue;
             }
-            let Some(InFlight { tag, command, asks_time_left }) = self.in_flight.pop_front() else {
+            let Some(InFlight { tag, command, asks }) = self.in_flight.pop_front() else {
                 return Err("a reply that nobody asked for".to_owned());
             };
-            if asks_time_left {
+            if asks == Asks::TimeLeft {
                 return Ok(Some((tag, Scripts::time_left(value))));
             }
-            if matches!(&value, Value::Error(message) if message.starts_with("NOSCRIPT")) {
-                // A server that forgot the script did not execute it. An acquire is no script, so what goes to the
-                // end of the queue here can at worst come too late.
+            if asks == Asks::Command(Form::Short) && self.scripts.was_not_executed(&command, &value) {
+                // It goes to the end of the queue. An acquire is no script, so what comes late here is at worst late.
                 self.send_as(tag, command, Form::Whole);
             } else if let Some(answer) = Scripts::reply(&command, value) {
                 return Ok(Some((tag, answer)));
             } else if let Command::Acquire { key, .. } = &command {
                 Scripts::encode_time_left(&mut self.output, key);
-                self.in_flight.push_back(InFlight { tag, command, asks_time_left: true });
+                self.in_flight.push_back(InFlight { tag, command, asks: Asks::TimeLeft });
             }
         }
         self.input.copy_within(self.decoded..self.filled, 0);
@@ -259,7 +269,12 @@ impl Line {
                 Poll::Ready(Ok(0)) => return Err("the connection takes no more data".to_owned()),
                 Poll::Ready(Ok(count)) => self.written += count,
                 Poll::Ready(Err(error)) => return Err(error.to_string()),
-                Poll::Pending => return Ok(()),
+                Poll::Pending => {
+                    // A connection that never catches up must not keep what it has sent.
+                    self.output.drain(..self.written);
+                    self.written = 0;
+                    return Ok(());
+                }
             }
         }
         self.output.clear();
@@ -281,7 +296,12 @@ impl Line {
                 Err("the server closed the connection".to_owned())
             }
             Poll::Ready(Ok(())) => {
-                self.filled += buffer.filled().len();
+                let count = buffer.filled().len();
+                let skipped = count.min(self.skip);
+                // What is passed over counts as decoded; nothing else is in the buffer then.
+                self.skip -= skipped;
+                self.decoded += skipped;
+                self.filled += count;
                 self.progress = Instant::now();
                 Ok(Poll::Ready(()))
             }

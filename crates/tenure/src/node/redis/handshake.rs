@@ -25,39 +25,56 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 pub(super) struct Established {
     pub(super) stream: Box<dyn Stream>,
     pub(super) scripts: Scripts,
-    /// How the server calls this connection.
-    pub(super) client_id: Option<i64>,
+    pub(super) identity: Option<Identity>,
 }
 
-/// Connects, logs in and loads the scripts. `previous` is the client id of the connection before, if one broke.
+/// How the server knows a connection. A server that was started again gives out the same ids to others, but not
+/// together with the same address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    id: String,
+    address: String,
+}
+
+/// Connects, logs in and loads the scripts. `previous` is the connection before, if one broke.
 ///
 /// # Errors
 /// Why not, in words for the user; never with a password.
-pub(super) async fn establish(node: Arc<RedisNode>, previous: Option<i64>) -> Result<Established, String> {
+pub(super) async fn establish(
+    node: Arc<RedisNode>,
+    previous: Option<Identity>,
+) -> Result<Established, String> {
     match timeout(CONNECT_TIMEOUT, attempt(&node, previous)).await {
         Ok(result) => result,
         Err(_) => Err(format!("no answer within {CONNECT_TIMEOUT:?}")),
     }
 }
 
-async fn attempt(node: &RedisNode, previous: Option<i64>) -> Result<Established, String> {
+async fn attempt(node: &RedisNode, previous: Option<Identity>) -> Result<Established, String> {
     let mut stream = open(node).await?;
     let (requests, asked) = greeting(node, previous).await?;
     stream.write_all(&requests).await.map_err(|error| error.to_string())?;
+    stream.flush().await.map_err(|error| error.to_string())?;
     let replies = read_replies(&mut stream, asked.len()).await?;
     let mut scripts = Scripts::new();
-    let (mut client_id, mut native, mut names) = (None, NativeRelease::None, vec![]);
+    let (mut identity, mut native, mut names) = (None, NativeRelease::None, vec![]);
     for (question, reply) in asked.into_iter().zip(replies) {
         match (question, reply) {
-            (Question::Hello, Value::List(server)) => client_id = number_of(&server, "id"),
-            (Question::Hello | Question::Select, Value::Error(message)) => return Err(message),
+            (Question::Hello, Value::List(server)) => check_version(&server)?,
+            (Question::Hello, Value::Error(message)) => return Err(login_error(&message)),
+            (Question::Select, Value::Error(message)) => return Err(message),
+            (Question::Info, Value::Text(info)) => identity = identity_of(&info),
+            (Question::Kill, Value::Error(message)) if message.starts_with("NOPERM") => {
+                let node = &*node.address;
+                tracing::warn!(target: "tenure", node, message, "commands of a broken connection may come late");
+            }
             (Question::Load, Value::Text(name)) => names.push(Some(name)),
             // Not allowed to load: the text is sent with every command. Anything else means not ready.
             (Question::Load, Value::Error(message)) if message.starts_with("NOPERM") => names.push(None),
             (Question::Load, Value::Error(message)) => return Err(message),
             (Question::Native, Value::List(commands)) => native = native_of(&commands),
             // An older connection that is gone already, or a server that does not tell: both are fine.
-            (Question::Kill | Question::Native | Question::Select, _) => {}
+            (Question::Kill | Question::Info | Question::Native | Question::Select, _) => {}
             (Question::Hello | Question::Load, other) => {
                 return Err(format!("an unexpected reply: {other:?}"));
             }
@@ -65,7 +82,7 @@ async fn attempt(node: &RedisNode, previous: Option<i64>) -> Result<Established,
     }
     let names = names.try_into().map_err(|_| "an unexpected number of scripts".to_owned())?;
     scripts.loaded(names, native);
-    Ok(Established { stream, scripts, client_id })
+    Ok(Established { stream, scripts, identity })
 }
 
 async fn open(node: &RedisNode) -> Result<Box<dyn Stream>, String> {
@@ -92,18 +109,21 @@ enum Question {
     Hello,
     Select,
     Kill,
+    Info,
     Native,
     Load,
 }
 
 /// Everything there is to say at first, in one piece.
-async fn greeting(node: &RedisNode, previous: Option<i64>) -> Result<(Vec<u8>, Vec<Question>), String> {
+async fn greeting(node: &RedisNode, previous: Option<Identity>) -> Result<(Vec<u8>, Vec<Question>), String> {
     let (mut buffer, mut asked) = (vec![], vec![]);
     let mut ask = |question, parts: &[&[u8]]| {
         encode(&mut buffer, parts);
         asked.push(question);
     };
-    match password(node).await? {
+    // A user without a password logs in with an empty one, never as somebody else.
+    let password = password(node).await?.or_else(|| node.user.as_ref().map(|_| String::new()));
+    match password {
         Some(password) => {
             let user = node.user.as_deref().unwrap_or("default").as_bytes();
             ask(
@@ -118,9 +138,10 @@ async fn greeting(node: &RedisNode, previous: Option<i64>) -> Result<(Vec<u8>, V
     }
     // The server may still have commands of the old connection before it. They must not be executed after
     // what comes now: a late acquire would outlive its release.
-    if let Some(previous) = previous.and_then(|id| u64::try_from(id).ok()) {
-        ask(Question::Kill, &[b"CLIENT", b"KILL", b"ID", Decimal::of(previous).as_bytes()]);
+    if let Some(Identity { id, address }) = previous {
+        ask(Question::Kill, &[b"CLIENT", b"KILL", b"ID", id.as_bytes(), b"ADDR", address.as_bytes()]);
     }
+    ask(Question::Info, &[b"CLIENT", b"INFO"]);
     ask(Question::Native, &[b"COMMAND", b"LIST", b"FILTERBY", b"PATTERN", b"del*"]);
     for text in Scripts::new().texts() {
         ask(Question::Load, &[b"SCRIPT", b"LOAD", text.as_bytes()]);
@@ -144,12 +165,16 @@ async fn read_replies(stream: &mut Box<dyn Stream>, count: usize) -> Result<Vec<
     let (mut replies, mut buffer) = (Vec::with_capacity(count), Vec::with_capacity(4096));
     while replies.len() < count {
         while let Some((reply, length)) = decode(&buffer)? {
-            buffer.drain(..length);
-            // With a wrong password the rest would only say so again.
-            if let (true, Value::Error(message)) = (replies.is_empty(), &reply) {
-                return Err(message.clone());
+            if length > buffer.len() {
+                return Err("not the Redis protocol: a reply that is too long".to_owned());
             }
-            replies.push(reply);
+            buffer.drain(..length);
+            match &reply {
+                Value::Push => {}
+                // With a wrong password the rest would only say so again.
+                Value::Error(message) if replies.is_empty() => return Err(login_error(message)),
+                _ => replies.push(reply),
+            }
         }
         if replies.len() < count {
             match stream.read_buf(&mut buffer).await {
@@ -162,11 +187,38 @@ async fn read_replies(stream: &mut Box<dyn Stream>, count: usize) -> Result<Vec<
     Ok(replies)
 }
 
-fn number_of(map: &[Value], name: &str) -> Option<i64> {
-    map.chunks_exact(2).find_map(|entry| match entry {
-        [Value::Text(key), Value::Number(number)] if key == name => Some(*number),
-        _ => None,
-    })
+/// What to say about an error at login. A server that does not know the command repeats it in its `ERR`, with the
+/// password; errors with a code of their own do not.
+fn login_error(message: &str) -> String {
+    match message.split_whitespace().next() {
+        Some("ERR") | None => {
+            "the server does not take HELLO 3; Tenure needs Redis 7.0 or newer, or Valkey".to_owned()
+        }
+        Some(_) => message.to_owned(),
+    }
+}
+
+/// Refuses what is known to be too old: it would take our commands for mistakes, one by one.
+fn check_version(server: &[Value]) -> Result<(), String> {
+    let text_of = |name: &str| {
+        server.chunks_exact(2).find_map(|entry| match entry {
+            [Value::Text(key), Value::Text(text)] if key == name => Some(text.as_str()),
+            _ => None,
+        })
+    };
+    let (Some("redis"), Some(version)) = (text_of("server"), text_of("version")) else { return Ok(()) };
+    match version.split('.').next().and_then(|major| major.parse::<u32>().ok()) {
+        Some(..7) => Err(format!("Redis {version} is too old; Tenure needs 7.0 or newer")),
+        _ => Ok(()),
+    }
+}
+
+/// Reads `id=7 addr=127.0.0.1:5000 ...`. On a unix socket all addresses are alike and tell nobody apart.
+fn identity_of(info: &str) -> Option<Identity> {
+    let field =
+        |name: &str| info.split_whitespace().find_map(|field| field.strip_prefix(name)).map(str::to_owned);
+    let identity = Identity { id: field("id=")?, address: field("addr=")? };
+    (!identity.address.ends_with(":0")).then_some(identity)
 }
 
 fn native_of(commands: &[Value]) -> NativeRelease {

@@ -6,6 +6,12 @@ use redis_protocol::resp3::types::RangeFrame;
 /// A reply larger than this is no reply to any command of ours, but a peer that does not speak the protocol.
 const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// A text longer than this is no token of ours. It is passed over without being kept.
+const TEXT_BYTES_MAX: usize = 64 * 1024;
+
+/// Lists within lists within lists: no reply of ours has more than three, and each costs stack.
+const NESTING_MAX: usize = 64;
+
 /// Appends a command to `buffer`.
 pub(super) fn encode(buffer: &mut Vec<u8>, parts: &[&[u8]]) {
     push_header(buffer, b'*', parts.len());
@@ -59,11 +65,18 @@ pub(super) enum Value {
     Push,
 }
 
-/// Takes one whole reply off the front of `buffer`: the reply and its length.
+/// Takes one whole reply off the front of `buffer`: the reply and its length. Of a text that is too long to be ours
+/// only the beginning need be there: its length then reaches beyond the buffer.
 ///
 /// # Errors
 /// What is wrong with it, if the bytes are not the Redis protocol.
 pub(super) fn decode(buffer: &[u8]) -> Result<Option<(Value, usize)>, String> {
+    if let Some(length) = length_of_long_text(buffer) {
+        return Ok(Some((Value::Text("(a long text)".to_owned()), length)));
+    }
+    if is_nested_too_deeply(buffer) {
+        return Err("not the Redis protocol: lists within lists without end".to_owned());
+    }
     match decode_range(buffer).map_err(|error| format!("not the Redis protocol: {}", error.details()))? {
         Some((frame, length)) => Ok(Some((value(buffer, frame)?, length))),
         None if buffer.len() > REPLY_BYTES_MAX => {
@@ -71,6 +84,27 @@ pub(super) fn decode(buffer: &[u8]) -> Result<Option<(Value, usize)>, String> {
         }
         None => Ok(None),
     }
+}
+
+/// The length of the whole reply, if it is a text that is too long to be ours.
+fn length_of_long_text(buffer: &[u8]) -> Option<usize> {
+    let header = buffer.strip_prefix(b"$")?;
+    let end = header.iter().take(20).position(|byte| *byte == b'\r')?;
+    let length: usize = std::str::from_utf8(&header[..end]).ok()?.parse().ok()?;
+    (length > TEXT_BYTES_MAX).then(|| length.saturating_add(end + 5))
+}
+
+/// Whether so many lists begin right after each other that taking them apart could use up the stack.
+fn is_nested_too_deeply(buffer: &[u8]) -> bool {
+    let begins_list = |line: &[u8]| matches!(line.first(), Some(b'*' | b'%' | b'~' | b'>' | b'|'));
+    if !begins_list(buffer) {
+        return false;
+    }
+    let mut depth = 0;
+    buffer.split(|byte| *byte == b'\n').any(|line| {
+        depth = if begins_list(line) { depth + 1 } else { 0 };
+        depth > NESTING_MAX
+    })
 }
 
 fn value(buffer: &[u8], frame: RangeFrame) -> Result<Value, String> {
@@ -137,6 +171,20 @@ mod tests {
             Value::List(vec![Value::Text("id".to_owned()), Value::Number(7)])
         );
         assert_eq!(decode(b"_\r\n").unwrap().unwrap().0, Value::Null);
+    }
+
+    #[test]
+    fn a_text_too_long_to_be_ours_is_passed_over() {
+        let reply = b"$5000000\r\nxxxx";
+        let (value, length) = decode(reply).unwrap().unwrap();
+        assert_eq!((value, length), (Value::Text("(a long text)".to_owned()), 5_000_000 + 12));
+    }
+
+    #[test]
+    fn lists_within_lists_end_somewhere() {
+        assert!(decode(&b"*1\r\n".repeat(1_000_000)).is_err());
+        assert!(decode(&[b"*2\r\n:1\r\n".as_slice(), &b"*1\r\n".repeat(1_000)].concat()).is_err());
+        assert_eq!(decode(&b"*1\r\n".repeat(10)).unwrap(), None);
     }
 
     #[test]

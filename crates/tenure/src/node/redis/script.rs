@@ -103,6 +103,23 @@ impl Scripts {
         encode(buffer, &[b"PTTL", key.as_str().as_bytes()]);
     }
 
+    /// Whether the reply proves that the command was not executed in its short form: the server forgot the script, or
+    /// this user may not use the server's own compare-and-delete, which is not tried again then.
+    pub(super) fn was_not_executed(&mut self, command: &Command, value: &Value) -> bool {
+        let Value::Error(message) = value else { return false };
+        match command {
+            Command::Acquire { .. } => false,
+            Command::Release { .. } if self.native_release != NativeRelease::None => {
+                let denied = message.starts_with("NOPERM") || message.starts_with("ERR unknown command");
+                if denied {
+                    self.native_release = NativeRelease::None;
+                }
+                denied
+            }
+            _ => message.starts_with("NOSCRIPT"),
+        }
+    }
+
     /// What the reply to a command means. `None` for an acquire that another owner refuses: how long that one has
     /// it must be asked for.
     pub(super) fn reply(command: &Command, value: Value) -> Option<Result<Reply, Fault>> {

@@ -58,6 +58,12 @@ pub enum UrlError {
 
 pub(super) fn parse(text: &str) -> Result<RedisNode, UrlError> {
     let url = Url::parse(text).map_err(|error| UrlError::NotAUrl { reason: error.to_string() })?;
+    // A password with such characters ends the host too early, and its rest would be taken for something else.
+    let rest = [Some(url.path()), url.query(), url.fragment()];
+    if url.fragment().is_some() || rest.into_iter().flatten().any(|part| part.contains('@')) {
+        let reason = "write #, /, ?, @ and % in user, password and paths as %23, %2F, %3F, %40 and %25";
+        return Err(UrlError::NotAUrl { reason: reason.to_owned() });
+    }
     let scheme = url.scheme().to_owned();
     let tls = match scheme.as_str() {
         "redis" | "redis+unix" => None,
@@ -182,6 +188,9 @@ mod tests {
             ("redis://u:geheim@host/0?ca=/x", "\"ca\" cannot be used in a redis:// URL"),
             ("redis://u:geheim@host/0?color=red", "known are db, user, password_file"),
             ("redis://u:geheim@host:99999", "cannot be read"),
+            ("redis://app:12/geheim@host:6379", "write #, /, ?, @"),
+            ("redis://app:12?geheim@host:6379", "write #, /, ?, @"),
+            ("redis://app:12#geheim@host:6379", "write #, /, ?, @"),
         ] {
             let message = parse(url).unwrap_err().to_string();
             assert!(message.contains(expected), "{url}: {message}");
