@@ -417,6 +417,32 @@ fn an_extension_that_fails_after_the_end_says_expired() {
     assert_eq!(cluster.told(client), Some(lease::Output::NotExtended(NotExtended::Expired)));
 }
 
+/// The client was held up: a majority of answers is there, but so is the end, and no timer has fired yet.
+#[test]
+fn an_extension_whose_answers_are_seen_after_the_end_says_expired() {
+    let quorum = Quorum::of(3).unwrap();
+    let mut lease = Lease::new(key("x"), terms(&options()), quorum);
+    let mut answer_all = |lease: &mut Lease, now| {
+        let mut told = vec![];
+        while let Some(output) = lease.poll_output() {
+            match output {
+                lease::Output::Send { round, node, .. } => {
+                    let answer = Ok(Reply { time: None, answer: Answer::Granted });
+                    lease.handle(now, lease::Input::Answer { round, node, answer });
+                }
+                other => told.push(other),
+            }
+        }
+        told
+    };
+    lease.handle(at(0), lease::Input::Attempt(Entropy { token: token(1), dice: 0 }));
+    assert!(answer_all(&mut lease, at(1)).contains(&lease::Output::Acquired));
+    lease.handle(at(9_890), lease::Input::Extend(terms(&options()).term));
+    let told = answer_all(&mut lease, at(9_898));
+    assert!(told.contains(&lease::Output::NotExtended(NotExtended::Expired)), "{told:?}");
+    assert_eq!(lease.standing().unwrap().validity().end(), at(9_898), "the old end stands");
+}
+
 /// Two answers are lost, the third comes at the deadline. The releases that are sent again find nothing, because
 /// the first ones did their work: that must not be taken for a lock that was not held.
 #[test]
