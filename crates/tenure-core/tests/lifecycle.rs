@@ -422,7 +422,7 @@ fn an_extension_that_fails_after_the_end_says_expired() {
 fn an_extension_whose_answers_are_seen_after_the_end_says_expired() {
     let quorum = Quorum::of(3).unwrap();
     let mut lease = Lease::new(key("x"), terms(&options()), quorum);
-    let mut answer_all = |lease: &mut Lease, now| {
+    let answer_all = |lease: &mut Lease, now| {
         let mut told = vec![];
         while let Some(output) = lease.poll_output() {
             match output {
