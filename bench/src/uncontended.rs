@@ -54,10 +54,14 @@ const CASES: &[Case] = &[
     Case(Condition::Healthy, Variant::Tenure(BATCH)),
     Case(Condition::Hung, Variant::FloorSingle),
     Case(Condition::Hung, Variant::Tenure(1)),
+    Case(Condition::Hung, Variant::Tenure(16)),
     Case(Condition::Hung, Variant::Tenure(64)),
+    Case(Condition::Hung, Variant::Tenure(BATCH)),
     Case(Condition::Dead, Variant::FloorSingle),
     Case(Condition::Dead, Variant::Tenure(1)),
+    Case(Condition::Dead, Variant::Tenure(16)),
     Case(Condition::Dead, Variant::Tenure(64)),
+    Case(Condition::Dead, Variant::Tenure(BATCH)),
 ];
 
 struct Clusters {

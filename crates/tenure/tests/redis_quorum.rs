@@ -43,6 +43,69 @@ async fn one_client_at_a_time_has_the_lock() {
 }
 
 #[tokio::test]
+async fn the_validity_is_ttl_less_elapsed_less_drift_and_counts_down() {
+    let servers = servers::<5>();
+    let locks = connect(&servers).await;
+    let before = Instant::now();
+    let mut guard = locks.lock("x").ttl(secs(10)).acquire().await.unwrap();
+    let check = |guard: &Guard, begun: Instant| {
+        let left = guard.valid_for();
+        // 10 s less 1 % less 2 ms, less what has passed since the round began, which was after `begun`.
+        assert!(
+            left <= ms(9_898) && left + begun.elapsed() >= ms(9_897),
+            "{left:?} after {:?}",
+            begun.elapsed()
+        );
+        left
+    };
+    let first = check(&guard, before);
+    tokio::time::sleep(ms(300)).await;
+    assert!(check(&guard, before) <= first - ms(299));
+    let before = Instant::now();
+    guard.extend().await.unwrap();
+    check(&guard, before);
+}
+
+#[tokio::test]
+async fn attempts_follow_each_other_after_random_pauses() {
+    let servers = servers::<3>();
+    let _guard = connect(&servers).await.lock("x").acquire().await.unwrap();
+    let pauses = std::sync::Arc::new(std::sync::Mutex::new(vec![]));
+    let seen = pauses.clone();
+    let observer = move |event: &Event<'_>| {
+        if let Event::Retrying { pause, .. } = event {
+            seen.lock().unwrap().push(*pause);
+        }
+    };
+    let waiter = builder(servers.iter().map(RedisServer::url)).observer(observer).build().unwrap();
+    let retry = Retry::default().tries_max(6).delay(ms(20)).jitter(ms(40));
+    let error = waiter.lock("x").retry(retry).wait_forever().acquire().await.unwrap_err();
+    assert!(matches!(error, AcquireError::Contended { attempts: 6, .. }), "{error}");
+    let pauses = pauses.lock().unwrap();
+    assert_eq!(pauses.len(), 5);
+    assert!(pauses.iter().all(|pause| *pause >= ms(20)), "{pauses:?}");
+    assert!(pauses.windows(2).any(|pair| pair[0] != pair[1]), "{pauses:?}");
+}
+
+#[tokio::test]
+async fn a_wait_can_be_limited_and_cancelled() {
+    let servers = servers::<3>();
+    let (holder, waiter) = (connect(&servers).await, connect(&servers).await);
+    let guard = holder.lock("x").acquire().await.unwrap();
+    let start = Instant::now();
+    let error = waiter.lock("x").wait(ms(300)).acquire().await.unwrap_err();
+    assert!(matches!(error, AcquireError::Contended { .. }), "{error}");
+    assert!((ms(300)..secs(2)).contains(&start.elapsed()), "{:?}", start.elapsed());
+    let forever = waiter.lock("x").wait_forever().acquire();
+    assert!(tokio::time::timeout(ms(300), forever).await.is_err(), "it would wait for ever");
+    guard.release().await.unwrap();
+    waiter.shutdown().await.unwrap();
+    until("nobody asks any more", || keys(&servers).is_empty()).await;
+    tokio::time::sleep(ms(200)).await;
+    assert_eq!(keys(&servers), [""; 0]);
+}
+
+#[tokio::test]
 async fn one_node_is_enough_for_a_lock() {
     let servers = servers::<1>();
     let locks = connect(&servers).await;

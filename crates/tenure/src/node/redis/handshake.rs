@@ -232,3 +232,44 @@ fn native_of(commands: &[Value]) -> NativeRelease {
         NativeRelease::None
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(text: &str) -> Value {
+        Value::Text(text.to_owned())
+    }
+
+    #[test]
+    fn a_server_that_is_too_old_is_refused_by_name() {
+        let server = |name: &str, version: &str| [text("server"), text(name), text("version"), text(version)];
+        let message = check_version(&server("redis", "6.2.14")).unwrap_err();
+        assert_eq!(message, "Redis 6.2.14 is too old; Tenure needs 7.0 or newer");
+        for (name, version) in
+            [("redis", "7.0.15"), ("redis", "8.4.0"), ("valkey", "9.1.0"), ("other", "1.0")]
+        {
+            assert_eq!(check_version(&server(name, version)), Ok(()), "{name} {version}");
+        }
+    }
+
+    #[test]
+    fn an_error_at_login_never_repeats_the_password() {
+        assert!(
+            !login_error("ERR unknown command 'HELLO', with args beginning with: '3' 'geheim'")
+                .contains("geheim")
+        );
+        assert_eq!(
+            login_error("WRONGPASS invalid username-password pair"),
+            "WRONGPASS invalid username-password pair"
+        );
+    }
+
+    #[test]
+    fn a_connection_is_known_by_id_and_address() {
+        let identity =
+            |id: &str, address: &str| Some(Identity { id: id.to_owned(), address: address.to_owned() });
+        assert_eq!(identity_of("id=7 addr=127.0.0.1:5000 laddr=x fd=8"), identity("7", "127.0.0.1:5000"));
+        assert_eq!(identity_of("id=7 addr=/run/redis.sock:0 fd=8"), None, "all alike on a unix socket");
+    }
+}

@@ -242,6 +242,28 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_user_who_may_not_use_the_servers_own_release_gets_the_script() {
+        let key = LockKey::new(&tenure_core::Prefix::default(), "x").unwrap();
+        let token = tenure_core::OwnerToken::from_bytes([1; 20]);
+        let release = Command::Release { key: key.clone(), token };
+        let mut scripts = Scripts::new();
+        scripts.loaded(std::array::from_fn(|_| Some("0".repeat(40))), NativeRelease::DelIfEq);
+        let encoded = |scripts: &Scripts| {
+            let mut buffer = vec![];
+            scripts.encode(&mut buffer, &release, Form::Short);
+            String::from_utf8(buffer).unwrap()
+        };
+        assert!(encoded(&scripts).contains("DELIFEQ"));
+        let denied =
+            Value::Error("NOPERM this user has no permissions to run the 'delifeq' command".to_owned());
+        assert!(scripts.was_not_executed(&release, &denied));
+        assert!(encoded(&scripts).contains("EVALSHA"), "and not tried again");
+        // An acquire is never sent again, whatever a server says.
+        let acquire = Command::Acquire { key, token, node_ttl_ms: 1 };
+        assert!(!scripts.was_not_executed(&acquire, &Value::Error("NOSCRIPT No matching script".to_owned())));
+    }
+
+    #[test]
     fn a_prefix_is_taken_letter_by_letter() {
         assert_eq!(glob("app:"), "app:*");
         assert_eq!(glob(r"a*b?[c]\d"), r"a\*b\?\[c\]\\d*");
