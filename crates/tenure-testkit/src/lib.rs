@@ -1,4 +1,5 @@
-//! What Tenure's tests are made of: real servers, a proxy that can be made to fail, clients in processes of their own.
+//! What Tenure's tests are made of: real servers, a proxy that can be made to fail, clocks that can be moved, clients
+//! in processes of their own.
 //!
 //! Everything that is started here listens on loopback only and ends with whoever started it: when it is dropped,
 //! when the test panics, and when the test's process is killed.
@@ -10,11 +11,13 @@
 )]
 
 mod clients;
+mod clock_preload;
 mod nursery;
 mod proxy;
 mod redis_server;
 
 pub use clients::Client;
+pub use clock_preload::MovedClock;
 pub use proxy::{Direction, Mode, Proxy};
 pub use redis::{Value, cmd};
 pub use redis_server::RedisServer;

@@ -9,7 +9,7 @@ use redis::Value;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::nursery;
+use crate::{MovedClock, nursery};
 
 /// How long a server may take to start or to go.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,6 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 pub struct RedisServer {
     program: PathBuf,
     options: Vec<String>,
+    clock: Option<MovedClock>,
     port: u16,
     folder: TempDir,
     process: Option<Child>,
@@ -31,12 +32,23 @@ impl RedisServer {
         Self::start_program("redis-server", options)
     }
 
+    /// Starts `redis-server` with a wall clock that can be moved, and that it keeps over a restart.
+    #[must_use]
+    pub fn start_with_clock(clock: &MovedClock, options: &[&str]) -> Self {
+        Self::start_under("redis-server".as_ref(), options, Some(clock.clone()))
+    }
+
     /// Starts another server that takes the same options, such as Valkey.
     #[must_use]
     pub fn start_program(program: impl AsRef<Path>, options: &[&str]) -> Self {
+        Self::start_under(program.as_ref(), options, None)
+    }
+
+    fn start_under(program: &Path, options: &[&str], clock: Option<MovedClock>) -> Self {
         let mut server = Self {
-            program: program.as_ref().to_owned(),
+            program: program.to_owned(),
             options: options.iter().map(ToString::to_string).collect(),
+            clock,
             port: 0,
             folder: tempfile::tempdir().unwrap(),
             process: None,
@@ -162,7 +174,13 @@ impl RedisServer {
         let mut command = nursery::command(&self.program);
         let (port, folder) = (self.port.to_string(), self.folder.path());
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"]);
-        command.arg("--dir").arg(folder).args(["--logfile", "server.log"]).args(&self.options);
+        command.arg("--dir").arg(folder).args(["--logfile", "server.log"]);
+        if let Some(clock) = &self.clock {
+            // This thread waits until a time of day, which the kernel judges by the right clock: with its own clock put
+            // back it would never wait at all.
+            command.args(["--jemalloc-bg-thread", "no"]).envs(clock.environment());
+        }
+        command.args(&self.options);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut process = nursery::spawn(command).unwrap();
         let deadline = Instant::now() + PATIENCE;
