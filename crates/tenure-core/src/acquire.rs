@@ -6,19 +6,23 @@
 
 use std::time::Duration;
 
-use crate::command::{Refusal, Vote};
-use crate::config::Term;
-use crate::quorum::{Quorum, Verdict};
+use crate::command::{Command, Fault, Refusal, Vote};
+use crate::config::{Term, Terms};
+use crate::fence::FenceClaim;
+use crate::names::LockKey;
+use crate::quorum::{NodeIndex, NodeSet, Quorum, Verdict};
 use crate::release::Claim;
 use crate::round::{Ballot, Round, RoundNumber};
 use crate::time::Time;
 use crate::token::Entropy;
+use crate::trust::Proposal;
 use crate::validity::Validity;
 
 /// An attempt under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Acquire {
     pub(crate) entropy: Entropy,
+    pub(crate) fence: Option<FenceClaim>,
     pub(crate) round: Round,
     /// Set when the attempt's keys were handed to a release, which must happen exactly once.
     pub(crate) cleaned_up: bool,
@@ -65,15 +69,40 @@ pub struct NotAcquired {
 }
 
 impl Acquire {
+    /// Begins an attempt. Nodes that may not vote have voted already, and are not asked.
     pub(crate) fn begin(
         number: RoundNumber,
         quorum: Quorum,
         now: Time,
-        term: &Term,
+        terms: &Terms,
         entropy: Entropy,
+        proposal: &Proposal,
     ) -> Self {
-        let round = Round::open(number, quorum, quorum.all(), now, term.node_timeout());
-        Self { entropy, round, cleaned_up: false }
+        let voters = quorum.indexes().zip(&*proposal.nodes);
+        let trusted: NodeSet = voters.clone().filter(|(_, voter)| voter.is_ok()).map(|(node, _)| node).collect();
+        let round = Round::open(number, quorum, trusted, now, terms.term.node_timeout());
+        let mut round = round.with_margin(terms.min_margin);
+        for (node, voter) in voters {
+            if let Err(distrust) = voter {
+                round.record(now, node, Err(Fault::Untrusted(distrust.clone())));
+            }
+        }
+        Self { entropy, fence: proposal.fence, round, cleaned_up: false }
+    }
+
+    /// What to send to each node that may vote.
+    pub(crate) fn commands(
+        &self,
+        key: &LockKey,
+        term: Term,
+        proposal: &Proposal,
+    ) -> impl Iterator<Item = (NodeIndex, Command)> {
+        let voters = self.round.quorum().indexes().zip(&*proposal.nodes);
+        voters.filter_map(move |(node, voter)| {
+            let (token, fence, node_ttl_ms) = (self.entropy.token, self.fence, term.node_ttl_ms());
+            let nonce = *voter.as_ref().ok()?;
+            Some((node, Command::Acquire { key: key.clone(), token, node_ttl_ms, nonce, fence }))
+        })
     }
 
     pub(crate) fn decide(&self, now: Time, term: &Term) -> Decision {

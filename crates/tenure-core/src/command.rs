@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::fence::{Fence, FenceBounds, FenceClaim};
 use crate::names::{LockKey, Prefix};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
+use crate::trust::{Distrust, Nonce};
 
 /// A command to one node. Each is atomic there, and idempotent for the same owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Command {
-    /// Set the key to the owner if it is free: `SET key token NX PX node_ttl_ms`.
+    /// Set the key to the owner if it is free: `SET key token NX PX node_ttl_ms`, after these checks.
     Acquire {
         /// The lock.
         key: LockKey,
@@ -19,6 +21,23 @@ pub enum Command {
         token: OwnerToken,
         /// How long the node keeps the key.
         node_ttl_ms: u64,
+        /// The life of the node's memory that the client knows; in another one nothing is granted. `None` asks as
+        /// any other Redlock client does.
+        nonce: Option<Nonce>,
+        /// The fence to promise, if the lock has one.
+        fence: Option<FenceClaim>,
+    },
+    /// Set the key to the owner again, if it is free and nobody with a larger fence was granted it since. No vote:
+    /// it only keeps others out.
+    Heal {
+        /// The lock.
+        key: LockKey,
+        /// The owner.
+        token: OwnerToken,
+        /// How long the node keeps the key.
+        node_ttl_ms: u64,
+        /// The fence that the owner holds, if the lock has one.
+        fence: Option<Fence>,
     },
     /// Lengthen the key's life if it is ours; never shorten it.
     Extend {
@@ -36,6 +55,20 @@ pub enum Command {
         /// The owner.
         token: OwnerToken,
     },
+    /// Tell the node's record, and change it if it is what the client thinks.
+    Record {
+        /// The prefix that the record is kept for.
+        prefix: Prefix,
+        /// The change.
+        swap: Option<Swap>,
+    },
+    /// Forget a batch of the fences that are too old to matter.
+    Trim {
+        /// The prefix whose fences they are.
+        prefix: Prefix,
+        /// What is too old.
+        bounds: FenceBounds,
+    },
     /// Tell who has the key.
     Inspect {
         /// The lock.
@@ -50,11 +83,32 @@ pub enum Command {
     },
 }
 
+impl Command {
+    /// An acquire without fence or record: what any other Redlock client does.
+    #[must_use]
+    pub const fn plain_acquire(key: LockKey, token: OwnerToken, node_ttl_ms: u64) -> Self {
+        Self::Acquire { key, token, node_ttl_ms, nonce: None, fence: None }
+    }
+}
+
+/// A change of a node's record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Swap {
+    /// The record as it must be now; `None` if there must be none.
+    pub expected: Option<Arc<str>>,
+    /// The record as it shall be.
+    pub text: Arc<str>,
+    /// Whether the node adds its time to the text: when this life of its memory began.
+    pub stamp: bool,
+}
+
 /// A node's reply: its answer, and its clock when it gave it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Reply {
     /// The node's clock, where the command that was used can tell it.
     pub time: Option<NodeTime>,
+    /// The highest fence that the node knows for the lock, when that is why it refused.
+    pub fence: Option<Fence>,
     /// What the node did.
     pub answer: Answer,
 }
@@ -66,6 +120,15 @@ pub enum Answer {
     Granted,
     /// It changed nothing.
     Refused(Refusal),
+    /// This is its record now, changed or not.
+    Record(Option<Arc<str>>),
+    /// It forgot fences.
+    Trimmed {
+        /// How many.
+        removed: u64,
+        /// How many it still has.
+        left: u64,
+    },
     /// It told what it has (inspect and list).
     Told {
         /// The keys it was asked about that it has.
@@ -97,6 +160,12 @@ pub enum Refusal {
     },
     /// This owner does not have the key (extend and release).
     NotHeld,
+    /// The key is free, but a larger fence than the proposed one was granted before.
+    Behind,
+    /// The proposed fence is too far ahead of the node's clock.
+    Ahead,
+    /// The node has another memory than the client knows: it was restarted, flushed or replaced.
+    Stranger,
 }
 
 /// Why a node gave no answer that counts.
@@ -113,6 +182,8 @@ pub enum Fault {
     Busy,
     /// It answered with an error.
     Error(Arc<str>),
+    /// It may not vote now. The command was not sent, or the node did nothing.
+    Untrusted(Distrust),
 }
 
 /// One node's say in a round.
@@ -132,7 +203,7 @@ impl Fault {
     pub const fn may_have_run(&self) -> bool {
         match self {
             Self::Timeout | Self::Disconnected | Self::Error(_) => true,
-            Self::Unreachable(_) | Self::Busy => false,
+            Self::Unreachable(_) | Self::Busy | Self::Untrusted(_) => false,
         }
     }
 }
@@ -153,8 +224,16 @@ impl From<Result<Reply, Fault>> for Vote {
     fn from(answer: Result<Reply, Fault>) -> Self {
         match answer {
             Ok(Reply { answer: Answer::Granted, .. }) => Self::Granted,
+            Ok(Reply { answer: Answer::Refused(Refusal::Ahead), .. }) => {
+                Self::Unknown(Fault::Untrusted(Distrust::ClockBehind))
+            }
+            Ok(Reply { answer: Answer::Refused(Refusal::Stranger), .. }) => {
+                Self::Unknown(Fault::Untrusted(Distrust::Unknown))
+            }
             Ok(Reply { answer: Answer::Refused(refusal), .. }) => Self::Refused(refusal),
-            Ok(Reply { answer: Answer::Told { .. }, .. }) => Self::Unknown(Fault::Error("not a vote".into())),
+            Ok(Reply { answer: Answer::Told { .. } | Answer::Record(_) | Answer::Trimmed { .. }, .. }) => {
+                Self::Unknown(Fault::Error("not a vote".into()))
+            }
             Err(fault) => Self::Unknown(fault),
         }
     }

@@ -6,6 +6,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::quorum::Quorum;
 use crate::retry::Retry;
 
 /// The shortest ttl: below it, round trips and timer precision eat the validity.
@@ -44,6 +45,10 @@ pub struct Options {
     pub guard_band: Option<Duration>,
     /// How long extensions may keep one lock in all. Default one hour, or the ttl if that is longer.
     pub max_hold: Option<MaxHold>,
+    /// Whether the lock has a fence. Default yes.
+    pub fenced: bool,
+    /// The margin that an acquisition must have: how many nodes may forget it at once. Default 0, a bare majority.
+    pub min_margin: usize,
 }
 
 /// How long an acquire goes on trying.
@@ -106,6 +111,10 @@ pub struct Terms {
     pub retry: Retry,
     /// How long extensions may keep the lock.
     pub max_hold: MaxHold,
+    /// Whether the lock has a fence.
+    pub fenced: bool,
+    /// The margin that an acquisition must have.
+    pub min_margin: usize,
 }
 
 /// Why options are not allowed.
@@ -138,12 +147,12 @@ pub enum OptionError {
         /// The ttl it is taken from.
         ttl: Duration,
     },
-    /// The guard band is longer than `max_ttl`.
+    /// The guard band would make a node keep a key for longer than it is quarantined after a restart.
     GuardBand {
         /// What was asked for.
         guard_band: Duration,
-        /// The largest that is allowed here.
-        max_ttl: Duration,
+        /// The largest that is allowed with this ttl.
+        guard_band_max: Duration,
     },
     /// `max_hold` is shorter than the ttl.
     MaxHold {
@@ -154,6 +163,13 @@ pub enum OptionError {
     },
     /// `tries_max` is zero.
     NoTries,
+    /// `min_margin` is more than the nodes can give.
+    MinMargin {
+        /// What was asked for.
+        min_margin: usize,
+        /// The margin when all nodes grant.
+        margin_max: usize,
+    },
 }
 
 impl Options {
@@ -172,7 +188,8 @@ impl Options {
         if self.retry.tries_max == Some(0) {
             return Err(OptionError::NoTries);
         }
-        Ok(Terms { term, wait: self.wait, retry: self.retry, max_hold })
+        let (fenced, min_margin) = (self.fenced, self.min_margin);
+        Ok(Terms { term, wait: self.wait, retry: self.retry, max_hold, fenced, min_margin })
     }
 
     /// The term for `ttl` with these options' other numbers; an extension may ask for another ttl than the
@@ -180,7 +197,8 @@ impl Options {
     ///
     /// # Errors
     /// [`OptionError`], as [`Options::check`].
-    pub fn term(&self, ttl: Duration, MaxTtl(max_ttl): MaxTtl) -> Result<Term, OptionError> {
+    pub fn term(&self, ttl: Duration, limit: MaxTtl) -> Result<Term, OptionError> {
+        let MaxTtl(max_ttl) = limit;
         if ttl < TTL_MIN || ttl > max_ttl {
             return Err(OptionError::Ttl { ttl, max_ttl });
         }
@@ -195,8 +213,9 @@ impl Options {
             return Err(OptionError::Drift { drift, ttl });
         }
         let guard_band = self.guard_band.unwrap_or_else(|| (ttl / 10).max(GUARD_BAND_MIN));
-        if guard_band > max_ttl.max(GUARD_BAND_MIN) {
-            return Err(OptionError::GuardBand { guard_band, max_ttl });
+        let guard_band_max = limit.quarantine() - ttl;
+        if guard_band > guard_band_max {
+            return Err(OptionError::GuardBand { guard_band, guard_band_max });
         }
         let node_ttl_ms = (ttl + guard_band).as_micros().div_ceil(1_000);
         let node_ttl_ms = u64::try_from(node_ttl_ms).expect("at most twice the 24 h ceiling");
@@ -214,6 +233,8 @@ impl Default for Options {
             drift: Drift::default(),
             guard_band: None,
             max_hold: None,
+            fenced: true,
+            min_margin: 0,
         }
     }
 }
@@ -256,11 +277,38 @@ impl MaxTtl {
     pub const fn get(self) -> Duration {
         self.0
     }
+
+    /// The guard band that goes with the largest ttl.
+    #[must_use]
+    pub fn guard_band_max(self) -> Duration {
+        (self.0 / 10).max(GUARD_BAND_MIN)
+    }
+
+    /// The longest that any node keeps a key without an extension, and so the time after which a node that forgot
+    /// everything has nothing left to remember.
+    #[must_use]
+    pub fn quarantine(self) -> Duration {
+        self.0 + self.guard_band_max()
+    }
 }
 
 impl Default for MaxTtl {
     fn default() -> Self {
         Self(Duration::from_secs(60))
+    }
+}
+
+impl Terms {
+    /// Checks what depends on the number of nodes.
+    ///
+    /// # Errors
+    /// [`OptionError::MinMargin`] if not even all nodes together give the margin asked for.
+    pub fn check_nodes(&self, quorum: Quorum) -> Result<(), OptionError> {
+        let (min_margin, margin_max) = (self.min_margin, quorum.margin(quorum.nodes()));
+        if min_margin > margin_max {
+            return Err(OptionError::MinMargin { min_margin, margin_max });
+        }
+        Ok(())
     }
 }
 
@@ -322,12 +370,15 @@ impl fmt::Display for OptionError {
                 f,
                 "a drift allowance of {drift:?} leaves too little of a ttl of {ttl:?}; allowed is at most half of it"
             ),
-            Self::GuardBand { guard_band, max_ttl } => {
-                write!(
-                    f,
-                    "a guard band of {guard_band:?} is too long; allowed is at most max_ttl, {max_ttl:?}"
-                )
-            }
+            Self::GuardBand { guard_band, guard_band_max } => write!(
+                f,
+                "a guard band of {guard_band:?} is too long; with this ttl and max_ttl at most {guard_band_max:?} is \
+                 allowed"
+            ),
+            Self::MinMargin { min_margin, margin_max } => write!(
+                f,
+                "a min_margin of {min_margin} cannot be reached; with all of these nodes the margin is {margin_max}"
+            ),
             Self::MaxHold { max_hold, ttl } => write!(
                 f,
                 "a max_hold of {max_hold:?} is shorter than the ttl of {ttl:?}; raise it or shorten the ttl"
@@ -411,7 +462,7 @@ mod tests {
             (Options { drift: Drift { ppm: 0, constant: Duration::MAX }, ..base.clone() }, |e| {
                 matches!(e, OptionError::Drift { .. })
             }),
-            (Options { guard_band: Some(ms(60_001)), ..base.clone() }, |e| {
+            (Options { guard_band: Some(ms(65_001)), ..base.clone() }, |e| {
                 matches!(e, OptionError::GuardBand { .. })
             }),
             (Options { max_hold: Some(MaxHold::AtMost(ms(999))), ..base.clone() }, |e| {

@@ -14,16 +14,22 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::acquire::{Acquire, Cause, Decision, NotAcquired};
-use crate::command::{Command, Fault, Reply};
+use crate::command::{Answer, Command, Fault, Refusal, Reply, Vote};
 use crate::config::{MaxHold, Term, Terms, Wait};
 use crate::extend::{self, Extend, NotExtended};
+use crate::fence::Fence;
 use crate::names::LockKey;
 use crate::quorum::{NodeIndex, NodeSet, Quorum};
 use crate::release::{Claim, Release};
-use crate::round::{Round, RoundNumber};
+use crate::round::{Ballot, Round, RoundNumber};
 use crate::time::Time;
 use crate::token::{Entropy, OwnerToken};
+use crate::trust::Proposal;
 use crate::validity::Validity;
+
+/// How often one attempt may be made again at once with a larger fence. Once is the rule; more often means that
+/// others are winning meanwhile.
+const PROPOSALS_MAX: u32 = 4;
 
 /// The state of one acquire call and the hold that follows from it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -34,6 +40,8 @@ pub struct Lease {
     /// When the first attempt began.
     begun: Option<Time>,
     attempts: u32,
+    /// How often the present attempt was made again with a larger fence.
+    proposals: u32,
     rounds: RoundNumber,
     phase: Phase,
     outputs: VecDeque<Output>,
@@ -55,6 +63,7 @@ enum Phase {
 pub struct Standing {
     /// What has to be undone in the end. Its nodes are more than the members, because answers get lost.
     claim: Claim,
+    fence: Option<Fence>,
     acquired: Time,
     validity: Validity,
     /// The last round that won. It still takes late votes, which raise the margin.
@@ -62,6 +71,8 @@ pub struct Standing {
     /// Nodes this lease has counted and that have not said otherwise since.
     members: NodeSet,
     extending: Option<Extend>,
+    /// Nodes that said in a round that was won that they do not have the key.
+    missing: NodeSet,
     /// A majority of nodes said that the lock is no longer ours.
     lost: bool,
 }
@@ -69,8 +80,13 @@ pub struct Standing {
 /// What a lease is told.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
-    /// Begin an attempt with this randomness. Answers [`Output::DrawEntropy`].
-    Attempt(Entropy),
+    /// Begin an attempt. Answers [`Output::Propose`].
+    Attempt {
+        /// Fresh randomness.
+        entropy: Entropy,
+        /// Which nodes to ask, and with which fence.
+        proposal: Proposal,
+    },
     /// A node's answer to a command.
     Answer {
         /// The round it was sent in.
@@ -82,6 +98,11 @@ pub enum Input {
     },
     /// The connection to a node broke. What it granted in a round that is not decided does not count.
     Disconnected {
+        /// Which node.
+        node: NodeIndex,
+    },
+    /// What this node grants in an attempt under way must not be counted: its clock cannot be believed.
+    Distrusted {
         /// Which node.
         node: NodeIndex,
     },
@@ -107,8 +128,11 @@ pub enum Output {
         /// What to send.
         command: Command,
     },
-    /// The pause is over: draw fresh randomness and hand it in with [`Input::Attempt`].
-    DrawEntropy,
+    /// It is time for an attempt: hand in fresh randomness and a proposal with [`Input::Attempt`].
+    Propose {
+        /// Whether the lock has a fence.
+        fenced: bool,
+    },
     /// An attempt failed; the next begins after a pause.
     Retrying {
         /// Why it failed.
@@ -140,6 +164,7 @@ impl Lease {
             quorum,
             begun: None,
             attempts: 0,
+            proposals: 0,
             rounds: RoundNumber::default(),
             phase: Phase::Waiting { until: None },
             outputs: VecDeque::new(),
@@ -149,9 +174,10 @@ impl Lease {
     /// Takes one input at `now`; drain [`Lease::poll_output`] afterwards.
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
-            Input::Attempt(entropy) => self.handle_attempt(now, entropy),
+            Input::Attempt { entropy, proposal } => self.handle_attempt(now, entropy, &proposal),
             Input::Answer { round, node, answer } => self.handle_answer(now, round, node, answer),
             Input::Disconnected { node } => self.handle_disconnected(now, node),
+            Input::Distrusted { node } => self.handle_distrusted(now, node),
             Input::Timeout => self.handle_timeout(now),
             Input::Extend(term) => self.handle_extend(now, term),
             Input::Release | Input::Abandon => self.handle_end(now),
@@ -207,18 +233,20 @@ impl Lease {
         self.begun.map_or(Duration::ZERO, |begun| now.since(begun))
     }
 
-    fn handle_attempt(&mut self, now: Time, entropy: Entropy) {
+    fn handle_attempt(&mut self, now: Time, entropy: Entropy, proposal: &Proposal) {
         let Phase::Waiting { .. } = self.phase else { return };
         self.begun.get_or_insert(now);
-        self.attempts = self.attempts.saturating_add(1);
-        let term = self.terms.term;
-        let acquire = Acquire::begin(self.rounds.take_next(), self.quorum, now, &term, entropy);
-        self.send_to_all(acquire.round.number(), |key| Command::Acquire {
-            key,
-            token: entropy.token,
-            node_ttl_ms: term.node_ttl_ms(),
-        });
+        if self.proposals == 0 {
+            self.attempts = self.attempts.saturating_add(1);
+        }
+        let number = self.rounds.take_next();
+        let acquire = Acquire::begin(number, self.quorum, now, &self.terms, entropy, proposal);
+        for (node, command) in acquire.commands(&self.key, self.terms.term, proposal) {
+            self.outputs.push_back(Output::Send { round: number, node, command });
+        }
         self.phase = Phase::Acquiring(acquire);
+        // If too few nodes may vote, that is decided.
+        self.advance_acquire(now);
     }
 
     fn handle_answer(
@@ -236,6 +264,7 @@ impl Lease {
             Phase::Held(standing) if standing.round.number() == number => {
                 standing.take_late_vote(now, node, answer);
                 self.outputs.push_back(Output::Widened);
+                self.heal();
             }
             Phase::Held(standing) if standing.is_extending(number) => {
                 standing.take_extend_vote(now, node, answer);
@@ -260,11 +289,17 @@ impl Lease {
         }
     }
 
+    fn handle_distrusted(&mut self, now: Time, node: NodeIndex) {
+        if let Phase::Acquiring(acquire) = &mut self.phase {
+            acquire.round.distrust(node);
+            self.advance_acquire(now);
+        }
+    }
+
     fn handle_timeout(&mut self, now: Time) {
         match &mut self.phase {
             Phase::Waiting { until: Some(until) } if now >= *until => {
-                self.phase = Phase::Waiting { until: None };
-                self.outputs.push_back(Output::DrawEntropy);
+                self.propose_again(0);
             }
             Phase::Acquiring(acquire) => {
                 acquire.round.close_if_due(now);
@@ -284,19 +319,31 @@ impl Lease {
             Decision::Open => {}
             Decision::Won(validity) => {
                 let (claim, round) = (acquire.claim(self.terms.term), acquire.round.clone());
-                self.phase = Phase::Held(Standing::new(claim, validity, round));
+                let fence = acquire.fence.map(|claim| claim.fence);
+                self.phase = Phase::Held(Standing::new(claim, fence, validity, round));
                 self.outputs.push_back(Output::Acquired);
             }
             Decision::Lost { cause } => {
+                let is_behind = acquire.round.is_behind();
                 if !std::mem::replace(&mut acquire.cleaned_up, true) {
                     let claim = acquire.claim(self.terms.term);
                     self.clean_up(now, claim);
                 }
-                if let Some(cause) = cause {
+                if is_behind && self.proposals < PROPOSALS_MAX {
+                    // The nodes are free, only our number was too small. Another attempt with another owner, behind
+                    // the release of this one on the same connections: still one round trip.
+                    self.propose_again(self.proposals + 1);
+                } else if let Some(cause) = cause {
                     self.retry_or_end(now, cause);
                 }
             }
         }
+    }
+
+    fn propose_again(&mut self, proposals: u32) {
+        self.proposals = proposals;
+        self.phase = Phase::Waiting { until: None };
+        self.outputs.push_back(Output::Propose { fenced: self.terms.fenced });
     }
 
     fn retry_or_end(&mut self, now: Time, cause: Cause) {
@@ -357,12 +404,30 @@ impl Lease {
             extend::Decision::Extended(validity) => {
                 standing.confirm(validity);
                 self.outputs.push_back(Output::Extended);
+                self.heal();
             }
             extend::Decision::NotExtended(reason) => {
                 standing.extending = None;
                 standing.lost |= matches!(reason, NotExtended::Lost { .. });
                 self.outputs.push_back(Output::NotExtended(reason));
             }
+        }
+    }
+
+    /// Puts the key back on nodes that lost it, restarted ones too. A majority has just confirmed that the lock is
+    /// ours, so nobody else can have it there; the key keeps others out from now on, and the next extension that
+    /// finds it counts the node again. If somebody with a larger fence was there, the node refuses.
+    fn heal(&mut self) {
+        let Phase::Held(standing) = &mut self.phase else { return };
+        if standing.missing.is_empty() {
+            return;
+        }
+        let (number, token, fence) = (self.rounds.take_next(), standing.claim.token, standing.fence);
+        let node_ttl_ms = standing.claim.term.node_ttl_ms();
+        for node in std::mem::take(&mut standing.missing).iter() {
+            standing.claim.may_hold.insert(node);
+            let command = Command::Heal { key: self.key.clone(), token, node_ttl_ms, fence };
+            self.outputs.push_back(Output::Send { round: number, node, command });
         }
     }
 
@@ -389,9 +454,15 @@ impl Lease {
 }
 
 impl Standing {
-    fn new(claim: Claim, validity: Validity, round: Round) -> Self {
-        let (acquired, members) = (round.started(), round.granted());
-        Self { claim, acquired, validity, round, members, extending: None, lost: false }
+    fn new(claim: Claim, fence: Option<Fence>, validity: Validity, round: Round) -> Self {
+        let (acquired, members, missing) = (round.started(), round.kept(), NodeSet::default());
+        Self { claim, fence, acquired, validity, round, members, extending: None, missing, lost: false }
+    }
+
+    /// The fence, if the lock has one.
+    #[must_use]
+    pub const fn fence(&self) -> Option<Fence> {
+        self.fence
     }
 
     /// The owner token.
@@ -430,9 +501,16 @@ impl Standing {
     fn take_late_vote(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
         // What arrives after the end proves nothing: the key may have been set when others had the lock.
         if !self.validity.is_over(now) {
+            self.note_missing(&answer, node);
             self.round.record(now, node, answer);
-            self.round.granted().iter().for_each(|node| self.members.insert(node));
+            self.round.kept().iter().for_each(|node| self.members.insert(node));
             self.forget(self.round.refused());
+        }
+    }
+
+    fn note_missing(&mut self, answer: &Result<Reply, Fault>, node: NodeIndex) {
+        if matches!(answer, Ok(Reply { answer: Answer::Refused(Refusal::NotHeld), .. })) {
+            self.missing.insert(node);
         }
     }
 
@@ -473,7 +551,12 @@ impl Standing {
     fn confirm(&mut self, validity: Validity) {
         let extend = self.extending.take().expect("only an extension under way is confirmed");
         assert!(validity >= self.validity, "an extension never shortens");
-        extend.round.granted().iter().for_each(|node| self.members.insert(node));
+        extend.round.kept().iter().for_each(|node| self.members.insert(node));
+        for (node, ballot) in extend.round.quorum().indexes().zip(extend.round.ballots()) {
+            if matches!(ballot, Some(Ballot { vote: Vote::Refused(Refusal::NotHeld), .. })) {
+                self.missing.insert(node);
+            }
+        }
         // A shorter extension proves less than the round that the end counts from, so that one stays.
         if validity > self.validity {
             self.validity = validity;

@@ -7,7 +7,8 @@
 //! Read it in the order of a request: [`Lease`] (one acquire call and the hold that follows) begins an
 //! attempt, which opens a [`Round`], which sends one [`Command`] to every node and counts the [`Vote`]s
 //! by [`Quorum`]; a majority in time gives a [`Validity`]. Whatever ends the lease becomes a
-//! [`Release`]. What one node does with a command is defined by [`LockTable`].
+//! [`Release`]. Which nodes may vote at all, and with which fence, is decided by [`Fleet`]. What one node does
+//! with a command is defined by [`LockTable`].
 //!
 //! ```
 //! use tenure_core::*;
@@ -20,7 +21,8 @@
 //! let mut nodes = vec![LockTable::default(); 3];
 //!
 //! let entropy = Entropy { token: OwnerToken::from_bytes([7; 20]), dice: 0 };
-//! lease.handle(Time::from_nanos(0), lease::Input::Attempt(entropy));
+//! let proposal = Proposal::plain(quorum);
+//! lease.handle(Time::from_nanos(0), lease::Input::Attempt { entropy, proposal });
 //! while let Some(output) = lease.poll_output() {
 //!     if let lease::Output::Send { round, node, command } = output {
 //!         let reply = nodes[node.get()].execute(NodeTime::from_micros(0), &command);
@@ -40,6 +42,7 @@ mod acquire;
 mod command;
 mod config;
 mod extend;
+mod fence;
 pub mod lease;
 mod lock_table;
 mod names;
@@ -50,14 +53,16 @@ mod retry;
 mod round;
 mod time;
 mod token;
+pub mod trust;
 mod validity;
 
 pub use acquire::{Cause, NotAcquired};
-pub use command::{Answer, Command, Fault, Holding, Refusal, Reply, Vote};
+pub use command::{Answer, Command, Fault, Holding, Refusal, Reply, Swap, Vote};
 pub use config::{Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, TTL_MIN, Term, Terms, Wait};
 pub use extend::NotExtended;
+pub use fence::{Fence, FenceBounds, FenceClaim, FenceClock};
 pub use lease::{Lease, Standing};
-pub use lock_table::{Entry, LockTable};
+pub use lock_table::{Entry, LockTable, TRIM_FENCES};
 pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
 pub use query::Query;
 pub use quorum::{NODES_MAX, NodeIndex, NodeSet, Quorum, QuorumError, Tally, Verdict};
@@ -66,4 +71,5 @@ pub use retry::Retry;
 pub use round::{Ballot, Round, RoundNumber};
 pub use time::{NodeTime, Time};
 pub use token::{Entropy, OwnerToken, TokenError};
+pub use trust::{Distrust, Facts, Fleet, Life, Nonce, Proposal, RestartGuard, Settings};
 pub use validity::Validity;

@@ -5,15 +5,21 @@
 //! millisecond *t* is there up to and including millisecond *t + p*.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::command::{Answer, Command, Holding, Refusal, Reply};
+use crate::command::{Answer, Command, Holding, Refusal, Reply, Swap};
+use crate::fence::{Fence, FenceBounds, FenceClaim};
 use crate::names::{LockKey, Prefix};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
+use crate::trust::Nonce;
 
 /// How many keys a page of a list has.
 const PAGE_KEYS: usize = 100;
+
+/// How many fences are forgotten at a time: a few microseconds of a node's time.
+pub const TRIM_FENCES: usize = 100;
 
 /// The keys of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -21,6 +27,16 @@ pub struct LockTable {
     entries: BTreeMap<LockKey, Entry>,
     /// The same keys by their end, so that what is over leaves without a search.
     ends: BTreeSet<(u64, LockKey)>,
+    /// What the node keeps for each prefix beside the locks.
+    prefixes: BTreeMap<Arc<str>, Beside>,
+}
+
+/// What a node keeps beside the locks of one prefix.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+struct Beside {
+    record: Option<Arc<str>>,
+    fences: BTreeMap<LockKey, Fence>,
+    by_age: BTreeSet<(Fence, LockKey)>,
 }
 
 /// One key on a node.
@@ -37,14 +53,24 @@ impl LockTable {
     pub fn execute(&mut self, now: NodeTime, command: &Command) -> Reply {
         let now_ms = now.as_millis();
         self.expire(now_ms);
+        let mut fence = None;
         let answer = match command {
-            Command::Acquire { key, token, node_ttl_ms } => self.acquire(now_ms, key, *token, *node_ttl_ms),
+            Command::Acquire { key, token, node_ttl_ms, nonce, fence: claim } => {
+                let answer = self.acquire(now, key, *token, *node_ttl_ms, *nonce, *claim);
+                if let Answer::Refused(Refusal::Held { .. } | Refusal::Behind) = answer {
+                    fence = claim.and_then(|claim| self.lowest(now, key, claim.bounds));
+                }
+                answer
+            }
+            Command::Heal { key, token, node_ttl_ms, fence } => self.heal(now_ms, key, *token, *node_ttl_ms, *fence),
             Command::Extend { key, token, node_ttl_ms } => self.extend(now_ms, key, *token, *node_ttl_ms),
             Command::Release { key, token } => self.release(key, *token),
+            Command::Record { prefix, swap } => self.record(now, prefix, swap.as_ref()),
+            Command::Trim { prefix, bounds } => self.trim(now, prefix, *bounds),
             Command::Inspect { key } => self.inspect(now_ms, key),
             Command::List { prefix, cursor } => self.list(now_ms, prefix, *cursor),
         };
-        Reply { time: Some(now), answer }
+        Reply { time: Some(now), fence, answer }
     }
 
     /// The keys that are there at the node's time `now`, in order.
@@ -53,17 +79,118 @@ impl LockTable {
         self.entries.iter().filter(move |(_, entry)| now_ms <= entry.ends_ms)
     }
 
-    fn acquire(&mut self, now_ms: u64, key: &LockKey, token: OwnerToken, node_ttl_ms: u64) -> Answer {
+    /// How many fences the node remembers under a prefix.
+    #[must_use]
+    pub fn fences(&self, prefix: &Prefix) -> usize {
+        self.prefixes.get(prefix.as_str()).map_or(0, |beside| beside.fences.len())
+    }
+
+    fn acquire(
+        &mut self,
+        now: NodeTime,
+        key: &LockKey,
+        token: OwnerToken,
+        node_ttl_ms: u64,
+        nonce: Option<Nonce>,
+        claim: Option<FenceClaim>,
+    ) -> Answer {
+        let now_ms = now.as_millis();
+        if nonce.is_some_and(|nonce| !self.has_record(key.prefix(), nonce)) {
+            return Answer::Refused(Refusal::Stranger);
+        }
         match self.entries.get(key) {
             // Asked again by the same owner: the first answer was lost. Saying no would make the client
-            // refuse itself; setting the end anew would let a late duplicate lengthen the hold.
+            // refuse itself; setting the end anew would let a late duplicate lengthen the hold. With another
+            // fence it is not the same question.
+            Some(entry)
+                if entry.owner == token
+                    && claim.is_none_or(|claim| self.fence(key) == Some(claim.fence)) =>
+            {
+                Answer::Granted
+            }
+            Some(entry) => Answer::Refused(held(now_ms, entry)),
+            None => {
+                if let Some(FenceClaim { fence, bounds }) = claim {
+                    if fence > bounds.highest(now) {
+                        return Answer::Refused(Refusal::Ahead);
+                    }
+                    if Some(fence) <= self.lowest(now, key, bounds) {
+                        return Answer::Refused(Refusal::Behind);
+                    }
+                    self.put_fence(key, fence);
+                }
+                self.put(key, Entry { owner: token, ends_ms: now_ms.saturating_add(node_ttl_ms) });
+                Answer::Granted
+            }
+        }
+    }
+
+    fn heal(
+        &mut self,
+        now_ms: u64,
+        key: &LockKey,
+        token: OwnerToken,
+        node_ttl_ms: u64,
+        fence: Option<Fence>,
+    ) -> Answer {
+        match self.entries.get(key) {
             Some(entry) if entry.owner == token => Answer::Granted,
             Some(entry) => Answer::Refused(held(now_ms, entry)),
+            None if fence.is_some() && self.fence(key) > fence => Answer::Refused(Refusal::Behind),
             None => {
                 self.put(key, Entry { owner: token, ends_ms: now_ms.saturating_add(node_ttl_ms) });
                 Answer::Granted
             }
         }
+    }
+
+    /// The fence that a new one must exceed.
+    fn lowest(&self, now: NodeTime, key: &LockKey, bounds: FenceBounds) -> Option<Fence> {
+        self.fence(key).max(Some(bounds.lowest(now)))
+    }
+
+    fn fence(&self, key: &LockKey) -> Option<Fence> {
+        self.prefixes.get(key.prefix())?.fences.get(key).copied()
+    }
+
+    fn put_fence(&mut self, key: &LockKey, fence: Fence) {
+        let beside = self.prefixes.entry(key.prefix().into()).or_default();
+        if let Some(old) = beside.fences.insert(key.clone(), fence) {
+            beside.by_age.remove(&(old, key.clone()));
+        }
+        beside.by_age.insert((fence, key.clone()));
+    }
+
+    fn has_record(&self, prefix: &str, nonce: Nonce) -> bool {
+        let record = self.prefixes.get(prefix).and_then(|beside| beside.record.as_deref());
+        record.is_some_and(|record| nonce.begins(record))
+    }
+
+    fn record(&mut self, now: NodeTime, prefix: &Prefix, swap: Option<&Swap>) -> Answer {
+        let beside = self.prefixes.entry(prefix.as_str().into()).or_default();
+        if let Some(Swap { expected, text, stamp }) = swap
+            && beside.record == *expected
+        {
+            let stamped = || format!("{text}{}", now.as_micros()).into();
+            beside.record = Some(if *stamp { stamped() } else { Arc::clone(text) });
+        }
+        Answer::Record(beside.record.clone())
+    }
+
+    fn trim(&mut self, now: NodeTime, prefix: &Prefix, bounds: FenceBounds) -> Answer {
+        let Some(beside) = self.prefixes.get_mut(prefix.as_str()) else {
+            return Answer::Trimmed { removed: 0, left: 0 };
+        };
+        let mut removed = 0;
+        while removed < TRIM_FENCES as u64
+            && let Some((fence, key)) = beside.by_age.first().cloned()
+            && fence <= bounds.forgotten(now)
+        {
+            beside.by_age.pop_first();
+            beside.fences.remove(&key);
+            removed += 1;
+        }
+        Answer::Trimmed { removed, left: beside.fences.len() as u64 }
     }
 
     fn extend(&mut self, now_ms: u64, key: &LockKey, token: OwnerToken, node_ttl_ms: u64) -> Answer {
@@ -156,7 +283,7 @@ mod tests {
     }
 
     fn acquire(table: &mut LockTable, ms: u64, token: OwnerToken) -> Answer {
-        table.execute(at(ms), &Command::Acquire { key: key(), token, node_ttl_ms: 100 }).answer
+        table.execute(at(ms), &Command::plain_acquire(key(), token, 100)).answer
     }
 
     fn extend(table: &mut LockTable, ms: u64, token: OwnerToken, node_ttl_ms: u64) -> Answer {
@@ -249,7 +376,7 @@ mod tests {
         let mut table = LockTable::default();
         for number in 0..250 {
             let key = LockKey::new(&Prefix::new("app:").unwrap(), &number.to_string()).unwrap();
-            table.execute(at(0), &Command::Acquire { key, token: A, node_ttl_ms: 100 });
+            table.execute(at(0), &Command::plain_acquire(key, A, 100));
         }
         acquire(&mut table, 0, A);
         let (mut keys, mut cursor, mut pages) = (std::collections::BTreeSet::new(), 0, 0);
@@ -272,7 +399,7 @@ mod tests {
         let mut table = LockTable::default();
         for n in 0..1_000 {
             let key = LockKey::new(&Prefix::default(), &n.to_string()).unwrap();
-            table.execute(at(n), &Command::Acquire { key, token: A, node_ttl_ms: 10 });
+            table.execute(at(n), &Command::plain_acquire(key, A, 10));
         }
         assert_eq!(table.entries.len(), 11);
     }

@@ -26,6 +26,7 @@ pub struct LockKey {
     /// The key, and behind it the name if the key does not end with it.
     text: Arc<str>,
     key_bytes: u16,
+    prefix_bytes: u16,
     name_start: u16,
 }
 
@@ -95,7 +96,8 @@ impl LockKey {
         if name.starts_with(KEY_LEAD_RESERVED) || key.starts_with(KEY_LEAD_RESERVED) {
             return Err(NameError::Reserved);
         }
-        Ok(Self { key_bytes: bytes(&key), name_start: bytes(&prefix.0), text: key.into() })
+        let prefix_bytes = bytes(&prefix.0);
+        Ok(Self { key_bytes: bytes(&key), prefix_bytes, name_start: prefix_bytes, text: key.into() })
     }
 
     /// The key of the lock `name` under `prefix` for clients that store it under a digest of the name.
@@ -105,13 +107,21 @@ impl LockKey {
     pub fn with_digest(prefix: &Prefix, name: &str, digest: &str) -> Result<Self, NameError> {
         Self::new(&Prefix(Arc::default()), name)?;
         let key = Self::new(prefix, digest)?.text;
-        Ok(Self { key_bytes: bytes(&key), name_start: bytes(&key), text: format!("{key}{name}").into() })
+        let (key_bytes, prefix_bytes) = (bytes(&key), bytes(&prefix.0));
+        let text = format!("{key}{name}").into();
+        Ok(Self { key_bytes, prefix_bytes, name_start: key_bytes, text })
     }
 
     /// The whole key, as the nodes store it.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text[..usize::from(self.key_bytes)]
+    }
+
+    /// The prefix of the key.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.text[..usize::from(self.prefix_bytes)]
     }
 
     /// The name without the prefix, as the user gave it.

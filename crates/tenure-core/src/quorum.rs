@@ -83,12 +83,19 @@ impl Quorum {
         (held + self.majority()).saturating_sub(self.nodes() + 1)
     }
 
-    /// What the votes so far decide.
+    /// How many must grant for a margin of at least `margin`, and a majority at the least.
     #[must_use]
-    pub const fn verdict(self, tally: Tally) -> Verdict {
-        if tally.granted >= self.majority() {
+    pub const fn needed(self, margin: usize) -> usize {
+        let needed = margin + self.nodes() + 1 - self.majority();
+        if needed < self.majority() { self.majority() } else { needed }
+    }
+
+    /// What the votes so far decide, if `needed` grants are.
+    #[must_use]
+    pub const fn verdict(self, tally: Tally, needed: usize) -> Verdict {
+        if tally.granted >= needed {
             Verdict::Won
-        } else if self.nodes() - tally.refused - tally.unknown < self.majority() {
+        } else if self.nodes() - tally.refused - tally.unknown < needed {
             Verdict::Lost
         } else {
             Verdict::Open
@@ -111,7 +118,7 @@ impl Quorum {
     }
 
     /// The places of all nodes, in order.
-    pub fn indexes(self) -> impl Iterator<Item = NodeIndex> {
+    pub fn indexes(self) -> impl Iterator<Item = NodeIndex> + Clone {
         (0..self.nodes).map(NodeIndex)
     }
 
@@ -219,6 +226,8 @@ mod tests {
                 let harmless =
                     (0..=held).take_while(|forget| nodes - held + forget < quorum.majority()).last().unwrap();
                 assert_eq!(quorum.margin(held), harmless, "N = {nodes}, held = {held}");
+                let needed = quorum.needed(harmless);
+                assert!(needed <= held && quorum.margin(needed) >= harmless, "N = {nodes}, held = {held}");
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::command::{Fault, Reply, Vote};
+use crate::command::{Fault, Refusal, Reply, Vote};
 use crate::quorum::{NodeIndex, NodeSet, Quorum, Tally, Verdict};
 use crate::time::Time;
 
@@ -17,6 +17,10 @@ pub struct Round {
     quorum: Quorum,
     /// Nodes whose grant counts. A grant of any other node is kept as a vote but decides nothing.
     counted: NodeSet,
+    /// How many of them must grant.
+    needed: usize,
+    /// Nodes that were found not to be trustworthy while the round was open.
+    distrusted: NodeSet,
     started: Time,
     deadline: Time,
     ballots: Vec<Option<Ballot>>,
@@ -41,7 +45,15 @@ impl Round {
         node_timeout: Duration,
     ) -> Self {
         let ballots = vec![None; quorum.nodes()];
-        Self { number, quorum, counted, started: now, deadline: now + node_timeout, ballots }
+        let (needed, deadline) = (quorum.majority(), now + node_timeout);
+        let distrusted = NodeSet::default();
+        Self { number, quorum, counted, needed, distrusted, started: now, deadline, ballots }
+    }
+
+    /// Asks for more than a majority, so that the margin is at least this.
+    pub(crate) fn with_margin(mut self, min_margin: usize) -> Self {
+        self.needed = self.quorum.needed(min_margin);
+        self
     }
 
     /// Takes a node's answer. It replaces only a vote that is missing or was written off by the deadline, so
@@ -60,6 +72,12 @@ impl Round {
         }
     }
 
+    /// The node's grant must not be counted any more, also if it has not come yet.
+    pub(crate) fn distrust(&mut self, node: NodeIndex) {
+        self.counted.remove(node);
+        self.distrusted.insert(node);
+    }
+
     /// Counts every node that has not answered by the deadline as unknown. Answers that are there when the
     /// deadline is noticed late are worth having, so only a timeout closes a round, never an answer.
     pub(crate) fn close_if_due(&mut self, now: Time) {
@@ -74,7 +92,17 @@ impl Round {
     /// What the votes so far decide.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        self.quorum.verdict(self.tally())
+        self.quorum.verdict(self.tally(), self.needed)
+    }
+
+    /// Whether the round would still be won if the nodes that found its fence too small had granted. Then a larger
+    /// fence is worth another try at once.
+    pub(crate) fn is_behind(&self) -> bool {
+        let behind = self.where_ballot(|ballot| {
+            matches!(ballot, Some(Ballot { vote: Vote::Refused(Refusal::Behind), .. }))
+        });
+        let Tally { refused, unknown, .. } = self.tally();
+        !behind.is_empty() && self.quorum.nodes() + behind.len() - refused - unknown >= self.needed
     }
 
     /// How many nodes said what so far.
@@ -90,6 +118,12 @@ impl Round {
             }
         }
         tally
+    }
+
+    /// The nodes whose grant keeps others out: all that granted, but those that turned out not to be trustworthy.
+    #[must_use]
+    pub fn kept(&self) -> NodeSet {
+        self.granted().iter().filter(|node| !self.distrusted.contains(*node)).collect()
     }
 
     /// The nodes that granted, counted or not.

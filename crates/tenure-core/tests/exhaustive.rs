@@ -77,8 +77,8 @@ fn orders(nodes: usize) -> Vec<Vec<usize>> {
 fn answer(kind: Kind) -> std::result::Result<Reply, Fault> {
     let time = None;
     match kind {
-        Kind::Granted => Ok(Reply { time, answer: Answer::Granted }),
-        Kind::Refused => Ok(Reply { time, answer: Answer::Refused(Refusal::Held { left: ms(77) }) }),
+        Kind::Granted => Ok(Reply { time, fence: None, answer: Answer::Granted }),
+        Kind::Refused => Ok(Reply { time, fence: None, answer: Answer::Refused(Refusal::Held { left: ms(77) }) }),
         Kind::Unknown => Err(Fault::Disconnected),
     }
 }
@@ -86,7 +86,7 @@ fn answer(kind: Kind) -> std::result::Result<Reply, Fault> {
 /// A lease that has just sent its first attempt.
 fn begun(quorum: Quorum) -> (Lease, RoundNumber) {
     let mut lease = Lease::new(key("x"), terms(&options()), quorum);
-    lease.handle(at(0), lease::Input::Attempt(Entropy { token: token(1), dice: 0 }));
+    lease.handle(at(0), attempt(quorum, Entropy { token: token(1), dice: 0 }));
     let mut number = None;
     while let Some(output) = lease.poll_output() {
         let lease::Output::Send { round, .. } = output else { panic!("{output:?}") };

@@ -364,12 +364,12 @@ fn a_node_that_comes_back_is_told_at_once_what_it_missed() {
 fn an_attempt_that_was_handed_to_its_release_is_never_won() {
     let quorum = Quorum::of(3).unwrap();
     let mut lease = Lease::new(key("x"), terms(&options()), quorum);
-    lease.handle(at(0), lease::Input::Attempt(Entropy { token: token(1), dice: 0 }));
+    lease.handle(at(0), attempt(quorum, Entropy { token: token(1), dice: 0 }));
     let Some(lease::Output::Send { round, .. }) = lease.poll_output() else { panic!("nothing was sent") };
     let mut answer = |index, answer| {
         lease.handle(at(1), lease::Input::Answer { round, node: node(quorum, index), answer });
     };
-    let reply = |answer| Ok(Reply { time: None, answer });
+    let reply = |answer| Ok(Reply { time: None, fence: None, answer });
     answer(0, reply(Answer::Refused(Refusal::Held { left: ms(1) })));
     answer(1, Err(Fault::Disconnected));
     answer(1, reply(Answer::Granted));
@@ -427,7 +427,7 @@ fn an_extension_whose_answers_are_seen_after_the_end_says_expired() {
         while let Some(output) = lease.poll_output() {
             match output {
                 lease::Output::Send { round, node, .. } => {
-                    let answer = Ok(Reply { time: None, answer: Answer::Granted });
+                    let answer = Ok(Reply { time: None, fence: None, answer: Answer::Granted });
                     lease.handle(now, lease::Input::Answer { round, node, answer });
                 }
                 other => told.push(other),
@@ -435,7 +435,7 @@ fn an_extension_whose_answers_are_seen_after_the_end_says_expired() {
         }
         told
     };
-    lease.handle(at(0), lease::Input::Attempt(Entropy { token: token(1), dice: 0 }));
+    lease.handle(at(0), attempt(quorum, Entropy { token: token(1), dice: 0 }));
     assert!(answer_all(&mut lease, at(1)).contains(&lease::Output::Acquired));
     lease.handle(at(9_890), lease::Input::Extend(terms(&options()).term));
     let told = answer_all(&mut lease, at(9_898));
@@ -467,7 +467,7 @@ fn an_answer_to_an_older_round_is_not_counted() {
     let mut waiting = options();
     waiting.wait = Wait::Forever;
     let mut lease = Lease::new(key("x"), terms(&waiting), quorum);
-    let granted = || Ok(Reply { time: None, answer: Answer::Granted });
+    let granted = || Ok(Reply { time: None, fence: None, answer: Answer::Granted });
     let send = |lease: &mut Lease| {
         let rounds = std::iter::from_fn(|| lease.poll_output()).filter_map(|output| match output {
             lease::Output::Send { round, .. } => Some(round),
@@ -475,11 +475,11 @@ fn an_answer_to_an_older_round_is_not_counted() {
         });
         rounds.last()
     };
-    lease.handle(at(0), lease::Input::Attempt(Entropy { token: token(1), dice: 0 }));
+    lease.handle(at(0), attempt(quorum, Entropy { token: token(1), dice: 0 }));
     let first = send(&mut lease).unwrap();
     lease.handle(at(50), lease::Input::Timeout);
     lease.handle(at(100), lease::Input::Timeout);
-    lease.handle(at(100), lease::Input::Attempt(Entropy { token: token(2), dice: 0 }));
+    lease.handle(at(100), attempt(quorum, Entropy { token: token(2), dice: 0 }));
     let second = send(&mut lease).unwrap();
     for node in quorum.indexes() {
         lease.handle(at(101), lease::Input::Answer { round: first, node, answer: granted() });

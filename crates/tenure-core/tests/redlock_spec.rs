@@ -61,7 +61,7 @@ fn every_node_gets_the_commands_of_the_single_instance() {
     cluster.run(ms(5));
     let (key, token) = (key("x"), cluster.clients[client].tokens[0]);
     let expected = vec![
-        Command::Acquire { key: key.clone(), token, node_ttl_ms: 11_000 },
+        Command::plain_acquire(key.clone(), token, 11_000),
         Command::Release { key, token },
     ];
     assert!(cluster.nodes.iter().all(|node| node.log == expected));
@@ -186,7 +186,7 @@ fn acquired_iff_a_majority_granted_in_time() {
 fn answers_of(cluster: &mut Cluster, client: usize) -> Vec<lease::Input> {
     let mut spare = Lease::new(key("x"), terms(&options()), cluster.quorum);
     let entropy = Entropy { token: cluster.clients[client].tokens[0], dice: 0 };
-    spare.handle(cluster.now, lease::Input::Attempt(entropy));
+    spare.handle(cluster.now, attempt(cluster.quorum, entropy));
     std::iter::from_fn(|| spare.poll_output())
         .map(|output| match output {
             lease::Output::Send { round, node, command } => {

@@ -31,6 +31,11 @@ pub fn node(quorum: Quorum, index: usize) -> NodeIndex {
     quorum.indexes().nth(index).unwrap()
 }
 
+/// An attempt that asks all nodes, as any Redlock client does.
+pub fn attempt(quorum: Quorum, entropy: Entropy) -> lease::Input {
+    lease::Input::Attempt { entropy, proposal: Proposal::plain(quorum) }
+}
+
 /// Options of ten seconds that try once; tests change what they are about.
 pub fn options() -> Options {
     let mut options = Options::default();
@@ -189,7 +194,7 @@ impl Cluster {
     /// A key of somebody else on this node.
     pub fn occupy(&mut self, node: usize, owner: OwnerToken, node_ttl_ms: u64) {
         let (now, key) = (self.node_time(), key("x"));
-        self.nodes[node].table.execute(now, &Command::Acquire { key, token: owner, node_ttl_ms });
+        self.nodes[node].table.execute(now, &Command::plain_acquire(key, owner, node_ttl_ms));
     }
 
     /// The last thing the client was told, other than late votes.
@@ -288,7 +293,7 @@ impl Cluster {
         let token = OwnerToken::from_bytes(bytes);
         let dice = self.entropy.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.clients[client].tokens.push(token);
-        self.input(client, lease::Input::Attempt(Entropy { token, dice }));
+        self.input(client, attempt(self.quorum, Entropy { token, dice }));
     }
 
     fn drain(&mut self, client: usize) {
@@ -303,7 +308,7 @@ impl Cluster {
                     self.release_owners.push(client);
                     self.drain_release(self.releases.len() - 1);
                 }
-                lease::Output::DrawEntropy => self.attempt(client),
+                lease::Output::Propose { .. } => self.attempt(client),
                 told => self.clients[client].told.push_back(told),
             }
         }

@@ -1,0 +1,194 @@
+//! The growing number that a resource can check, proposed by the client and accepted by a majority.
+//!
+//! A node grants a fence for a name only if it is larger than every one it granted for that name before, and
+//! only grants of the *same* fence count together. Two majorities share a node, so of two acquisitions the one
+//! that came later at that node has the larger fence: no clock is needed for that, on any side.
+//!
+//! Clocks come in only to choose numbers that nodes accept at the first try. They are those of the nodes, as
+//! learned from their replies; the client's own wall clock is never read. Two bounds that each node checks by
+//! its own clock keep the numbers near the present, so that a node can forget: nothing further ahead than the
+//! *slack*, so that a node without memory knows what it may have granted before; nothing older than half of
+//! the *retention*, so that a fence that was trimmed away is never undercut.
+
+use std::fmt;
+use std::time::Duration;
+
+use crate::time::NodeTime;
+
+/// Scripts on the nodes compute with doubles, which are exact up to here. Microseconds reach it in 2255.
+const FENCE_MAX: u64 = 1 << 53;
+
+/// A fencing token: of two acquisitions of one lock, the later has the larger one.
+///
+/// Hand it to the resource that the lock protects, and let the resource refuse smaller ones than it has seen.
+/// It counts microseconds, with gaps; only the order means anything. It fits any 64-bit integer, signed or not,
+/// and a double.
+///
+/// ```
+/// # use tenure_core::Fence;
+/// let (earlier, later) = (Fence::new(1_700_000_000_000_000), Fence::new(1_700_000_000_000_001));
+/// assert!(earlier < later);
+/// assert_eq!(later.get() - earlier.get(), 1);
+/// assert_eq!(later.to_string(), "1700000000000001");
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Fence(u64);
+
+/// What a client asks a node to promise: this fence, under these bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FenceClaim {
+    /// The fence proposed.
+    pub fence: Fence,
+    /// The bounds, the same for every client of the nodes.
+    pub bounds: FenceBounds,
+}
+
+/// How far from a node's clock a fence may lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct FenceBounds {
+    /// A node grants nothing further ahead of its clock than this.
+    pub slack_us: u64,
+    /// A node forgets fences that are older than this, and grants nothing that is older than half of it.
+    pub retention_us: u64,
+}
+
+/// Chooses the fences of one client: above all it has seen, close to the clock of the nodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct FenceClock {
+    last: u64,
+}
+
+impl Fence {
+    /// What a lock that was acquired without fencing has: smaller than every real one, so that a resource that
+    /// checks fences refuses it.
+    pub const NONE: Self = Self(0);
+
+    /// A fence of this number; numbers that scripts could not keep exactly become the largest that they can.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        if number > FENCE_MAX { Self(FENCE_MAX) } else { Self(number) }
+    }
+
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+
+    /// The number as databases like it.
+    #[must_use]
+    pub const fn as_i64(self) -> i64 {
+        self.0.cast_signed()
+    }
+}
+
+impl FenceBounds {
+    /// The bounds for these durations.
+    #[must_use]
+    pub fn new(slack: Duration, retention: Duration) -> Self {
+        let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(FENCE_MAX);
+        Self { slack_us: micros(slack), retention_us: micros(retention) }
+    }
+
+    /// The largest fence a node grants at its time `now`.
+    #[must_use]
+    pub const fn highest(&self, now: NodeTime) -> Fence {
+        Fence::new(now.as_micros().saturating_add(self.slack_us))
+    }
+
+    /// A node grants only what is above this at its time `now`, also for names it knows nothing of.
+    #[must_use]
+    pub const fn lowest(&self, now: NodeTime) -> Fence {
+        Fence::new(now.as_micros().saturating_sub(self.retention_us / 2))
+    }
+
+    /// Fences up to this are forgotten at the node's time `now`.
+    #[must_use]
+    pub const fn forgotten(&self, now: NodeTime) -> Fence {
+        Fence::new(now.as_micros().saturating_sub(self.retention_us))
+    }
+}
+
+impl FenceClock {
+    /// Takes note of a fence that a node showed at its time `now`. One that the node could not have granted is
+    /// not believed: `false`.
+    pub fn observe(&mut self, fence: Fence, now: NodeTime, bounds: FenceBounds) -> bool {
+        let credible = fence <= bounds.highest(now);
+        if credible {
+            self.last = self.last.max(fence.0);
+        }
+        credible
+    }
+
+    /// The next fence, given the nodes' clock. It runs ahead of that clock by at most half of the slack, so that
+    /// nodes whose clocks are behind still take it.
+    pub fn propose(&mut self, now: NodeTime, bounds: FenceBounds) -> Fence {
+        let ahead_max = now.as_micros().saturating_add(bounds.slack_us / 2);
+        let proposed = Fence::new(now.as_micros().max(self.last.saturating_add(1)).min(ahead_max));
+        self.last = self.last.max(proposed.0);
+        proposed
+    }
+}
+
+impl fmt::Display for Fence {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl From<Fence> for u64 {
+    fn from(fence: Fence) -> Self {
+        fence.0
+    }
+}
+
+impl From<Fence> for i64 {
+    fn from(fence: Fence) -> Self {
+        fence.as_i64()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS: FenceBounds = FenceBounds { slack_us: 10_000_000, retention_us: 86_400_000_000 };
+
+    const fn at(micros: u64) -> NodeTime {
+        NodeTime::from_micros(micros)
+    }
+
+    #[test]
+    fn fences_grow_also_within_one_microsecond_and_when_the_nodes_clock_goes_back() {
+        let mut clock = FenceClock::default();
+        let first = clock.propose(at(1_000_000_000), BOUNDS);
+        let second = clock.propose(at(1_000_000_000), BOUNDS);
+        let third = clock.propose(at(999_000_000), BOUNDS);
+        assert!(first < second && second < third);
+    }
+
+    #[test]
+    fn a_fence_from_the_far_future_is_not_believed() {
+        let mut clock = FenceClock::default();
+        let now = at(1_000_000_000);
+        assert!(!clock.observe(Fence::new(1_010_000_001), now, BOUNDS));
+        assert_eq!(clock.propose(now, BOUNDS), Fence::new(1_000_000_000));
+        assert!(clock.observe(Fence::new(1_004_000_000), now, BOUNDS));
+        assert_eq!(clock.propose(now, BOUNDS), Fence::new(1_004_000_001));
+    }
+
+    #[test]
+    fn a_proposal_is_never_further_ahead_than_half_of_the_slack() {
+        let mut clock = FenceClock::default();
+        let now = at(1_000_000_000);
+        assert!(clock.observe(Fence::new(1_009_000_000), now, BOUNDS));
+        assert_eq!(clock.propose(now, BOUNDS), Fence::new(1_005_000_000));
+    }
+
+    #[test]
+    fn numbers_stay_exact_in_a_double() {
+        let fence = Fence::new(u64::MAX);
+        assert_eq!(fence.get() as f64 as u64, fence.get());
+        assert!(i64::from(fence) > 0);
+    }
+}
