@@ -79,7 +79,8 @@ impl Acquire {
         proposal: &Proposal,
     ) -> Self {
         let voters = quorum.indexes().zip(&*proposal.nodes);
-        let trusted: NodeSet = voters.clone().filter(|(_, voter)| voter.is_ok()).map(|(node, _)| node).collect();
+        let trusted: NodeSet =
+            voters.clone().filter(|(_, voter)| voter.is_ok()).map(|(node, _)| node).collect();
         let round = Round::open(number, quorum, trusted, now, terms.term.node_timeout());
         let mut round = round.with_margin(terms.min_margin);
         for (node, voter) in voters {

@@ -231,9 +231,9 @@ impl From<Result<Reply, Fault>> for Vote {
                 Self::Unknown(Fault::Untrusted(Distrust::Unknown))
             }
             Ok(Reply { answer: Answer::Refused(refusal), .. }) => Self::Refused(refusal),
-            Ok(Reply { answer: Answer::Told { .. } | Answer::Record(_) | Answer::Trimmed { .. }, .. }) => {
-                Self::Unknown(Fault::Error("not a vote".into()))
-            }
+            Ok(Reply {
+                answer: Answer::Told { .. } | Answer::Record(_) | Answer::Trimmed { .. }, ..
+            }) => Self::Unknown(Fault::Error("not a vote".into())),
             Err(fault) => Self::Unknown(fault),
         }
     }

@@ -86,7 +86,8 @@ impl FenceBounds {
     /// The bounds for these durations.
     #[must_use]
     pub fn new(slack: Duration, retention: Duration) -> Self {
-        let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(FENCE_MAX);
+        let micros =
+            |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX).min(FENCE_MAX);
         Self { slack_us: micros(slack), retention_us: micros(retention) }
     }
 

@@ -62,7 +62,9 @@ impl LockTable {
                 }
                 answer
             }
-            Command::Heal { key, token, node_ttl_ms, fence } => self.heal(now_ms, key, *token, *node_ttl_ms, *fence),
+            Command::Heal { key, token, node_ttl_ms, fence } => {
+                self.heal(now_ms, key, *token, *node_ttl_ms, *fence)
+            }
             Command::Extend { key, token, node_ttl_ms } => self.extend(now_ms, key, *token, *node_ttl_ms),
             Command::Release { key, token } => self.release(key, *token),
             Command::Record { prefix, swap } => self.record(now, prefix, swap.as_ref()),
@@ -103,8 +105,7 @@ impl LockTable {
             // refuse itself; setting the end anew would let a late duplicate lengthen the hold. With another
             // fence it is not the same question.
             Some(entry)
-                if entry.owner == token
-                    && claim.is_none_or(|claim| self.fence(key) == Some(claim.fence)) =>
+                if entry.owner == token && claim.is_none_or(|claim| self.fence(key) == Some(claim.fence)) =>
             {
                 Answer::Granted
             }

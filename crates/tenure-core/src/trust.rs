@@ -414,7 +414,8 @@ impl Fleet {
                 Some(FenceClaim { fence: self.fences.propose(time, bounds), bounds })
             }
             None if fenced => {
-                let unknown = self.quorum.indexes().map(|node| self.trust(now, node).and(Err(Distrust::Unknown)));
+                let unknown =
+                    self.quorum.indexes().map(|node| self.trust(now, node).and(Err(Distrust::Unknown)));
                 return Proposal { fence: None, nodes: unknown.collect() };
             }
             _ => None,
@@ -524,13 +525,15 @@ impl Fleet {
         };
         let member = &mut self.members[node.get()];
         member.objection = None;
-        let (life, durable) = member.facts.as_ref().map_or((None, false), |facts| (facts.life.clone(), facts.durable));
+        let (life, durable) =
+            member.facts.as_ref().map_or((None, false), |facts| (facts.life.clone(), facts.durable));
         if life.is_some() && record.life != life {
-            let record = if durable && self.settings.restart_guard != RestartGuard::Strict && record.life.is_some() {
-                Record { life, ..record }
-            } else {
-                self.new_record(life, true)
-            };
+            let record =
+                if durable && self.settings.restart_guard != RestartGuard::Strict && record.life.is_some() {
+                    Record { life, ..record }
+                } else {
+                    self.new_record(life, true)
+                };
             return self.swap(now, node, text, &record);
         }
         let remembered = member.seen.is_some_and(|seen| seen != record.nonce);
@@ -577,7 +580,9 @@ impl Fleet {
             if member.asked.is_some_and(|asked| now >= asked + RECORD_TIMEOUT) {
                 member.tried = true;
                 self.ask_or_create(now, node);
-            } else if member.asked.is_none() && member.silent_since().is_some_and(|since| now >= since + silence_max) {
+            } else if member.asked.is_none()
+                && member.silent_since().is_some_and(|since| now >= since + silence_max)
+            {
                 self.ask(now, node, None);
             }
         }
@@ -701,7 +706,12 @@ impl Fleet {
     }
 
     /// Whether the node may vote for this fence.
-    fn voter(&self, now: Time, node: NodeIndex, fence: Option<FenceClaim>) -> Result<Option<Nonce>, Distrust> {
+    fn voter(
+        &self,
+        now: Time,
+        node: NodeIndex,
+        fence: Option<FenceClaim>,
+    ) -> Result<Option<Nonce>, Distrust> {
         let nonce = self.trust(now, node)?;
         match fence {
             Some(claim) if claim.fence <= self.floor(node) => Err(Distrust::FencesAhead),
@@ -715,10 +725,12 @@ impl Fleet {
         let member = &self.members[node.get()];
         let intact = member.facts.as_ref().is_some_and(|facts| facts.intact);
         match &member.record {
-            Some(Known { record: Record { created: Some(created), state, .. }, .. }) if !intact => match state {
-                State::Fresh(_) => Fence::new(created.as_micros()),
-                State::New | State::Waited => self.settings.bounds.highest(*created),
-            },
+            Some(Known { record: Record { created: Some(created), state, .. }, .. }) if !intact => {
+                match state {
+                    State::Fresh(_) => Fence::new(created.as_micros()),
+                    State::New | State::Waited => self.settings.bounds.highest(*created),
+                }
+            }
             _ => Fence::NONE,
         }
     }
@@ -730,7 +742,8 @@ impl Fleet {
         let offset = member.watch.offset_us().filter(|_| now < watched_until)?;
         let apart = i64::try_from(APART.as_micros()).unwrap_or(i64::MAX);
         let offsets = self.offsets_us();
-        let agreeing = |from: &i64| offsets.iter().filter(|other| (*from..=*from + apart).contains(other)).count();
+        let agreeing =
+            |from: &i64| offsets.iter().filter(|other| (*from..=*from + apart).contains(other)).count();
         let from = offsets.iter().copied().max_by_key(agreeing)?;
         let count = agreeing(&from);
         let middle = offsets.iter().filter(|other| **other >= from).nth(count.saturating_sub(1) / 2)?;
@@ -751,7 +764,8 @@ impl Fleet {
     }
 
     fn offsets_us(&self) -> Vec<i64> {
-        let known = self.members.iter().filter(|member| member.record.is_some() && member.objection.is_none());
+        let known =
+            self.members.iter().filter(|member| member.record.is_some() && member.objection.is_none());
         let mut offsets: Vec<i64> = known.filter_map(|member| member.watch.offset_us()).collect();
         offsets.sort_unstable();
         offsets
@@ -791,9 +805,11 @@ impl Fleet {
 
     fn objection(&self, foreign: &Foreign) -> String {
         match foreign {
-            Foreign::Form => "the node was set up by another version of Tenure, or its record is damaged; see \
+            Foreign::Form => {
+                "the node was set up by another version of Tenure, or its record is damaged; see \
                               docs/operating.md on upgrades"
-                .to_owned(),
+                    .to_owned()
+            }
             Foreign::Settings(theirs) => format!(
                 "the node is used with other settings ({theirs}) than ours ({}); give all clients of these nodes the \
                  same ones, or use another prefix",
@@ -810,14 +826,19 @@ impl Member {
     }
 
     fn silent_since(&self) -> Option<Time> {
-        self.watch.last_received().filter(|_| self.record.is_some() || self.objection.is_some() && self.facts.is_some())
+        self.watch
+            .last_received()
+            .filter(|_| self.record.is_some() || self.objection.is_some() && self.facts.is_some())
     }
 
     fn timeout(&self, silence_max: Duration) -> Option<Time> {
         self.facts.as_ref()?;
         let asked = self.asked.map(|asked| asked + RECORD_TIMEOUT);
         let silent = self.silent_since().filter(|_| self.asked.is_none()).map(|since| since + silence_max);
-        let waited = self.idle_record().filter(|known| known.record.state == State::New).map(|known| known.trusted_from);
+        let waited = self
+            .idle_record()
+            .filter(|known| known.record.state == State::New)
+            .map(|known| known.trusted_from);
         let jumped = self.jumped.map(|(_, until)| until);
         asked.into_iter().chain(silent).chain(waited).chain(jumped).chain(self.trim_at).min()
     }
@@ -848,7 +869,11 @@ impl fmt::Display for Distrust {
             }
             Self::ClockJumped { by_us, left } => {
                 let direction = if *by_us < 0 { "back" } else { "ahead" };
-                write!(f, "its clock jumped {direction} by {:.2?}; not counted for {left:.1?} more", seconds(by_us))
+                write!(
+                    f,
+                    "its clock jumped {direction} by {:.2?}; not counted for {left:.1?} more",
+                    seconds(by_us)
+                )
             }
             Self::ClockApart { by_us, left } => {
                 let direction = if *by_us < 0 { "behind" } else { "ahead of" };

@@ -78,7 +78,9 @@ fn answer(kind: Kind) -> std::result::Result<Reply, Fault> {
     let time = None;
     match kind {
         Kind::Granted => Ok(Reply { time, fence: None, answer: Answer::Granted }),
-        Kind::Refused => Ok(Reply { time, fence: None, answer: Answer::Refused(Refusal::Held { left: ms(77) }) }),
+        Kind::Refused => {
+            Ok(Reply { time, fence: None, answer: Answer::Refused(Refusal::Held { left: ms(77) }) })
+        }
         Kind::Unknown => Err(Fault::Disconnected),
     }
 }

@@ -146,7 +146,8 @@ mod tests {
         let mut watch = ClockWatch::new(WINDOW);
         (0..count).find_map(|n| {
             let sent_ms = 1_000 + n * every_ms;
-            let (sent, received) = (Time::from_nanos(sent_ms * 1_000_000), Time::from_nanos((sent_ms + 2) * 1_000_000));
+            let (sent, received) =
+                (Time::from_nanos(sent_ms * 1_000_000), Time::from_nanos((sent_ms + 2) * 1_000_000));
             let shown = EPOCH_US + clock(i64::try_from(sent_ms).unwrap() * 1_000 + 1_000);
             let time = NodeTime::from_micros(u64::try_from(shown).unwrap());
             watch.observe(sent, received, time).map(|jump| (n, jump))
@@ -162,7 +163,8 @@ mod tests {
 
     #[test]
     fn a_step_forward_or_backward_is_seen_at_the_first_reply() {
-        let step = |by_us: i64| move |true_us: i64| if true_us > 3_000_000 { true_us + by_us } else { true_us };
+        let step =
+            |by_us: i64| move |true_us: i64| if true_us > 3_000_000 { true_us + by_us } else { true_us };
         for by_us in [60_000_000, -60_000_000, 100_000, -100_000] {
             let (n, jump) = first_jump(100, 100, step(by_us)).unwrap_or_else(|| panic!("{by_us}"));
             assert_eq!(n, 20, "{by_us}");

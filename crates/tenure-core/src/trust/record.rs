@@ -91,8 +91,10 @@ impl Record {
         let created = self.created.map_or_else(String::new, |time| time.as_micros().to_string());
         let state = &self.state;
         let settings = settings.to_text();
-        format!("{nonce} {VERSION} {process} {lineage} {state} returned={returned} {settings} created={created}")
-            .into()
+        format!(
+            "{nonce} {VERSION} {process} {lineage} {state} returned={returned} {settings} created={created}"
+        )
+        .into()
     }
 
     /// Reads what a node has.
@@ -193,7 +195,8 @@ mod tests {
 
     #[test]
     fn other_settings_and_other_texts_are_foreign() {
-        let record = Record { nonce: Nonce(7), life: None, state: State::New, returned: false, created: None };
+        let record =
+            Record { nonce: Nonce(7), life: None, state: State::New, returned: false, created: None };
         let text = record.to_text(&Settings::new(MaxTtl::default(), "a:1,b:2,x:9"));
         let foreign = Record::parse(&format!("{text}5"), &settings()).unwrap_err();
         assert!(matches!(foreign, Foreign::Settings(theirs) if theirs.starts_with("nodes=a:1,b:2,x:9 ")));
