@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use crate::command::{Command, Fault, Refusal, Vote};
+use crate::command::{Command, Refusal, Vote};
 use crate::config::{Term, Terms};
 use crate::fence::FenceClaim;
 use crate::names::LockKey;
@@ -84,8 +84,9 @@ impl Acquire {
         let round = Round::open(number, quorum, trusted, now, terms.term.node_timeout());
         let mut round = round.with_margin(terms.min_margin);
         for (node, voter) in voters {
-            if let Err(distrust) = voter {
-                round.record(now, node, Err(Fault::Untrusted(distrust.clone())));
+            if let Err(fault) = voter {
+                // Not asked, so nothing to undo there, whatever it was that went wrong earlier.
+                round.record(now, node, Err(fault.clone().not_sent()));
             }
         }
         Self { entropy, fence: proposal.fence, round, cleaned_up: false }

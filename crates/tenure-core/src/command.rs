@@ -198,6 +198,16 @@ pub enum Vote {
 }
 
 impl Fault {
+    /// The fault of a command that was not sent because of this one.
+    pub(crate) fn not_sent(self) -> Self {
+        match self {
+            Self::Timeout => Self::Unreachable("no answer".into()),
+            Self::Disconnected => Self::Unreachable("connection lost".into()),
+            Self::Error(message) => Self::Unreachable(message),
+            other => other,
+        }
+    }
+
     /// Whether the node may have executed the command all the same.
     #[must_use]
     pub const fn may_have_run(&self) -> bool {

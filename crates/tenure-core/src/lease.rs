@@ -501,10 +501,13 @@ impl Standing {
     fn take_late_vote(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
         // What arrives after the end proves nothing: the key may have been set when others had the lock.
         if !self.validity.is_over(now) {
+            let refused = is_refusal(&answer);
             self.note_missing(&answer, node);
             self.round.record(now, node, answer);
             self.round.kept().iter().for_each(|node| self.members.insert(node));
-            self.forget(self.round.refused());
+            if refused {
+                self.forget(node);
+            }
         }
     }
 
@@ -520,17 +523,18 @@ impl Standing {
 
     fn take_extend_vote(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
         let Some(extend) = &mut self.extending else { return };
+        let refused = is_refusal(&answer);
         extend.round.record(now, node, answer);
-        let refused = extend.round.refused();
-        self.forget(refused);
+        if refused {
+            self.forget(node);
+        }
     }
 
-    /// These nodes said that they do not have our key.
-    fn forget(&mut self, nodes: NodeSet) {
-        for node in nodes.iter() {
-            self.members.remove(node);
-            self.claim.may_hold.remove(node);
-        }
+    /// This node has just said that it does not have our key. Said earlier it proves nothing: the key may have been
+    /// put back since.
+    fn forget(&mut self, node: NodeIndex) {
+        self.members.remove(node);
+        self.claim.may_hold.remove(node);
     }
 
     fn may_extend(&self, now: Time, term: &Term, max_hold: MaxHold) -> Result<(), NotExtended> {
@@ -563,4 +567,8 @@ impl Standing {
             self.round = extend.round;
         }
     }
+}
+
+const fn is_refusal(answer: &Result<Reply, Fault>) -> bool {
+    matches!(answer, Ok(Reply { answer: Answer::Refused(_), .. }))
 }

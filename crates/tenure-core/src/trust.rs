@@ -135,9 +135,11 @@ pub enum Distrust {
 pub struct Proposal {
     /// The fence, if the lock has one.
     pub fence: Option<FenceClaim>,
-    /// For each node the life it may vote in, `None` to ask in any; or why it may not.
-    pub nodes: Arc<[Result<Option<Nonce>, Distrust>]>,
+    /// For each node the life it may vote in, `None` to ask in any; or why it is not asked.
+    pub nodes: Voters,
 }
+
+type Voters = Arc<[Result<Option<Nonce>, Fault>]>;
 
 /// What a client knows about its nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -152,7 +154,7 @@ pub struct Fleet {
     /// How many nodes must be new together for a first start. All of them; fewer only to show why.
     fresh_needs: usize,
     /// The answer to the common question: all nodes may vote, for fences above this.
-    all_trusted: Option<(Fence, Arc<[Result<Option<Nonce>, Distrust>]>)>,
+    all_trusted: Option<(Fence, Voters)>,
     outputs: VecDeque<Output>,
 }
 
@@ -161,6 +163,8 @@ pub struct Fleet {
 struct Member {
     /// While it is connected.
     facts: Option<Facts>,
+    /// Why there is no connection, or no answer.
+    fault: Option<Fault>,
     /// While it is connected and the record was told.
     record: Option<Known>,
     objection: Option<Arc<str>>,
@@ -198,17 +202,17 @@ pub enum Input {
         /// What it said.
         facts: Facts,
     },
-    /// The connection is gone.
+    /// There is no connection, or not any more.
     Disconnected {
         /// Which node.
         node: NodeIndex,
+        /// Why not.
+        fault: Fault,
     },
     /// A node's answer to a command of ours.
     Answer {
         /// Which node.
         node: NodeIndex,
-        /// When the command was sent.
-        sent: Time,
         /// What it said, or why it did not.
         answer: Result<Reply, Fault>,
     },
@@ -265,6 +269,8 @@ pub struct Report {
     pub returned: bool,
     /// Whether it may vote now, and why not.
     pub trust: Result<(), Distrust>,
+    /// Why there is no connection, or no answer.
+    pub fault: Option<Fault>,
     /// How far its clock is from the middle of all nodes, in microseconds.
     pub clock_offset_us: Option<i64>,
     /// How long the last round trip took.
@@ -334,6 +340,7 @@ impl Fleet {
     pub fn new(settings: Settings, quorum: Quorum, prefix: Prefix, seed: u64) -> Self {
         let member = Member {
             facts: None,
+            fault: None,
             record: None,
             objection: None,
             asked: None,
@@ -372,12 +379,13 @@ impl Fleet {
         self.all_trusted = None;
         match input {
             Input::Connected { node, facts } => self.handle_connected(now, node, facts),
-            Input::Disconnected { node } => {
+            Input::Disconnected { node, fault } => {
                 let member = &mut self.members[node.get()];
+                member.fault = Some(fault);
                 (member.facts, member.record, member.asked) = (None, None, None);
                 (member.objection, member.trim_at) = (None, None);
             }
-            Input::Answer { node, sent, answer } => self.handle_answer(now, node, sent, answer),
+            Input::Answer { node, answer } => self.handle_answer(now, node, answer),
             Input::Changed { node } => self.handle_changed(now, node),
             Input::Timeout => self.handle_timeout(now),
         }
@@ -414,8 +422,10 @@ impl Fleet {
                 Some(FenceClaim { fence: self.fences.propose(time, bounds), bounds })
             }
             None if fenced => {
-                let unknown =
-                    self.quorum.indexes().map(|node| self.trust(now, node).and(Err(Distrust::Unknown)));
+                let unknown = self.quorum.indexes().map(|node| {
+                    let distrust = self.trust(now, node).err().unwrap_or(Distrust::Unknown);
+                    Err(self.fault(node, distrust))
+                });
                 return Proposal { fence: None, nodes: unknown.collect() };
             }
             _ => None,
@@ -428,7 +438,7 @@ impl Fleet {
         {
             return Proposal { fence, nodes: Arc::clone(nodes) };
         }
-        let nodes: Arc<[_]> = self.quorum.indexes().map(|node| self.voter(now, node, fence)).collect();
+        let nodes: Voters = self.quorum.indexes().map(|node| self.voter(now, node, fence)).collect();
         if nodes.iter().all(Result::is_ok) {
             let floors = self.quorum.indexes().map(|node| self.floor(node));
             self.all_trusted = Some((floors.max().unwrap_or(Fence::NONE), Arc::clone(&nodes)));
@@ -447,10 +457,16 @@ impl Fleet {
         self.members.iter().filter_map(|member| member.timeout(self.silence_max())).min()
     }
 
+    /// The quorum of the nodes.
+    #[must_use]
+    pub const fn quorum(&self) -> Quorum {
+        self.quorum
+    }
+
     /// Whether every node that is connected has told its record, or has not in time.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.members.iter().all(|member| member.facts.is_none() || member.tried)
+        self.members.iter().all(Member::is_settled)
     }
 
     /// How many nodes may vote now.
@@ -470,6 +486,7 @@ impl Fleet {
             incarnation: member.record.as_ref().map(|known| known.record.nonce),
             returned: member.record.as_ref().is_some_and(|known| known.record.returned),
             trust: self.trust(now, node).map(|_| ()),
+            fault: member.fault.clone(),
             clock_offset_us: offset.zip(middle).map(|(offset, middle)| offset.saturating_sub(middle)),
             round_trip: member.watch.last_received().map(|_| member.round_trip),
         }
@@ -482,20 +499,21 @@ impl Fleet {
         member.objection = facts.unfit.clone().or(doubt);
         member.tried |= member.objection.is_some();
         (member.facts, member.record, member.asked) = (Some(facts), None, None);
+        member.fault = None;
         if member.objection.is_none() {
             self.ask_or_create(now, node);
             self.send(node, Command::Trim { prefix: self.prefix.clone(), bounds: self.settings.bounds });
         }
     }
 
-    fn handle_answer(&mut self, now: Time, node: NodeIndex, sent: Time, answer: Result<Reply, Fault>) {
+    fn handle_answer(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
         let member = &mut self.members[node.get()];
         if member.facts.is_none() {
             return;
         }
         match answer {
             Ok(Reply { answer: Answer::Record(text), time: Some(time), .. }) => {
-                (member.asked, member.tried) = (None, true);
+                (member.asked, member.tried, member.fault) = (None, true, None);
                 self.handle_record(now, node, time, text);
             }
             Ok(Reply { answer: Answer::Trimmed { removed, left }, .. }) => {
@@ -508,12 +526,7 @@ impl Fleet {
             }
             Ok(_) => {}
             // It is asked again when its time is up. Until then it does not vote.
-            Err(Fault::Error(message)) if member.record.is_none() => {
-                member.tried = true;
-                member.objection = Some(message);
-                member.asked = Some(sent);
-            }
-            Err(_) => {}
+            Err(fault) => (member.tried, member.fault) = (true, Some(fault)),
         }
     }
 
@@ -545,6 +558,10 @@ impl Fleet {
             self.outputs.push_back(Output::Distrust { node, forgot: true });
         }
         let created = record.created.unwrap_or(time);
+        if let State::Fresh(_) = record.state {
+            // Its clock may be ahead of the others': fences begin above.
+            self.fences.observe(Fence::new(created.as_micros()), time, self.settings.bounds);
+        }
         let age = Duration::from_micros(time.as_micros().saturating_sub(created.as_micros()));
         let left = self.settings.quarantine().saturating_sub(age);
         let member = &mut self.members[node.get()];
@@ -579,6 +596,7 @@ impl Fleet {
             }
             if member.asked.is_some_and(|asked| now >= asked + RECORD_TIMEOUT) {
                 member.tried = true;
+                member.fault.get_or_insert(Fault::Timeout);
                 self.ask_or_create(now, node);
             } else if member.asked.is_none()
                 && member.silent_since().is_some_and(|since| now >= since + silence_max)
@@ -706,16 +724,19 @@ impl Fleet {
     }
 
     /// Whether the node may vote for this fence.
-    fn voter(
-        &self,
-        now: Time,
-        node: NodeIndex,
-        fence: Option<FenceClaim>,
-    ) -> Result<Option<Nonce>, Distrust> {
-        let nonce = self.trust(now, node)?;
+    fn voter(&self, now: Time, node: NodeIndex, fence: Option<FenceClaim>) -> Result<Option<Nonce>, Fault> {
+        let nonce = self.trust(now, node).map_err(|distrust| self.fault(node, distrust))?;
         match fence {
-            Some(claim) if claim.fence <= self.floor(node) => Err(Distrust::FencesAhead),
+            Some(claim) if claim.fence <= self.floor(node) => Err(Fault::Untrusted(Distrust::FencesAhead)),
             _ => Ok(Some(nonce)),
+        }
+    }
+
+    /// What to say of a node that may not vote: what is wrong with the connection, if that is why.
+    fn fault(&self, node: NodeIndex, distrust: Distrust) -> Fault {
+        match &self.members[node.get()].fault {
+            Some(fault) if distrust == Distrust::Unknown => fault.clone(),
+            _ => Fault::Untrusted(distrust),
         }
     }
 
@@ -820,6 +841,12 @@ impl Fleet {
 }
 
 impl Member {
+    /// Nothing that was asked of it is still to come, unless it has kept us waiting before.
+    fn is_settled(&self) -> bool {
+        let answered = self.tried && (self.asked.is_none() || self.fault.is_some());
+        self.facts.is_none() || self.objection.is_some() || answered
+    }
+
     /// The record, if nothing about it is under way.
     fn idle_record(&self) -> Option<&Known> {
         self.record.as_ref().filter(|_| self.asked.is_none() && self.objection.is_none())

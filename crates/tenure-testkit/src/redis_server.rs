@@ -161,10 +161,11 @@ impl RedisServer {
         redis::cmd("GET").arg(key).query(&mut self.connection()).unwrap()
     }
 
-    /// Its keys, in order.
+    /// Its keys, in order, without those that Tenure keeps beside the locks.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut self.connection()).unwrap();
+        keys.retain(|key| !key.starts_with("tenure~"));
         keys.sort();
         keys
     }

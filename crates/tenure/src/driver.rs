@@ -9,6 +9,7 @@ mod debt;
 mod machines;
 mod request;
 mod shutdown;
+mod survey;
 #[cfg(test)]
 mod tests;
 
@@ -21,8 +22,8 @@ use std::time::Duration;
 
 use tenure_core::query::{self, Told};
 use tenure_core::{
-    Command, Fault, Lease, NodeIndex, NodeSet, Query, Quorum, Release, Reply, RoundNumber, Time, lease,
-    release,
+    Answer, Command, Fault, Fleet, Lease, NodeIndex, NodeSet, Query, Quorum, Refusal, Release, Reply,
+    RoundNumber, Time, lease, release, trust,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
@@ -34,6 +35,8 @@ pub(crate) use self::request::{
     AcquireFailure, AcquireReply, ReleaseReply, Request, Unfinished, draw_entropy,
 };
 use self::shutdown::Shutdown;
+pub(crate) use self::survey::Surveyed;
+use self::survey::Surveys;
 use crate::clock::Clock;
 use crate::node::{Connection, NodeEvent, Tag};
 use crate::observe::{Event, Observer};
@@ -46,6 +49,12 @@ const CLOCK_STRIDE: u32 = 8;
 
 /// How often the driver goes round before it lets other tasks run.
 const TURNS_MAX: usize = 32;
+
+/// The machine that answers about records belong to.
+const FLEET: MachineId = MachineId::MAX;
+
+/// The first acquires wait until every node has been tried; when a majority is there, no longer than this.
+const START_MAX: Duration = Duration::from_millis(50);
 
 /// Names a lease or release under way. Never used twice.
 pub(crate) type MachineId = u64;
@@ -65,11 +74,19 @@ pub(crate) struct Driver {
     now: Time,
     looks: u32,
     observer: Observer,
+    /// How the nodes are called.
+    addresses: Vec<Arc<str>>,
     mailbox: mpsc::UnboundedReceiver<Request>,
     /// No caller is left who could ask for anything.
     orphaned: bool,
     quorum: Quorum,
     nodes: Vec<Box<dyn Connection>>,
+    /// Which of them may vote.
+    fleet: Fleet,
+    fleet_timer: Option<Time>,
+    /// Acquires that came before the nodes were known; `None` once they are.
+    early: Option<Vec<Request>>,
+    begun: Time,
     /// Commands were handed to a node since it was last polled.
     unsent: bool,
     ids: Arc<AtomicU64>,
@@ -83,6 +100,7 @@ pub(crate) struct Driver {
     sleep: Option<(Time, Pin<Box<Sleep>>)>,
     settling: Vec<oneshot::Sender<()>>,
     shutdown: Shutdown,
+    surveys: Surveys,
     debts: Debts,
 }
 
@@ -99,21 +117,28 @@ impl Driver {
     pub(crate) fn new(
         clock: Clock,
         observer: Observer,
+        addresses: Vec<Arc<str>>,
         mailbox: mpsc::UnboundedReceiver<Request>,
-        quorum: Quorum,
         nodes: Vec<Box<dyn Connection>>,
+        fleet: Fleet,
         ids: Arc<AtomicU64>,
     ) -> Self {
+        let quorum = fleet.quorum();
         assert_eq!(quorum.nodes(), nodes.len(), "the quorum is counted over these nodes");
         Self {
             clock,
             now: clock.now(),
             looks: 0,
             observer,
+            addresses,
             mailbox,
             orphaned: false,
             quorum,
             nodes,
+            fleet,
+            fleet_timer: None,
+            early: Some(vec![]),
+            begun: clock.now(),
             unsent: false,
             ids,
             leases: Machines::default(),
@@ -124,6 +149,7 @@ impl Driver {
             sleep: None,
             settling: vec![],
             shutdown: Shutdown::default(),
+            surveys: Surveys::default(),
             debts: Debts::default(),
         }
     }
@@ -136,7 +162,9 @@ impl Driver {
             self.unsent = false;
             self.take_events(cx);
             self.fire_timers();
+            self.start_early();
             self.answer_settled();
+            self.surveys.answer(self.now, &self.fleet, &self.quorum);
             self.shutdown.answer(self.now, self.releases.values().map(|entry| &entry.release));
             if self.orphaned && self.leases.is_empty() && self.releases.is_empty() {
                 return Poll::Ready(());
@@ -169,8 +197,23 @@ impl Driver {
                 self.look_at_the_clock();
                 match event {
                     NodeEvent::Answer(tag, answer) => self.handle_answer(tag, node, answer),
-                    NodeEvent::Connected => self.handle_connected(node),
-                    NodeEvent::Disconnected => self.handle_disconnected(node),
+                    NodeEvent::Connected(server) => {
+                        let facts = server.facts();
+                        self.surveys.learn(node, *server);
+                        self.advance_fleet(trust::Input::Connected { node, facts });
+                        self.handle_connected(node);
+                    }
+                    NodeEvent::Surveyed(server) => self.surveys.learn(node, *server),
+                    NodeEvent::Disconnected(reason) => {
+                        let fault = Fault::Unreachable(reason);
+                        self.advance_fleet(trust::Input::Disconnected { node, fault });
+                        self.handle_disconnected(node);
+                    }
+                    NodeEvent::Unreachable(reason) => {
+                        let fault = Fault::Unreachable(reason);
+                        self.advance_fleet(trust::Input::Disconnected { node, fault });
+                    }
+                    NodeEvent::Changed => self.advance_fleet(trust::Input::Changed { node }),
                 }
             }
         }
@@ -189,7 +232,10 @@ impl Driver {
         self.now = self.clock.now();
         while let Some((_, id)) = self.timers.first().copied().filter(|(time, _)| *time <= self.now) {
             self.timers.pop_first();
-            if let Some(entry) = self.leases.get_mut(&id) {
+            if id == FLEET {
+                self.fleet_timer = None;
+                self.advance_fleet(trust::Input::Timeout);
+            } else if let Some(entry) = self.leases.get_mut(&id) {
                 entry.timer = None;
                 self.advance_lease(id, lease::Input::Timeout);
             } else if let Some(entry) = self.releases.get_mut(&id) {
@@ -205,8 +251,10 @@ impl Driver {
     /// Sleeps until the next timer; pending until then. Waking too early does no harm, so a sleep that is
     /// set for an earlier timer, gone meanwhile, is left as it is.
     fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let limit = self.shutdown.next_limit();
-        let Some(next) = self.timers.first().map(|(time, _)| *time).into_iter().chain(limit).min() else {
+        let limits = self.shutdown.next_limit().into_iter().chain(self.surveys.next_limit());
+        let start = self.early.as_ref().filter(|early| !early.is_empty()).map(|_| self.begun + START_MAX);
+        let limits = limits.chain(start.filter(|start| *start > self.now));
+        let Some(next) = self.timers.first().map(|(time, _)| *time).into_iter().chain(limits).min() else {
             return Poll::Pending;
         };
         if self.sleep.as_ref().is_none_or(|(set, _)| next < *set) {
@@ -230,10 +278,15 @@ impl Driver {
             Request::Acquire { reply, .. } if self.shutdown.has_begun() => {
                 let _ = reply.send(Err(AcquireFailure::ShutDown));
             }
-            Request::Acquire { id, lease, entropy, reply } => {
+            Request::Acquire { id, lease, fenced, entropy, reply } => {
+                if let Some(early) = &mut self.early {
+                    return early.push(Request::Acquire { id, lease, fenced, entropy, reply });
+                }
                 let entry = LeaseEntry { lease, timer: None, acquire: Some(reply), extend: None };
                 self.leases.insert(id, entry);
-                self.advance_lease(id, lease::Input::Attempt(entropy));
+                let proposal = self.fleet.propose(self.now, fenced);
+                self.set_fleet_timer();
+                self.advance_lease(id, lease::Input::Attempt { entropy, proposal });
             }
             Request::Extend { id, term, reply } => {
                 if let Some(entry) = self.leases.get_mut(&id) {
@@ -247,7 +300,17 @@ impl Driver {
                 }
             }
             Request::Abandon { id } => {
+                if let Some(early) = &mut self.early {
+                    early.retain(
+                        |request| !matches!(request, Request::Acquire { id: other, .. } if *other == id),
+                    );
+                }
                 self.advance_lease(id, lease::Input::Abandon);
+            }
+            Request::Nodes { reply } => {
+                let asked = self.quorum.indexes().filter(|node| self.nodes[node.get()].survey()).collect();
+                self.unsent = true;
+                self.surveys.begin(self.now, asked, reply);
             }
             Request::Query { query, reply } => self.begin_query(query, reply),
             Request::Settle { reply } => self.settling.push(reply),
@@ -255,7 +318,19 @@ impl Driver {
         }
     }
 
-    fn handle_answer(&mut self, Tag { machine, round }: Tag, node: NodeIndex, answer: Result<Reply, Fault>) {
+    fn handle_answer(&mut self, tag: Tag, node: NodeIndex, answer: Result<Reply, Fault>) {
+        let Tag { machine, round, sent } = tag;
+        // What the reply tells about the node's clock decides whether the reply counts.
+        if let Ok(reply) = &answer {
+            self.fleet.observe(self.now, node, sent, reply);
+            if reply.answer == Answer::Refused(Refusal::Stranger) {
+                self.advance_fleet(trust::Input::Changed { node });
+            }
+            self.drain_fleet();
+        }
+        if machine == FLEET {
+            return self.advance_fleet(trust::Input::Answer { node, answer });
+        }
         if let Some(release) = self.undoing.get(&(machine, round)) {
             self.advance_release(*release, release::Input::AcquireAnswer { node, answer: answer.clone() });
         }
@@ -280,12 +355,75 @@ impl Driver {
         }
     }
 
+    fn advance_fleet(&mut self, input: trust::Input) {
+        self.fleet.handle(self.now, input);
+        self.drain_fleet();
+        self.set_fleet_timer();
+    }
+
+    /// Replies put off the next question to a silent node without an end, so a timer is only ever set for earlier.
+    fn set_fleet_timer(&mut self) {
+        if let Some(next) = self.fleet.poll_timeout()
+            && self.fleet_timer.is_none_or(|set| next < set)
+        {
+            set_timer(&mut self.timers, FLEET, &mut self.fleet_timer, Some(next));
+        }
+    }
+
+    fn drain_fleet(&mut self) {
+        while let Some(output) = self.fleet.poll_output() {
+            match output {
+                trust::Output::Send { node, command } => {
+                    self.send(FLEET, RoundNumber::default(), node, command);
+                }
+                trust::Output::Distrust { node, forgot } => {
+                    for id in self.leases.keys().copied().collect::<Vec<_>>() {
+                        self.advance_lease(id, lease::Input::Distrusted { node });
+                        if forgot {
+                            self.advance_lease(id, lease::Input::Disconnected { node });
+                        }
+                    }
+                }
+                trust::Output::Notice { node, distrust } => {
+                    let node = &*self.addresses[node.get()];
+                    self.observer.observe(&match &distrust {
+                        Some(distrust) => Event::NodeDistrusted { node, distrust },
+                        None => Event::NodeTrusted { node },
+                    });
+                }
+                trust::Output::Poisoned { node, fence } => {
+                    self.observer.observe(&Event::FencePoisoned { node: &self.addresses[node.get()], fence });
+                }
+            }
+        }
+    }
+
+    fn send(&mut self, machine: MachineId, round: RoundNumber, node: NodeIndex, command: Command) {
+        self.unsent = true;
+        self.nodes[node.get()].send(Tag { machine, round, sent: self.now }, command);
+    }
+
+    /// Begins what was asked before the nodes were known, once they are: each has been tried, or enough may vote and
+    /// the rest takes too long.
+    fn start_early(&mut self) {
+        if self.early.is_none() {
+            return;
+        }
+        let settled = self.nodes.iter().all(|node| node.is_settled()) && self.fleet.is_settled();
+        let enough =
+            self.now >= self.begun + START_MAX && self.fleet.trusted(self.now) >= self.quorum.majority();
+        if settled || enough {
+            let early = self.early.take().unwrap_or_default();
+            early.into_iter().for_each(|request| self.handle_request(request));
+        }
+    }
+
     /// Feeds one input to a lease and does what it says. Returns the clean-up that it began, if any.
     fn advance_lease(&mut self, id: MachineId, input: lease::Input) -> Option<MachineId> {
         let entry = self.leases.get_mut(&id)?;
         let shared = Arc::clone(&entry.lease);
         let mut lease = look(&shared);
-        let (mut clean_up, mut told) = (None, vec![]);
+        let (mut clean_ups, mut told, mut proposed) = (vec![], vec![], false);
         let given_up = matches!(input, lease::Input::Release | lease::Input::Abandon);
         let now = self.now;
         lease.handle(now, input);
@@ -298,11 +436,24 @@ impl Driver {
                 }
                 lease::Output::Send { round, node, command } => {
                     self.unsent = true;
-                    self.nodes[node.get()].send(Tag { machine: id, round }, command);
+                    self.nodes[node.get()].send(Tag { machine: id, round, sent: now }, command);
                 }
-                lease::Output::CleanUp(release) => clean_up = Some(*release),
-                lease::Output::DrawEntropy => match draw_entropy() {
-                    Ok(entropy) => lease.handle(now, lease::Input::Attempt(entropy)),
+                lease::Output::CleanUp(mut release) => {
+                    // Before anything that follows: the next attempt must find the keys of this one gone.
+                    let machine = self.ids.fetch_add(1, Ordering::Relaxed);
+                    while let Some(release::Output::Send { node, command }) = release.poll_output() {
+                        self.unsent = true;
+                        let tag = Tag { machine, round: RoundNumber::default(), sent: now };
+                        self.nodes[node.get()].send(tag, command);
+                    }
+                    clean_ups.push((machine, *release));
+                }
+                lease::Output::Propose { fenced } => match draw_entropy() {
+                    Ok(entropy) => {
+                        let proposal = self.fleet.propose(now, fenced);
+                        proposed = true;
+                        lease.handle(now, lease::Input::Attempt { entropy, proposal });
+                    }
                     Err(error) => {
                         lease.handle(now, lease::Input::Abandon);
                         entry.tell_acquired(Err(AcquireFailure::NoRandomness(error)));
@@ -324,11 +475,13 @@ impl Driver {
         if ended {
             self.leases.remove(&id);
         }
-        clean_up.map(|release| self.begin_release(id, release))
+        if proposed {
+            self.set_fleet_timer();
+        }
+        clean_ups.into_iter().map(|(machine, release)| self.begin_release(machine, id, release)).last()
     }
 
-    fn begin_release(&mut self, lease: MachineId, release: Release) -> MachineId {
-        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+    fn begin_release(&mut self, id: MachineId, lease: MachineId, release: Release) -> MachineId {
         let undoes = (lease, release.acquire_round());
         self.undoing.insert(undoes, id);
         let debt = NodeSet::default();
@@ -351,7 +504,8 @@ impl Driver {
             match output {
                 release::Output::Send { node, command } => {
                     self.unsent = true;
-                    self.nodes[node.get()].send(Tag { machine: id, round: RoundNumber::default() }, command);
+                    let tag = Tag { machine: id, round: RoundNumber::default(), sent: self.now };
+                    self.nodes[node.get()].send(tag, command);
                 }
                 release::Output::Outcome { outcome, ballots } => {
                     if let Some(reply) = entry.reply.take() {
@@ -400,7 +554,8 @@ impl Driver {
             match output {
                 query::Output::Send { node, command } => {
                     self.unsent = true;
-                    self.nodes[node.get()].send(Tag { machine: id, round: RoundNumber::default() }, command);
+                    let tag = Tag { machine: id, round: RoundNumber::default(), sent: self.now };
+                    self.nodes[node.get()].send(tag, command);
                 }
                 query::Output::Done(told) => {
                     done = true;
@@ -416,6 +571,8 @@ impl Driver {
 
     fn begin_shutdown(&mut self, limit: Duration, reply: oneshot::Sender<Option<Unfinished>>) {
         self.shutdown.begin(self.now + limit, reply);
+        let early = self.early.take().unwrap_or_default();
+        early.into_iter().for_each(|request| self.handle_request(request));
         // Whoever still waits for a lock is told; whoever holds one keeps it and can release it.
         let waiting: Vec<MachineId> =
             self.leases.iter().filter(|(_, entry)| entry.acquire.is_some()).map(|(id, _)| *id).collect();
@@ -428,7 +585,8 @@ impl Driver {
     }
 
     fn answer_settled(&mut self) {
-        if !self.settling.is_empty() && self.nodes.iter().all(|node| node.is_settled()) {
+        let settled = || self.nodes.iter().all(|node| node.is_settled()) && self.fleet.is_settled();
+        if !self.settling.is_empty() && settled() {
             for reply in self.settling.drain(..) {
                 let _ = reply.send(());
             }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{LockKey, NotExtended, Options, ReleaseOutcome, Standing};
+use tenure_core::{Fence, LockKey, NotExtended, Options, ReleaseOutcome, Standing};
 use tokio::sync::oneshot;
 
 use crate::driver::{MachineId, ReleaseReply, Request, SharedLease, look};
@@ -57,6 +57,28 @@ impl Guard {
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.valid_for().is_zero()
+    }
+
+    /// The fencing token of this acquisition: larger than that of every acquisition of this lock that had succeeded
+    /// before this one began. Hand it to what the lock protects, and let that refuse smaller ones: then not even a
+    /// holder that was paused beyond its term can do harm. Extensions keep it.
+    ///
+    /// [`Fence::NONE`], smaller than all others, if the lock was acquired with [`Lock::unfenced`](crate::Lock::unfenced).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::memory();
+    /// let first = locks.lock("import").acquire().await?;
+    /// let fence = first.fence();
+    /// first.release().await?;
+    /// let second = locks.lock("import").acquire().await?;
+    /// assert!(second.fence() > fence);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn fence(&self) -> Fence {
+        self.hold.standing(|standing| standing.and_then(Standing::fence).unwrap_or(Fence::NONE))
     }
 
     /// How many of the nodes that hold the lock may forget it (crash, flush, clock jump) before another
@@ -174,6 +196,7 @@ impl fmt::Debug for Guard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Guard")
             .field("name", &self.name())
+            .field("fence", &self.fence())
             .field("valid_for", &self.valid_for())
             .field("margin", &self.margin())
             .finish_non_exhaustive()

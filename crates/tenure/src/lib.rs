@@ -38,6 +38,7 @@ mod key_scheme;
 mod lock;
 mod manager;
 mod node;
+mod nodes;
 mod observe;
 mod votes;
 
@@ -47,13 +48,14 @@ pub use inspect::NodeHoldings;
 pub use key_scheme::KeyScheme;
 pub use lock::Lock;
 pub use manager::{Builder, Locks, Worker};
-pub use node::{Faults, MemoryNode, Node};
+pub use node::{Faults, MemoryNode, Node, Persistence, Role};
 #[cfg(feature = "redis")]
 pub use node::{RedisNode, UrlError};
+pub use nodes::{Finding, FindingKind, NodeReport, Severity};
 pub use observe::Event;
 pub use tenure_core::{
-    Cause, Drift, Fault, Holding, MaxHold, NAME_BYTES_MAX, NODES_MAX, NameError, OptionError, Options,
-    QuorumError, Refusal, Retry, Vote, Wait,
+    Cause, Distrust, Drift, Fault, Fence, Holding, MaxHold, NAME_BYTES_MAX, NODES_MAX, NameError,
+    OptionError, Options, QuorumError, Refusal, RestartGuard, Retry, Vote, Wait,
 };
 pub use votes::{NodeVote, Votes};
 

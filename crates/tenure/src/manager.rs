@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tenure_core::{Ballot, LockKey, MaxTtl, NameError, Options, Prefix, Quorum};
+use tenure_core::{
+    Ballot, Fleet, LockKey, MaxTtl, NameError, Options, Prefix, Quorum, RestartGuard, Settings,
+};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
@@ -63,6 +65,9 @@ pub struct Builder {
     prefix: String,
     key_scheme: KeyScheme,
     max_ttl: Duration,
+    restart_guard: RestartGuard,
+    fence_retention: Option<Duration>,
+    fleet: Option<String>,
     defaults: Options,
     observer: Observer,
     worker: Worker,
@@ -142,6 +147,9 @@ impl Locks {
             prefix: Prefix::default().as_str().to_owned(),
             key_scheme: KeyScheme::default(),
             max_ttl: MaxTtl::default().get(),
+            restart_guard: RestartGuard::default(),
+            fence_retention: None,
+            fleet: None,
             defaults: Options::default(),
             observer: Observer::default(),
             worker: Worker::default(),
@@ -222,10 +230,34 @@ impl Builder {
 
     /// The largest ttl that a lock may have. Default 60 s.
     ///
-    /// Give every client of the same nodes the same number: a node that lost its memory stays out for as
-    /// long as any lock it forgot may live.
+    /// Every client of the same nodes and prefix must have the same number; one with another is refused. A node that
+    /// lost its memory stays out for as long as any lock it forgot may live, so a large one costs availability after
+    /// restarts.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = max_ttl;
+        self
+    }
+
+    /// What is done about nodes that may have forgotten locks. Default [`RestartGuard::Evidence`]. The same for every
+    /// client of the same nodes and prefix.
+    pub fn restart_guard(mut self, restart_guard: RestartGuard) -> Self {
+        self.restart_guard = restart_guard;
+        self
+    }
+
+    /// How long nodes remember the fence of a lock that nobody acquires: default 24 h, at least a second. A process
+    /// that is paused for longer than half of it may find its old fence accepted. The same for every client of the
+    /// same nodes and prefix.
+    pub fn fence_retention(mut self, retention: Duration) -> Self {
+        self.fence_retention = Some(retention);
+        self
+    }
+
+    /// Names the node list. Clients whose node lists differ exclude nobody, so each node remembers the list it was
+    /// first used with, and refuses clients with another. By default the list is known by the addresses in it; give it
+    /// a name if clients reach the same nodes under different addresses.
+    pub fn fleet(mut self, name: impl Into<String>) -> Self {
+        self.fleet = Some(name.into());
         self
     }
 
@@ -272,8 +304,20 @@ impl Builder {
         let max_ttl = MaxTtl::new(self.max_ttl)?;
         let (mailbox, requests) = mpsc::unbounded_channel();
         let ids = Arc::new(AtomicU64::new(0));
-        let nodes = self.nodes.into_iter().map(Node::connect).collect();
-        let driver = Driver::new(self.clock, self.observer, requests, quorum, nodes, Arc::clone(&ids));
+        let list = self.fleet.unwrap_or_else(|| {
+            let mut sorted = identities;
+            sorted.sort_unstable();
+            sorted.join(",")
+        });
+        let mut settings = Settings::new(max_ttl, &list).restart_guard(self.restart_guard);
+        if let Some(retention) = self.fence_retention {
+            settings = settings.fence_retention(retention);
+        }
+        let seed = getrandom::u64().map_err(|error| std::io::Error::other(error.to_string()))?;
+        let fleet = Fleet::new(settings, quorum, prefix.clone(), seed);
+        let nodes = self.nodes.into_iter().map(|node| node.connect(&prefix)).collect();
+        let names = addresses.clone();
+        let driver = Driver::new(self.clock, self.observer, names, requests, nodes, fleet, Arc::clone(&ids));
         self.worker.start(driver)?;
         let (clock, key_scheme, defaults) = (self.clock, self.key_scheme, self.defaults);
         let inner = Inner { mailbox, ids, addresses, clock, prefix, key_scheme, max_ttl, quorum, defaults };

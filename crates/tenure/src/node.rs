@@ -5,15 +5,18 @@ mod conformance;
 mod memory;
 #[cfg(feature = "redis")]
 mod redis;
+mod server;
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tenure_core::{Command, Fault, Reply, RoundNumber};
+use tenure_core::{Command, Fault, Prefix, Reply, RoundNumber, Time};
 
 pub use memory::{Faults, MemoryNode};
 #[cfg(feature = "redis")]
 pub use redis::{RedisNode, UrlError};
+pub(crate) use server::Server;
+pub use server::{Persistence, Role};
 
 /// One store in the node list of a [`Locks`](crate::Locks), of whichever kind.
 ///
@@ -63,11 +66,11 @@ impl Node {
         }
     }
 
-    pub(crate) fn connect(self) -> Box<dyn Connection> {
+    pub(crate) fn connect(self, prefix: &Prefix) -> Box<dyn Connection> {
         match self.0 {
             Kind::Memory(node) => Box::new(node.connect()),
             #[cfg(feature = "redis")]
-            Kind::Redis(node) => Box::new(node.connect()),
+            Kind::Redis(node) => Box::new(node.connect(prefix)),
         }
     }
 }
@@ -111,6 +114,10 @@ pub(crate) trait Connection: Send {
 
     /// Whether the first try to connect has come to an end, good or bad.
     fn is_settled(&self) -> bool;
+
+    /// Asks the server about itself again; [`NodeEvent::Surveyed`] brings the answer. `false` if there is nobody to
+    /// ask.
+    fn survey(&mut self) -> bool;
 }
 
 /// What happens on a connection.
@@ -118,10 +125,16 @@ pub(crate) trait Connection: Send {
 pub(crate) enum NodeEvent {
     /// A command was answered, or cannot be any more.
     Answer(Tag, Result<Reply, Fault>),
-    /// The node can be reached again after it could not.
-    Connected,
-    /// The connection broke. The answers to what was under way come as faults.
-    Disconnected,
+    /// The node can be reached, and its server said this about itself.
+    Connected(Box<Server>),
+    /// The server said this about itself when it was asked again.
+    Surveyed(Box<Server>),
+    /// The connection broke, for this reason. The answers to what was under way come as faults.
+    Disconnected(Arc<str>),
+    /// A try to connect failed.
+    Unreachable(Arc<str>),
+    /// The node's record was changed by another, or is gone.
+    Changed,
 }
 
 /// Where an answer belongs.
@@ -129,4 +142,6 @@ pub(crate) enum NodeEvent {
 pub(crate) struct Tag {
     pub(crate) machine: u64,
     pub(crate) round: RoundNumber,
+    /// When the command was handed over.
+    pub(crate) sent: Time,
 }

@@ -1,13 +1,13 @@
-//! What happens to locks, as events: one enum that feeds logs and whoever else wants to know.
+//! What happens to locks and nodes, as events: one enum that feeds logs and whoever else wants to know.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::Cause;
+use tenure_core::{Cause, Distrust, Fence};
 
-/// Something that happened to a lock.
+/// Something that happened to a lock or a node.
 ///
 /// Every event is also a `tracing` event with the target `tenure`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +77,28 @@ pub enum Event<'a> {
         /// The lock.
         name: &'a str,
     },
+    /// A node does not vote for new locks at present.
+    #[non_exhaustive]
+    NodeDistrusted {
+        /// The node's address.
+        node: &'a str,
+        /// Why.
+        distrust: &'a Distrust,
+    },
+    /// A node votes again.
+    #[non_exhaustive]
+    NodeTrusted {
+        /// The node's address.
+        node: &'a str,
+    },
+    /// A node showed a fence that lies too far in the future for it to have granted it. It is ignored.
+    #[non_exhaustive]
+    FencePoisoned {
+        /// The node's address.
+        node: &'a str,
+        /// The fence.
+        fence: Fence,
+    },
     /// Some nodes never confirmed; the key has freed itself there.
     #[non_exhaustive]
     NotCleanedUp {
@@ -138,6 +160,13 @@ impl Event<'_> {
             }
             Self::NotExtended { name, lost, valid_for } => {
                 tracing::warn!(target: "tenure", lock = name, lost, ?valid_for, "not extended");
+            }
+            Self::NodeDistrusted { node, distrust } => {
+                tracing::warn!(target: "tenure", node, %distrust, "a node does not vote");
+            }
+            Self::NodeTrusted { node } => tracing::info!(target: "tenure", node, "a node votes again"),
+            Self::FencePoisoned { node, fence } => {
+                tracing::warn!(target: "tenure", node, %fence, "a fence from the future is ignored");
             }
             Self::GivenUp { name } => tracing::debug!(target: "tenure", lock = name, "given up"),
             Self::CleanedUp { name } => tracing::trace!(target: "tenure", lock = name, "cleaned up"),

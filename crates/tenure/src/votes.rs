@@ -107,12 +107,14 @@ impl fmt::Display for NodeVote {
             }
             Some(Vote::Refused(Refusal::Held { left })) => write!(f, "held by another for {left:?} more"),
             Some(Vote::Refused(Refusal::NotHeld)) => write!(f, "not held"),
+            Some(Vote::Refused(Refusal::Behind)) => write!(f, "granted to another meanwhile"),
             Some(Vote::Refused(_)) => write!(f, "refused"),
             Some(Vote::Unknown(Fault::Timeout)) => write!(f, "no answer in time"),
             Some(Vote::Unknown(Fault::Disconnected)) => write!(f, "connection lost"),
             Some(Vote::Unknown(Fault::Unreachable(reason))) => write!(f, "not reachable ({reason})"),
             Some(Vote::Unknown(Fault::Busy)) => write!(f, "too many commands in flight"),
             Some(Vote::Unknown(Fault::Error(message))) => write!(f, "error {message:?}"),
+            Some(Vote::Unknown(Fault::Untrusted(distrust))) => write!(f, "not counted, {distrust}"),
             Some(Vote::Unknown(_)) => write!(f, "unknown"),
         }
     }

@@ -79,9 +79,10 @@ async fn a_lock_frees_itself_when_its_holder_is_gone() {
 async fn with_a_majority_up_locks_are_acquired_extended_and_released() {
     for (down, hung) in [(0, 1), (1, 2), (3, 4), (2, 0)] {
         let nodes = nodes::<5>();
+        let locks = paused(&nodes);
+        locks.ready().await;
         nodes[down].set_faults(Faults::unreachable());
         nodes[hung].set_faults(Faults::silent());
-        let locks = paused(&nodes);
         let start = Instant::now();
         let mut guard = locks.lock("x").acquire().await.unwrap();
         guard.extend().await.unwrap();
@@ -96,8 +97,9 @@ async fn without_a_majority_the_error_is_unavailable_and_comes_in_time() {
         [Faults::silent(), Faults::unreachable(), Faults::error("LOADING"), Faults::none().reply_loss(1.0)]
     {
         let nodes = nodes::<5>();
-        fail(&nodes[..3], &faults);
         let locks = paused(&nodes);
+        locks.ready().await;
+        fail(&nodes[..3], &faults);
         let start = Instant::now();
         let error = locks.lock("x").try_acquire().await.unwrap_err();
         assert!(matches!(error, AcquireError::Unavailable { .. }), "{error}");
@@ -392,6 +394,7 @@ async fn waiters_without_a_pause_let_others_run() {
 async fn a_silent_node_is_skipped_when_it_owes_too_much() {
     let nodes = nodes::<3>();
     let locks = paused(&nodes);
+    locks.ready().await;
     nodes[2].set_faults(Faults::silent());
     for number in 0..20_000 {
         if number % 100 == 0 {

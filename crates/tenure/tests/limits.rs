@@ -54,7 +54,7 @@ async fn a_ttl_outside_its_bounds_says_what_is_allowed() {
     for ttl in [ms(50), secs(60)] {
         locks.lock("x").ttl(ttl).acquire().await.unwrap().release().await.unwrap();
     }
-    let patient = builder(&nodes).max_ttl(secs(86_400)).tokio_time().build().unwrap();
+    let patient = builder(&support::nodes::<3>()).max_ttl(secs(86_400)).tokio_time().build().unwrap();
     patient.lock("x").ttl(secs(86_400)).acquire().await.unwrap().release().await.unwrap();
 }
 
@@ -66,7 +66,8 @@ async fn options_that_do_not_fit_together_are_refused() {
         lock.clone().node_timeout(ms(501)),
         lock.clone().node_timeout(ms(0)),
         lock.clone().drift(Drift::new(600_000, ms(0))),
-        lock.clone().guard_band(secs(61)),
+        lock.clone().guard_band(secs(66)),
+        lock.clone().min_margin(2),
         lock.clone().max_hold(MaxHold::AtMost(ms(999))),
         lock.clone().retry(Retry::default().tries_max(0)),
     ] {

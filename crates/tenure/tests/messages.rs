@@ -19,9 +19,10 @@ async fn contended() {
 #[tokio::test(start_paused = true)]
 async fn contended_although_some_nodes_are_down() {
     let nodes = nodes::<5>();
+    let (holder, asker) = (paused(&nodes), paused(&nodes));
+    tokio::join!(holder.ready(), asker.ready());
     fail(&nodes[..1], &Faults::unreachable());
     fail(&nodes[1..2], &Faults::error("LOADING Redis is loading the dataset in memory"));
-    let (holder, asker) = (paused(&nodes), paused(&nodes));
     let _guard = holder.lock("x").acquire().await.unwrap();
     let error = asker.lock("x").wait(ms(120)).acquire().await.unwrap_err();
     assert!(matches!(error, AcquireError::Contended { .. }));
@@ -39,10 +40,12 @@ async fn contended_although_some_nodes_are_down() {
 #[tokio::test(start_paused = true)]
 async fn unavailable() {
     let nodes = nodes::<5>();
+    let locks = paused(&nodes);
+    locks.ready().await;
     nodes[0].set_faults(Faults::silent());
     nodes[1].set_faults(Faults::unreachable());
     nodes[2].set_faults(Faults::error("READONLY You can't write against a read only replica."));
-    let error = paused(&nodes).lock("invoice:42").try_acquire().await.unwrap_err();
+    let error = locks.lock("invoice:42").try_acquire().await.unwrap_err();
     insta::assert_snapshot!(error, @r#"lock "invoice:42" is unavailable: only 2 of 5 nodes answered and 3 are needed, after 1 attempt in 50ms (memory:0: no answer in time; memory:1: not reachable (connection refused); memory:2: error "READONLY You can't write against a read only replica."; memory:3: granted; memory:4: granted). Check that these nodes are up, reachable and in order: memory:0, memory:1, memory:2"#);
 }
 
@@ -74,6 +77,7 @@ async fn not_extended() {
     fail(&nodes, &Faults::none());
     nodes[2].forget();
     insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "x" is lost: 2 of 3 nodes no longer have it for us (memory:0: not held; memory:1: granted; memory:2: not held). Stop the work it protects"#);
+    let locks = paused(&support::nodes::<3>());
     let mut guard = locks.lock("y").acquire().await.unwrap();
     sleep(secs(30)).await;
     insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "y" has expired and cannot be extended. Stop the work it protects, and acquire it anew"#);

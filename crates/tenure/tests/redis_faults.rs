@@ -57,6 +57,7 @@ async fn a_release_reaches_a_node_that_was_cut_off_within_a_second() {
     let proxies = proxies(&servers);
     let locks = connect_through(&proxies).await;
     for mode in [Mode::Swallow, Mode::Stall, Mode::CutAfter(40)] {
+        all_vote(&locks).await;
         let guard = locks.lock("x").acquire().await.unwrap();
         until("all three have it", || keys(&servers).len() == 3).await;
         proxies[0].set(Direction::Requests, mode);
@@ -118,7 +119,7 @@ async fn a_lock_may_be_asked_for_before_the_nodes_are_connected() {
 
 #[tokio::test]
 async fn a_node_that_comes_back_is_used_again() {
-    let mut servers = servers::<1>();
+    let mut servers = durable_servers::<1>();
     let locks = connect(&servers).await;
     servers[0].kill();
     let error = locks.lock("x").try_acquire().await.unwrap_err();
@@ -215,7 +216,7 @@ async fn a_wrong_password_is_named_and_a_right_one_works() {
 #[tokio::test]
 async fn a_user_of_the_access_list_can_lock() {
     let server = RedisServer::start(&[]);
-    server.execute(&["ACL", "SETUSER", "app", "on", ">pw", "~tenure:*", "+@all"]);
+    server.execute(&["ACL", "SETUSER", "app", "on", ">pw", "~tenure:*", "~tenure~*:{tenure:}", "+@all"]);
     let url = server.url().replace("//", "//app:pw@");
     assert!(Locks::connect([&url]).await.unwrap().lock("x").acquire().await.is_ok());
     let other = Locks::builder().node(RedisNode::parse(&url).unwrap()).prefix("other:").build().unwrap();
@@ -258,7 +259,7 @@ async fn a_replica_refuses() {
     let (master, replica) = (RedisServer::start(&[]), RedisServer::start(&[]));
     replica.execute(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
     until("it is a replica", || format!("{:?}", replica.execute(&["ROLE"])).contains("connected")).await;
-    refuses(&replica, &replica.url(), "READONLY").await;
+    refuses(&replica, &replica.url(), "it is a replica; every node must be a master of its own").await;
 }
 
 #[tokio::test]
@@ -296,7 +297,7 @@ async fn a_server_that_is_loading_refuses() {
     let reload = std::thread::spawn(move || {
         tenure_testkit::cmd("DEBUG").arg("RELOAD").query::<()>(&mut connection).unwrap();
     });
-    tokio::time::sleep(ms(200)).await;
+    tokio::time::sleep(ms(300)).await;
     let error = locks.lock("x").try_acquire().await.unwrap_err();
     assert!(error.to_string().contains("LOADING"), "{error}");
     refuses(&server, &server.url(), "LOADING").await;

@@ -60,7 +60,7 @@ async fn a_password_is_not_repeated_by_a_server_that_does_not_know_the_login() {
 #[tokio::test]
 async fn a_user_without_a_password_is_not_taken_for_another() {
     let server = RedisServer::start(&[]);
-    server.execute(&["ACL", "SETUSER", "app", "on", "nopass", "~tenure:*", "+@all"]);
+    server.execute(&["ACL", "SETUSER", "app", "on", "nopass", "~tenure:*", "~tenure~*:{tenure:}", "+@all"]);
     let locks = Locks::connect([server.url().replace("//", "//app@")]).await.unwrap();
     assert!(locks.lock("x").try_acquire().await.unwrap().is_some());
     assert!(format!("{:?}", server.execute(&["CLIENT", "LIST"])).contains("user=app"));
@@ -69,7 +69,7 @@ async fn a_user_without_a_password_is_not_taken_for_another() {
 /// After a restart somebody else's connection has the id that ours had before.
 #[tokio::test]
 async fn a_reconnect_does_not_kill_a_stranger() {
-    let mut server = RedisServer::start(&[]);
+    let [mut server] = durable_servers::<1>();
     let proxy = Proxy::start(server.port());
     let locks = connect_through(std::slice::from_ref(&proxy)).await;
     let clients = format!("{:?}", server.execute(&["CLIENT", "LIST"]));
@@ -142,7 +142,17 @@ async fn a_reply_without_end_is_an_error() {
 #[tokio::test]
 async fn a_user_who_may_not_kill_connections_can_lock_and_reconnect() {
     let server = RedisServer::start(&[]);
-    server.execute(&["ACL", "SETUSER", "app", "on", ">pw", "~tenure:*", "+@all", "-@dangerous"]);
+    server.execute(&[
+        "ACL",
+        "SETUSER",
+        "app",
+        "on",
+        ">pw",
+        "~tenure:*",
+        "~tenure~*:{tenure:}",
+        "+@all",
+        "-@dangerous",
+    ]);
     let proxy = Proxy::start(server.port());
     let locks = Locks::connect([proxy.url().replace("//", "//app:pw@")]).await.unwrap();
     assert!(locks.lock("x").acquire().await.is_ok());

@@ -195,7 +195,7 @@ enum Failure {
 /// Every choice of up to two of five nodes, killed or hung: everything works, and nobody waits for them.
 #[tokio::test]
 async fn any_two_of_five_may_be_gone() {
-    let mut servers = servers::<5>();
+    let mut servers = durable_servers::<5>();
     for failure in [Failure::Hung, Failure::Killed] {
         for first in 0..5 {
             for second in first..5 {
@@ -217,7 +217,7 @@ async fn any_two_of_five_may_be_gone() {
 
 #[tokio::test]
 async fn with_three_of_five_gone_the_error_says_unavailable_and_names_them() {
-    let mut servers = servers::<5>();
+    let mut servers = durable_servers::<5>();
     for failure in [Failure::Hung, Failure::Killed] {
         for gone in [[0, 1, 2], [0, 2, 4], [2, 3, 4]] {
             let locks = connect(&servers).await;

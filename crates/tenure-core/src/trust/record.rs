@@ -71,8 +71,9 @@ impl Nonce {
     #[must_use]
     pub fn to_hex(self) -> [u8; 16] {
         let mut digits = [0; 16];
-        for (index, digit) in digits.iter_mut().enumerate() {
-            *digit = b"0123456789abcdef"[usize::from((self.0 >> (60 - 4 * index)) as u8 & 15)];
+        for (pair, byte) in digits.chunks_exact_mut(2).zip(self.0.to_be_bytes()) {
+            let digit = |four_bits: u8| b"0123456789abcdef"[usize::from(four_bits)];
+            pair.copy_from_slice(&[digit(byte >> 4), digit(byte & 15)]);
         }
         digits
     }

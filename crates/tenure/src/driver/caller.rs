@@ -67,7 +67,7 @@ impl LeaseEntry {
             // For the driver itself.
             lease::Output::Widened
             | lease::Output::Send { .. }
-            | lease::Output::DrawEntropy
+            | lease::Output::Propose { .. }
             | lease::Output::CleanUp(_) => {}
         }
     }

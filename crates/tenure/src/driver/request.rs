@@ -8,6 +8,7 @@ use tenure_core::{
 };
 use tokio::sync::oneshot;
 
+use super::survey::Surveyed;
 use super::{MachineId, SharedLease};
 
 /// What callers ask of the driver.
@@ -15,6 +16,7 @@ pub(crate) enum Request {
     Acquire {
         id: MachineId,
         lease: SharedLease,
+        fenced: bool,
         entropy: Entropy,
         reply: oneshot::Sender<AcquireReply>,
     },
@@ -33,6 +35,10 @@ pub(crate) enum Request {
     Query {
         query: Query,
         reply: oneshot::Sender<Vec<Told>>,
+    },
+    /// Asks how the nodes stand.
+    Nodes {
+        reply: oneshot::Sender<Vec<Surveyed>>,
     },
     /// Asks to be told when every node has been tried.
     Settle {

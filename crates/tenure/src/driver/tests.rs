@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::task::Waker;
 
-use tenure_core::{Answer, Command, LockKey, MaxTtl, Options, Prefix, Refusal, Retry, Wait};
+use tenure_core::{
+    Answer, Command, LockKey, LockTable, MaxTtl, NodeTime, Options, Prefix, Refusal, Retry, Settings, Wait,
+};
 
 use super::*;
 
@@ -13,14 +15,23 @@ type Log = Arc<Mutex<Vec<(usize, Command)>>>;
 struct Refusing {
     index: usize,
     log: Log,
-    answers: Vec<Tag>,
+    table: LockTable,
+    news: Vec<NodeEvent>,
     waker: Option<Waker>,
 }
 
 impl Connection for Refusing {
     fn send(&mut self, tag: Tag, command: Command) {
-        self.log.lock().unwrap().push((self.index, command));
-        self.answers.push(tag);
+        let mut reply = self
+            .table
+            .execute(NodeTime::from_micros(1_000_000_000_000 + tag.sent.as_nanos() / 1_000), &command);
+        if let Command::Acquire { .. } = command {
+            reply.answer = Answer::Refused(Refusal::Held { left: Duration::from_secs(1) });
+        }
+        if !matches!(command, Command::Record { .. } | Command::Trim { .. }) {
+            self.log.lock().unwrap().push((self.index, command));
+        }
+        self.news.push(NodeEvent::Answer(tag, Ok(reply)));
         if let Some(waker) = self.waker.take() {
             waker.wake();
         }
@@ -31,12 +42,14 @@ impl Connection for Refusing {
     }
 
     fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<NodeEvent> {
-        let Some(tag) = self.answers.pop() else {
+        self.news.pop().map(Poll::Ready).unwrap_or_else(|| {
             self.waker = Some(cx.waker().clone());
-            return Poll::Pending;
-        };
-        let answer = Answer::Refused(Refusal::Held { left: Duration::from_secs(1) });
-        Poll::Ready(NodeEvent::Answer(tag, Ok(Reply { time: None, answer })))
+            Poll::Pending
+        })
+    }
+
+    fn survey(&mut self) -> bool {
+        false
     }
 }
 
@@ -44,12 +57,17 @@ fn refusing_driver(nodes: usize) -> (Driver, mpsc::UnboundedSender<Request>, Log
     let log = Log::default();
     let quorum = Quorum::of(nodes).unwrap();
     let connection = |index| {
-        Box::new(Refusing { index, log: log.clone(), answers: vec![], waker: None }) as Box<dyn Connection>
+        let news = vec![NodeEvent::Connected(Box::default())];
+        let (log, table) = (log.clone(), LockTable::default());
+        Box::new(Refusing { index, log, table, news, waker: None }) as Box<dyn Connection>
     };
     let (mailbox, requests) = mpsc::unbounded_channel();
     let connections = (0..nodes).map(connection).collect();
     let ids = Arc::new(AtomicU64::new(1_000));
-    let driver = Driver::new(Clock::Tokio, Observer::default(), requests, quorum, connections, ids);
+    let settings = Settings::new(MaxTtl::default(), "test");
+    let fleet = Fleet::new(settings, quorum, Prefix::default(), 1);
+    let names = vec![Arc::from("node"); nodes];
+    let driver = Driver::new(Clock::Tokio, Observer::default(), names, requests, connections, fleet, ids);
     (driver, mailbox, log)
 }
 
@@ -64,7 +82,8 @@ async fn every_attempt_asks_all_nodes_at_once_with_one_fresh_token() {
     let lease = Lease::new(key, options.check(MaxTtl::default()).unwrap(), Quorum::of(5).unwrap());
     let (reply, answer) = oneshot::channel();
     let entropy = draw_entropy().unwrap();
-    let request = Request::Acquire { id: 0, lease: Arc::new(Mutex::new(lease)), entropy, reply };
+    let request =
+        Request::Acquire { id: 0, lease: Arc::new(Mutex::new(lease)), fenced: true, entropy, reply };
     assert!(mailbox.send(request).is_ok());
     assert!(matches!(answer.await, Ok(Err(AcquireFailure::NotAcquired(_)))));
     drop(mailbox);
@@ -77,7 +96,11 @@ async fn every_attempt_asks_all_nodes_at_once_with_one_fresh_token() {
         let nodes: Vec<usize> = attempt.iter().map(|(node, _)| *node).collect();
         assert_eq!(nodes, [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]);
         let Command::Acquire { token, .. } = &attempt[0].1 else { panic!("{attempt:?}") };
-        assert!(attempt[..5].iter().all(|(_, command)| *command == attempt[0].1));
+        assert!(
+            attempt[..5]
+                .iter()
+                .all(|(_, command)| matches!(command, Command::Acquire { token: t, .. } if t == token))
+        );
         assert!(
             attempt[5..]
                 .iter()

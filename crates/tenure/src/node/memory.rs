@@ -10,7 +10,7 @@ use std::time::Duration;
 use tenure_core::{Command, Fault, LockTable, Reply};
 use tokio::time::{Instant, Sleep};
 
-use super::{Connection, NodeEvent, Tag};
+use super::{Connection, NodeEvent, Server, Tag};
 use crate::clock::memory_node_time;
 
 /// The longest delay: as good as for ever, and short enough to be added to any moment.
@@ -45,6 +45,8 @@ pub struct MemoryNode {
 #[derive(Debug)]
 struct State {
     table: LockTable,
+    /// How often it forgot everything.
+    forgotten: u64,
     faults: Faults,
     random: u64,
 }
@@ -70,7 +72,8 @@ impl MemoryNode {
     #[must_use]
     pub fn new(label: impl AsRef<str>) -> Self {
         let address: Arc<str> = format!("memory:{}", label.as_ref()).into();
-        let state = State { table: LockTable::default(), faults: Faults::default(), random: 0x2545_f491 };
+        let (table, faults) = (LockTable::default(), Faults::default());
+        let state = State { table, forgotten: 0, faults, random: 0x2545_f491 };
         Self { address, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -90,9 +93,12 @@ impl MemoryNode {
         self.lock().random = seed | 1;
     }
 
-    /// Forgets everything, as a node does that restarts without persistence.
+    /// Forgets everything, as a node does that restarts without persistence or is flushed. It is not trusted with
+    /// new locks from then on until all that it may have forgotten are over.
     pub fn forget(&self) {
-        self.lock().table = LockTable::default();
+        let mut state = self.lock();
+        state.table = LockTable::default();
+        state.forgotten += 1;
     }
 
     /// The keys (prefix and name) that the node holds now, in order.
@@ -107,7 +113,13 @@ impl MemoryNode {
     }
 
     pub(super) fn connect(self) -> MemoryConnection {
-        MemoryConnection { node: self, requests: Line::default(), answers: Line::default(), sleep: None }
+        let (requests, answers, forgotten) = (Line::default(), Line::default(), self.lock().forgotten);
+        let news = VecDeque::from([NodeEvent::Connected(Box::new(self.server()))]);
+        MemoryConnection { node: self, requests, answers, news, forgotten, sleep: None }
+    }
+
+    fn server(&self) -> Server {
+        Server::memory(self.lock().forgotten == 0)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -200,6 +212,9 @@ pub(super) struct MemoryConnection {
     node: MemoryNode,
     requests: Line<Command>,
     answers: Line<Result<Reply, Fault>>,
+    news: VecDeque<NodeEvent>,
+    /// How often the node had forgotten everything when we last looked.
+    forgotten: u64,
     sleep: Option<Pin<Box<Sleep>>>,
 }
 
@@ -214,6 +229,11 @@ impl Connection for MemoryConnection {
     }
 
     fn is_settled(&self) -> bool {
+        self.news.is_empty()
+    }
+
+    fn survey(&mut self) -> bool {
+        self.news.push_back(NodeEvent::Surveyed(Box::new(self.node.server())));
         true
     }
 
@@ -221,6 +241,9 @@ impl Connection for MemoryConnection {
         loop {
             while let Some((tag, command)) = self.requests.pop_due() {
                 self.execute(tag, &command);
+            }
+            if let Some(news) = self.news.pop_front() {
+                return Poll::Ready(news);
             }
             if let Some((tag, answer)) = self.answers.pop_due() {
                 return Poll::Ready(NodeEvent::Answer(tag, answer));
@@ -239,6 +262,11 @@ impl Connection for MemoryConnection {
 
 impl MemoryConnection {
     fn execute(&mut self, tag: Tag, command: &Command) {
+        let forgotten = self.node.lock().forgotten;
+        if std::mem::replace(&mut self.forgotten, forgotten) != forgotten {
+            self.news.push_back(NodeEvent::Disconnected("the node was emptied".into()));
+            self.news.push_back(NodeEvent::Connected(Box::new(self.node.server())));
+        }
         let mut state = self.node.lock();
         let answer = match &state.faults.error {
             Some(error) => Err(Fault::Error(error.as_str().into())),

@@ -2,6 +2,7 @@
 
 mod connection;
 mod handshake;
+mod info;
 mod resp;
 mod script;
 #[cfg(feature = "tls")]
@@ -11,6 +12,8 @@ mod url;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+
+use tenure_core::Prefix;
 
 use self::connection::RedisConnection;
 pub use self::url::UrlError;
@@ -99,8 +102,8 @@ impl RedisNode {
         }
     }
 
-    pub(super) fn connect(self) -> RedisConnection {
-        RedisConnection::new(self)
+    pub(super) fn connect(self, prefix: &Prefix) -> RedisConnection {
+        RedisConnection::new(self, prefix)
     }
 }
 

@@ -19,6 +19,11 @@ pub fn servers<const N: usize>() -> [RedisServer; N] {
     RedisServer::start_many(&[])
 }
 
+/// Servers that keep every acknowledged write, so that a restart costs them no quarantine.
+pub fn durable_servers<const N: usize>() -> [RedisServer; N] {
+    RedisServer::start_many(&["--appendonly", "yes", "--appendfsync", "always"])
+}
+
 pub fn builder<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Builder {
     Locks::builder().nodes(urls.into_iter().map(|url| RedisNode::parse(url.as_ref()).unwrap()))
 }
@@ -44,4 +49,13 @@ pub async fn until(what: &str, mut is_true: impl FnMut() -> bool) -> Duration {
         tokio::time::sleep(ms(5)).await;
     }
     start.elapsed()
+}
+
+/// Waits until every node votes.
+pub async fn all_vote(locks: &Locks) {
+    let start = Instant::now();
+    while !locks.nodes().await.iter().all(|node| node.votes) {
+        assert!(start.elapsed() < secs(10), "still not all vote: {:?}", locks.nodes().await);
+        tokio::time::sleep(ms(5)).await;
+    }
 }

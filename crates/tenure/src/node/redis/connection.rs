@@ -10,15 +10,16 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_core::{Command, Fault, Reply};
+use tenure_core::{Answer, Command, Fault, LockKey, NodeTime, Prefix, Reply, RoundNumber, Time};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
 use super::RedisNode;
 use super::handshake::{Established, Identity, Stream, establish};
-use super::resp::{Value, decode};
+use super::info;
+use super::resp::{Value, decode, encode};
 use super::script::{Form, Scripts};
-use crate::node::{Connection, NodeEvent, Tag};
+use crate::node::{Connection, NodeEvent, Server, Tag};
 
 /// The most commands under way on one connection. A healthy server has a few hundred; what a hung one may
 /// hold up is bounded by this.
@@ -35,6 +36,7 @@ const READ_BYTES: usize = 16 * 1024;
 
 pub(in crate::node) struct RedisConnection {
     node: Arc<RedisNode>,
+    prefix: Prefix,
     state: State,
     events: VecDeque<NodeEvent>,
     /// The last connection, if there was one.
@@ -56,10 +58,27 @@ type Attempt = Pin<Box<dyn Future<Output = Result<Established, String>> + Send>>
 
 type Answered = (Tag, Result<Reply, Fault>);
 
+/// What comes of a line.
+enum News {
+    Answer(Answered),
+    Changed,
+    Surveyed(Box<Server>),
+}
+
 /// A connection that is up.
 struct Line {
     stream: Box<dyn Stream>,
     scripts: Scripts,
+    /// The server said that the record has changed since we last asked for it.
+    stale: bool,
+    /// What a record command told, until it is confirmed.
+    recorded: Option<Result<Reply, Fault>>,
+    /// What a `SET` told, until the time comes that was asked for right behind it.
+    acquired: Option<Result<Answer, Fault>>,
+    /// The lock of a `SET` that was refused, likewise.
+    refused: Option<LockKey>,
+    /// What the server has said about itself so far.
+    survey: Option<String>,
     identity: Option<Identity>,
     output: Vec<u8>,
     written: usize,
@@ -78,7 +97,8 @@ struct Line {
 
 struct InFlight {
     tag: Tag,
-    command: Command,
+    /// `None` where no command of the manager's is behind it.
+    command: Option<Command>,
     asks: Asks,
 }
 
@@ -86,16 +106,26 @@ struct InFlight {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
     Command(Form),
+    /// What is the time? Right behind the server's own `SET`.
+    Time,
     /// An acquire was refused: how long does the holder have it?
-    TimeLeft,
+    TimeLeft(Option<NodeTime>),
+    /// Watch the key that is read next. Nothing to tell.
+    Watch,
+    /// The record once more, watched from here on.
+    Record,
+    /// The server about itself.
+    Info,
+    /// The server about its settings.
+    Config,
 }
 
 impl RedisConnection {
-    pub(super) fn new(node: RedisNode) -> Self {
-        let node = Arc::new(node);
-        let attempt: Attempt = Box::pin(establish(Arc::clone(&node), None));
+    pub(super) fn new(node: RedisNode, prefix: &Prefix) -> Self {
+        let (node, prefix) = (Arc::new(node), prefix.clone());
+        let attempt: Attempt = Box::pin(establish(Arc::clone(&node), prefix.clone(), None));
         let state = State::First(attempt, vec![]);
-        Self { node, state, events: VecDeque::new(), previous: None, pause: PAUSE_MIN }
+        Self { node, prefix, state, events: VecDeque::new(), previous: None, pause: PAUSE_MIN }
     }
 
     /// Moves on until something has happened or nothing can.
@@ -112,11 +142,16 @@ impl RedisConnection {
             }
             State::Down(sleep, reason) => {
                 std::task::ready!(sleep.as_mut().poll(cx));
-                let attempt = Box::pin(establish(Arc::clone(&self.node), self.previous.clone()));
+                let attempt =
+                    Box::pin(establish(Arc::clone(&self.node), self.prefix.clone(), self.previous.clone()));
                 self.state = State::Again(attempt, Arc::clone(reason));
             }
             State::Up(line) => match std::task::ready!(line.poll(cx)) {
-                Ok((tag, answer)) => self.events.push_back(NodeEvent::Answer(tag, answer)),
+                Ok(news) => self.events.push_back(match news {
+                    News::Answer((tag, answer)) => NodeEvent::Answer(tag, answer),
+                    News::Changed => NodeEvent::Changed,
+                    News::Surveyed(server) => NodeEvent::Surveyed(server),
+                }),
                 Err(reason) => self.disconnect(&reason),
             },
         }
@@ -125,14 +160,15 @@ impl RedisConnection {
 
     fn finish_attempt(&mut self, result: Result<Established, String>, waiting: Vec<(Tag, Command)>) {
         match result {
-            Ok(established) => {
+            Ok(mut established) => {
                 tracing::debug!(target: "tenure", node = &*self.node.address, "connected");
+                let server = Box::new(std::mem::take(&mut established.server));
                 let mut line = Line::new(established);
                 waiting.into_iter().for_each(|(tag, command)| line.send(tag, command));
                 self.pause = PAUSE_MIN;
                 self.previous = line.identity.take();
                 self.state = State::Up(Box::new(line));
-                self.events.push_back(NodeEvent::Connected);
+                self.events.push_back(NodeEvent::Connected(server));
             }
             Err(reason) => {
                 tracing::debug!(target: "tenure", node = &*self.node.address, reason, "cannot connect");
@@ -141,6 +177,7 @@ impl RedisConnection {
                     self.events
                         .push_back(NodeEvent::Answer(tag, Err(Fault::Unreachable(Arc::clone(&reason)))));
                 }
+                self.events.push_back(NodeEvent::Unreachable(Arc::clone(&reason)));
                 self.wait(reason);
             }
         }
@@ -148,9 +185,10 @@ impl RedisConnection {
 
     fn disconnect(&mut self, reason: &str) {
         tracing::warn!(target: "tenure", node = &*self.node.address, reason, "disconnected");
-        self.events.push_back(NodeEvent::Disconnected);
+        self.events.push_back(NodeEvent::Disconnected(reason.into()));
         if let State::Up(line) = &mut self.state {
-            let lost = line.in_flight.drain(..);
+            let scripts = &line.scripts;
+            let lost = line.in_flight.drain(..).filter(|lost| lost.completes(scripts));
             self.events.extend(lost.map(|lost| NodeEvent::Answer(lost.tag, Err(Fault::Disconnected))));
         }
         self.wait(reason.into());
@@ -186,16 +224,39 @@ impl Connection for RedisConnection {
     }
 
     fn is_settled(&self) -> bool {
-        !matches!(self.state, State::First(..))
+        !matches!(self.state, State::First(..)) && self.events.is_empty()
+    }
+
+    fn survey(&mut self) -> bool {
+        let State::Up(line) = &mut self.state else { return false };
+        line.survey();
+        true
+    }
+}
+
+impl InFlight {
+    /// Whether somebody waits for an answer that this reply completes.
+    fn completes(&self, scripts: &Scripts) -> bool {
+        match (self.asks, &self.command) {
+            (Asks::Time | Asks::TimeLeft(_) | Asks::Record, _) => true,
+            (Asks::Command(_), Some(Command::Record { .. })) => !scripts.tracks_record,
+            (Asks::Command(_), Some(command)) => !scripts.is_native_acquire(command),
+            (Asks::Command(_), None) | (Asks::Watch | Asks::Info | Asks::Config, _) => false,
+        }
     }
 }
 
 impl Line {
     fn new(established: Established) -> Self {
-        let Established { stream, scripts, identity } = established;
+        let Established { stream, scripts, identity, .. } = established;
         Self {
             stream,
             scripts,
+            stale: false,
+            recorded: None,
+            acquired: None,
+            refused: None,
+            survey: None,
             identity,
             output: vec![],
             written: 0,
@@ -218,14 +279,50 @@ impl Line {
             self.progress = Instant::now();
         }
         self.scripts.encode(&mut self.output, &command, form);
-        self.in_flight.push_back(InFlight { tag, command, asks: Asks::Command(form) });
+        let behind = if self.scripts.is_native_acquire(&command) {
+            encode(&mut self.output, &[b"TIME"]);
+            Some(Asks::Time)
+        } else if matches!(command, Command::Record { .. }) && self.scripts.tracks_record {
+            encode(&mut self.output, &[b"CLIENT", b"CACHING", b"YES"]);
+            encode(&mut self.output, &[b"GET", self.scripts.record_key()]);
+            Some(Asks::Record)
+        } else {
+            None
+        };
+        match behind {
+            None => self.ask(tag, Some(command), Asks::Command(form)),
+            Some(asks) => {
+                // The last reply completes the answer, so it keeps the command.
+                self.ask(tag, Some(command.clone()), Asks::Command(form));
+                if asks == Asks::Record {
+                    self.ask(tag, None, Asks::Watch);
+                }
+                self.ask(tag, None, asks);
+            }
+        }
+    }
+
+    fn ask(&mut self, tag: Tag, command: Option<Command>, asks: Asks) {
+        self.in_flight.push_back(InFlight { tag, command, asks });
+    }
+
+    /// Asks the server about itself.
+    fn survey(&mut self) {
+        let tag = Tag { machine: 0, round: RoundNumber::default(), sent: Time::from_nanos(0) };
+        if self.in_flight.is_empty() {
+            self.progress = Instant::now();
+        }
+        encode(&mut self.output, info::INFO);
+        self.ask(tag, None, Asks::Info);
+        encode(&mut self.output, info::CONFIG);
+        self.ask(tag, None, Asks::Config);
     }
 
     /// The next answer, or why there will be none.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<Answered, String>> {
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<News, String>> {
         loop {
-            if let Some(answer) = self.take_answer()? {
-                return Poll::Ready(Ok(answer));
+            if let Some(news) = self.take_news()? {
+                return Poll::Ready(Ok(news));
             }
             self.poll_write(cx)?;
             if self.poll_read(cx)?.is_pending() {
@@ -234,32 +331,123 @@ impl Line {
         }
     }
 
-    fn take_answer(&mut self) -> Result<Option<Answered>, String> {
+    fn take_news(&mut self) -> Result<Option<News>, String> {
         while let Some((value, length)) = decode(&self.input[self.decoded..self.filled])? {
             self.skip = (self.decoded + length).saturating_sub(self.filled);
             self.decoded = (self.decoded + length).min(self.filled);
-            if value == Value::Push {
+            if let Value::Push { changed } = value {
+                if changed && !std::mem::replace(&mut self.stale, true) {
+                    return Ok(Some(News::Changed));
+                }
                 continue;
             }
-            let Some(InFlight { tag, command, asks }) = self.in_flight.pop_front() else {
+            let Some(in_flight) = self.in_flight.pop_front() else {
                 return Err("a reply that nobody asked for".to_owned());
             };
-            if asks == Asks::TimeLeft {
-                return Ok(Some((tag, Scripts::time_left(value))));
-            }
-            if asks == Asks::Command(Form::Short) && self.scripts.was_not_executed(&command, &value) {
-                // It goes to the end of the queue. An acquire is no script, so what comes late here is at worst late.
-                self.send_as(tag, command, Form::Whole);
-            } else if let Some(answer) = Scripts::reply(&command, value) {
-                return Ok(Some((tag, answer)));
-            } else if let Command::Acquire { key, .. } = &command {
-                Scripts::encode_time_left(&mut self.output, key);
-                self.in_flight.push_back(InFlight { tag, command, asks: Asks::TimeLeft });
+            if let Some(news) = self.take_reply(in_flight, value)? {
+                return Ok(Some(news));
             }
         }
         self.input.copy_within(self.decoded..self.filled, 0);
         (self.decoded, self.filled) = (0, self.filled - self.decoded);
         Ok(None)
+    }
+
+    /// What a reply tells, if it completes an answer.
+    ///
+    /// # Errors
+    /// If the server is not what it was: who it is must be found out anew.
+    fn take_reply(&mut self, in_flight: InFlight, value: Value) -> Result<Option<News>, String> {
+        let InFlight { tag, command, asks } = in_flight;
+        if let Value::Error(message) = &value
+            && ["READONLY", "LOADING", "MASTERDOWN"].iter().any(|lead| message.starts_with(lead))
+        {
+            return Err(message.clone());
+        }
+        let answer = |answer| Ok(Some(News::Answer((tag, answer))));
+        match (asks, command) {
+            (Asks::Command(form), Some(command)) => self.take_command_reply(tag, command, form, value),
+            (Asks::Time, _) => {
+                let time = Scripts::clock(&value);
+                match self.acquired.take() {
+                    // Another has it: for how long?
+                    None => {
+                        let key = self.refused.take().ok_or("a reply that nobody asked for")?;
+                        Scripts::encode_time_left(&mut self.output, &key);
+                        self.ask(tag, None, Asks::TimeLeft(time));
+                        Ok(None)
+                    }
+                    // The key was set in a memory that is not the one we know.
+                    Some(Ok(Answer::Granted)) if self.stale => {
+                        answer(Err(Fault::Error("the node's record has changed".into())))
+                    }
+                    Some(acquired) => answer(acquired.map(|answer| Reply { time, fence: None, answer })),
+                }
+            }
+            (Asks::TimeLeft(time), _) => {
+                answer(Scripts::time_left(value).map(|answer| Reply { time, fence: None, answer }))
+            }
+            (Asks::Record, _) => {
+                let Some(recorded) = self.recorded.take() else { return Ok(None) };
+                self.stale = false;
+                answer(recorded.and_then(|reply| match (&reply.answer, &value) {
+                    (Answer::Record(Some(record)), Value::Text(text)) if **record == **text => Ok(reply),
+                    (Answer::Record(None), Value::Null) => Ok(reply),
+                    _ => Err(Fault::Error("the node's record was changed at the same time".into())),
+                }))
+            }
+            (Asks::Info, _) => {
+                self.survey = Some(if let Value::Text(info) = value { info } else { String::new() });
+                Ok(None)
+            }
+            (Asks::Config, _) => {
+                let info = self.survey.take().unwrap_or_default();
+                let server = info::server(&info, &value, self.scripts.tracks_record);
+                Ok(Some(News::Surveyed(Box::new(server))))
+            }
+            (Asks::Watch | Asks::Command(_), _) => Ok(None),
+        }
+    }
+
+    fn take_command_reply(
+        &mut self,
+        tag: Tag,
+        command: Command,
+        form: Form,
+        value: Value,
+    ) -> Result<Option<News>, String> {
+        let answer = |answer| Ok(Some(News::Answer((tag, answer))));
+        if self.scripts.is_native_acquire(&command) {
+            self.acquired = Scripts::native_reply(&command, value);
+            if let (None, Command::Acquire { key, .. }) = (&self.acquired, command) {
+                self.refused = Some(key);
+            }
+            return Ok(None);
+        }
+        if form == Form::Short && self.scripts.was_not_executed(&command, &value) {
+            // It goes to the end of the queue, where an acquire must not come: its release may be before it.
+            if self.is_overtaken(&command) {
+                return answer(Err(Fault::Error("the server forgot the script".into())));
+            }
+            self.send_as(tag, command, Form::Whole);
+            return Ok(None);
+        }
+        let reply = Scripts::reply(&command, value);
+        if matches!(command, Command::Record { .. }) && self.scripts.tracks_record {
+            self.recorded = Some(reply);
+            return Ok(None);
+        }
+        answer(reply)
+    }
+
+    /// Whether a release of what this acquire would set is under way already.
+    fn is_overtaken(&self, command: &Command) -> bool {
+        let Command::Acquire { token, .. } = command else { return false };
+        let undoes = |in_flight: &InFlight| match &in_flight.command {
+            Some(Command::Release { token: released, .. }) => released == token,
+            _ => false,
+        };
+        self.in_flight.iter().any(undoes)
     }
 
     /// Writes as much as the connection takes; the rest waits for the next call.

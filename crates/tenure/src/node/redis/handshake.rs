@@ -8,9 +8,13 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
+use tenure_core::Prefix;
+
+use super::info;
 use super::resp::{Decimal, Value, decode, encode};
 use super::script::{NativeRelease, Scripts};
 use super::{Endpoint, Password, RedisNode};
+use crate::node::Server;
 
 /// How long a try to connect may take, from the first packet to the last reply: longer than any round trip, and
 /// short enough that a node that comes back is noticed at once.
@@ -24,6 +28,7 @@ impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
 /// A connection that is ready.
 pub(super) struct Established {
     pub(super) stream: Box<dyn Stream>,
+    pub(super) server: Server,
     pub(super) scripts: Scripts,
     pub(super) identity: Option<Identity>,
 }
@@ -42,28 +47,37 @@ pub(super) struct Identity {
 /// Why not, in words for the user; never with a password.
 pub(super) async fn establish(
     node: Arc<RedisNode>,
+    prefix: Prefix,
     previous: Option<Identity>,
 ) -> Result<Established, String> {
-    match timeout(CONNECT_TIMEOUT, attempt(&node, previous)).await {
+    match timeout(CONNECT_TIMEOUT, attempt(&node, &prefix, previous)).await {
         Ok(result) => result,
         Err(_) => Err(format!("no answer within {CONNECT_TIMEOUT:?}")),
     }
 }
 
-async fn attempt(node: &RedisNode, previous: Option<Identity>) -> Result<Established, String> {
+async fn attempt(
+    node: &RedisNode,
+    prefix: &Prefix,
+    previous: Option<Identity>,
+) -> Result<Established, String> {
     let mut stream = open(node).await?;
-    let (requests, asked) = greeting(node, previous).await?;
+    let mut scripts = Scripts::new(prefix);
+    let (requests, asked) = greeting(node, &scripts, previous).await?;
     stream.write_all(&requests).await.map_err(|error| error.to_string())?;
     stream.flush().await.map_err(|error| error.to_string())?;
     let replies = read_replies(&mut stream, asked.len()).await?;
-    let mut scripts = Scripts::new();
     let (mut identity, mut native, mut names) = (None, NativeRelease::None, vec![]);
+    let (mut about, mut config, mut tracks_record) = (String::new(), Value::Null, false);
     for (question, reply) in asked.into_iter().zip(replies) {
         match (question, reply) {
             (Question::Hello, Value::List(server)) => check_version(&server)?,
             (Question::Hello, Value::Error(message)) => return Err(login_error(&message)),
             (Question::Select, Value::Error(message)) => return Err(message),
-            (Question::Info, Value::Text(info)) => identity = identity_of(&info),
+            (Question::Client, Value::Text(info)) => identity = identity_of(&info),
+            (Question::Track, Value::Text(_)) => tracks_record = true,
+            (Question::Info, Value::Text(info)) => about = info,
+            (Question::Config, settings) => config = settings,
             (Question::Kill, Value::Error(message)) if message.starts_with("NOPERM") => {
                 let node = &*node.address;
                 tracing::warn!(target: "tenure", node, message, "commands of a broken connection may come late");
@@ -74,15 +88,17 @@ async fn attempt(node: &RedisNode, previous: Option<Identity>) -> Result<Establi
             (Question::Load, Value::Error(message)) => return Err(message),
             (Question::Native, Value::List(commands)) => native = native_of(&commands),
             // An older connection that is gone already, or a server that does not tell: both are fine.
-            (Question::Kill | Question::Info | Question::Native | Question::Select, _) => {}
+            (Question::Kill | Question::Client | Question::Native | Question::Select, _) => {}
+            // A user who may not do this has less protection, which is said where nodes are reported.
+            (Question::Track | Question::Info, _) => {}
             (Question::Hello | Question::Load, other) => {
                 return Err(format!("an unexpected reply: {other:?}"));
             }
         }
     }
-    let names = names.try_into().map_err(|_| "an unexpected number of scripts".to_owned())?;
-    scripts.loaded(names, native);
-    Ok(Established { stream, scripts, identity })
+    scripts.loaded(names, native, tracks_record);
+    let server = info::server(&about, &config, tracks_record);
+    Ok(Established { stream, server, scripts, identity })
 }
 
 async fn open(node: &RedisNode) -> Result<Box<dyn Stream>, String> {
@@ -109,13 +125,20 @@ enum Question {
     Hello,
     Select,
     Kill,
+    Client,
+    Track,
     Info,
+    Config,
     Native,
     Load,
 }
 
 /// Everything there is to say at first, in one piece.
-async fn greeting(node: &RedisNode, previous: Option<Identity>) -> Result<(Vec<u8>, Vec<Question>), String> {
+async fn greeting(
+    node: &RedisNode,
+    scripts: &Scripts,
+    previous: Option<Identity>,
+) -> Result<(Vec<u8>, Vec<Question>), String> {
     let (mut buffer, mut asked) = (vec![], vec![]);
     let mut ask = |question, parts: &[&[u8]]| {
         encode(&mut buffer, parts);
@@ -141,9 +164,13 @@ async fn greeting(node: &RedisNode, previous: Option<Identity>) -> Result<(Vec<u
     if let Some(Identity { id, address }) = previous {
         ask(Question::Kill, &[b"CLIENT", b"KILL", b"ID", id.as_bytes(), b"ADDR", address.as_bytes()]);
     }
-    ask(Question::Info, &[b"CLIENT", b"INFO"]);
+    ask(Question::Client, &[b"CLIENT", b"INFO"]);
+    // The server shall say when the node's record changes. It is read, and watched, by the record command.
+    ask(Question::Track, &[b"CLIENT", b"TRACKING", b"ON", b"OPTIN", b"NOLOOP"]);
+    ask(Question::Info, info::INFO);
+    ask(Question::Config, info::CONFIG);
     ask(Question::Native, &[b"COMMAND", b"LIST", b"FILTERBY", b"PATTERN", b"del*"]);
-    for text in Scripts::new().texts() {
+    for text in scripts.texts() {
         ask(Question::Load, &[b"SCRIPT", b"LOAD", text.as_bytes()]);
     }
     Ok((buffer, asked))
@@ -170,7 +197,7 @@ async fn read_replies(stream: &mut Box<dyn Stream>, count: usize) -> Result<Vec<
             }
             buffer.drain(..length);
             match &reply {
-                Value::Push => {}
+                Value::Push { .. } => {}
                 // With a wrong password the rest would only say so again.
                 Value::Error(message) if replies.is_empty() => return Err(login_error(message)),
                 _ => replies.push(reply),

@@ -14,7 +14,16 @@ const NESTING_MAX: usize = 64;
 
 /// Appends a command to `buffer`.
 pub(super) fn encode(buffer: &mut Vec<u8>, parts: &[&[u8]]) {
-    push_header(buffer, b'*', parts.len());
+    encode_parts(buffer, parts.len(), parts);
+}
+
+/// Appends a command of `count` parts to `buffer`.
+pub(super) fn encode_parts<'a>(
+    buffer: &mut Vec<u8>,
+    count: usize,
+    parts: impl IntoIterator<Item = &'a &'a [u8]>,
+) {
+    push_header(buffer, b'*', count);
     for part in parts {
         push_header(buffer, b'$', part.len());
         buffer.extend_from_slice(part);
@@ -61,8 +70,10 @@ pub(super) enum Value {
     Error(String),
     /// A list, or the keys and values of a map in turn.
     List(Vec<Value>),
-    /// Something the server says unasked.
-    Push,
+    /// Something the server says unasked: that a key which it watches for us has changed, or anything else.
+    Push {
+        changed: bool,
+    },
 }
 
 /// Takes one whole reply off the front of `buffer`: the reply and its length. Of a text that is too long to be ours
@@ -127,7 +138,10 @@ fn value(buffer: &[u8], frame: RangeFrame) -> Result<Value, String> {
         RangeFrame::Map { data, .. } => {
             Value::List(list(data.into_iter().flat_map(|(key, value)| [key, value]).collect())?)
         }
-        RangeFrame::Push { .. } => Value::Push,
+        RangeFrame::Push { data, .. } => {
+            let kind = data.into_iter().next().map(|frame| value(buffer, frame)).transpose()?;
+            Value::Push { changed: kind == Some(Value::Text("invalidate".to_owned())) }
+        }
         RangeFrame::Hello { .. } | RangeFrame::ChunkedString(_) => {
             return Err("not the Redis protocol: a reply that no server sends".to_owned());
         }

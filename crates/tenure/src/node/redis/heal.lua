@@ -1,0 +1,18 @@
+-- Sets the lock again for its owner if it is free and nobody with a larger fence was granted it since.
+-- KEYS: lock, fences   ARGV: owner, node ttl in ms, fence ('' for none)
+-- Set, or still there: the node's time in microseconds. Else that time, and the time left in ms if another has it.
+local now = redis.call('TIME')
+now = now[1] * 1000000 + now[2]
+local owner = redis.call('GET', KEYS[1])
+if owner == ARGV[1] then
+    return now
+end
+if owner then
+    return {now, redis.call('PTTL', KEYS[1])}
+end
+local fence = ARGV[3] ~= '' and redis.call('ZSCORE', KEYS[2], KEYS[1])
+if fence and tonumber(fence) > tonumber(ARGV[3]) then
+    return {now}
+end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return now

@@ -1,0 +1,139 @@
+//! What a server says about itself, read from `INFO` and `CONFIG GET`.
+
+use tenure_core::Life;
+
+use super::resp::Value;
+use crate::node::{Persistence, Role, Server};
+
+/// The question, in the sections we need.
+pub(super) const INFO: &[&[u8]] = &[b"INFO", b"server", b"replication", b"memory", b"persistence"];
+
+/// The settings that `INFO` does not tell.
+pub(super) const CONFIG: &[&[u8]] =
+    &[b"CONFIG", b"GET", b"appendfsync", b"no-appendfsync-on-rewrite", b"save"];
+
+/// Puts the answers together. What this user may not see is left out, and named.
+pub(super) fn server(info: &str, config: &Value, tracks_record: bool) -> Server {
+    let mut unprotected = vec![];
+    if info.is_empty() {
+        unprotected.push(
+            "INFO is not allowed: a restart that kept a part of the data, a failover, replicas, eviction and a server \
+             that is listed twice are not noticed",
+        );
+    }
+    if !matches!(config, Value::List(_)) {
+        unprotected
+            .push("CONFIG GET is not allowed: a server that syncs every write is quarantined all the same");
+    }
+    if !tracks_record {
+        unprotected.push(
+            "CLIENT TRACKING is not allowed: a node that copied another's data while we were connected is not noticed",
+        );
+    }
+    let field = |name: &str| field(info, name);
+    let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let version = field("valkey_version").map(|version| format!("valkey {version}"));
+    let version = version.or_else(|| field("redis_version").map(|version| format!("redis {version}")));
+    let life = field("run_id").zip(field("master_replid"));
+    Server {
+        version: version.map(Into::into),
+        role: role(field("redis_mode").or_else(|| field("server_mode")), field("role")),
+        life: life.map(|(process, lineage)| Life { process: process.into(), lineage: lineage.into() }),
+        promoted: field("master_replid2").is_some_and(|id| id.chars().any(|digit| digit != '0')),
+        replicas: number("connected_slaves").try_into().unwrap_or(u32::MAX),
+        persistence: persistence(info, config),
+        eviction: field("maxmemory_policy")
+            .filter(|policy| number("maxmemory") > 0 && *policy != "noeviction")
+            .map(Into::into),
+        unprotected,
+        intact: false,
+    }
+}
+
+fn role(mode: Option<&str>, role: Option<&str>) -> Role {
+    match (mode, role) {
+        (Some("cluster"), _) => Role::Cluster,
+        (Some("sentinel"), _) => Role::Sentinel,
+        (_, Some("master")) => Role::Master,
+        (_, Some("slave" | "replica")) => Role::Replica,
+        _ => Role::Unknown,
+    }
+}
+
+fn persistence(info: &str, config: &Value) -> Persistence {
+    match (field(info, "aof_enabled"), setting(config, "appendfsync"), setting(config, "save")) {
+        (Some("1"), Some("always"), _) if setting(config, "no-appendfsync-on-rewrite") == Some("no") => {
+            Persistence::Always
+        }
+        (Some("1"), ..) => Persistence::Log,
+        (Some("0"), _, Some("")) => Persistence::None,
+        (Some("0"), _, Some(_)) => Persistence::Snapshots,
+        _ => Persistence::Unknown,
+    }
+}
+
+fn field<'a>(info: &'a str, name: &str) -> Option<&'a str> {
+    info.lines().find_map(|line| line.trim_end().strip_prefix(name)?.strip_prefix(':'))
+}
+
+fn setting<'a>(config: &'a Value, name: &str) -> Option<&'a str> {
+    let Value::List(list) = config else { return None };
+    list.chunks_exact(2).find_map(|pair| match pair {
+        [Value::Text(key), Value::Text(text)] if key == name => Some(text.as_str()),
+        _ => None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const INFO_TEXT: &str = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:aa\r\n\
+        # Replication\r\nrole:master\r\nconnected_slaves:2\r\nmaster_replid:bb\r\nmaster_replid2:0000\r\n\
+        # Memory\r\nmaxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\n# Persistence\r\naof_enabled:1\r\n";
+
+    fn config(pairs: &[(&str, &str)]) -> Value {
+        let text = |text: &str| Value::Text(text.to_owned());
+        Value::List(pairs.iter().flat_map(|(key, value)| [text(key), text(value)]).collect())
+    }
+
+    #[test]
+    fn a_server_is_read_from_its_own_words() {
+        let always = config(&[("appendfsync", "always"), ("no-appendfsync-on-rewrite", "no"), ("save", "")]);
+        let server = server(INFO_TEXT, &always, true);
+        assert_eq!(server.version.as_deref(), Some("redis 7.0.15"));
+        assert_eq!((server.role.clone(), server.replicas, server.promoted), (Role::Master, 2, false));
+        assert_eq!(server.eviction.as_deref(), Some("allkeys-lru"));
+        assert_eq!(server.persistence, Persistence::Always);
+        assert!(server.facts().durable && server.unprotected.is_empty());
+    }
+
+    #[test]
+    fn only_a_log_that_is_synced_before_every_reply_is_durable() {
+        for pairs in [
+            [("appendfsync", "everysec"), ("no-appendfsync-on-rewrite", "no")],
+            [("appendfsync", "always"), ("no-appendfsync-on-rewrite", "yes")],
+        ] {
+            assert!(!server(INFO_TEXT, &config(&pairs), true).facts().durable, "{pairs:?}");
+        }
+        let promoted = INFO_TEXT.replace("master_replid2:0000", "master_replid2:00ab");
+        let always = config(&[("appendfsync", "always"), ("no-appendfsync-on-rewrite", "no")]);
+        assert!(!server(&promoted, &always, true).facts().durable, "it may have been a replica");
+    }
+
+    #[test]
+    fn replicas_clusters_and_sentinels_are_unfit() {
+        for (from, to) in
+            [("role:master", "role:slave"), ("standalone", "cluster"), ("standalone", "sentinel")]
+        {
+            let info = INFO_TEXT.replace(from, to);
+            assert!(server(&info, &Value::Null, true).facts().unfit.is_some(), "{to}");
+        }
+    }
+
+    #[test]
+    fn what_a_user_may_not_see_is_named() {
+        let denied = Value::Error("NOPERM".to_owned());
+        assert_eq!(server("", &denied, false).unprotected.len(), 3);
+    }
+}

@@ -1,0 +1,100 @@
+//! What a node's server says about itself, and what that means for its votes.
+
+use std::sync::Arc;
+
+use tenure_core::{Facts, Life};
+
+/// A server's own words, as far as it let us see them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Server {
+    /// Name and version, as in `redis 7.0.15`.
+    pub(crate) version: Option<Arc<str>>,
+    pub(crate) role: Role,
+    pub(crate) life: Option<Life>,
+    /// It was once promoted from a replica, or had replicas.
+    pub(crate) promoted: bool,
+    pub(crate) replicas: u32,
+    pub(crate) persistence: Persistence,
+    /// The policy by which it throws keys away when its memory is full; `None` if it does not.
+    pub(crate) eviction: Option<Arc<str>>,
+    /// What this user may not do, and which protection is off for that.
+    pub(crate) unprotected: Vec<&'static str>,
+    /// It has forgotten nothing since it came to be, and knows.
+    pub(crate) intact: bool,
+}
+
+/// What a server is among servers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Role {
+    /// It did not tell.
+    #[default]
+    Unknown,
+    /// A master: what a node must be.
+    Master,
+    /// A copy of another server.
+    Replica,
+    /// A part of a cluster.
+    Cluster,
+    /// Not a store but a watcher of stores.
+    Sentinel,
+    /// A store in this process.
+    Embedded,
+}
+
+/// What a server keeps over a restart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Persistence {
+    /// It did not tell.
+    #[default]
+    Unknown,
+    /// Nothing.
+    None,
+    /// Snapshots: what came after the last one is lost.
+    Snapshots,
+    /// A log that is synced to disk now and then: the last second or more is lost.
+    Log,
+    /// A log that is synced to disk before every reply: nothing is lost, if the disk is honest.
+    Always,
+}
+
+impl Server {
+    /// A store in this process's memory.
+    pub(super) fn memory(intact: bool) -> Self {
+        Self { role: Role::Embedded, intact, ..Self::default() }
+    }
+
+    /// What this means for its votes.
+    pub(crate) fn facts(&self) -> Facts {
+        Facts {
+            life: self.life.clone(),
+            intact: self.intact,
+            durable: self.persistence == Persistence::Always && !self.promoted,
+            unfit: self.unfit().map(Into::into),
+            doubtful: self.doubtful().map(Into::into),
+        }
+    }
+
+    /// Why it must not be a node at all.
+    fn unfit(&self) -> Option<&'static str> {
+        match self.role {
+            Role::Replica => Some("it is a replica; every node must be a master of its own"),
+            Role::Cluster => Some("it is part of a cluster; every node must be a server of its own"),
+            Role::Sentinel => Some("it is a sentinel, which keeps no data; name the server itself"),
+            Role::Unknown | Role::Master | Role::Embedded => None,
+        }
+    }
+
+    /// Why it is not to be used where the restart guard is strict.
+    fn doubtful(&self) -> Option<String> {
+        if self.replicas > 0 {
+            return Some(format!(
+                "it has {} replicas, and restart_guard is strict; a failover would lose locks",
+                self.replicas
+            ));
+        }
+        let policy = self.eviction.as_ref()?;
+        Some(format!("it throws keys away when memory is short ({policy}), and restart_guard is strict"))
+    }
+}

@@ -1,0 +1,264 @@
+//! How the nodes are: facts and findings, with advice.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::{Distrust, Fault};
+use tokio::sync::oneshot;
+
+use crate::Locks;
+use crate::driver::{Request, Surveyed};
+use crate::node::{Persistence, Role, Server};
+
+/// A clock that is further than this from the others is worth a look: time servers keep it within a tenth of it.
+const CLOCK_OFFSET_MAX: Duration = Duration::from_millis(500);
+
+/// How one node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeReport {
+    /// Its address, as in votes and errors.
+    pub node: Arc<str>,
+    /// Whether it is connected at this moment.
+    pub reachable: bool,
+    /// Whether it votes for new locks at this moment.
+    pub votes: bool,
+    /// What its server is among servers.
+    pub role: Role,
+    /// Name and version of its server.
+    pub version: Option<Arc<str>>,
+    /// Names the present life of its memory; another one means that it may have forgotten something.
+    pub incarnation: Option<String>,
+    /// How much longer it is kept out because it may have forgotten locks.
+    pub quarantine_left: Option<Duration>,
+    /// How far its clock is ahead of the middle of all nodes, in microseconds; negative if it is behind.
+    pub clock_offset_us: Option<i64>,
+    /// What its server keeps over a restart.
+    pub persistence: Persistence,
+    /// By which policy its server throws keys away when its memory is full; `None` if it does not.
+    pub eviction: Option<Arc<str>>,
+    /// How many replicas its server has.
+    pub replicas: u32,
+    /// How long the last command took there and back.
+    pub round_trip: Option<Duration>,
+    /// What is noteworthy about it, the worst first.
+    pub findings: Vec<Finding>,
+}
+
+/// Something noteworthy about a node, and what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Finding {
+    /// How bad it is.
+    pub severity: Severity,
+    /// What it is about.
+    pub kind: FindingKind,
+    /// What was found.
+    pub message: String,
+    /// What to do.
+    pub advice: &'static str,
+}
+
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum Severity {
+    /// Good to know.
+    Info,
+    /// A protection is off or a fault is near, but locks are given.
+    Warn,
+    /// The node is not used.
+    Refuse,
+}
+
+/// What a finding is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FindingKind {
+    /// The node cannot be reached.
+    Unreachable,
+    /// Its server must not be a node: a replica, a cluster, the same server twice, other settings.
+    Unfit,
+    /// It may have forgotten locks and is kept out for a while.
+    Quarantined,
+    /// Its clock jumped, or is far from the others.
+    Clock,
+    /// Its server has replicas, so a failover could put an older copy in its place.
+    Replicas,
+    /// Its server throws keys away when its memory is full.
+    Eviction,
+    /// Its server forgets locks when it is restarted.
+    Persistence,
+    /// This user is not allowed something that a protection needs.
+    Permission,
+    /// It lost its memory before.
+    Returned,
+}
+
+impl Locks {
+    /// Asks every node how it is, and tells what is noteworthy, with advice: reachable, fit, trusted, its clock, its
+    /// persistence, its replicas. It takes at most about a second.
+    ///
+    /// # Cancel safety
+    /// Nothing is changed, so it may be dropped at any time.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::memory();
+    /// for node in locks.nodes().await {
+    ///     println!("{}: votes: {}", node.node, node.votes);
+    ///     for finding in &node.findings {
+    ///         println!("  {finding}");
+    ///     }
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn nodes(&self) -> Vec<NodeReport> {
+        self.ready().await;
+        let (reply, answer) = oneshot::channel();
+        self.inner.send(Request::Nodes { reply });
+        // A worker that is gone has no nodes any more.
+        let surveyed = answer.await.unwrap_or_default();
+        self.inner.addresses.iter().zip(surveyed).map(|(node, surveyed)| report(node, surveyed)).collect()
+    }
+}
+
+fn report(node: &Arc<str>, Surveyed { report, server }: Surveyed) -> NodeReport {
+    let server = server.unwrap_or_default();
+    let distrust = report.trust.as_ref().err();
+    let mut findings: Vec<Finding> =
+        distrust.and_then(|distrust| of_trust(distrust, report.fault.as_ref())).into_iter().collect();
+    if report.connected {
+        findings.extend(of_clock(report.clock_offset_us, distrust));
+        findings.extend(of_server(&server));
+        if report.returned {
+            let message = "its memory was lost, or may have been, and began anew".to_owned();
+            let advice = "If that was not meant to be, look at why the server was restarted or flushed";
+            findings.push(Finding { severity: Severity::Info, kind: FindingKind::Returned, message, advice });
+        }
+    }
+    findings.sort_by_key(|finding| std::cmp::Reverse(finding.severity));
+    NodeReport {
+        node: Arc::clone(node),
+        reachable: report.connected,
+        votes: report.connected && distrust.is_none(),
+        role: server.role,
+        version: server.version,
+        incarnation: report.incarnation.map(|nonce| nonce.to_string()),
+        quarantine_left: match distrust {
+            Some(Distrust::Quarantined { left }) => Some(*left),
+            _ => None,
+        },
+        clock_offset_us: report.clock_offset_us,
+        persistence: server.persistence,
+        eviction: server.eviction,
+        replicas: server.replicas,
+        round_trip: report.round_trip,
+        findings,
+    }
+}
+
+fn of_trust(distrust: &Distrust, fault: Option<&Fault>) -> Option<Finding> {
+    let (severity, kind, advice) = match distrust {
+        Distrust::Unknown => {
+            let reason = match fault? {
+                Fault::Unreachable(reason) | Fault::Error(reason) => reason.to_string(),
+                Fault::Timeout => "it does not answer".to_owned(),
+                other => format!("{other:?}"),
+            };
+            let message = format!("it cannot be used: {reason}");
+            let advice = "Check that it is up, that the address is right and that this client may log in";
+            return Some(Finding {
+                severity: Severity::Warn,
+                kind: FindingKind::Unreachable,
+                message,
+                advice,
+            });
+        }
+        Distrust::Unfit(_) => (
+            Severity::Refuse,
+            FindingKind::Unfit,
+            "Take it out of the node list, or make it what it must be; docs/operating.md says how",
+        ),
+        Distrust::Quarantined { .. } => (
+            Severity::Warn,
+            FindingKind::Quarantined,
+            "Wait. If nodes restart often, use `appendfsync always` or a smaller max_ttl",
+        ),
+        _ => (
+            Severity::Warn,
+            FindingKind::Clock,
+            "Keep the clocks of all nodes in step, and never step them by hand",
+        ),
+    };
+    Some(Finding { severity, kind, message: distrust.to_string(), advice })
+}
+
+fn of_clock(offset_us: Option<i64>, distrust: Option<&Distrust>) -> Option<Finding> {
+    // Said already, with more.
+    if let Some(Distrust::ClockApart { .. } | Distrust::ClockJumped { .. }) = distrust {
+        return None;
+    }
+    let offset = Duration::from_micros(offset_us?.unsigned_abs());
+    let direction = if offset_us? < 0 { "behind" } else { "ahead of" };
+    (offset > CLOCK_OFFSET_MAX).then(|| Finding {
+        severity: Severity::Warn,
+        kind: FindingKind::Clock,
+        message: format!("its clock is {offset:.2?} {direction} the middle of all nodes"),
+        advice: "Keep the clocks of all nodes in step; a correction by a step costs the node its vote for a while",
+    })
+}
+
+fn of_server(server: &Server) -> Vec<Finding> {
+    let warn = |kind, message: String, advice| Finding { severity: Severity::Warn, kind, message, advice };
+    let mut findings = vec![];
+    if server.replicas > 0 {
+        findings.push(warn(
+            FindingKind::Replicas,
+            format!("it has {} replicas", server.replicas),
+            "Nodes need none. A replica that takes over under the same address has not got the last locks; the node is \
+             quarantined then",
+        ));
+    }
+    if let Some(policy) = &server.eviction {
+        findings.push(warn(
+            FindingKind::Eviction,
+            format!("it throws keys away when its memory is full (maxmemory-policy {policy})"),
+            "Set maxmemory-policy to noeviction: a lock that is thrown away is given to the next",
+        ));
+    }
+    let forgets = match server.persistence {
+        Persistence::None => Some("it keeps nothing over a restart"),
+        Persistence::Snapshots => Some("it keeps only snapshots over a restart (no append-only file)"),
+        Persistence::Log => Some("its append-only file is not synced before every reply"),
+        Persistence::Unknown | Persistence::Always => None,
+    };
+    findings.extend(forgets.map(|message| {
+        let advice = "It is quarantined after every restart. With appendonly yes, appendfsync always and \
+                      no-appendfsync-on-rewrite no it is not";
+        warn(FindingKind::Persistence, message.to_owned(), advice)
+    }));
+    findings.extend(server.unprotected.iter().map(|message| {
+        let advice = "Give the user the permissions of docs/operating.md";
+        warn(FindingKind::Permission, (*message).to_owned(), advice)
+    }));
+    findings
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}. {}", self.severity, self.message, self.advice)
+    }
+}
+
+impl fmt::Display for Severity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Refuse => "refuse",
+        })
+    }
+}
