@@ -57,7 +57,9 @@ pub(super) enum Foreign {
 }
 
 impl Nonce {
-    pub(super) const fn new(number: u64) -> Self {
+    /// The nonce of this number, which must be random.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
         Self(number)
     }
 

@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use tenure_core::{
-    Answer, Command, Holding, LockKey, LockTable, NodeTime, OwnerToken, Prefix, Refusal, Reply, RoundNumber,
-    Time,
+    Answer, Command, Fence, FenceBounds, FenceClaim, Holding, LockKey, LockTable, NodeTime, Nonce,
+    OwnerToken, Prefix, Refusal, Reply, RoundNumber, Swap, Time,
 };
 use tenure_testkit::RedisServer;
 
@@ -21,16 +21,54 @@ use super::*;
 
 /// A server judges expiry by the moment its script began, and reads the clock a little later: the two may lie on
 /// different sides of a millisecond, and so may the end that was computed from the first.
-const SLACK_MICROS: [i64; 5] = [0, -1_000, 1_000, -2_000, 2_000];
+const SLACK_MICROS: [i64; 7] = [0, -1_000, 1_000, -2_000, 2_000, -5_000, 5_000];
 
 #[derive(Clone, Debug)]
 enum Step {
-    Acquire { name: u8, owner: u8, ttl_ms: u64 },
-    Extend { name: u8, owner: u8, ttl_ms: u64 },
-    Release { name: u8, owner: u8 },
-    Inspect { name: u8 },
+    Acquire {
+        name: u8,
+        owner: u8,
+        ttl_ms: u64,
+    },
+    /// With a fence that lies so many milliseconds from the beginning of the case, in the life of this record.
+    Fenced {
+        name: u8,
+        owner: u8,
+        ttl_ms: u64,
+        fence_ms: i64,
+        record: u8,
+    },
+    Heal {
+        name: u8,
+        owner: u8,
+        ttl_ms: u64,
+        fence_ms: Option<i64>,
+    },
+    /// Puts one record in the place of another, or of none.
+    Record {
+        from: Option<u8>,
+        to: u8,
+        stamp: bool,
+    },
+    Trim {
+        retention_ms: u64,
+    },
+    Extend {
+        name: u8,
+        owner: u8,
+        ttl_ms: u64,
+    },
+    Release {
+        name: u8,
+        owner: u8,
+    },
+    Inspect {
+        name: u8,
+    },
     List,
-    Sleep { millis: u64 },
+    Sleep {
+        millis: u64,
+    },
 }
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
@@ -38,6 +76,16 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
         4 => (name.clone(), owner.clone(), ttl.clone())
             .prop_map(|(name, owner, ttl_ms)| Step::Acquire { name, owner, ttl_ms }),
+        6 => (name.clone(), owner.clone(), ttl.clone(), fence(), 0..10_u8).prop_map(
+            |(name, owner, ttl_ms, fence_ms, record)| {
+                Step::Fenced { name, owner, ttl_ms, fence_ms, record: record / 9 }
+            }
+        ),
+        2 => (name.clone(), owner.clone(), ttl.clone(), prop::option::of(fence()))
+            .prop_map(|(name, owner, ttl_ms, fence_ms)| Step::Heal { name, owner, ttl_ms, fence_ms }),
+        1 => (prop::option::of(0..2_u8), 0..2_u8, any::<bool>())
+            .prop_map(|(from, to, stamp)| Step::Record { from, to, stamp }),
+        1 => (1..50_u64).prop_map(|retention_ms| Step::Trim { retention_ms }),
         3 => (name.clone(), owner.clone(), ttl).prop_map(|(name, owner, ttl_ms)| Step::Extend { name, owner, ttl_ms }),
         2 => (name.clone(), owner).prop_map(|(name, owner)| Step::Release { name, owner }),
         1 => name.prop_map(|name| Step::Inspect { name }),
@@ -47,11 +95,38 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..30)
 }
 
+/// Fences close to each other, and some that are far too old or too new.
+fn fence() -> impl Strategy<Value = i64> {
+    prop_oneof![10 => 0..30_i64, 1 => Just(-100_000_i64), 1 => Just(100_000_i64)]
+}
+
+fn fence_at(begun: NodeTime, fence_ms: i64) -> Fence {
+    Fence::new(begun.as_micros().saturating_add_signed(fence_ms * 1_000))
+}
+
+fn record(number: u8) -> Arc<str> {
+    format!("{} a record ", Nonce::new(number.into())).into()
+}
+
 /// How many answers were compared, over all kinds of nodes.
 static COMPARED: AtomicU64 = AtomicU64::new(0);
 
-/// Sends one command and waits for its answer.
+/// Sends one command and waits for its answer; of a list, for all pages.
 async fn ask(connection: &mut dyn Connection, command: Command) -> Reply {
+    let mut reply = ask_once(connection, command.clone()).await;
+    while let (Command::List { prefix, .. }, Answer::Told { holdings, next: cursor @ 1.. }) =
+        (&command, &mut reply.answer)
+    {
+        let page = Command::List { prefix: prefix.clone(), cursor: *cursor };
+        if let Answer::Told { holdings: more, next } = ask_once(connection, page).await.answer {
+            holdings.extend(more);
+            *cursor = next;
+        }
+    }
+    reply
+}
+
+async fn ask_once(connection: &mut dyn Connection, command: Command) -> Reply {
     connection.send(Tag { machine: 0, round: RoundNumber::default(), sent: Time::from_nanos(0) }, command);
     loop {
         if let NodeEvent::Answer(_, answer) = poll_fn(|cx| connection.poll_event(cx)).await {
@@ -61,10 +136,19 @@ async fn ask(connection: &mut dyn Connection, command: Command) -> Reply {
 }
 
 /// Executes a command on a copy of the table, a little before or after `time`.
-fn execute(table: &LockTable, time: NodeTime, slack_micros: i64, command: &Command) -> (Answer, LockTable) {
+fn execute(table: &LockTable, time: NodeTime, slack_micros: i64, command: &Command) -> (Reply, LockTable) {
     let mut table = table.clone();
     let time = NodeTime::from_micros(time.as_micros().saturating_add_signed(slack_micros));
-    (table.execute(time, command).answer, table)
+    (table.execute(time, command), table)
+}
+
+/// Equal, but for the slack of two moments.
+fn agree(node: &Reply, table: &Reply, took: Duration) -> bool {
+    let same_fence = match (node.fence, table.fence) {
+        (Some(a), Some(b)) => a.get().abs_diff(b.get()) <= 2_000,
+        (a, b) => a == b,
+    };
+    same_fence && answers_agree(&node.answer, &table.answer, took)
 }
 
 /// This machine's clock, which is also that of a server on it.
@@ -73,8 +157,7 @@ fn wall_clock() -> NodeTime {
     NodeTime::from_micros(u64::try_from(now.as_micros()).unwrap_or(u64::MAX))
 }
 
-/// Equal, but for the slack of two moments.
-fn agree(node: &Answer, table: &Answer, took: Duration) -> bool {
+fn answers_agree(node: &Answer, table: &Answer, took: Duration) -> bool {
     let close = |a: Duration, b: Duration| a.abs_diff(b) <= Duration::from_millis(2) + took;
     match (node, table) {
         (Answer::Refused(Refusal::Held { left: a }), Answer::Refused(Refusal::Held { left: b })) => {
@@ -92,7 +175,7 @@ fn agree(node: &Answer, table: &Answer, took: Duration) -> bool {
     }
 }
 
-async fn compare(connection: &mut dyn Connection, steps: &[Step]) -> Result<(), TestCaseError> {
+async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
     // Names of this case alone: what earlier ones left behind does not matter.
     static CASES: AtomicU64 = AtomicU64::new(0);
     let case = CASES.fetch_add(1, Ordering::Relaxed);
@@ -100,11 +183,34 @@ async fn compare(connection: &mut dyn Connection, steps: &[Step]) -> Result<(), 
     let key = |name: u8| LockKey::new(&prefix, &name.to_string()).unwrap();
     let token = |owner: u8| OwnerToken::from_bytes([owner; 20]);
     let mut table = LockTable::default();
+    let connection = &mut *node.connect(&prefix);
+    let bounds = FenceBounds::new(Duration::from_secs(10), Duration::from_secs(60));
     // The first command waits for the connection; nothing is at stake with this one.
-    ask(connection, Command::Inspect { key: key(0) }).await;
+    let begun = ask(connection, Command::Inspect { key: key(0) }).await.time.unwrap();
+    let begin = Swap { expected: None, text: record(0), stamp: false };
+    let begin = Command::Record { prefix: prefix.clone(), swap: Some(begin) };
+    ask(connection, begin.clone()).await;
+    table.execute(begun, &begin);
     for step in steps {
         let command = match *step {
             Step::Acquire { name, owner, ttl_ms } => Command::plain_acquire(key(name), token(owner), ttl_ms),
+            Step::Fenced { name, owner, ttl_ms, fence_ms, record } => {
+                let fence = Some(FenceClaim { fence: fence_at(begun, fence_ms), bounds });
+                let nonce = Some(Nonce::new(record.into()));
+                Command::Acquire { key: key(name), token: token(owner), node_ttl_ms: ttl_ms, nonce, fence }
+            }
+            Step::Heal { name, owner, ttl_ms, fence_ms } => {
+                let fence = fence_ms.map(|fence_ms| fence_at(begun, fence_ms));
+                Command::Heal { key: key(name), token: token(owner), node_ttl_ms: ttl_ms, fence }
+            }
+            Step::Record { from, to, stamp } => {
+                let swap = Swap { expected: from.map(record), text: record(to), stamp };
+                Command::Record { prefix: prefix.clone(), swap: Some(swap) }
+            }
+            Step::Trim { retention_ms } => {
+                let bounds = FenceBounds::new(Duration::ZERO, Duration::from_millis(retention_ms));
+                Command::Trim { prefix: prefix.clone(), bounds }
+            }
             Step::Extend { name, owner, ttl_ms } => {
                 Command::Extend { key: key(name), token: token(owner), node_ttl_ms: ttl_ms }
             }
@@ -128,9 +234,9 @@ async fn compare(connection: &mut dyn Connection, steps: &[Step]) -> Result<(), 
         let times = reply.time.map_or([before, after], |time| [time, time]);
         let executed = times.map(|time| SLACK_MICROS.map(|slack| execute(&table, time, slack, &command)));
         let mut executed = executed.iter().flatten();
-        let Some((_, agreed)) = executed.find(|(expected, _)| agree(&reply.answer, expected, took)) else {
+        let Some((_, agreed)) = executed.find(|(expected, _)| agree(&reply, expected, took)) else {
             let expected = execute(&table, times[0], 0, &command).0;
-            return Err(TestCaseError::fail(format!("{step:?}: {:?}, not {expected:?}", reply.answer)));
+            return Err(TestCaseError::fail(format!("{step:?}: {reply:?}, not {expected:?}")));
         };
         table = agreed.clone();
     }
@@ -139,10 +245,10 @@ async fn compare(connection: &mut dyn Connection, steps: &[Step]) -> Result<(), 
 
 fn conforms(node: impl Fn() -> Node) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    let config = ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() };
     let before = COMPARED.load(Ordering::Relaxed);
     proptest!(config, |(steps in steps())| {
-        runtime.block_on(async { compare(&mut *node().connect(&Prefix::default()), &steps).await })?;
+        runtime.block_on(compare(node(), &steps))?;
     });
     let compared = COMPARED.load(Ordering::Relaxed) - before;
     assert!(compared > 100, "only {compared} answers could be compared");

@@ -15,11 +15,9 @@ if not owner then
         if fence > now + ARGV[5] then
             return {now, 3}
         end
-        if fence <= now - ARGV[6] then
-            return {now, 2, string.format('%.0f', now - ARGV[6])}
-        end
-        if redis.call('ZADD', KEYS[3], 'GT', 'CH', ARGV[4], KEYS[1]) == 0 then
-            return {now, 2, redis.call('ZSCORE', KEYS[3], KEYS[1])}
+        if fence <= now - ARGV[6] or redis.call('ZADD', KEYS[3], 'GT', 'CH', ARGV[4], KEYS[1]) == 0 then
+            local last = redis.call('ZSCORE', KEYS[3], KEYS[1])
+            return {now, 2, string.format('%.0f', math.max(tonumber(last or 0), now - ARGV[6]))}
         end
     end
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
