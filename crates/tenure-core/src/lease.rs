@@ -265,6 +265,7 @@ impl Lease {
                 standing.take_late_vote(now, node, answer);
                 self.outputs.push_back(Output::Widened);
                 self.heal();
+                self.advance_extend(now);
             }
             Phase::Held(standing) if standing.is_extending(number) => {
                 standing.take_extend_vote(now, node, answer);
@@ -504,7 +505,13 @@ impl Standing {
             let refused = is_refusal(&answer);
             self.note_missing(&answer, node);
             self.round.record(now, node, answer);
-            self.round.kept().iter().for_each(|node| self.members.insert(node));
+            for node in self.round.kept().iter() {
+                self.members.insert(node);
+                // It is a member whichever answer is read first.
+                if let Some(extend) = &mut self.extending {
+                    extend.round.count(node);
+                }
+            }
             if refused {
                 self.forget(node);
             }

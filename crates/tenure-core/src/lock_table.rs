@@ -18,8 +18,8 @@ use crate::trust::Nonce;
 /// How many keys a page of a list has.
 const PAGE_KEYS: usize = 100;
 
-/// How many fences are forgotten at a time: a few microseconds of a node's time.
-pub const TRIM_FENCES: usize = 100;
+/// How many fences are forgotten at a time: well below a millisecond of a node's time.
+pub const TRIM_FENCES: usize = 500;
 
 /// The keys of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]

@@ -72,6 +72,11 @@ impl Round {
         }
     }
 
+    /// The node's grant counts from now on.
+    pub(crate) fn count(&mut self, node: NodeIndex) {
+        self.counted.insert(node);
+    }
+
     /// The node's grant must not be counted any more, also if it has not come yet.
     pub(crate) fn distrust(&mut self, node: NodeIndex) {
         self.counted.remove(node);

@@ -54,6 +54,9 @@ const APART: Duration = Duration::from_secs(1);
 /// A record that was asked for and has not come by then is asked for again.
 const RECORD_TIMEOUT: Duration = Duration::from_millis(500);
 
+/// A server that may not be a node is asked about itself again after this.
+const RECHECK: Duration = Duration::from_secs(1);
+
 /// The longest silence before a node is asked for its record and time again.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
 
@@ -89,8 +92,10 @@ pub struct Facts {
     pub life: Option<Life>,
     /// It has forgotten nothing since it came to be, and knows.
     pub intact: bool,
-    /// It keeps every acknowledged write over a restart, and was never promoted from a replica.
+    /// It keeps every acknowledged write over a restart.
     pub durable: bool,
+    /// It was a replica of another server in the life of this process, or may have been.
+    pub promoted: bool,
     /// Why it must not be used as a node at all.
     pub unfit: Option<Arc<str>>,
     /// Why it is not to be used where `restart_guard` is strict.
@@ -178,6 +183,10 @@ struct Member {
     first_seen: Option<Time>,
     round_trip: Duration,
     jumped: Option<(i64, Time)>,
+    /// Its server was asked about itself, and the answer is needed.
+    surveying: bool,
+    /// When to look again at a server that may not vote as it is.
+    recheck_at: Option<Time>,
     trim_at: Option<Time>,
     /// What was last told about it.
     told: Option<Distrust>,
@@ -197,6 +206,13 @@ struct Known {
 pub enum Input {
     /// A connection is up, and the server said this about itself.
     Connected {
+        /// Which node.
+        node: NodeIndex,
+        /// What it said.
+        facts: Facts,
+    },
+    /// The server said this about itself when it was asked again.
+    Surveyed {
         /// Which node.
         node: NodeIndex,
         /// What it said.
@@ -234,6 +250,11 @@ pub enum Output {
         node: NodeIndex,
         /// What to send.
         command: Command,
+    },
+    /// Ask this node's server about itself again; the answer comes with [`Input::Surveyed`].
+    Survey {
+        /// Which node.
+        node: NodeIndex,
     },
     /// What this node granted in undecided attempts must not be counted.
     Distrust {
@@ -350,6 +371,8 @@ impl Fleet {
             first_seen: None,
             round_trip: Duration::ZERO,
             jumped: None,
+            surveying: false,
+            recheck_at: None,
             trim_at: None,
             told: None,
         };
@@ -379,11 +402,13 @@ impl Fleet {
         self.all_trusted = None;
         match input {
             Input::Connected { node, facts } => self.handle_connected(now, node, facts),
+            Input::Surveyed { node, facts } => self.handle_surveyed(now, node, facts),
             Input::Disconnected { node, fault } => {
                 let member = &mut self.members[node.get()];
                 member.fault = Some(fault);
                 (member.facts, member.record, member.asked) = (None, None, None);
-                (member.objection, member.trim_at) = (None, None);
+                (member.objection, member.trim_at, member.recheck_at) = (None, None, None);
+                member.surveying = false;
             }
             Input::Answer { node, answer } => self.handle_answer(now, node, answer),
             Input::Changed { node } => self.handle_changed(now, node),
@@ -492,6 +517,16 @@ impl Fleet {
         }
     }
 
+    fn handle_surveyed(&mut self, now: Time, node: NodeIndex, facts: Facts) {
+        let member = &mut self.members[node.get()];
+        let Some(known) = &member.facts else { return };
+        if member.surveying || member.objection.is_some() || known.life != facts.life {
+            self.handle_connected(now, node, facts);
+        } else {
+            member.facts = Some(facts);
+        }
+    }
+
     fn handle_connected(&mut self, now: Time, node: NodeIndex, facts: Facts) {
         let strict = self.settings.restart_guard == RestartGuard::Strict;
         let doubt = facts.doubtful.clone().filter(|_| strict);
@@ -499,8 +534,10 @@ impl Fleet {
         member.objection = facts.unfit.clone().or(doubt);
         member.tried |= member.objection.is_some();
         (member.facts, member.record, member.asked) = (Some(facts), None, None);
-        member.fault = None;
-        if member.objection.is_none() {
+        (member.fault, member.surveying) = (None, false);
+        if member.objection.is_some() {
+            member.recheck_at = Some(now + RECHECK);
+        } else {
             self.ask_or_create(now, node);
             self.send(node, Command::Trim { prefix: self.prefix.clone(), bounds: self.settings.bounds });
         }
@@ -534,19 +571,17 @@ impl Fleet {
         let Some(text) = text else { return self.ask_or_create(now, node) };
         let record = match Record::parse(&text, &self.settings) {
             Ok(record) => record,
-            Err(foreign) => return self.object(node, &self.objection(&foreign)),
+            Err(foreign) => return self.object(now, node, &self.objection(&foreign)),
         };
         let member = &mut self.members[node.get()];
         member.objection = None;
-        let (life, durable) =
-            member.facts.as_ref().map_or((None, false), |facts| (facts.life.clone(), facts.durable));
-        if life.is_some() && record.life != life {
-            let record =
-                if durable && self.settings.restart_guard != RestartGuard::Strict && record.life.is_some() {
-                    Record { life, ..record }
-                } else {
-                    self.new_record(life, true)
-                };
+        let facts = member.facts.clone().unwrap_or_default();
+        if facts.life.is_some() && record.life != facts.life {
+            let record = if self.remembers(&record, &facts) {
+                Record { life: facts.life, ..record }
+            } else {
+                self.new_record(facts.life, true)
+            };
             return self.swap(now, node, text, &record);
         }
         let remembered = member.seen.is_some_and(|seen| seen != record.nonce);
@@ -573,13 +608,31 @@ impl Fleet {
         member.record = Some(Known { record, text, trusted_from });
     }
 
+    /// Whether a server with another life than its record names has all the same forgotten nothing: it is a new
+    /// process that syncs every write; or the same process, whose lineage changes also when it gets its first replica,
+    /// or loses its last, as long as it never followed another itself.
+    fn remembers(&self, record: &Record, facts: &Facts) -> bool {
+        let (Some(before), Some(now)) = (&record.life, &facts.life) else { return false };
+        let durable = facts.durable && self.settings.restart_guard != RestartGuard::Strict;
+        (durable || before.process == now.process) && !facts.promoted
+    }
+
     fn handle_changed(&mut self, now: Time, node: NodeIndex) {
         let member = &mut self.members[node.get()];
-        if member.facts.is_some() && member.objection.is_none() {
+        if member.facts.is_some() && member.objection.is_none() && !member.surveying {
             member.record = None;
             self.outputs.push_back(Output::Distrust { node, forgot: true });
-            self.ask_or_create(now, node);
+            self.survey(now, node);
         }
+    }
+
+    /// Finds out who the server is now. What it said when we connected is not good enough to judge a record by that
+    /// others have written since.
+    fn survey(&mut self, now: Time, node: NodeIndex) {
+        let member = &mut self.members[node.get()];
+        (member.surveying, member.asked) = (true, None);
+        member.recheck_at = Some(now + RECHECK);
+        self.outputs.push_back(Output::Survey { node });
     }
 
     fn handle_timeout(&mut self, now: Time) {
@@ -594,7 +647,12 @@ impl Fleet {
             if member.jumped.is_some_and(|(_, until)| now >= until) {
                 member.jumped = None;
             }
-            if member.asked.is_some_and(|asked| now >= asked + RECORD_TIMEOUT) {
+            if member.recheck_at.is_some_and(|at| now >= at) {
+                member.recheck_at = None;
+                if member.surveying || member.objection.is_some() {
+                    self.survey(now, node);
+                }
+            } else if member.asked.is_some_and(|asked| now >= asked + RECORD_TIMEOUT) {
                 member.tried = true;
                 member.fault.get_or_insert(Fault::Timeout);
                 self.ask_or_create(now, node);
@@ -608,7 +666,7 @@ impl Fleet {
 
     /// Draws conclusions: which nodes are the same server, whether this is a first start, whose quarantine is over.
     fn evaluate(&mut self, now: Time) {
-        self.find_duplicates();
+        self.find_duplicates(now);
         if self.settings.restart_guard == RestartGuard::Evidence {
             self.start_fresh(now);
         }
@@ -652,7 +710,7 @@ impl Fleet {
     }
 
     /// A server that is listed twice would vote twice.
-    fn find_duplicates(&mut self) {
+    fn find_duplicates(&mut self, now: Time) {
         for later in 1..self.members.len() {
             let life = |member: &Member| member.facts.as_ref().and_then(|facts| facts.life.clone());
             let Some(life_later) = life(&self.members[later]) else { continue };
@@ -669,6 +727,7 @@ impl Fleet {
                 );
                 let member = &mut self.members[later];
                 (member.objection, member.record, member.tried) = (Some(message.into()), None, true);
+                member.recheck_at.get_or_insert(now + RECHECK);
             }
         }
     }
@@ -819,9 +878,10 @@ impl Fleet {
         }
     }
 
-    fn object(&mut self, node: NodeIndex, reason: &str) {
+    fn object(&mut self, now: Time, node: NodeIndex, reason: &str) {
         let member = &mut self.members[node.get()];
         (member.objection, member.record) = (Some(reason.into()), None);
+        member.recheck_at = Some(now + RECHECK);
     }
 
     fn objection(&self, foreign: &Foreign) -> String {
@@ -843,7 +903,7 @@ impl Fleet {
 impl Member {
     /// Nothing that was asked of it is still to come, unless it has kept us waiting before.
     fn is_settled(&self) -> bool {
-        let answered = self.tried && (self.asked.is_none() || self.fault.is_some());
+        let answered = self.tried && !self.surveying && (self.asked.is_none() || self.fault.is_some());
         self.facts.is_none() || self.objection.is_some() || answered
     }
 
@@ -853,9 +913,7 @@ impl Member {
     }
 
     fn silent_since(&self) -> Option<Time> {
-        self.watch
-            .last_received()
-            .filter(|_| self.record.is_some() || self.objection.is_some() && self.facts.is_some())
+        self.watch.last_received().filter(|_| self.record.is_some())
     }
 
     fn timeout(&self, silence_max: Duration) -> Option<Time> {
@@ -867,7 +925,8 @@ impl Member {
             .filter(|known| known.record.state == State::New)
             .map(|known| known.trusted_from);
         let jumped = self.jumped.map(|(_, until)| until);
-        asked.into_iter().chain(silent).chain(waited).chain(jumped).chain(self.trim_at).min()
+        let planned = self.trim_at.into_iter().chain(self.recheck_at);
+        asked.into_iter().chain(silent).chain(waited).chain(jumped).chain(planned).min()
     }
 }
 

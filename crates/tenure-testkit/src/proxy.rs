@@ -45,7 +45,7 @@ pub enum Mode {
 
 #[derive(Debug)]
 struct Shared {
-    upstream: SocketAddr,
+    upstream: Mutex<SocketAddr>,
     modes: [watch::Sender<Mode>; 2],
     /// Counts up when all connections are to be cut.
     cuts: watch::Sender<u64>,
@@ -59,7 +59,7 @@ impl Proxy {
     #[must_use]
     pub fn start(upstream: u16) -> Self {
         let shared = Arc::new(Shared {
-            upstream: SocketAddr::from(([127, 0, 0, 1], upstream)),
+            upstream: Mutex::new(SocketAddr::from(([127, 0, 0, 1], upstream))),
             modes: [watch::Sender::new(Mode::Pass), watch::Sender::new(Mode::Pass)],
             cuts: watch::Sender::new(0),
             closed: watch::Sender::new(false),
@@ -92,6 +92,12 @@ impl Proxy {
     #[must_use]
     pub const fn port(&self) -> u16 {
         self.port
+    }
+
+    /// Leads to the server at another loopback port from now on, as a name does after a failover. Connections that are
+    /// there stay.
+    pub fn lead_to(&self, upstream: u16) {
+        *self.shared.upstream.lock().unwrap() = SocketAddr::from(([127, 0, 0, 1], upstream));
     }
 
     /// What happens to one direction from now on.
@@ -140,7 +146,8 @@ async fn serve(listener: TcpListener, shared: Arc<Shared>) {
 }
 
 async fn connection(client: TcpStream, shared: Arc<Shared>) {
-    let Ok(server) = TcpStream::connect(shared.upstream).await else { return };
+    let upstream = *shared.upstream.lock().unwrap();
+    let Ok(server) = TcpStream::connect(upstream).await else { return };
     client.set_nodelay(true).unwrap();
     server.set_nodelay(true).unwrap();
     let mut cuts = shared.cuts.subscribe();

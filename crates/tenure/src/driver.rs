@@ -203,7 +203,11 @@ impl Driver {
                         self.advance_fleet(trust::Input::Connected { node, facts });
                         self.handle_connected(node);
                     }
-                    NodeEvent::Surveyed(server) => self.surveys.learn(node, *server),
+                    NodeEvent::Surveyed(server) => {
+                        let facts = server.facts();
+                        self.surveys.learn(node, *server);
+                        self.advance_fleet(trust::Input::Surveyed { node, facts });
+                    }
                     NodeEvent::Disconnected(reason) => {
                         let fault = Fault::Unreachable(reason);
                         self.advance_fleet(trust::Input::Disconnected { node, fault });
@@ -375,6 +379,9 @@ impl Driver {
             match output {
                 trust::Output::Send { node, command } => {
                     self.send(FLEET, RoundNumber::default(), node, command);
+                }
+                trust::Output::Survey { node } => {
+                    self.unsent |= self.nodes[node.get()].survey();
                 }
                 trust::Output::Distrust { node, forgot } => {
                     for id in self.leases.keys().copied().collect::<Vec<_>>() {

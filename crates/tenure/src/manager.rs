@@ -68,7 +68,7 @@ pub struct Builder {
     restart_guard: RestartGuard,
     fence_retention: Option<Duration>,
     fleet: Option<String>,
-    defaults: Options,
+    defaults: Option<Options>,
     observer: Observer,
     worker: Worker,
     clock: Clock,
@@ -150,7 +150,7 @@ impl Locks {
             restart_guard: RestartGuard::default(),
             fence_retention: None,
             fleet: None,
-            defaults: Options::default(),
+            defaults: None,
             observer: Observer::default(),
             worker: Worker::default(),
             clock: Clock::System,
@@ -261,9 +261,10 @@ impl Builder {
         self
     }
 
-    /// The options that locks start from; each lock can change its own.
+    /// The options that locks start from; each lock can change its own. By default the ttl is 30 s, or `max_ttl` if
+    /// that is shorter.
     pub fn defaults(mut self, options: Options) -> Self {
-        self.defaults = options;
+        self.defaults = Some(options);
         self
     }
 
@@ -319,7 +320,9 @@ impl Builder {
         let names = addresses.clone();
         let driver = Driver::new(self.clock, self.observer, names, requests, nodes, fleet, Arc::clone(&ids));
         self.worker.start(driver)?;
-        let (clock, key_scheme, defaults) = (self.clock, self.key_scheme, self.defaults);
+        let mut options = Options::default();
+        options.ttl = options.ttl.min(max_ttl.get());
+        let (clock, key_scheme, defaults) = (self.clock, self.key_scheme, self.defaults.unwrap_or(options));
         let inner = Inner { mailbox, ids, addresses, clock, prefix, key_scheme, max_ttl, quorum, defaults };
         Ok(Locks { inner: Arc::new(inner) })
     }

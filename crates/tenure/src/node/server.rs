@@ -70,7 +70,8 @@ impl Server {
         Facts {
             life: self.life.clone(),
             intact: self.intact,
-            durable: self.persistence == Persistence::Always && !self.promoted,
+            durable: self.persistence == Persistence::Always,
+            promoted: self.promoted,
             unfit: self.unfit().map(Into::into),
             doubtful: self.doubtful().map(Into::into),
         }

@@ -118,7 +118,7 @@ mod tests {
         }
         let promoted = INFO_TEXT.replace("master_replid2:0000", "master_replid2:00ab");
         let always = config(&[("appendfsync", "always"), ("no-appendfsync-on-rewrite", "no")]);
-        assert!(!server(&promoted, &always, true).facts().durable, "it may have been a replica");
+        assert!(server(&promoted, &always, true).facts().promoted, "it may have been a replica");
     }
 
     #[test]
