@@ -48,8 +48,9 @@ const RETENTION_DEFAULT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The shortest retention: fences must outlive the retries of one acquire.
 const RETENTION_MIN: Duration = Duration::from_secs(1);
 
-/// Nodes whose clocks differ by more than this when they are first seen do not agree: either may have jumped.
-const APART: Duration = Duration::from_secs(1);
+/// Nodes whose clocks differ by more than this when they are first seen do not agree: one may have jumped just now. A
+/// smaller jump harms nobody, because it is within the shortest guard band.
+const APART: Duration = Duration::from_millis(100);
 
 /// A record that was asked for and has not come by then is asked for again.
 const RECORD_TIMEOUT: Duration = Duration::from_millis(500);
@@ -828,7 +829,10 @@ impl Fleet {
         let count = agreeing(&from);
         let middle = offsets.iter().filter(|other| **other >= from).nth(count.saturating_sub(1) / 2)?;
         let by_us = offset - middle;
-        (count >= self.quorum.majority() && by_us.abs() > apart).then(|| (by_us, watched_until.since(now)))
+        // When within the round trip the clock was read is not known.
+        let unknown = i64::try_from(member.round_trip.as_micros()).unwrap_or(i64::MAX);
+        (count >= self.quorum.majority() && by_us.abs() > apart.saturating_add(unknown))
+            .then(|| (by_us, watched_until.since(now)))
     }
 
     /// The clock of the nodes, by the middle one.

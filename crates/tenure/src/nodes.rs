@@ -12,7 +12,7 @@ use crate::driver::{Request, Surveyed};
 use crate::node::{Persistence, Role, Server};
 
 /// A clock that is further than this from the others is worth a look: time servers keep it within a tenth of it.
-const CLOCK_OFFSET_MAX: Duration = Duration::from_millis(500);
+const CLOCK_OFFSET_MAX: Duration = Duration::from_millis(100);
 
 /// How one node is.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -3,11 +3,14 @@
 //! `testclient increment FILE TIMES URL...` adds one to the number in FILE, TIMES times, each time under the lock
 //! "counter". Reading and writing are two steps, so an increment is lost whenever two clients hold the lock at once.
 //!
+//! `testclient fence URL...` takes the lock "fenced" for a moment and prints its fence, and the time in milliseconds that
+//! this process believes it is.
+//!
 //! `testclient serve` starts two servers, prints their process ids and waits to be killed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test client that cannot go on has to fail")]
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tenure::{Locks, Retry};
 use tenure_testkit::RedisServer;
@@ -20,6 +23,12 @@ async fn main() {
             let locks = Locks::connect(urls).await.unwrap();
             increment(&locks, Path::new(file), times.parse().unwrap()).await;
             locks.shutdown().await.unwrap();
+        }
+        ["fence", urls @ ..] => {
+            let guard = Locks::connect(urls).await.unwrap().lock("fenced").acquire().await.unwrap();
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            println!("{} {}", guard.fence(), now.as_millis());
+            guard.release().await.unwrap();
         }
         ["serve"] => {
             let servers: [RedisServer; 2] = RedisServer::start_many(&[]);
