@@ -43,7 +43,8 @@ impl Surveys {
 
     /// Answers those who have waited for long enough, or have nobody left to wait for.
     pub(super) fn answer(&mut self, now: Time, fleet: &Fleet, quorum: &Quorum) {
-        let ready = |waiting: &mut Waiting| waiting.asked.is_empty() || now >= waiting.limit;
+        let settled = fleet.is_settled();
+        let ready = |waiting: &mut Waiting| waiting.asked.is_empty() && settled || now >= waiting.limit;
         let surveyed = |node: NodeIndex| Surveyed {
             report: fleet.report(now, node),
             server: self.servers[node.get()].clone(),

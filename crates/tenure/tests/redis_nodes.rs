@@ -1,0 +1,216 @@
+//! What is said about nodes: which are refused, which are doubtful, and what a user must be allowed.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
+
+#[path = "support/servers.rs"]
+mod support;
+
+use support::*;
+use tenure::*;
+use tenure_testkit::RedisServer;
+
+fn kinds(report: &NodeReport) -> Vec<(Severity, FindingKind)> {
+    report.findings.iter().map(|finding| (finding.severity, finding.kind)).collect()
+}
+
+#[tokio::test]
+async fn a_good_node_has_facts_and_no_findings() {
+    let servers = durable_servers::<3>();
+    let locks = connect(&servers).await;
+    for (report, server) in locks.nodes().await.iter().zip(&servers) {
+        assert!(report.node.contains(&server.port().to_string()));
+        assert!(report.reachable && report.votes, "{report:?}");
+        assert_eq!((report.role.clone(), report.persistence), (Role::Master, Persistence::Always));
+        assert!(report.version.as_deref().unwrap().starts_with("redis 7."), "{report:?}");
+        assert_eq!(report.incarnation.as_ref().unwrap().len(), 16);
+        assert!(report.clock_offset_us.unwrap().abs() < 50_000, "{report:?}");
+        assert!(report.round_trip.unwrap() < secs(1));
+        assert_eq!((report.replicas, &report.eviction, report.quarantine_left), (0, &None, None));
+        assert_eq!(report.findings, []);
+    }
+}
+
+#[tokio::test]
+async fn weak_persistence_eviction_and_replicas_are_reported_with_advice() {
+    let limited = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
+    let [none, snapshots, log] =
+        [&limited[..], &["--save", "60 1"], &["--appendonly", "yes"]].map(RedisServer::start);
+    let replica = RedisServer::start(&[]);
+    replica.execute(&["REPLICAOF", "127.0.0.1", &none.port().to_string()]);
+    let servers = [none, snapshots, log];
+    until("it has a replica", || format!("{:?}", replica.execute(&["ROLE"])).contains("connected")).await;
+    let locks = connect(&servers).await;
+    let reports = locks.nodes().await;
+    use FindingKind::{Eviction, Persistence, Replicas};
+    let warn = |kind| (Severity::Warn, kind);
+    assert_eq!(kinds(&reports[0]), [warn(Replicas), warn(Eviction), warn(Persistence)], "{:?}", reports[0]);
+    assert_eq!(kinds(&reports[1]), [warn(Persistence)]);
+    assert_eq!(kinds(&reports[2]), [warn(Persistence)]);
+    assert!(reports.iter().all(|report| report.votes), "they are warnings");
+    insta::assert_snapshot!(reports[0].findings[1], @"warn: it throws keys away when its memory is full (maxmemory-policy allkeys-lru). Set maxmemory-policy to noeviction: a lock that is thrown away is given to the next");
+    // What is found now, not what was found when we connected.
+    servers[0].execute(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
+    assert_eq!(locks.nodes().await[0].eviction, None);
+    // In strict mode the first two are not tolerated.
+    servers[0].execute(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let strict = builder(servers.iter().map(RedisServer::url));
+    let strict = strict.prefix("strict:").restart_guard(RestartGuard::Strict).build().unwrap();
+    assert_eq!(kinds(&strict.nodes().await[0])[0], (Severity::Refuse, FindingKind::Unfit));
+}
+
+#[tokio::test]
+async fn a_server_that_is_listed_twice_under_two_names_is_refused() {
+    let servers = servers::<2>();
+    let twice = servers[0].url().replace("127.0.0.1", "localhost");
+    let locks = Locks::connect([servers[0].url(), servers[1].url(), twice]).await.unwrap();
+    let reports = locks.nodes().await;
+    assert_eq!(kinds(&reports[2])[0], (Severity::Refuse, FindingKind::Unfit), "{:?}", reports[2]);
+    assert!(
+        reports[2].findings[0].message.contains("node 3 is the same server as node 1"),
+        "{:?}",
+        reports[2]
+    );
+    assert!(!reports[2].votes);
+    let error = locks.lock("x").try_acquire().await.unwrap_err();
+    assert!(error.to_string().contains("the same server as node 1"), "{error}");
+}
+
+#[tokio::test]
+async fn clients_with_other_settings_or_another_node_list_are_refused() {
+    let servers = servers::<5>();
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+    let first = builder(&urls[..3]).build().unwrap();
+    assert!(first.lock("x").try_acquire().await.unwrap().is_some());
+    let same = builder(urls[..3].iter().rev()).build().unwrap();
+    assert!(same.lock("x").acquire().await.is_ok(), "the order does not matter");
+    for (other, expected) in [
+        (builder(&urls[..3]).max_ttl(secs(61)), "max_ttl_ms=60000"),
+        (builder(&urls[..3]).restart_guard(RestartGuard::Off), "restart_guard=evidence"),
+        (builder(&urls[..3]).fence_retention(secs(60)), "retention_us=86400000000"),
+        (builder(&urls[..3]).fleet("blue"), "nodes=127.0.0.1:"),
+        (builder(&urls[2..]), "nodes=127.0.0.1:"),
+    ] {
+        let other = other.build().unwrap();
+        let error = other.lock("y").try_acquire().await.unwrap_err().to_string();
+        assert!(error.contains("is used with other settings"), "{error}");
+        assert!(error.contains(expected), "{error}");
+        assert!(other.nodes().await.iter().any(|report| kinds(report)[0].0 == Severity::Refuse));
+    }
+    // Each prefix has its own settings, and a fleet with a name may have any addresses.
+    let other = builder(&urls[..3]).prefix("other:").max_ttl(secs(61)).fleet("blue").build().unwrap();
+    assert!(other.lock("x").try_acquire().await.unwrap().is_some());
+    let renamed = urls[..3].iter().map(|url| url.replace("127.0.0.1", "localhost"));
+    let renamed = builder(renamed).prefix("other:").max_ttl(secs(61)).fleet("blue").build().unwrap();
+    assert!(renamed.lock("y").try_acquire().await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_node_that_cannot_be_reached_is_reported_with_the_reason() {
+    let mut servers = servers::<3>();
+    let locks = connect(&servers).await;
+    servers[1].kill();
+    until("it is gone", || !servers[1].folder().join("nothing").exists()).await;
+    tokio::time::sleep(ms(100)).await;
+    let reports = locks.nodes().await;
+    assert!(!reports[1].reachable && !reports[1].votes);
+    assert_eq!(kinds(&reports[1]), [(Severity::Warn, FindingKind::Unreachable)]);
+    let message = &reports[1].findings[0].message;
+    assert!(message.contains("Connection refused") || message.contains("closed the connection"), "{message}");
+}
+
+/// The list of `docs/operating.md`, taken from there.
+fn documented_rules() -> Vec<String> {
+    let document = include_str!("../../../docs/operating.md");
+    let (_, rest) = document.split_once("ACL SETUSER tenure on >password ").expect("the rule is documented");
+    let (rules, _) = rest.split_once("\n```").unwrap();
+    rules.split_whitespace().filter(|word| *word != "\\").map(str::to_owned).collect()
+}
+
+fn set_user(server: &RedisServer, rules: &[String]) -> String {
+    let mut command = vec!["ACL", "SETUSER", "tenure", "on", ">password"];
+    command.extend(rules.iter().map(String::as_str));
+    server.execute(&command);
+    server.url().replace("//", "//tenure:password@")
+}
+
+/// Every operation works, nothing is missing, and no right is there that is not needed.
+#[tokio::test]
+async fn a_user_with_the_documented_rights_can_do_everything() {
+    let mut servers = servers::<3>();
+    let rules = documented_rules();
+    assert!(rules.len() > 10, "{rules:?}");
+    let urls: Vec<String> = servers.iter().map(|server| set_user(server, &rules)).collect();
+    let locks = builder(&urls).max_ttl(secs(2)).build().unwrap();
+    let permissions = |reports: Vec<NodeReport>| {
+        let kinds: Vec<FindingKind> = reports.iter().flat_map(kinds).map(|(_, kind)| kind).collect();
+        kinds.contains(&FindingKind::Permission)
+    };
+    let reports = locks.nodes().await;
+    assert!(!permissions(reports.clone()), "{reports:?}");
+    for lock in [locks.lock("x"), locks.lock("x").unfenced()] {
+        let mut guard = lock.acquire().await.unwrap();
+        guard.extend().await.unwrap();
+        assert!(lock.try_acquire().await.unwrap().is_none());
+        assert!(locks.inspect("x").await.unwrap().iter().all(|node| node.holdings.is_ok()));
+        assert!(locks.list().await.unwrap().iter().all(|node| node.holdings.is_ok()));
+        // A node that was emptied is healed; a script cache that was emptied is no obstacle.
+        servers[0].execute(&["SCRIPT", "FLUSH"]);
+        servers[0].execute(&["DEL", "tenure:x"]);
+        guard.extend().await.unwrap();
+        until("it is healed", || servers[0].get("tenure:x").is_some()).await;
+        guard.release().await.unwrap();
+    }
+    locks.shutdown().await.unwrap();
+    assert_eq!(keys(&servers), [""; 0]);
+    // After a broken connection as well, with a new record.
+    servers[1].execute(&["CLIENT", "KILL", "USER", "tenure"]);
+    servers[2].restart_empty();
+    set_user(&servers[2], &rules);
+    let locks = builder(&urls).max_ttl(secs(2)).build().unwrap();
+    all_vote(&locks).await;
+    assert!(!format!("{:?}", servers[0].execute(&["ACL", "LOG"])).contains("tenure:"), "nothing was denied");
+    // And no more than that: another prefix, other keys and administration stay closed.
+    let other = builder(&urls).prefix("other:").build().unwrap();
+    assert!(other.lock("x").try_acquire().await.unwrap_err().to_string().contains("NOPERM"));
+    for denied in [&["FLUSHALL"][..], &["GET", "secret"], &["CONFIG", "SET", "save", ""], &["KEYS", "*"]] {
+        let mut dry = vec!["ACL", "DRYRUN", "tenure"];
+        dry.extend(denied);
+        let answer = format!("{:?}", servers[0].execute(&dry));
+        assert!(answer.contains("no permissions"), "{denied:?}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_without_info_can_lock_and_is_told_which_protection_is_off() {
+    let servers = servers::<3>();
+    let mut rules = documented_rules();
+    rules.retain(|rule| !["+info", "+config|get", "+client|tracking"].contains(&rule.as_str()));
+    assert_eq!(rules.len(), documented_rules().len() - 3);
+    let urls: Vec<String> = servers.iter().map(|server| set_user(server, &rules)).collect();
+    let locks = builder(&urls).build().unwrap();
+    for lock in [locks.lock("x"), locks.lock("x").unfenced()] {
+        let mut guard = lock.acquire().await.unwrap();
+        guard.extend().await.unwrap();
+        guard.release().await.unwrap();
+    }
+    let report = &locks.nodes().await[0];
+    assert_eq!(kinds(report), [(Severity::Warn, FindingKind::Permission); 3]);
+    let messages: Vec<&str> = report.findings.iter().map(|finding| finding.message.as_str()).collect();
+    insta::assert_snapshot!(messages.join("\n"), @r"
+    INFO is not allowed: a restart that kept a part of the data, a failover, replicas, eviction and a server that is listed twice are not noticed
+    CONFIG GET is not allowed: a server that syncs every write is quarantined all the same
+    CLIENT TRACKING is not allowed: a node that copied another's data while we were connected is not noticed
+    ");
+    // A memory that was lost as a whole is still noticed: the record is gone with it.
+    servers[0].execute(&["FLUSHALL"]);
+    assert!(locks.lock("y").acquire().await.is_ok());
+    until("it is noticed", || true).await;
+    let mut left = None;
+    for _ in 0..100 {
+        left = locks.nodes().await[0].quarantine_left;
+        if left.is_some() {
+            break;
+        }
+        tokio::time::sleep(ms(20)).await;
+    }
+    assert!(left.is_some());
+}
