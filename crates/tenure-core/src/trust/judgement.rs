@@ -1,0 +1,127 @@
+//! Judging the nodes: who may vote, for which fence, and what time it is to them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::record::{Record, State};
+use super::{APART, Distrust, Fleet, Known, Member, Nonce, Output, RestartGuard};
+use crate::command::Fault;
+use crate::fence::{Fence, FenceClaim};
+use crate::quorum::NodeIndex;
+use crate::time::{NodeTime, Time};
+
+impl Fleet {
+    /// Whether the node may vote at `now`, in which life, and if not, why.
+    pub(super) fn trust(&self, now: Time, node: NodeIndex) -> Result<Nonce, Distrust> {
+        let member = &self.members[node.get()];
+        if let Some(reason) = &member.objection {
+            return Err(Distrust::Unfit(Arc::clone(reason)));
+        }
+        let Some(known) = &member.record else { return Err(Distrust::Unknown) };
+        let intact = member.facts.as_ref().is_some_and(|facts| facts.intact);
+        let off = self.settings.restart_guard == RestartGuard::Off;
+        if known.record.state == State::New && now < known.trusted_from && !intact && !off {
+            return Err(Distrust::Quarantined { left: known.trusted_from.since(now) });
+        }
+        if let Some((by_us, until)) = member.jumped.filter(|(_, until)| now < *until && !off) {
+            return Err(Distrust::ClockJumped { by_us, left: until.since(now) });
+        }
+        match self.apart(now, member) {
+            Some((by_us, left)) if !off => Err(Distrust::ClockApart { by_us, left }),
+            _ => Ok(known.record.nonce),
+        }
+    }
+
+    /// Whether the node may vote for this fence.
+    pub(super) fn voter(
+        &self,
+        now: Time,
+        node: NodeIndex,
+        fence: Option<FenceClaim>,
+    ) -> Result<Option<Nonce>, Fault> {
+        let nonce = self.trust(now, node).map_err(|distrust| self.fault(node, distrust))?;
+        match fence {
+            Some(claim) if claim.fence <= self.floor(node) => Err(Fault::Untrusted(Distrust::FencesAhead)),
+            _ => Ok(Some(nonce)),
+        }
+    }
+
+    /// What to say of a node that may not vote: what is wrong with the connection, if that is why.
+    pub(super) fn fault(&self, node: NodeIndex, distrust: Distrust) -> Fault {
+        match &self.members[node.get()].fault {
+            Some(fault) if distrust == Distrust::Unknown => fault.clone(),
+            _ => Fault::Untrusted(distrust),
+        }
+    }
+
+    /// The highest fence that the node may have granted in an earlier life: what it granted was at most the slack
+    /// ahead of its clock then, which was before this life began.
+    pub(super) fn floor(&self, node: NodeIndex) -> Fence {
+        let member = &self.members[node.get()];
+        let intact = member.facts.as_ref().is_some_and(|facts| facts.intact);
+        match &member.record {
+            Some(Known { record: Record { created: Some(created), state, .. }, .. }) if !intact => {
+                match state {
+                    State::Fresh(_) => Fence::new(created.as_micros()),
+                    State::New | State::Waited => self.settings.bounds.highest(*created),
+                }
+            }
+            _ => Fence::NONE,
+        }
+    }
+
+    /// By how much a node's clock is away from a majority that agree, if it is and we have not watched it for long
+    /// enough to know that it did not jump just now.
+    pub(super) fn apart(&self, now: Time, member: &Member) -> Option<(i64, Duration)> {
+        let watched_until = member.first_seen? + self.settings.quarantine();
+        let offset = member.watch.offset_us().filter(|_| now < watched_until)?;
+        let apart = i64::try_from(APART.as_micros()).unwrap_or(i64::MAX);
+        let offsets = self.offsets_us();
+        let agreeing =
+            |from: &i64| offsets.iter().filter(|other| (*from..=*from + apart).contains(other)).count();
+        let from = offsets.iter().copied().max_by_key(agreeing)?;
+        let count = agreeing(&from);
+        let middle = offsets.iter().filter(|other| **other >= from).nth(count.saturating_sub(1) / 2)?;
+        let by_us = offset - middle;
+        // When within the round trip the clock was read is not known.
+        let unknown = i64::try_from(member.round_trip.as_micros()).unwrap_or(i64::MAX);
+        (count >= self.quorum.majority() && by_us.abs() > apart.saturating_add(unknown))
+            .then(|| (by_us, watched_until.since(now)))
+    }
+
+    /// The clock of the nodes, by the middle one.
+    pub(super) fn nodes_time(&self, now: Time) -> Option<NodeTime> {
+        let now_us = i64::try_from(now.as_nanos() / 1_000).ok()?;
+        let micros = self.middle_offset_us()?.saturating_add(now_us);
+        Some(NodeTime::from_micros(u64::try_from(micros).ok()?))
+    }
+
+    pub(super) fn middle_offset_us(&self) -> Option<i64> {
+        let offsets = self.offsets_us();
+        offsets.get(offsets.len().checked_sub(1)? / 2).copied()
+    }
+
+    pub(super) fn offsets_us(&self) -> Vec<i64> {
+        let known =
+            self.members.iter().filter(|member| member.record.is_some() && member.objection.is_none());
+        let mut offsets: Vec<i64> = known.filter_map(|member| member.watch.offset_us()).collect();
+        offsets.sort_unstable();
+        offsets
+    }
+
+    pub(super) fn tell(&mut self, now: Time, node: NodeIndex) {
+        let distrust = self.trust(now, node).err().filter(|_| self.members[node.get()].facts.is_some());
+        let told = &mut self.members[node.get()].told;
+        let news = match (&*told, &distrust) {
+            // Not known is the ordinary beginning, and passes.
+            (_, Some(Distrust::Unknown)) | (None, None) => false,
+            (Some(before), Some(after)) => std::mem::discriminant(before) != std::mem::discriminant(after),
+            (Some(_), None) => self.members[node.get()].facts.is_some(),
+            (None, Some(_)) => true,
+        };
+        if news {
+            self.members[node.get()].told = distrust.clone();
+            self.outputs.push_back(Output::Notice { node, distrust });
+        }
+    }
+}

@@ -1,0 +1,77 @@
+//! What a client knows about one node.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::clock_watch::ClockWatch;
+use super::record::{Record, State};
+use super::{Distrust, Facts, Nonce, RECORD_TIMEOUT};
+use crate::command::Fault;
+use crate::time::Time;
+
+/// What a client knows about one node.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Member {
+    /// While it is connected.
+    pub(super) facts: Option<Facts>,
+    /// Why there is no connection, or no answer.
+    pub(super) fault: Option<Fault>,
+    /// While it is connected and the record was told.
+    pub(super) record: Option<Known>,
+    pub(super) objection: Option<Arc<str>>,
+    /// When its record was asked for without an answer so far.
+    pub(super) asked: Option<Time>,
+    /// A first answer has come, or has not come in time.
+    pub(super) tried: bool,
+    /// The last life of its memory that this client saw.
+    pub(super) seen: Option<Nonce>,
+    pub(super) watch: ClockWatch,
+    pub(super) first_seen: Option<Time>,
+    pub(super) round_trip: Duration,
+    pub(super) jumped: Option<(i64, Time)>,
+    /// Its server was asked about itself, and the answer is needed.
+    pub(super) surveying: bool,
+    /// When to look again at a server that may not vote as it is.
+    pub(super) recheck_at: Option<Time>,
+    pub(super) trim_at: Option<Time>,
+    /// What was last told about it.
+    pub(super) told: Option<Distrust>,
+}
+
+/// A record and what it means to us.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Known {
+    pub(super) record: Record,
+    pub(super) text: Arc<str>,
+    /// When its quarantine is over, by our clock.
+    pub(super) trusted_from: Time,
+}
+impl Member {
+    /// Nothing that was asked of it is still to come, unless it has kept us waiting before.
+    pub(super) fn is_settled(&self) -> bool {
+        let answered = self.tried && !self.surveying && (self.asked.is_none() || self.fault.is_some());
+        self.facts.is_none() || self.objection.is_some() || answered
+    }
+
+    /// The record, if nothing about it is under way.
+    pub(super) fn idle_record(&self) -> Option<&Known> {
+        self.record.as_ref().filter(|_| self.asked.is_none() && self.objection.is_none())
+    }
+
+    pub(super) fn silent_since(&self) -> Option<Time> {
+        self.watch.last_received().filter(|_| self.record.is_some())
+    }
+
+    pub(super) fn timeout(&self, silence_max: Duration) -> Option<Time> {
+        self.facts.as_ref()?;
+        let asked = self.asked.map(|asked| asked + RECORD_TIMEOUT);
+        let silent = self.silent_since().filter(|_| self.asked.is_none()).map(|since| since + silence_max);
+        let waited = self
+            .idle_record()
+            .filter(|known| known.record.state == State::New)
+            .map(|known| known.trusted_from);
+        let jumped = self.jumped.map(|(_, until)| until);
+        let planned = self.trim_at.into_iter().chain(self.recheck_at);
+        asked.into_iter().chain(silent).chain(waited).chain(jumped).chain(planned).min()
+    }
+}

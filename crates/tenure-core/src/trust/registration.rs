@@ -1,0 +1,287 @@
+//! Registering the nodes: asking for records, writing them, and the conclusions from all of them together.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::record::{Foreign, Record, State};
+use super::{
+    Facts, Fleet, Known, Life, Member, Nonce, Output, RECHECK, RECORD_TIMEOUT, RestartGuard, trim_pause,
+};
+use crate::command::{Answer, Command, Fault, Reply, Swap};
+use crate::fence::Fence;
+use crate::lock_table::TRIM_FENCES;
+use crate::quorum::NodeIndex;
+use crate::time::{NodeTime, Time};
+
+impl Fleet {
+    pub(super) fn handle_surveyed(&mut self, now: Time, node: NodeIndex, facts: Facts) {
+        let member = &mut self.members[node.get()];
+        let Some(known) = &member.facts else { return };
+        if member.surveying || member.objection.is_some() || known.life != facts.life {
+            self.handle_connected(now, node, facts);
+        } else {
+            member.facts = Some(facts);
+        }
+    }
+
+    pub(super) fn handle_connected(&mut self, now: Time, node: NodeIndex, facts: Facts) {
+        let strict = self.settings.restart_guard == RestartGuard::Strict;
+        let doubt = facts.doubtful.clone().filter(|_| strict);
+        let member = &mut self.members[node.get()];
+        member.objection = facts.unfit.clone().or(doubt);
+        member.tried |= member.objection.is_some();
+        (member.facts, member.record, member.asked) = (Some(facts), None, None);
+        (member.fault, member.surveying) = (None, false);
+        if member.objection.is_some() {
+            member.recheck_at = Some(now + RECHECK);
+        } else {
+            self.ask_or_create(now, node);
+            self.send(node, Command::Trim { prefix: self.prefix.clone(), bounds: self.settings.bounds });
+        }
+    }
+
+    pub(super) fn handle_answer(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
+        let member = &mut self.members[node.get()];
+        if member.facts.is_none() {
+            return;
+        }
+        match answer {
+            Ok(Reply { answer: Answer::Record(text), time: Some(time), .. }) => {
+                (member.asked, member.tried, member.fault) = (None, true, None);
+                self.handle_record(now, node, time, text);
+            }
+            Ok(Reply { answer: Answer::Trimmed { removed, left }, .. }) => {
+                let pause = trim_pause(self.settings.bounds);
+                member.trim_at = match left {
+                    0 => None,
+                    _ if removed >= TRIM_FENCES as u64 => Some(now),
+                    _ => Some(now + pause),
+                };
+            }
+            Ok(_) => {}
+            // It is asked again when its time is up. Until then it does not vote.
+            Err(fault) => (member.tried, member.fault) = (true, Some(fault)),
+        }
+    }
+
+    pub(super) fn handle_record(
+        &mut self,
+        now: Time,
+        node: NodeIndex,
+        time: NodeTime,
+        text: Option<Arc<str>>,
+    ) {
+        let Some(text) = text else { return self.ask_or_create(now, node) };
+        let record = match Record::parse(&text, &self.settings) {
+            Ok(record) => record,
+            Err(foreign) => return self.object(now, node, &self.objection(&foreign)),
+        };
+        let member = &mut self.members[node.get()];
+        member.objection = None;
+        let facts = member.facts.clone().unwrap_or_default();
+        if facts.life.is_some() && record.life != facts.life {
+            let record = if self.remembers(&record, &facts) {
+                Record { life: facts.life, ..record }
+            } else {
+                self.new_record(facts.life, true)
+            };
+            return self.swap(now, node, text, &record);
+        }
+        let remembered = member.seen.is_some_and(|seen| seen != record.nonce);
+        if remembered && record.state == State::New && !record.returned {
+            // Whoever remembers an earlier life of this memory tells all others.
+            return self.swap(now, node, text, &Record { returned: true, ..record });
+        }
+        if member.seen.replace(record.nonce).is_some_and(|seen| seen != record.nonce) {
+            self.outputs.push_back(Output::Distrust { node, forgot: true });
+        }
+        let created = record.created.unwrap_or(time);
+        if let State::Fresh(_) = record.state {
+            // Its clock may be ahead of the others': fences begin above.
+            self.fences.observe(Fence::new(created.as_micros()), time, self.settings.bounds);
+        }
+        let age = Duration::from_micros(time.as_micros().saturating_sub(created.as_micros()));
+        let left = self.settings.quarantine().saturating_sub(age);
+        let member = &mut self.members[node.get()];
+        // Seen before on this connection: our own clock has counted since.
+        let trusted_from = match &member.record {
+            Some(known) if known.record.nonce == record.nonce => known.trusted_from,
+            _ => now + left,
+        };
+        member.record = Some(Known { record, text, trusted_from });
+    }
+
+    /// Whether a server with another life than its record names has all the same forgotten nothing: it is a new
+    /// process that syncs every write; or the same process, whose lineage changes also when it gets its first replica,
+    /// or loses its last, as long as it never followed another itself.
+    pub(super) fn remembers(&self, record: &Record, facts: &Facts) -> bool {
+        let (Some(before), Some(now)) = (&record.life, &facts.life) else { return false };
+        let durable = facts.durable && self.settings.restart_guard != RestartGuard::Strict;
+        (durable || before.process == now.process) && !facts.promoted
+    }
+
+    pub(super) fn handle_changed(&mut self, now: Time, node: NodeIndex) {
+        let member = &mut self.members[node.get()];
+        if member.facts.is_some() && member.objection.is_none() && !member.surveying {
+            member.record = None;
+            self.outputs.push_back(Output::Distrust { node, forgot: true });
+            self.survey(now, node);
+        }
+    }
+
+    /// Finds out who the server is now. What it said when we connected is not good enough to judge a record by that
+    /// others have written since.
+    pub(super) fn survey(&mut self, now: Time, node: NodeIndex) {
+        let member = &mut self.members[node.get()];
+        (member.surveying, member.asked) = (true, None);
+        member.recheck_at = Some(now + RECHECK);
+        self.outputs.push_back(Output::Survey { node });
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        let silence_max = self.silence_max();
+        for node in self.quorum.indexes() {
+            let member = &mut self.members[node.get()];
+            if member.trim_at.is_some_and(|at| now >= at) {
+                member.trim_at = None;
+                self.send(node, Command::Trim { prefix: self.prefix.clone(), bounds: self.settings.bounds });
+            }
+            let member = &mut self.members[node.get()];
+            if member.jumped.is_some_and(|(_, until)| now >= until) {
+                member.jumped = None;
+            }
+            if member.recheck_at.is_some_and(|at| now >= at) {
+                member.recheck_at = None;
+                if member.surveying || member.objection.is_some() {
+                    self.survey(now, node);
+                }
+            } else if member.asked.is_some_and(|asked| now >= asked + RECORD_TIMEOUT) {
+                member.tried = true;
+                member.fault.get_or_insert(Fault::Timeout);
+                self.ask_or_create(now, node);
+            } else if member.asked.is_none()
+                && member.silent_since().is_some_and(|since| now >= since + silence_max)
+            {
+                self.ask(now, node, None);
+            }
+        }
+    }
+
+    /// Draws conclusions: which nodes are the same server, whether this is a first start, whose quarantine is over.
+    pub(super) fn evaluate(&mut self, now: Time) {
+        self.find_duplicates(now);
+        if self.settings.restart_guard == RestartGuard::Evidence {
+            self.start_fresh(now);
+        }
+        for node in self.quorum.indexes() {
+            let over = |known: &Known| known.record.state == State::New && now >= known.trusted_from;
+            if let Some(known) = self.members[node.get()].idle_record().filter(|known| over(known)).cloned() {
+                self.swap(now, node, known.text, &Record { state: State::Waited, ..known.record });
+            }
+            self.tell(now, node);
+        }
+    }
+
+    /// Marks the nodes of a first start, or finishes what another client began.
+    pub(super) fn start_fresh(&mut self, now: Time) {
+        let knows = |member: &Member| member.record.as_ref().map(|known| known.record.clone());
+        let records: Vec<Option<Record>> = self.members.iter().map(knows).collect();
+        let is_new = |record: &Option<Record>, member: &Member| {
+            let waited = member.record.as_ref().is_some_and(|known| now >= known.trusted_from);
+            record.as_ref().is_some_and(|record| record.state == State::New && !record.returned) && !waited
+        };
+        let new = records.iter().zip(&self.members).filter(|(record, member)| is_new(record, member)).count();
+        let known = records.iter().flatten().count();
+        let marks = records.iter().flatten().find_map(|record| match &record.state {
+            State::Fresh(nonces) => Some(nonces.clone()),
+            _ => None,
+        });
+        let nonces = match marks {
+            Some(nonces) => nonces,
+            None if new == known && new >= self.fresh_needs => {
+                records.iter().flatten().map(|record| record.nonce).collect()
+            }
+            None => return,
+        };
+        for node in self.quorum.indexes() {
+            let known = self.members[node.get()].idle_record().cloned();
+            let Some(Known { record, text, .. }) = known else { continue };
+            if record.state == State::New && nonces.contains(&record.nonce) {
+                self.swap(now, node, text, &Record { state: State::Fresh(nonces.clone()), ..record });
+            }
+        }
+    }
+
+    /// A server that is listed twice would vote twice.
+    pub(super) fn find_duplicates(&mut self, now: Time) {
+        for later in 1..self.members.len() {
+            let life = |member: &Member| member.facts.as_ref().and_then(|facts| facts.life.clone());
+            let Some(life_later) = life(&self.members[later]) else { continue };
+            let twin = self.members[..later].iter().position(|member| {
+                life(member).is_some_and(|other| {
+                    other.process == life_later.process || other.lineage == life_later.lineage
+                })
+            });
+            if let Some(first) = twin {
+                let (first, later_number) = (first + 1, later + 1);
+                let message = format!(
+                    "node {later_number} is the same server as node {first} of the list, or a copy of it; every node \
+                     must be a server of its own"
+                );
+                let member = &mut self.members[later];
+                (member.objection, member.record, member.tried) = (Some(message.into()), None, true);
+                member.recheck_at.get_or_insert(now + RECHECK);
+            }
+        }
+    }
+
+    pub(super) fn ask_or_create(&mut self, now: Time, node: NodeIndex) {
+        let life = self.members[node.get()].facts.as_ref().and_then(|facts| facts.life.clone());
+        let returned = self.members[node.get()].seen.is_some();
+        let text = self.new_record(life, returned).to_text(&self.settings);
+        self.ask(now, node, Some(Swap { expected: None, text, stamp: true }));
+    }
+
+    pub(super) fn swap(&mut self, now: Time, node: NodeIndex, expected: Arc<str>, record: &Record) {
+        let (text, stamp) = (record.to_text(&self.settings), record.created.is_none());
+        self.ask(now, node, Some(Swap { expected: Some(expected), text, stamp }));
+    }
+
+    pub(super) fn ask(&mut self, now: Time, node: NodeIndex, swap: Option<Swap>) {
+        self.members[node.get()].asked = Some(now);
+        self.send(node, Command::Record { prefix: self.prefix.clone(), swap });
+    }
+
+    pub(super) fn send(&mut self, node: NodeIndex, command: Command) {
+        self.outputs.push_back(Output::Send { node, command });
+    }
+
+    pub(super) fn new_record(&mut self, life: Option<Life>, returned: bool) -> Record {
+        // SplitMix64: every seed gives a sequence of its own.
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        Record { nonce: Nonce::new(mixed ^ (mixed >> 31)), life, state: State::New, returned, created: None }
+    }
+
+    pub(super) fn object(&mut self, now: Time, node: NodeIndex, reason: &str) {
+        let member = &mut self.members[node.get()];
+        (member.objection, member.record) = (Some(reason.into()), None);
+        member.recheck_at = Some(now + RECHECK);
+    }
+
+    pub(super) fn objection(&self, foreign: &Foreign) -> String {
+        match foreign {
+            Foreign::Form => {
+                "the node was set up by another version of Tenure, or its record is damaged; see \
+                              docs/operating.md on upgrades"
+                    .to_owned()
+            }
+            Foreign::Settings(theirs) => format!(
+                "the node is used with other settings ({theirs}) than ours ({}); give all clients of these nodes the \
+                 same ones, or use another prefix",
+                self.settings.to_text()
+            ),
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What all clients of the same nodes must agree on.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::config::MaxTtl;
+use crate::fence::FenceBounds;
+
+/// How far fences may run ahead of a node's clock, unless the quarantine is shorter: clocks of nodes that are kept
+/// in step at all differ by less.
+const SLACK_DEFAULT: Duration = Duration::from_secs(10);
+
+/// How long nodes remember fences: longer than any process sits on a stale lock unnoticed.
+const RETENTION_DEFAULT: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The shortest retention: fences must outlive the retries of one acquire.
+const RETENTION_MIN: Duration = Duration::from_secs(1);
+
+/// What is done about nodes that may have forgotten locks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum RestartGuard {
+    /// A node that shows signs of a lost memory is quarantined. It cannot see that *all* nodes lost their memory
+    /// within one quarantine while no client remembered. The default.
+    #[default]
+    Evidence,
+    /// Every new life of a node's memory is quarantined, also at the first start of a fleet and where the disk
+    /// should have kept everything. Replicas and eviction are not tolerated.
+    Strict,
+    /// Nodes vote at once, whatever they forgot. Fences still grow; exclusion does not survive a restart.
+    Off,
+}
+
+/// What all clients of the same nodes and prefix must agree on. It is part of every record.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Settings {
+    max_ttl: MaxTtl,
+    pub(super) bounds: FenceBounds,
+    pub(super) restart_guard: RestartGuard,
+    /// The nodes, under the names that all clients use, in the same order.
+    nodes: Arc<str>,
+}
+impl Settings {
+    /// Settings with the defaults for everything else.
+    #[must_use]
+    pub fn new(max_ttl: MaxTtl, nodes: &str) -> Self {
+        let bounds = FenceBounds::new(SLACK_DEFAULT.min(max_ttl.quarantine()), RETENTION_DEFAULT);
+        // The record is one line of words.
+        let nodes = nodes.replace(char::is_whitespace, "%20").into();
+        Self { max_ttl, bounds, restart_guard: RestartGuard::default(), nodes }
+    }
+
+    /// With another restart guard.
+    #[must_use]
+    pub fn restart_guard(mut self, restart_guard: RestartGuard) -> Self {
+        self.restart_guard = restart_guard;
+        self
+    }
+
+    /// With another time for which nodes remember fences; at least a second.
+    #[must_use]
+    pub fn fence_retention(mut self, retention: Duration) -> Self {
+        let slack = Duration::from_micros(self.bounds.slack_us);
+        self.bounds = FenceBounds::new(slack, retention.max(RETENTION_MIN));
+        self
+    }
+
+    /// How far from a node's clock a fence may lie.
+    #[must_use]
+    pub const fn bounds(&self) -> FenceBounds {
+        self.bounds
+    }
+
+    /// How long a node is kept out that may have forgotten locks.
+    #[must_use]
+    pub fn quarantine(&self) -> Duration {
+        self.max_ttl.quarantine()
+    }
+
+    pub(super) fn to_text(&self) -> String {
+        let FenceBounds { slack_us, retention_us } = self.bounds;
+        format!(
+            "nodes={} max_ttl_ms={} guard_ms={} slack_us={slack_us} retention_us={retention_us} restart_guard={}",
+            self.nodes,
+            self.max_ttl.get().as_millis(),
+            self.max_ttl.guard_band_max().as_millis(),
+            self.restart_guard,
+        )
+    }
+}
+impl fmt::Display for RestartGuard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Evidence => "evidence",
+            Self::Strict => "strict",
+            Self::Off => "off",
+        })
+    }
+}
