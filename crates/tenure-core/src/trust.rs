@@ -18,6 +18,7 @@
 //!
 //! [`Fleet`] does all this for one client: it takes what happens on the connections and what the replies tell,
 //! asks for records, and says for each attempt which nodes to ask and with which fence.
+
 mod clock_watch;
 mod judgement;
 mod member;

@@ -46,6 +46,8 @@ impl Fleet {
             return;
         }
         match answer {
+            // What was told before the record changed is of no use: who the server is now is being found out.
+            Ok(Reply { answer: Answer::Record(_), .. }) if member.surveying => {}
             Ok(Reply { answer: Answer::Record(text), time: Some(time), .. }) => {
                 (member.asked, member.tried, member.fault) = (None, true, None);
                 self.handle_record(now, node, time, text);
