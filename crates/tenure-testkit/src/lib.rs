@@ -15,6 +15,7 @@ mod clock_preload;
 mod nursery;
 mod proxy;
 mod redis_server;
+mod signal;
 
 pub use clients::Client;
 pub use clock_preload::MovedClock;

@@ -6,10 +6,9 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 
 use redis::Value;
-use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-use crate::{MovedClock, nursery};
+use crate::{MovedClock, nursery, signal};
 
 /// How long a server may take to start or to go.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -115,12 +114,12 @@ impl RedisServer {
 
     /// Halts it with SIGSTOP: it keeps its connections and answers nobody.
     pub fn pause(&self) {
-        self.signal(Signal::STOP);
+        signal::pause(self.pid());
     }
 
     /// Lets it go on with SIGCONT.
     pub fn resume(&self) {
-        self.signal(Signal::CONT);
+        signal::resume(self.pid());
     }
 
     /// Starts it again after a kill, on the same port and with the data that is there.
@@ -199,11 +198,6 @@ impl RedisServer {
         let _ = process.kill();
         let _ = process.wait();
         false
-    }
-
-    fn signal(&self, signal: Signal) {
-        let pid = i32::try_from(self.pid()).ok().and_then(Pid::from_raw).expect("a process id");
-        kill_process(pid, signal).unwrap();
     }
 
     fn log(&self) -> String {

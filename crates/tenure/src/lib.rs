@@ -17,6 +17,7 @@
 //! - [`Guard`] is a held lock. It says how long it is valid, can be extended, and releases when dropped.
 //! - [`AcquireError`], [`ExtendError`] and [`ReleaseError`] say what went wrong, which node said what, and what
 //!   to do.
+//! - [`Fence`] is the number that a resource checks, and [`fenced`] has resources that do.
 //!
 //! What is promised, and under which assumptions, is written in `docs/guarantees.md`.
 //!
@@ -32,6 +33,7 @@ pub mod blocking;
 mod clock;
 mod driver;
 mod error;
+pub mod fenced;
 mod guard;
 mod inspect;
 mod key_scheme;
@@ -63,3 +65,8 @@ pub use votes::{NodeVote, Votes};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The Rust examples of the page about fences, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/fencing.md")]
+struct Fencing;
