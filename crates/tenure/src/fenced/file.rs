@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 
 use crate::Fence;
 
-/// How long to wait for another process that is checking and replacing. That takes milliseconds; one that was paused
-/// in the middle of it may take any time.
+/// How long to wait by default for another process that is checking and replacing. That takes milliseconds; one that
+/// was paused in the middle of it may take any time.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
 
 /// The longest pause between two looks whether the other process is done.
@@ -57,6 +57,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug)]
 pub struct FencedFile {
     path: PathBuf,
+    busy_limit: Duration,
 }
 
 /// A [`FencedFile`] that knows the fence of one holder. Made by [`FencedFile::claim`].
@@ -151,7 +152,15 @@ impl FencedFile {
     /// The file at `path`. It need not exist, but its folder has to. Nothing is opened yet.
     #[must_use]
     pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self { path: path.into() }
+        Self { path: path.into(), busy_limit: BUSY_LIMIT }
+    }
+
+    /// How long a call may wait for another process that is in the middle of one. Default 10 s, and milliseconds are
+    /// enough unless that process was paused just then.
+    #[must_use]
+    pub const fn busy_limit(mut self, limit: Duration) -> Self {
+        self.busy_limit = limit;
+        self
     }
 
     /// Makes the file remember the fence of the lock that protects it, so that earlier holders are refused from now
@@ -160,7 +169,7 @@ impl FencedFile {
     /// # Errors
     /// [`FencedFileError::Stale`] if a later holder has claimed it, and the others.
     pub fn claim(&self, fence: Fence) -> Result<FencedFileClaim, FencedFileError> {
-        let files = Files::resolve(&self.path)?;
+        let files = Files::resolve(&self.path, self.busy_limit)?;
         if fence == Fence::NONE {
             return Err(FencedFileError::Unfenced { file: files.contents });
         }
@@ -215,7 +224,7 @@ impl FencedFileClaim {
     }
 }
 
-/// Where everything is.
+/// Where everything is, and how long to wait for it.
 #[derive(Clone, Debug)]
 struct Files {
     folder: PathBuf,
@@ -224,11 +233,12 @@ struct Files {
     lock: PathBuf,
     /// One for both, because only who has the lock makes it; what a crash leaves is overwritten.
     new: PathBuf,
+    busy_limit: Duration,
 }
 
 impl Files {
     /// The same files for every path that leads to the one file, or two holders would not meet.
-    fn resolve(path: &Path) -> Result<Self, FencedFileError> {
+    fn resolve(path: &Path, busy_limit: Duration) -> Result<Self, FencedFileError> {
         let contents = match fs::canonicalize(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 let folder = match path.parent() {
@@ -242,7 +252,7 @@ impl Files {
         };
         let folder = contents.parent().unwrap_or(&contents).to_owned();
         let [fence, lock, new] = ["", ".lock", ".tmp"].map(|suffix| beside(&contents, suffix));
-        Ok(Self { folder, contents, fence, lock, new })
+        Ok(Self { folder, contents, fence, lock, new, busy_limit })
     }
 
     /// Keeps every other process and thread from checking and replacing until the answer is dropped.
@@ -254,7 +264,7 @@ impl Files {
             match lock.try_lock() {
                 Ok(()) => return Ok(lock),
                 Err(TryLockError::Error(error)) => return Err(refused(&self.lock, "locked")(error)),
-                Err(TryLockError::WouldBlock) if start.elapsed() > BUSY_LIMIT => {
+                Err(TryLockError::WouldBlock) if start.elapsed() > self.busy_limit => {
                     let (file, waited) = (self.contents.clone(), start.elapsed());
                     return Err(FencedFileError::Busy { file, waited });
                 }
