@@ -1,4 +1,4 @@
-//! Resources that check fences, real ones: an SQLite database, a Redis server, a file.
+//! Resources that check fences, real ones: an SQL database, a Redis server, a file.
 //!
 //! Exclusion is broken on purpose everywhere: two holders are at work at once, and only the fences tell them apart.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]

@@ -1,4 +1,4 @@
-//! The SQL pattern, on SQLite.
+//! The SQL pattern, on a real database.
 
 use proptest::prelude::*;
 use rusqlite::{Connection, OptionalExtension, params};
