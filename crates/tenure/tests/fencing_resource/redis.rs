@@ -84,7 +84,22 @@ async fn a_lock_without_fencing_is_refused_by_a_new_value() {
     let guard = Locks::memory().lock("doc:42").unfenced().acquire().await.unwrap();
     let mut value = Value::new();
     assert_eq!(code(value.claim_and_read(guard.fence())), "STALE");
-    assert_eq!(code(value.replace(guard.fence(), "x")), "STALE");
+    assert_eq!(code(value.replace(guard.fence(), "x")), "UNCLAIMED");
+}
+
+/// It would be larger than every real one, for ever.
+#[test]
+fn what_is_not_a_fence_is_not_remembered() {
+    let mut value = Value::new();
+    for text in ["inf", "nan", "1e30", "0x10", "-1", "", "17 ", "9007199254740993000", "x"] {
+        let claim: RedisResult<()> =
+            Script::new(REDIS_CLAIM).key(&value.key).arg(text).invoke(&mut value.connection);
+        assert!(claim.unwrap_err().to_string().contains("is not a fence"), "{text:?}");
+        let write: RedisResult<()> =
+            Script::new(REDIS_WRITE).key(&value.key).arg(text).arg("x").invoke(&mut value.connection);
+        assert_eq!(code(write), "UNCLAIMED", "{text:?}");
+    }
+    assert_eq!(value.claim_and_read(Fence::new(1_700_000_000_000_000)).unwrap(), None);
 }
 
 /// Also when the server lost its memory after the claim: what was read then is no longer what is there.
