@@ -10,9 +10,12 @@
 mod client;
 mod cluster;
 mod cpu_time;
+mod fenced;
 mod measure;
+mod pipelined;
 mod report;
 mod settings;
+mod suite;
 mod uncontended;
 
 use std::process::ExitCode;
@@ -29,6 +32,7 @@ Usage: cargo xtask bench <NAME> [OPTIONS]
 Benchmarks:
   uncontended   a whole cycle (acquire, release) that nobody competes for, on five Redis servers: Tenure against
                 the least that it can cost, with all servers healthy, one hung and one dead
+  fenced        the same with and without fences, on healthy servers, and what an acquire costs one server
 
 Options:
   --seconds S   how long each case is measured in each round; 0.05 to 10, default 1
@@ -51,8 +55,9 @@ fn run(arguments: &[String]) -> Result<()> {
     let wants_help = arguments.iter().any(|argument| argument == "--help" || argument == "-h");
     match arguments.split_first() {
         Some((name, options)) if name == "uncontended" && !wants_help => {
-            uncontended::run(&Settings::parse(options)?)
+            uncontended::UNCONTENDED.run(&Settings::parse(options)?)
         }
+        Some((name, options)) if name == "fenced" && !wants_help => fenced::run(&Settings::parse(options)?),
         Some((name, _)) if !wants_help => bail!("there is no benchmark {name:?}\n\n{HELP}"),
         _ => {
             print!("{HELP}");

@@ -3,34 +3,31 @@
 use std::fmt;
 use std::time::Duration;
 
-use crate::measure::Summary;
 use crate::settings::Settings;
-use crate::uncontended::{Condition, Variant};
-
-/// One case and what was measured of it.
-pub(crate) type Row = (Condition, Variant, Summary);
+use crate::suite::{Condition, Row, Suite, Variant};
 
 /// A ratio of two measured numbers, and what it should be.
-struct Ratio {
-    name: &'static str,
-    value: f64,
-    target: Target,
+pub(crate) struct Ratio {
+    pub(crate) name: &'static str,
+    pub(crate) value: f64,
+    pub(crate) target: Target,
 }
 
-enum Target {
+pub(crate) enum Target {
     AtMost(f64),
     AtLeast(f64),
 }
 
 /// Says what will be done.
-pub(crate) fn begin(settings: &Settings, cases: usize) {
+pub(crate) fn begin(settings: &Settings, suite: &Suite) {
+    let (name, title, cases) = (suite.name, suite.title, suite.cases.len());
     let Settings { time, rounds, json } = *settings;
     let cpus = std::thread::available_parallelism().map_or(0, usize::from);
     if json {
         let seconds = time.as_secs_f64();
-        println!(r#"{{"benchmark":"uncontended","seconds":{seconds},"rounds":{rounds},"cpus":{cpus}}}"#);
+        println!(r#"{{"benchmark":"{name}","seconds":{seconds},"rounds":{rounds},"cpus":{cpus}}}"#);
     } else {
-        println!("uncontended cycles (acquire, release) on five Redis servers, {cpus} CPUs for all");
+        println!("{title} on five Redis servers, {cpus} CPUs for all");
         println!("{cases} cases in turns, {rounds} rounds of {time:?} each; medians over the rounds");
         println!(
             "times in microseconds, CPU times per cycle; others: what other processes used of the machine"
@@ -39,18 +36,20 @@ pub(crate) fn begin(settings: &Settings, cases: usize) {
 }
 
 /// Says what has come of it.
-pub(crate) fn end(settings: &Settings, rows: &[Row], elapsed: Duration) {
+pub(crate) fn end(settings: &Settings, rows: &[Row], ratios: &[Ratio], elapsed: Duration) {
     if settings.json {
         rows.iter().for_each(|row| println!("{}", json(row)));
-        ratios(rows).iter().for_each(|ratio| println!("{}", ratio.json()));
+        ratios.iter().for_each(|ratio| println!("{}", ratio.json()));
         return;
     }
     for condition in [Condition::Healthy, Condition::Hung, Condition::Dead] {
-        println!("\n{condition}");
-        print_table(rows.iter().filter(|(of, ..)| *of == condition));
+        if rows.iter().any(|row| row.condition == condition) {
+            println!("\n{condition}");
+            print_table(rows.iter().filter(|row| row.condition == condition));
+        }
     }
     println!("\nratios");
-    for ratio in ratios(rows) {
+    for ratio in ratios {
         println!("  {ratio}");
     }
     println!("\nmeasured in {:.0} s", elapsed.as_secs_f64());
@@ -60,8 +59,8 @@ fn print_table<'a>(rows: impl Iterator<Item = &'a Row>) {
     let header = ["cycles/s", "spread", "cycle p50", "p99", "acquire p50", "p99", "client CPU", "server CPU"];
     let header: String =
         header.iter().chain(&["others", "failed"]).map(|name| format!("{name:>12}")).collect();
-    println!("  {:17}{header}", "");
-    for (_, variant, summary) in rows {
+    println!("  {:20}{header}", "");
+    for Row { variant, summary, .. } in rows {
         let cells = [
             format!("{:.0}", summary.cycles_per_second),
             format!("{:.0} %", summary.spread),
@@ -75,11 +74,11 @@ fn print_table<'a>(rows: impl Iterator<Item = &'a Row>) {
             summary.failed.to_string(),
         ];
         let cells: String = cells.iter().map(|cell| format!("{cell:>12}")).collect();
-        println!("  {:17}{cells}", variant.to_string());
+        println!("  {:20}{cells}", variant.to_string());
     }
 }
 
-fn json((condition, variant, summary): &Row) -> String {
+fn json(Row { condition, variant, summary }: &Row) -> String {
     let numbers = [
         ("cycles_per_second", summary.cycles_per_second),
         ("spread_percent", summary.spread),
@@ -95,33 +94,6 @@ fn json((condition, variant, summary): &Row) -> String {
     format!(r#"{{"condition":"{condition}","variant":"{variant}"{numbers},"failed":{}}}"#, summary.failed)
 }
 
-fn ratios(rows: &[Row]) -> Vec<Ratio> {
-    let of = |condition, variant| {
-        let row = rows.iter().find(|(c, v, _)| (*c, *v) == (condition, variant));
-        row.map(|(_, _, summary)| summary).expect("every case was measured")
-    };
-    let (healthy, hung) = (Condition::Healthy, Condition::Hung);
-    let one = of(healthy, Variant::Tenure(1));
-    vec![
-        Ratio {
-            name: "cycle p50, tenure with 1 task / floor single",
-            value: one.whole_p50 / of(healthy, Variant::FloorSingle).whole_p50,
-            target: Target::AtMost(1.25),
-        },
-        Ratio {
-            name: "cycles/s, tenure with 256 tasks / floor batched",
-            value: of(healthy, Variant::Tenure(256)).cycles_per_second
-                / of(healthy, Variant::FloorBatched).cycles_per_second,
-            target: Target::AtLeast(0.45),
-        },
-        Ratio {
-            name: "acquire p99, tenure with 1 task, one hung / healthy",
-            value: of(hung, Variant::Tenure(1)).acquire_p99 / one.acquire_p99,
-            target: Target::AtMost(1.5),
-        },
-    ]
-}
-
 impl Ratio {
     fn is_met(&self) -> bool {
         match self.target {
@@ -130,7 +102,7 @@ impl Ratio {
         }
     }
 
-    fn json(&self) -> String {
+    pub(crate) fn json(&self) -> String {
         let Self { name, value, .. } = self;
         let (bound, limit) = match self.target {
             Target::AtMost(limit) => ("at_most", limit),
@@ -166,8 +138,10 @@ impl fmt::Display for Variant {
         match self {
             Self::FloorSingle => f.write_str("floor single"),
             Self::FloorBatched => f.write_str("floor batched"),
-            Self::Tenure(1) => f.write_str("tenure, 1 task"),
-            Self::Tenure(tasks) => write!(f, "tenure, {tasks} tasks"),
+            Self::Unfenced(1) => f.write_str("unfenced, 1 task"),
+            Self::Unfenced(tasks) => write!(f, "unfenced, {tasks} tasks"),
+            Self::Fenced(1) => f.write_str("fenced, 1 task"),
+            Self::Fenced(tasks) => write!(f, "fenced, {tasks} tasks"),
         }
     }
 }

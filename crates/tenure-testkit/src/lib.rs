@@ -20,5 +20,5 @@ mod signal;
 pub use clients::Client;
 pub use clock_preload::MovedClock;
 pub use proxy::{Direction, Mode, Proxy};
-pub use redis::{Value, cmd};
+pub use redis::{Value, cmd, pipe};
 pub use redis_server::RedisServer;

@@ -1,0 +1,85 @@
+//! What one server spends on an acquire alone, pipelined by 64: its own `SET NX PX`, ours without and with a fence.
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Result;
+use tenure_testkit::{RedisServer, cmd, pipe};
+
+use crate::cpu_time;
+use crate::report::{Ratio, Target};
+use crate::settings::Settings;
+
+const PIPELINE: usize = 64;
+
+/// The script that Tenure acquires with.
+const ACQUIRE: &str = include_str!("../../crates/tenure/src/node/redis/acquire.lua");
+
+const OWNER: &str = "0123456789abcdef0123456789abcdef01234567";
+const NONCE: &str = "0123456789abcdef";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Plain,
+    Unfenced,
+    Fenced,
+}
+
+pub(crate) fn run(settings: &Settings) -> Result<()> {
+    let server = RedisServer::start(&["--save", "", "--appendonly", "no"]);
+    server.execute(&["SET", "tenure~node:{tenure:}", &format!("{NONCE} a record")]);
+    let ways = [Way::Plain, Way::Unfenced, Way::Fenced];
+    let (mut spent, mut done) = ([Duration::ZERO; 3], [0_u32; 3]);
+    for round in 0..settings.rounds {
+        for (index, way) in ways.into_iter().enumerate() {
+            let before = cpu_time::of_process(server.pid())?;
+            done[index] += acquire(&server, way, &format!("{round}"), settings.time)?;
+            spent[index] += cpu_time::of_process(server.pid())?.saturating_sub(before);
+        }
+    }
+    let micros = |index: usize| spent[index].as_secs_f64() * 1e6 / f64::from(done[index]);
+    if !settings.json {
+        println!("\nserver CPU per acquire in microseconds, one server, pipelined by {PIPELINE}");
+        println!("  SET NX PX {:.2}   unfenced {:.2}   fenced {:.2}\n", micros(0), micros(1), micros(2));
+    }
+    let name = "server CPU per acquire, fenced / SET NX PX";
+    let ratio = Ratio { name, value: micros(2) / micros(0), target: Target::AtMost(3.0) };
+    if settings.json {
+        println!("{}", ratio.json());
+    } else {
+        println!("  {ratio}");
+    }
+    Ok(())
+}
+
+/// Acquires one new lock after another for this time. Returns how many.
+fn acquire(server: &RedisServer, way: Way, names: &str, time: Duration) -> Result<u32> {
+    let mut connection = server.connection();
+    let sha: String = cmd("SCRIPT").arg("LOAD").arg(ACQUIRE).query(&mut connection)?;
+    let (begin, mut count) = (Instant::now(), 0);
+    while begin.elapsed() < time {
+        let mut batch = pipe();
+        for _ in 0..PIPELINE {
+            let key = format!("tenure:{names}:{way:?}:{count}");
+            count += 1;
+            match way {
+                Way::Plain => {
+                    batch.cmd("SET").arg(key).arg(OWNER).arg("NX").arg("PX").arg(500).ignore();
+                }
+                Way::Unfenced => {
+                    batch.cmd("SET").arg(key).arg(OWNER).arg(&["NX", "GET", "PX", "500"]).ignore();
+                    batch.cmd("TIME").ignore();
+                }
+                Way::Fenced => {
+                    let fence = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
+                    batch.cmd("EVALSHA").arg(&sha).arg(3).arg(key).arg("tenure~node:{tenure:}");
+                    batch.arg("tenure~fences:{tenure:}").arg(OWNER).arg(500).arg(NONCE);
+                    batch.arg(fence.to_string()).arg(10_000_000).arg(43_200_000_000_u64).ignore();
+                }
+            }
+        }
+        batch.query::<()>(&mut connection)?;
+    }
+    // What came in now is forgotten before the next: no node keeps more than a day of them.
+    cmd("DEL").arg("tenure~fences:{tenure:}").query::<()>(&mut connection)?;
+    Ok(count)
+}
