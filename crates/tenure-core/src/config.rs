@@ -115,6 +115,8 @@ pub struct Terms {
     pub fenced: bool,
     /// The margin that an acquisition must have.
     pub min_margin: usize,
+    /// How long a node that may have forgotten something is not counted.
+    pub quarantine: Duration,
 }
 
 /// Why options are not allowed.
@@ -188,8 +190,8 @@ impl Options {
         if self.retry.tries_max == Some(0) {
             return Err(OptionError::NoTries);
         }
-        let (fenced, min_margin) = (self.fenced, self.min_margin);
-        Ok(Terms { term, wait: self.wait, retry: self.retry, max_hold, fenced, min_margin })
+        let Self { wait, retry, fenced, min_margin, .. } = *self;
+        Ok(Terms { term, wait, retry, max_hold, fenced, min_margin, quarantine: max_ttl.quarantine() })
     }
 
     /// The term for `ttl` with these options' other numbers; an extension may ask for another ttl than the

@@ -73,6 +73,8 @@ pub struct Standing {
     extending: Option<Extend>,
     /// Nodes that said in a round that was won that they do not have the key.
     missing: NodeSet,
+    /// Nodes on which the key was put back, each with the moment from which it counts there.
+    healed: Vec<(NodeIndex, Time)>,
     /// A majority of nodes said that the lock is no longer ours.
     lost: bool,
 }
@@ -264,7 +266,7 @@ impl Lease {
             Phase::Held(standing) if standing.round.number() == number => {
                 standing.take_late_vote(now, node, answer);
                 self.outputs.push_back(Output::Widened);
-                self.heal();
+                self.heal(now);
                 self.advance_extend(now);
             }
             Phase::Held(standing) if standing.is_extending(number) => {
@@ -405,7 +407,7 @@ impl Lease {
             extend::Decision::Extended(validity) => {
                 standing.confirm(validity);
                 self.outputs.push_back(Output::Extended);
-                self.heal();
+                self.heal(now);
             }
             extend::Decision::NotExtended(reason) => {
                 standing.extending = None;
@@ -416,9 +418,10 @@ impl Lease {
     }
 
     /// Puts the key back on nodes that lost it, restarted ones too. A majority has just confirmed that the lock is
-    /// ours, so nobody else can have it there; the key keeps others out from now on, and the next extension that
-    /// finds it counts the node again. If somebody with a larger fence was there, the node refuses.
-    fn heal(&mut self) {
+    /// ours, so nobody else can have it there; the key keeps others out from now on. It counts for us only after the
+    /// quarantine: until then somebody may still count on a grant that the node gave and forgot. If somebody with a
+    /// larger fence was there, the node refuses.
+    fn heal(&mut self, now: Time) {
         let Phase::Held(standing) = &mut self.phase else { return };
         if standing.missing.is_empty() {
             return;
@@ -427,6 +430,8 @@ impl Lease {
         let node_ttl_ms = standing.claim.term.node_ttl_ms();
         for node in std::mem::take(&mut standing.missing).iter() {
             standing.claim.may_hold.insert(node);
+            standing.healed.retain(|(healed, _)| *healed != node);
+            standing.healed.push((node, now + self.terms.quarantine));
             let command = Command::Heal { key: self.key.clone(), token, node_ttl_ms, fence };
             self.outputs.push_back(Output::Send { round: number, node, command });
         }
@@ -457,7 +462,8 @@ impl Lease {
 impl Standing {
     fn new(claim: Claim, fence: Option<Fence>, validity: Validity, round: Round) -> Self {
         let (acquired, members, missing) = (round.started(), round.kept(), NodeSet::default());
-        Self { claim, fence, acquired, validity, round, members, extending: None, missing, lost: false }
+        let (extending, healed, lost) = (None, vec![], false);
+        Self { claim, fence, acquired, validity, round, members, extending, missing, healed, lost }
     }
 
     /// The fence, if the lock has one.
@@ -505,7 +511,7 @@ impl Standing {
             let refused = is_refusal(&answer);
             self.note_missing(&answer, node);
             self.round.record(now, node, answer);
-            for node in self.round.kept().iter() {
+            for node in self.countable(&self.round).iter() {
                 self.members.insert(node);
                 // It is a member whichever answer is read first.
                 if let Some(extend) = &mut self.extending {
@@ -516,6 +522,13 @@ impl Standing {
                 self.forget(node);
             }
         }
+    }
+
+    /// The nodes whose grants in this round count from now on: not those that were healed too short a time before.
+    fn countable(&self, round: &Round) -> NodeSet {
+        let fresh =
+            |node| self.healed.iter().any(|(healed, from)| *healed == node && round.started() < *from);
+        round.kept().iter().filter(|node| !fresh(*node)).collect()
     }
 
     fn note_missing(&mut self, answer: &Result<Reply, Fault>, node: NodeIndex) {
@@ -557,12 +570,13 @@ impl Standing {
         }
     }
 
-    /// A majority of members confirmed the extension. Grants of other nodes count from here on: the round
-    /// proves that nobody else had the lock, so a key of ours that is there is ours without a gap.
+    /// A majority of members confirmed the extension. Grants of other nodes count from here on, if they were not
+    /// healed just now: the round proves that nobody else had the lock, so a key of ours that is there is ours
+    /// without a gap.
     fn confirm(&mut self, validity: Validity) {
         let extend = self.extending.take().expect("only an extension under way is confirmed");
         assert!(validity >= self.validity, "an extension never shortens");
-        extend.round.kept().iter().for_each(|node| self.members.insert(node));
+        self.countable(&extend.round).iter().for_each(|node| self.members.insert(node));
         for (node, ballot) in extend.round.quorum().indexes().zip(extend.round.ballots()) {
             if matches!(ballot, Some(Ballot { vote: Vote::Refused(Refusal::NotHeld), .. })) {
                 self.missing.insert(node);

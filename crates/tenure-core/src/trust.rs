@@ -35,10 +35,10 @@ use self::clock_watch::ClockWatch;
 use self::member::{Known, Member};
 pub use self::record::{Life, Nonce};
 pub use self::settings::{RestartGuard, Settings};
-use crate::command::{Command, Fault, Reply};
+use crate::command::{Answer, Command, Fault, Reply};
 use crate::fence::{Fence, FenceBounds, FenceClaim, FenceClock};
 use crate::names::Prefix;
-use crate::quorum::{NodeIndex, Quorum};
+use crate::quorum::{NodeIndex, NodeSet, Quorum};
 use crate::time::Time;
 
 /// Nodes whose clocks differ by more than this when they are first seen do not agree: one may have jumped just now. A
@@ -50,6 +50,9 @@ const RECORD_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// A server that may not be a node is asked about itself again after this.
 const RECHECK: Duration = Duration::from_secs(1);
+
+/// What is sent this much later can be told apart by its time from what was sent before.
+const TOLD_APART: Duration = Duration::from_millis(1);
 
 /// The longest silence before a node is asked for its record and time again.
 const SILENCE_MAX: Duration = Duration::from_secs(5);
@@ -127,10 +130,24 @@ pub struct Fleet {
     random: u64,
     /// How many nodes must be new together for a first start. All of them; fewer only to show why.
     fresh_needs: usize,
+    /// A first start that is being made sure of.
+    fresh_check: Option<FreshCheck>,
     /// The answer to the common question: all nodes may vote, for fences above this.
     all_trusted: Option<(Fence, Voters)>,
     outputs: VecDeque<Output>,
 }
+/// Records are read one after another, and a node may have been marked and used by others since it told us that it is
+/// new. So, once all have said so, all are asked again: if nothing has changed, there was a moment in between at which
+/// all of them were new together.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct FreshCheck {
+    nonces: Vec<Nonce>,
+    /// When to ask again: later than anything that is under way by now was sent, so that the answers can be told apart.
+    ask_at: Time,
+    asked: Option<Time>,
+    confirmed: NodeSet,
+}
+
 /// What happens to a client's nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Input {
@@ -245,6 +262,7 @@ impl Fleet {
             record: None,
             objection: None,
             asked: None,
+            read: None,
             tried: false,
             seen: None,
             watch: ClockWatch::new(settings.quarantine()),
@@ -264,6 +282,7 @@ impl Fleet {
             fences: FenceClock::default(),
             random: seed,
             fresh_needs: quorum.nodes(),
+            fresh_check: None,
             all_trusted: None,
             outputs: VecDeque::new(),
         }
@@ -310,6 +329,9 @@ impl Fleet {
         let quarantine = self.settings.quarantine();
         let member = &mut self.members[node.get()];
         member.round_trip = now.since(sent);
+        if let Answer::Record(_) = reply.answer {
+            member.read = Some(sent);
+        }
         member.first_seen.get_or_insert(now);
         if let Some(by_us) = member.watch.observe(sent, now, time) {
             member.jumped = Some((by_us, now + quarantine));
@@ -359,7 +381,9 @@ impl Fleet {
     /// When to call [`Fleet::handle`] with [`Input::Timeout`] at the latest.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.members.iter().filter_map(|member| member.timeout(self.silence_max())).min()
+        let check = self.fresh_check.as_ref().filter(|check| check.asked.is_none()).map(|check| check.ask_at);
+        let members = self.members.iter().filter_map(|member| member.timeout(self.silence_max()));
+        members.chain(check).min()
     }
 
     /// The quorum of the nodes.
@@ -371,7 +395,8 @@ impl Fleet {
     /// Whether every node that is connected has told its record, or has not in time.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.members.iter().all(Member::is_settled)
+        let checking = self.fresh_check.as_ref().is_some_and(|check| check.asked.is_none());
+        !checking && self.members.iter().all(Member::is_settled)
     }
 
     /// How many nodes may vote now.

@@ -54,8 +54,7 @@ impl Fleet {
         }
     }
 
-    /// The highest fence that the node may have granted in an earlier life: what it granted was at most the slack
-    /// ahead of its clock then, which was before this life began.
+    /// The highest fence that the node may have granted in an earlier life of its memory.
     pub(super) fn floor(&self, node: NodeIndex) -> Fence {
         let member = &self.members[node.get()];
         let intact = member.facts.as_ref().is_some_and(|facts| facts.intact);
@@ -63,7 +62,7 @@ impl Fleet {
             Some(Known { record: Record { created: Some(created), state, .. }, .. }) if !intact => {
                 match state {
                     State::Fresh(_) => Fence::new(created.as_micros()),
-                    State::New | State::Waited => self.settings.bounds.highest(*created),
+                    State::New | State::Waited => self.settings.floor(*created),
                 }
             }
             _ => Fence::NONE,

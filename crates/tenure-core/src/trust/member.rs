@@ -21,6 +21,8 @@ pub(super) struct Member {
     pub(super) objection: Option<Arc<str>>,
     /// When its record was asked for without an answer so far.
     pub(super) asked: Option<Time>,
+    /// When the question was sent that its last record came in answer to.
+    pub(super) read: Option<Time>,
     /// A first answer has come, or has not come in time.
     pub(super) tried: bool,
     /// The last life of its memory that this client saw.

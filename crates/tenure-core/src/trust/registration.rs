@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use super::record::{Foreign, Record, State};
 use super::{
-    Facts, Fleet, Known, Life, Member, Nonce, Output, RECHECK, RECORD_TIMEOUT, RestartGuard, trim_pause,
+    Facts, Fleet, FreshCheck, Known, Life, Member, Nonce, Output, RECHECK, RECORD_TIMEOUT, RestartGuard,
+    TOLD_APART, trim_pause,
 };
 use crate::command::{Answer, Command, Fault, Reply, Swap};
 use crate::fence::Fence;
 use crate::lock_table::TRIM_FENCES;
-use crate::quorum::NodeIndex;
+use crate::quorum::{NodeIndex, NodeSet};
 use crate::time::{NodeTime, Time};
 
 impl Fleet {
@@ -104,6 +105,14 @@ impl Fleet {
         }
         let age = Duration::from_micros(time.as_micros().saturating_sub(created.as_micros()));
         let left = self.settings.quarantine().saturating_sub(age);
+        if let Some(check) = &mut self.fresh_check
+            && check.asked.is_some()
+            && self.members[node.get()].read >= check.asked
+            && record.state == State::New
+            && check.nonces.contains(&record.nonce)
+        {
+            check.confirmed.insert(node);
+        }
         let member = &mut self.members[node.get()];
         // Seen before on this connection: our own clock has counted since.
         let trusted_from = match &member.record {
@@ -186,30 +195,46 @@ impl Fleet {
 
     /// Marks the nodes of a first start, or finishes what another client began.
     pub(super) fn start_fresh(&mut self, now: Time) {
-        let knows = |member: &Member| member.record.as_ref().map(|known| known.record.clone());
-        let records: Vec<Option<Record>> = self.members.iter().map(knows).collect();
-        let is_new = |record: &Option<Record>, member: &Member| {
-            let waited = member.record.as_ref().is_some_and(|known| now >= known.trusted_from);
-            record.as_ref().is_some_and(|record| record.state == State::New && !record.returned) && !waited
-        };
-        let new = records.iter().zip(&self.members).filter(|(record, member)| is_new(record, member)).count();
-        let known = records.iter().flatten().count();
-        let marks = records.iter().flatten().find_map(|record| match &record.state {
+        let records = || self.members.iter().filter_map(|member| member.record.as_ref());
+        let marks = records().find_map(|known| match &known.record.state {
             State::Fresh(nonces) => Some(nonces.clone()),
             _ => None,
         });
-        let nonces = match marks {
-            Some(nonces) => nonces,
-            None if new == known && new >= self.fresh_needs => {
-                records.iter().flatten().map(|record| record.nonce).collect()
-            }
-            None => return,
+        if let Some(nonces) = marks {
+            self.fresh_check = None;
+            return self.mark_fresh(now, &nonces);
+        }
+        let is_new = |known: &Known| {
+            known.record.state == State::New && !known.record.returned && now < known.trusted_from
         };
+        let nonces: Vec<Nonce> = records().map(|known| known.record.nonce).collect();
+        if nonces.len() < self.fresh_needs || !records().all(is_new) {
+            self.fresh_check = None;
+            return;
+        }
+        if self.fresh_check.as_ref().is_none_or(|check| check.nonces != nonces) {
+            let (ask_at, confirmed) = (now + TOLD_APART, NodeSet::default());
+            self.fresh_check = Some(FreshCheck { nonces, ask_at, asked: None, confirmed });
+        } else if let Some(check) = &mut self.fresh_check {
+            if check.confirmed.len() == nonces.len() {
+                self.mark_fresh(now, &nonces);
+            } else if check.asked.is_none() && now >= check.ask_at {
+                check.asked = Some(now);
+                for node in self.quorum.indexes() {
+                    if self.members[node.get()].record.is_some() {
+                        self.ask(now, node, None);
+                    }
+                }
+            }
+        }
+    }
+
+    fn mark_fresh(&mut self, now: Time, nonces: &[Nonce]) {
         for node in self.quorum.indexes() {
             let known = self.members[node.get()].idle_record().cloned();
             let Some(Known { record, text, .. }) = known else { continue };
             if record.state == State::New && nonces.contains(&record.nonce) {
-                self.swap(now, node, text, &Record { state: State::Fresh(nonces.clone()), ..record });
+                self.swap(now, node, text, &Record { state: State::Fresh(nonces.to_vec()), ..record });
             }
         }
     }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::MaxTtl;
-use crate::fence::FenceBounds;
+use crate::fence::{Fence, FenceBounds};
+use crate::time::NodeTime;
 
-/// How far fences may run ahead of a node's clock, unless the quarantine is shorter: clocks of nodes that are kept
-/// in step at all differ by less.
+/// How far fences may run ahead of a node's clock: clocks of nodes that are kept in step at all differ by less. At
+/// most half of the quarantine, so that the other half is left for clocks that step back when memory is lost.
 const SLACK_DEFAULT: Duration = Duration::from_secs(10);
 
 /// How long nodes remember fences: longer than any process sits on a stale lock unnoticed.
@@ -45,7 +46,7 @@ impl Settings {
     /// Settings with the defaults for everything else.
     #[must_use]
     pub fn new(max_ttl: MaxTtl, nodes: &str) -> Self {
-        let bounds = FenceBounds::new(SLACK_DEFAULT.min(max_ttl.quarantine()), RETENTION_DEFAULT);
+        let bounds = FenceBounds::new(SLACK_DEFAULT.min(max_ttl.quarantine() / 2), RETENTION_DEFAULT);
         // The record is one line of words.
         let nodes = nodes.replace(char::is_whitespace, "%20").into();
         Self { max_ttl, bounds, restart_guard: RestartGuard::default(), nodes }
@@ -76,6 +77,20 @@ impl Settings {
     #[must_use]
     pub fn quarantine(&self) -> Duration {
         self.max_ttl.quarantine()
+    }
+
+    /// Fences up to this may have been granted before a life of a node's memory that began at `created`: what it granted
+    /// was at most the slack ahead of its clock then. The quarantine is waited out anyway, so fences from within it are
+    /// not needed; for that a clock may step back with the loss by the quarantine less the slack.
+    pub(super) fn floor(&self, created: NodeTime) -> Fence {
+        let quarantine_us = match self.restart_guard {
+            RestartGuard::Off => 0,
+            RestartGuard::Evidence | RestartGuard::Strict => {
+                u64::try_from(self.quarantine().as_micros()).unwrap_or(u64::MAX)
+            }
+        };
+        let waited = Fence::new(created.as_micros().saturating_add(quarantine_us));
+        self.bounds.highest(created).max(waited)
     }
 
     pub(super) fn to_text(&self) -> String {

@@ -1,0 +1,140 @@
+//! Many histories, one seed each.
+
+use std::fmt;
+
+use crate::checker::Violation;
+use crate::options::{Options, Scenario};
+use crate::trace::{Mark, Marks};
+use crate::world::run;
+
+/// How much of a story is shown.
+const LINES_MAX: usize = 400;
+
+/// What a campaign has come to so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// How many histories.
+    pub histories: u64,
+    /// How many events in all of them.
+    pub events: u64,
+    /// What was seen.
+    pub marks: Marks,
+}
+
+/// A campaign that found something wrong, or did not see what it must.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Failure {
+    /// A promise was broken.
+    Broken(Box<Story>),
+    /// Something never happened, so nothing is known about it.
+    NeverSeen(Vec<Mark>, Box<Summary>),
+}
+
+/// A history in which a promise was broken.
+#[derive(Clone, Debug)]
+pub struct Story {
+    /// What was drawn.
+    pub options: Options,
+    /// What was broken.
+    pub violation: Violation,
+    /// What happened.
+    pub lines: Vec<String>,
+}
+
+/// Runs `histories` histories from `first_seed` on. `report` hears how far it is after every history.
+///
+/// # Errors
+/// [`Failure`] at the first broken promise; or at the end of a campaign of at least ten thousand histories, if
+/// something that must occur never did.
+pub fn campaign(
+    first_seed: u64,
+    histories: u64,
+    mut report: impl FnMut(&Summary),
+) -> Result<Summary, Failure> {
+    let mut summary = Summary::default();
+    for seed in first_seed..first_seed.saturating_add(histories) {
+        let options = Options::draw(seed, scenario_of(seed));
+        let outcome = run(&options, false);
+        summary.histories += 1;
+        summary.events += outcome.events;
+        summary.marks.add(&outcome.marks);
+        if outcome.violation.is_some() {
+            let story = tell(&options).expect("one seed gives one history");
+            return Err(Failure::Broken(Box::new(story)));
+        }
+        report(&summary);
+    }
+    let unseen = |mark: &&Mark| summary.marks.count(**mark) == 0;
+    let never: Vec<Mark> = Mark::ALL.iter().filter(unseen).copied().collect();
+    if histories >= 10_000 && !never.is_empty() {
+        return Err(Failure::NeverSeen(never, Box::new(summary)));
+    }
+    Ok(summary)
+}
+
+/// Which scenario the history of a seed in a campaign has.
+#[must_use]
+pub const fn scenario_of(seed: u64) -> Scenario {
+    match seed % 100 {
+        0..65 => Scenario::WithinAssumptions,
+        65..94 => Scenario::FencingOnly,
+        94..99 => Scenario::BackWithLoss,
+        _ => Scenario::RollingRestart,
+    }
+}
+
+/// Tells the story of a history in which a promise is broken; `None` if none is.
+#[must_use]
+pub fn tell(options: &Options) -> Option<Story> {
+    let outcome = run(options, true);
+    outcome.violation.map(|violation| Story { options: options.clone(), violation, lines: outcome.story })
+}
+
+/// The first of `seeds` whose history breaks a promise, with its story.
+#[must_use]
+pub fn first_broken(seeds: std::ops::Range<u64>, draw: impl Fn(u64) -> Options) -> Option<Story> {
+    seeds.map(draw).find(|options| run(options, false).violation.is_some()).and_then(|options| tell(&options))
+}
+
+impl fmt::Display for Story {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { options, violation, lines } = self;
+        let Options { seed, scenario, mutant, .. } = options;
+        writeln!(f, "{options:#?}")?;
+        let skipped = lines.len().saturating_sub(LINES_MAX);
+        if skipped > 0 {
+            writeln!(f, "... {skipped} earlier lines")?;
+        }
+        for line in &lines[skipped..] {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(f, "{} is broken: {violation}", violation.checker())?;
+        let mutant = mutant.map_or_else(String::new, |mutant| format!(" {mutant:?}"));
+        write!(
+            f,
+            "replay: cargo run --release -p tenure-sim --example simulate -- replay {seed} {scenario:?}{mutant}"
+        )
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Broken(story) => story.fmt(f),
+            Self::NeverSeen(marks, summary) => {
+                let names: Vec<&str> = marks.iter().map(|mark| mark.name()).collect();
+                write!(f, "{summary}never seen: {}", names.join(", "))
+            }
+        }
+    }
+}
+
+impl std::error::Error for Failure {}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:>12}  histories\n{:>12}  events", self.histories, self.events)?;
+        self.marks.fmt(f)
+    }
+}

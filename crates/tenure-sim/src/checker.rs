@@ -1,0 +1,95 @@
+//! What must never happen, judged by true time.
+
+pub(crate) mod exclusion;
+pub(crate) mod fencing;
+
+use std::fmt;
+
+/// A promise that was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Violation {
+    /// Two clients could count on one lock at one moment.
+    TwoHolders {
+        /// The lock.
+        name: usize,
+        /// Who held it, until when (true nanoseconds).
+        first: (Holder, u64),
+        /// Who got it meanwhile.
+        second: Holder,
+    },
+    /// A later acquisition has a fence that is not larger.
+    FenceNotLarger {
+        /// The lock.
+        name: usize,
+        /// The acquisition that had succeeded before the other one began, and its fence.
+        earlier: (Holder, u64),
+        /// The other one.
+        later: (Holder, u64),
+    },
+    /// Two acquisitions have the same fence.
+    FenceNotUnique {
+        /// The lock.
+        name: usize,
+        /// The fence.
+        fence: u64,
+        /// Who has it.
+        holders: (Holder, Holder),
+    },
+    /// A lock that was extended in time was lost while nodes were restarted one after another.
+    Gap {
+        /// The lock.
+        name: usize,
+        /// Who held it.
+        holder: Holder,
+    },
+}
+
+/// One hold of one client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Holder {
+    /// The client's place.
+    pub client: usize,
+    /// Which process that was in this place.
+    pub life: u32,
+    /// Which of its leases.
+    pub lease: u32,
+}
+
+impl Violation {
+    /// Which checker found it.
+    #[must_use]
+    pub const fn checker(&self) -> &'static str {
+        match self {
+            Self::TwoHolders { .. } => "exclusion",
+            Self::FenceNotLarger { .. } | Self::FenceNotUnique { .. } => "fencing",
+            Self::Gap { .. } => "rolling restart",
+        }
+    }
+}
+
+impl fmt::Display for Holder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "client {}.{} lease {}", self.client, self.life, self.lease)
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::TwoHolders { name, first: (first, until_ns), second } => write!(
+                f,
+                "two holders of lock {name}: {first} until {:.3} ms, and {second}",
+                *until_ns as f64 / 1e6
+            ),
+            Self::FenceNotLarger { name, earlier: (earlier, smaller), later: (later, larger) } => write!(
+                f,
+                "lock {name}: {later} began after {earlier} had succeeded, but has fence {larger} after {smaller}"
+            ),
+            Self::FenceNotUnique { name, fence, holders: (one, other) } => {
+                write!(f, "lock {name}: {one} and {other} both have fence {fence}")
+            }
+            Self::Gap { name, holder } => write!(f, "lock {name}: {holder} extended in time and lost it"),
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! One client process: a fleet, its leases and releases, and the duties of a driver.
+//!
+//! The order of things here is what a real driver must keep: a reply is shown to the fleet before it is counted; a
+//! clean-up goes out before the next attempt on the same connections; distrust reaches every lease at once.
+
+use std::collections::VecDeque;
+
+use tenure_core::trust;
+use tenure_core::{
+    Answer, Cause, Command, Distrust, Entropy, Facts, Fault, Fleet, Lease, NodeIndex, NodeSet, OwnerToken,
+    Prefix, Refusal, Release, Reply, Terms, Time, lease, release,
+};
+
+use crate::clock::ClientClock;
+use crate::mutant::Mutant;
+use crate::network::{Link, To};
+use crate::options::Options;
+use crate::trace::Mark;
+use crate::world::{ClientEvent, Event, World};
+
+/// A client process.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) life: u32,
+    pub(crate) alive: bool,
+    pub(crate) clock: ClientClock,
+    pub(crate) fleet: Fleet,
+    pub(crate) leases: Vec<Slot>,
+    releases: Vec<Cleaning>,
+    /// The connection to each node, while it is up as far as the client knows.
+    pub(crate) links: Vec<Option<usize>>,
+    pub(crate) paused: bool,
+    /// It will be paused when it has sent the commands of its next attempt.
+    pub(crate) pause_armed: bool,
+    pub(crate) inbox: VecDeque<ClientEvent>,
+    wake_ns: Option<u64>,
+    /// Nodes whose clock it has seen.
+    pub(crate) watched: NodeSet,
+    pub(crate) leases_begun: u32,
+    releases_begun: u32,
+}
+
+/// A lease and what the workload means to do with it.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub(crate) id: u32,
+    pub(crate) name: usize,
+    pub(crate) lease: Lease,
+    pub(crate) terms: Terms,
+    /// When the present attempt began, in true time.
+    pub(crate) begun_ns: u64,
+    pub(crate) extensions_left: u32,
+    /// Grants of the present attempt.
+    pub(crate) grants: u32,
+    /// The largest fence that a known-bad variant takes for its own.
+    pub(crate) shown: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Cleaning {
+    id: u32,
+    lease: u32,
+    release: Release,
+}
+
+/// What the workload does next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Act {
+    Begin,
+    Extend { lease: u32 },
+    End { lease: u32 },
+}
+
+impl Client {
+    pub(crate) fn new(options: &Options, clock: ClientClock, life: u32, seed: u64) -> Self {
+        let quorum = options.quorum();
+        let mut fleet = Fleet::new(options.settings(), quorum, Prefix::default(), seed);
+        if options.mutant == Some(Mutant::FreshByMajority) {
+            fleet = fleet.starting_fresh_with(quorum.majority());
+        }
+        Self {
+            life,
+            alive: false,
+            clock,
+            fleet,
+            leases: vec![],
+            releases: vec![],
+            links: vec![None; options.nodes],
+            paused: false,
+            pause_armed: false,
+            inbox: VecDeque::new(),
+            wake_ns: None,
+            watched: NodeSet::default(),
+            leases_begun: 0,
+            releases_begun: 0,
+        }
+    }
+
+    pub(crate) fn slot(&mut self, lease: u32) -> Option<&mut Slot> {
+        self.leases.iter_mut().find(|slot| slot.id == lease)
+    }
+}
+
+impl World {
+    pub(crate) fn handle_client_event(&mut self, client: usize, life: u32, event: ClientEvent) {
+        let state = &mut self.clients[client];
+        if !state.alive || state.life != life {
+            return;
+        }
+        if state.paused {
+            return state.inbox.push_back(event);
+        }
+        let attempts = self.marks.count(Mark::Attempt);
+        match event {
+            ClientEvent::Reply { link, to, sent, reply, asked } => {
+                let Link { broken, noticed, node, .. } = self.links[link];
+                if !noticed && broken.is_none_or(|broken| broken.answers) {
+                    self.links[link].pending.pop_front();
+                    self.handle_reply(client, node, to, sent, reply, asked);
+                }
+            }
+            ClientEvent::Unsent { node, to } => {
+                self.deliver(client, node, to, Err(Fault::Unreachable("no connection".into())));
+            }
+            ClientEvent::Welcome { link, facts } => self.handle_welcome(client, link, facts),
+            ClientEvent::Surveyed { link, facts } => self.handle_surveyed(client, link, facts),
+            ClientEvent::Broken { link } => self.handle_broken(client, link),
+            ClientEvent::Reconnect { node } => self.connect(client, node),
+            ClientEvent::Wake => self.handle_wake(client),
+            ClientEvent::Act(act) => self.handle_act(client, act),
+        }
+        self.clients[client].leases.retain(|slot| !slot.lease.is_ended());
+        self.clients[client].releases.retain(|cleaning| cleaning.release.poll_timeout().is_some());
+        self.plan_wake(client);
+        if self.clients[client].pause_armed && self.marks.count(Mark::Attempt) > attempts {
+            self.pause_client(client);
+        }
+    }
+
+    fn handle_welcome(&mut self, client: usize, link: usize, facts: Facts) {
+        let Link { broken, noticed, node, .. } = self.links[link];
+        if noticed || broken.is_some() {
+            return;
+        }
+        let now = self.time(client);
+        self.note(|| format!("client {client} is connected to node {}", node.get()));
+        self.clients[client].links[node.get()] = Some(link);
+        self.clients[client].fleet.handle(now, trust::Input::Connected { node, facts });
+        self.drain_fleet(client);
+        for index in 0..self.clients[client].releases.len() {
+            let cleaning = &mut self.clients[client].releases[index];
+            cleaning.release.handle(now, release::Input::Connected { node });
+            self.drain_release(client, index);
+        }
+    }
+
+    fn handle_surveyed(&mut self, client: usize, link: usize, facts: Facts) {
+        let Link { noticed, node, .. } = self.links[link];
+        if !noticed && self.clients[client].links[node.get()] == Some(link) {
+            let now = self.time(client);
+            self.clients[client].fleet.handle(now, trust::Input::Surveyed { node, facts });
+            self.drain_fleet(client);
+        }
+    }
+
+    fn handle_broken(&mut self, client: usize, link: usize) {
+        let now = self.time(client);
+        let node = self.links[link].node;
+        self.links[link].noticed = true;
+        if self.clients[client].links[node.get()] == Some(link) {
+            self.note(|| format!("client {client} sees the connection to node {} break", node.get()));
+            self.clients[client].links[node.get()] = None;
+            self.clients[client]
+                .fleet
+                .handle(now, trust::Input::Disconnected { node, fault: Fault::Disconnected });
+            self.drain_fleet(client);
+            self.tell_leases(client, &lease::Input::Disconnected { node });
+            for to in std::mem::take(&mut self.links[link].pending) {
+                self.deliver(client, node, to, Err(Fault::Disconnected));
+            }
+        }
+        self.connect_later(client, node, self.options.max_ttl_ms * 500_000);
+    }
+
+    fn handle_reply(
+        &mut self,
+        client: usize,
+        node: NodeIndex,
+        to: To,
+        sent: Time,
+        reply: Reply,
+        asked: Option<Box<Command>>,
+    ) {
+        let now = self.time(client);
+        let state = &mut self.clients[client];
+        state.watched.insert(node);
+        state.fleet.observe(now, node, sent, &reply);
+        self.drain_fleet(client);
+        if reply.answer == Answer::Refused(Refusal::Stranger) {
+            self.clients[client].fleet.handle(now, trust::Input::Changed { node });
+            self.drain_fleet(client);
+        }
+        let Some(reply) = self.bend_reply(client, node, to, reply, asked) else { return };
+        self.deliver(client, node, to, Ok(reply));
+    }
+
+    fn deliver(&mut self, client: usize, node: NodeIndex, to: To, answer: Result<Reply, Fault>) {
+        let now = self.time(client);
+        match to {
+            To::Fleet => {
+                self.clients[client].fleet.handle(now, trust::Input::Answer { node, answer });
+                self.drain_fleet(client);
+            }
+            To::Release { release } => {
+                let releases = &mut self.clients[client].releases;
+                if let Some(index) = releases.iter().position(|cleaning| cleaning.id == release) {
+                    releases[index].release.handle(now, release::Input::Answer { node, answer });
+                    self.drain_release(client, index);
+                }
+            }
+            To::Lease { lease, round } => {
+                let undoes = |cleaning: &Cleaning| {
+                    cleaning.lease == lease && cleaning.release.acquire_round() == round
+                };
+                if let Some(index) = self.clients[client].releases.iter().position(undoes) {
+                    let input = release::Input::AcquireAnswer { node, answer: answer.clone() };
+                    self.clients[client].releases[index].release.handle(now, input);
+                    self.drain_release(client, index);
+                }
+                if let Some(slot) = self.clients[client].slot(lease) {
+                    let granted = matches!(&answer, Ok(reply) if reply.answer == Answer::Granted);
+                    slot.grants += u32::from(granted);
+                    slot.lease.handle(now, lease::Input::Answer { round, node, answer });
+                    self.drain_lease(client, lease);
+                }
+            }
+        }
+    }
+
+    fn handle_wake(&mut self, client: usize) {
+        let now = self.time(client);
+        self.clients[client].wake_ns = None;
+        let due = |timeout: Option<Time>| timeout.is_some_and(|timeout| timeout <= now);
+        if due(self.clients[client].fleet.poll_timeout()) {
+            self.clients[client].fleet.handle(now, trust::Input::Timeout);
+            self.drain_fleet(client);
+        }
+        let leases: Vec<u32> = self.clients[client].leases.iter().map(|slot| slot.id).collect();
+        for lease in leases {
+            if let Some(slot) = self.clients[client].slot(lease).filter(|slot| due(slot.lease.poll_timeout()))
+            {
+                slot.lease.handle(now, lease::Input::Timeout);
+                self.drain_lease(client, lease);
+            }
+        }
+        for index in 0..self.clients[client].releases.len() {
+            let release = &mut self.clients[client].releases[index].release;
+            if due(release.poll_timeout()) {
+                release.handle(now, release::Input::Timeout);
+                self.drain_release(client, index);
+            }
+        }
+    }
+
+    pub(crate) fn plan_wake(&mut self, client: usize) {
+        let state = &self.clients[client];
+        let leases = state.leases.iter().filter_map(|slot| slot.lease.poll_timeout());
+        let releases = state.releases.iter().filter_map(|cleaning| cleaning.release.poll_timeout());
+        let Some(next) = leases.chain(releases).chain(state.fleet.poll_timeout()).min() else { return };
+        let life = state.life;
+        let late_ns = if self.dice.chance(100) { self.dice.below(2_000_000) } else { 0 };
+        let next_ns = (self.clients[client].clock.when(next) + late_ns).max(self.now_ns + 1_000);
+        if self.clients[client].wake_ns.is_none_or(|wake_ns| next_ns < wake_ns) {
+            self.clients[client].wake_ns = Some(next_ns);
+            self.at(next_ns, Event::Client { client, life, event: ClientEvent::Wake });
+        }
+    }
+
+    fn drain_fleet(&mut self, client: usize) {
+        while let Some(output) = self.clients[client].fleet.poll_output() {
+            match output {
+                trust::Output::Send { node, command } => self.send(client, To::Fleet, node, command),
+                trust::Output::Distrust { node, forgot } => {
+                    self.note(|| format!("client {client} distrusts node {} (forgot: {forgot})", node.get()));
+                    self.tell_leases(client, &lease::Input::Distrusted { node });
+                    if forgot {
+                        self.tell_leases(client, &lease::Input::Disconnected { node });
+                    }
+                }
+                trust::Output::Notice { node, distrust } => {
+                    match distrust {
+                        Some(Distrust::Quarantined { .. }) => self.marks.see(Mark::Quarantined),
+                        Some(Distrust::ClockJumped { .. }) => self.marks.see(Mark::ClockJumped),
+                        Some(Distrust::ClockApart { .. }) => self.marks.see(Mark::ClockApart),
+                        _ => {}
+                    }
+                    self.note(|| format!("client {client} on node {}: {distrust:?}", node.get()));
+                }
+                trust::Output::Survey { node } => self.survey(client, node),
+                trust::Output::Poisoned { .. } => self.marks.see(Mark::Poisoned),
+            }
+        }
+    }
+
+    fn tell_leases(&mut self, client: usize, input: &lease::Input) {
+        let now = self.time(client);
+        let leases: Vec<u32> = self.clients[client].leases.iter().map(|slot| slot.id).collect();
+        for lease in leases {
+            if let Some(slot) = self.clients[client].slot(lease) {
+                slot.lease.handle(now, input.clone());
+                self.drain_lease(client, lease);
+            }
+        }
+    }
+
+    pub(crate) fn drain_lease(&mut self, client: usize, lease: u32) {
+        let mut cleaned_up = false;
+        while let Some(output) = self.clients[client].slot(lease).and_then(|slot| slot.lease.poll_output()) {
+            match output {
+                lease::Output::Send { round, node, command } => {
+                    self.send(client, To::Lease { lease, round }, node, command);
+                }
+                lease::Output::CleanUp(release) => {
+                    cleaned_up = true;
+                    self.clean_up(client, lease, *release);
+                }
+                lease::Output::Propose { fenced } => {
+                    if cleaned_up {
+                        self.marks.see(Mark::Reproposed);
+                    }
+                    self.attempt(client, lease, fenced);
+                }
+                lease::Output::Retrying { cause, .. } => self.mark_cause(cause),
+                lease::Output::NotAcquired(not) => {
+                    self.mark_cause(not.cause);
+                    self.note(|| format!("client {client} lease {lease}: not acquired, {:?}", not.cause));
+                }
+                lease::Output::Acquired => self.handle_acquired(client, lease),
+                lease::Output::Extended => self.handle_extended(client, lease),
+                lease::Output::NotExtended(reason) => self.handle_not_extended(client, lease, &reason),
+                lease::Output::Widened => {}
+            }
+        }
+    }
+
+    pub(crate) fn attempt(&mut self, client: usize, lease: u32, fenced: bool) {
+        let now = self.time(client);
+        let mut bytes = [0; 20];
+        bytes[..8].copy_from_slice(&self.dice.next().to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.dice.next().to_be_bytes());
+        let mut token = OwnerToken::from_bytes(bytes);
+        if self.options.mutant == Some(Mutant::SameOwner) {
+            let number =
+                (client as u64) << 48 | u64::from(self.clients[client].life) << 32 | u64::from(lease);
+            bytes[..8].copy_from_slice(&number.to_be_bytes());
+            bytes[8..16].fill(0);
+            token = OwnerToken::from_bytes(bytes);
+        }
+        let entropy = Entropy { token, dice: self.dice.next() };
+        let proposal = self.clients[client].fleet.propose(now, fenced);
+        self.marks.see(Mark::Attempt);
+        let (begun_ns, fence) = (self.now_ns, proposal.fence.map(|claim| claim.fence.get()));
+        let voters = proposal.nodes.iter().filter(|voter| voter.is_ok()).count();
+        self.note(|| {
+            format!("client {client} lease {lease}: attempt with fence {fence:?} at {voters} nodes")
+        });
+        if let Some(slot) = self.clients[client].slot(lease) {
+            (slot.begun_ns, slot.grants, slot.shown) = (begun_ns, 0, 0);
+            slot.lease.handle(now, lease::Input::Attempt { entropy, proposal });
+        }
+    }
+
+    fn clean_up(&mut self, client: usize, lease: u32, release: Release) {
+        let held = self.clients[client].slot(lease).is_some_and(|slot| slot.extensions_left < u32::MAX);
+        let grants = self.clients[client].slot(lease).map_or(0, |slot| slot.grants);
+        if !held && grants > 0 {
+            self.marks.see(Mark::PartialGrant);
+        }
+        if self.options.mutant == Some(Mutant::SameOwner) && !held {
+            return; // It means to ask again with the same owner.
+        }
+        let state = &mut self.clients[client];
+        state.releases_begun += 1;
+        state.releases.push(Cleaning { id: state.releases_begun, lease, release });
+        let index = state.releases.len() - 1;
+        self.drain_release(client, index);
+    }
+
+    fn drain_release(&mut self, client: usize, index: usize) {
+        let id = self.clients[client].releases[index].id;
+        while let Some(output) = self.clients[client].releases[index].release.poll_output() {
+            if let release::Output::Send { node, command } = output {
+                self.send(client, To::Release { release: id }, node, command);
+            }
+        }
+    }
+
+    pub(crate) fn time(&self, client: usize) -> Time {
+        self.clients[client].clock.read(self.now_ns)
+    }
+
+    fn mark_cause(&mut self, cause: Cause) {
+        match cause {
+            Cause::Contended { .. } => self.marks.see(Mark::Contended),
+            Cause::TooLate => self.marks.see(Mark::TooLate),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! One server: the keys that it remembers, the process that it is, its clock; and what can happen to it.
+
+use std::collections::BTreeMap;
+
+use tenure_core::{Answer, Command, Facts, Life, LockKey, LockTable, NodeIndex, Prefix};
+
+use crate::clock::{FROZEN, NodeClock};
+use crate::network::Broken;
+use crate::options::Scenario;
+use crate::trace::Mark;
+use crate::world::{Event, World};
+
+/// A step of a clock that is small against every guard band.
+const SMALL_STEP_US: u64 = 20_000;
+
+/// A node.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) table: LockTable,
+    pub(crate) clock: NodeClock,
+    pub(crate) process: u32,
+    pub(crate) up: bool,
+    pub(crate) durable: bool,
+    rate_ppm: i64,
+    snapshot: LockTable,
+    /// When its memory was last lost.
+    lost_ns: Option<u64>,
+    small_step_ns: Option<u64>,
+    /// Counters and fences that only known-bad variants keep.
+    pub(crate) beside: BTreeMap<LockKey, u64>,
+}
+
+/// What happens to a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    /// One of the kinds that the options allow.
+    Any,
+    LoseMemory {
+        node: usize,
+    },
+    LoseAllMemory,
+    ComeUp {
+        node: usize,
+    },
+    RightRate {
+        node: usize,
+    },
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Memory {
+    Kept,
+    Lost,
+    Tail,
+}
+
+impl Node {
+    pub(crate) fn new(clock: NodeClock, rate_ppm: i64, durable: bool) -> Self {
+        Self {
+            table: LockTable::default(),
+            clock,
+            process: 0,
+            up: true,
+            durable,
+            rate_ppm,
+            snapshot: LockTable::default(),
+            lost_ns: None,
+            small_step_ns: None,
+            beside: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn facts(&self, index: usize) -> Facts {
+        let process = format!("p{index}.{}", self.process).into();
+        let lineage = format!("l{index}.{}", self.process).into();
+        Facts { life: Some(Life { process, lineage }), durable: self.durable, ..Facts::default() }
+    }
+
+    /// Whether its record says that it is not just new: it then tells everybody that this is no first start.
+    fn remembers(&self, now_ns: u64) -> bool {
+        let command = Command::Record { prefix: Prefix::default(), swap: None };
+        match self.table.clone().execute(self.clock.read(now_ns), &command).answer {
+            Answer::Record(Some(text)) => !text.contains(" new returned=0 "),
+            _ => false,
+        }
+    }
+
+    fn forget(&mut self, now_ns: u64) {
+        self.table = LockTable::default();
+        self.snapshot = LockTable::default();
+        self.lost_ns = Some(now_ns);
+        self.beside.clear();
+    }
+}
+
+impl World {
+    pub(crate) fn handle_fault(&mut self, fault: Fault) {
+        match fault {
+            Fault::Any => self.any_fault(),
+            Fault::LoseMemory { node } => self.restart_when_safe(node),
+            Fault::LoseAllMemory => (0..self.nodes.len()).for_each(|node| self.restart(node, Memory::Lost)),
+            Fault::ComeUp { node } => {
+                self.nodes[node].up = true;
+                self.note(|| format!("node {node} is up again"));
+            }
+            Fault::RightRate { node } => {
+                let rate_ppm = self.nodes[node].rate_ppm;
+                self.nodes[node].clock.set_rate(self.now_ns, rate_ppm);
+                self.note(|| format!("node {node}: the clock runs as it should"));
+            }
+        }
+    }
+
+    fn any_fault(&mut self) {
+        let node = self.dice.index(self.nodes.len());
+        let kinds = self.options.kinds;
+        let durable = self.nodes[node].durable;
+        type Do = fn(&mut World, usize);
+        let mut possible: Vec<Do> = vec![];
+        let mut allow = |allowed: bool, action: Do| {
+            if allowed {
+                possible.push(action);
+            }
+        };
+        allow(kinds.restart, |world, node| world.restart(node, Memory::Kept));
+        allow(kinds.loss && !durable, |world, node| world.restart(node, Memory::Lost));
+        allow(kinds.tail && !durable, |world, node| world.restart(node, Memory::Tail));
+        allow(kinds.flush, World::flush);
+        allow(kinds.small_steps, World::step_a_little);
+        allow(kinds.steps_forward, World::step_forward);
+        allow(kinds.steps_back, World::step_back);
+        allow(kinds.freeze, |world, node| world.change_rate(node, FROZEN, Mark::Frozen));
+        allow(kinds.slew, |world, node| {
+            let ppm = world.dice.pick(&[-80_000, 30_000, 80_000]);
+            world.change_rate(node, ppm, Mark::Slewed);
+        });
+        if let Some(action) = possible.get(self.dice.index(possible.len())) {
+            action(self, node);
+        }
+    }
+
+    /// Restarts a node empty as a careful operator does: when the long-held lock is on all nodes.
+    fn restart_when_safe(&mut self, node: usize) {
+        let full = self.options.quorum().margin(self.nodes.len());
+        let standing = self.clients[0].leases.iter().find_map(|slot| slot.lease.standing());
+        if standing.is_some_and(|standing| standing.margin() == full) {
+            self.marks.see(Mark::Rolled);
+            self.restart(node, Memory::Lost);
+            if node + 1 < self.nodes.len() {
+                let next_ns = self.now_ns + self.options.rolling_interval_ns();
+                self.at(next_ns, Event::Fault(Fault::LoseMemory { node: node + 1 }));
+            }
+        } else {
+            self.marks.see(Mark::Postponed);
+            let again_ns = self.now_ns + self.options.max_ttl_ms * 250_000;
+            self.at(again_ns, Event::Fault(Fault::LoseMemory { node }));
+        }
+    }
+
+    fn restart(&mut self, node: usize, memory: Memory) {
+        if memory != Memory::Kept && self.options.one_node_remembers() && !self.another_remembers(node) {
+            return self.marks.see(Mark::Forgone);
+        }
+        let now_ns = self.now_ns;
+        let state = &mut self.nodes[node];
+        state.process += 1;
+        state.up = false;
+        let mark = match memory {
+            Memory::Kept if state.durable => Mark::DurableRestart,
+            Memory::Kept => Mark::Restarted,
+            Memory::Lost => {
+                state.forget(now_ns);
+                if let Some((least_us, most_us)) = self.options.back_with_loss_us() {
+                    // Several losses add up.
+                    let room = most_us.saturating_sub(self.nodes[node].clock.behind_us(now_ns));
+                    let by_us = self.dice.between(least_us, most_us).min(room);
+                    self.step(node, -by_us.cast_signed());
+                }
+                Mark::MemoryLost
+            }
+            Memory::Tail => {
+                state.table = state.snapshot.clone();
+                state.lost_ns = Some(now_ns);
+                Mark::TailLost
+            }
+        };
+        self.marks.see(mark);
+        self.note(|| format!("node {node} goes down, memory {memory:?}"));
+        let answers = self.dice.chance(500);
+        for link in 0..self.links.len() {
+            if self.links[link].node.get() == node {
+                self.break_link(link, Broken { strays_ns: None, answers });
+            }
+        }
+        let down_ns = self.dice.between(100_000, self.options.max_ttl_ms * 300_000);
+        self.at(self.now_ns + down_ns, Event::Fault(Fault::ComeUp { node }));
+    }
+
+    /// The same process and connections, but nothing in memory.
+    fn flush(&mut self, node: usize) {
+        if self.options.one_node_remembers() && !self.another_remembers(node) {
+            return self.marks.see(Mark::Forgone);
+        }
+        self.nodes[node].forget(self.now_ns);
+        self.marks.see(Mark::Flushed);
+        self.note(|| format!("node {node} is flushed"));
+    }
+
+    /// Whether another node can tell everybody that this is not the first start of the fleet: one that lost nothing
+    /// for so long that nobody takes it for new.
+    fn another_remembers(&self, node: usize) -> bool {
+        let long_ns = self.options.quarantine_us() * 2_000;
+        self.nodes.iter().enumerate().any(|(other, state)| {
+            let lately = state.lost_ns.is_some_and(|lost_ns| self.now_ns < lost_ns + long_ns);
+            other != node && !lately && state.remembers(self.now_ns)
+        })
+    }
+
+    fn step_a_little(&mut self, node: usize) {
+        let state = &mut self.nodes[node];
+        let long_ns = self.options.quarantine_us() * 2_000;
+        if state.small_step_ns.is_some_and(|last_ns| self.now_ns < last_ns + long_ns) {
+            return;
+        }
+        state.small_step_ns = Some(self.now_ns);
+        let by_us = self.dice.between(1, SMALL_STEP_US);
+        self.step(node, by_us.cast_signed());
+    }
+
+    /// Large enough that no round trip that could still win a lock hides it from whoever has watched the clock; or of
+    /// any size, if exclusion is not at stake.
+    fn step_forward(&mut self, node: usize) {
+        let quarantine_us = self.options.quarantine_us();
+        let by_us = if self.options.steps_are_watched() {
+            if !self.everybody_watches(node) {
+                return self.marks.see(Mark::Forgone);
+            }
+            self.stepped_ns = Some(self.now_ns);
+            self.dice.of_any_size(2 * quarantine_us + 1_000_000, 100 * quarantine_us)
+        } else {
+            self.dice.of_any_size(50_000, 3 * quarantine_us)
+        };
+        self.step(node, by_us.cast_signed());
+    }
+
+    fn step_back(&mut self, node: usize) {
+        let room = self.options.back_max_us().saturating_sub(self.nodes[node].clock.behind_us(self.now_ns));
+        let wish = self.options.quarantine_us().max(self.options.retention_ms * 1_000) * 3;
+        let by_us = self.dice.of_any_size(10_000, wish).min(room);
+        if self.options.scenario == Scenario::BackAcrossTrim {
+            // One clock alone is seen to be apart from the others.
+            (0..self.nodes.len()).for_each(|node| self.step(node, -by_us.cast_signed()));
+        } else {
+            self.step(node, -by_us.cast_signed());
+        }
+    }
+
+    fn step(&mut self, node: usize, by_us: i64) {
+        self.nodes[node].clock.step(self.now_ns, by_us);
+        self.marks.see(if by_us < 0 { Mark::SteppedBack } else { Mark::SteppedForward });
+        self.note(|| format!("node {node}: the clock steps by {:.3} ms", by_us as f64 / 1e3));
+    }
+
+    fn change_rate(&mut self, node: usize, rate_ppm: i64, mark: Mark) {
+        self.nodes[node].clock.set_rate(self.now_ns, rate_ppm);
+        self.marks.see(mark);
+        self.note(|| format!("node {node}: the clock runs {rate_ppm} ppm off"));
+        let for_ns = self.dice.between(1_000_000, self.options.quarantine_us() * 1_000);
+        self.at(self.now_ns + for_ns, Event::Fault(Fault::RightRate { node }));
+    }
+
+    /// Takes a snapshot now and then, for whoever loses the tail later.
+    pub(crate) fn maybe_snapshot(&mut self, node: NodeIndex) {
+        if self.options.kinds.tail && self.dice.chance(60) {
+            let state = &mut self.nodes[node.get()];
+            state.snapshot = state.table.clone();
+        }
+    }
+}

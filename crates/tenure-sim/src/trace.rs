@@ -1,0 +1,117 @@
+//! The story of a history, written only when somebody wants to read it, and what was seen on the way.
+
+use std::fmt;
+
+/// The lines of a story.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Trace {
+    pub(crate) on: bool,
+    pub(crate) lines: Vec<String>,
+}
+
+impl Trace {
+    pub(crate) fn note(&mut self, now_ns: u64, line: impl FnOnce() -> String) {
+        if self.on {
+            let millis = now_ns as f64 / 1e6;
+            self.lines.push(format!("{millis:>12.3} ms  {}", line()));
+        }
+    }
+}
+
+macro_rules! marks {
+    ($($variant:ident $text:literal,)*) => {
+        /// Something that must be seen to happen, or else a campaign proves little.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Mark {
+            $(#[doc = $text] $variant,)*
+        }
+
+        impl Mark {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// What it is called in a summary.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+    };
+}
+
+marks! {
+    Attempt "attempts",
+    Acquired "acquisitions",
+    Contended "attempts refused by holders",
+    PartialGrant "attempts lost with some grants",
+    TooLate "majorities that came too late",
+    Reproposed "re-proposals with a larger fence",
+    Extended "extensions",
+    NotExtended "failed extensions",
+    Lost "locks lost to a majority of refusals",
+    Healed "keys put back by healing",
+    Trimmed "trims that forgot fences",
+    Stranger "acquires refused by a strange memory",
+    Quarantined "quarantines",
+    ClockJumped "clock jumps seen",
+    ClockApart "clocks seen apart",
+    FreshStart "first starts marked",
+    Waited "quarantines waited out",
+    Returned "records of returned memories",
+    Poisoned "fences not believed",
+    Ahead "fences too far ahead of a node",
+    Restarted "restarts with memory",
+    DurableRestart "restarts of durable nodes",
+    MemoryLost "restarts without memory",
+    TailLost "restarts with an old snapshot",
+    Flushed "flushes",
+    Rolled "restarts under a long-held lock",
+    Postponed "restarts that waited for a full margin",
+    HealRefused "healing refused by a larger fence",
+    SteppedForward "steps forward",
+    SteppedBack "steps back",
+    Frozen "clocks frozen",
+    Slewed "clocks slewed",
+    LinkBroken "broken connections",
+    Stray "commands from a broken connection",
+    Paused "pauses",
+    ExpiredInPause "locks that expired in a pause",
+    ClientCrashed "client crashes",
+    Forgone "faults forgone to stay within the assumptions",
+}
+
+/// How often each mark was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks([u64; Mark::ALL.len()]);
+
+impl Marks {
+    pub(crate) fn see(&mut self, mark: Mark) {
+        self.0[mark as usize] += 1;
+    }
+
+    /// How often.
+    #[must_use]
+    pub const fn count(&self, mark: Mark) -> u64 {
+        self.0[mark as usize]
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
+    }
+}
+
+impl Default for Marks {
+    fn default() -> Self {
+        Self([0; Mark::ALL.len()])
+    }
+}
+
+impl fmt::Display for Marks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for mark in Mark::ALL {
+            writeln!(f, "{:>12}  {}", self.count(*mark), mark.name())?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,325 @@
+//! The world: true time, and everything that happens in it, one event after the other.
+
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+use tenure_core::{Command, Facts, NodeIndex, Reply, Time};
+
+use crate::checker::exclusion::Exclusion;
+use crate::checker::fencing::Fencing;
+use crate::checker::{Holder, Violation};
+use crate::client::{Act, Client};
+use crate::clock::{ClientClock, NodeClock};
+use crate::dice::Dice;
+use crate::mutant::Effect;
+use crate::network::{Broken, Link, To, delay_ns};
+use crate::node::{Fault, Node};
+use crate::options::{Options, Scenario};
+use crate::trace::{Mark, Marks, Trace};
+
+/// Clients' clocks begin up to so far apart: ten hours.
+const CLIENTS_APART_NS: u64 = 36_000_000_000_000;
+
+/// What a history came to.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// The first promise that was broken.
+    pub violation: Option<Violation>,
+    /// What was seen.
+    pub marks: Marks,
+    /// How many events there were.
+    pub events: u64,
+    /// The story, if it was asked for.
+    pub story: Vec<String>,
+}
+
+pub(crate) struct World {
+    pub(crate) options: Options,
+    pub(crate) dice: Dice,
+    pub(crate) now_ns: u64,
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) links: Vec<Link>,
+    pub(crate) exclusion: Exclusion,
+    pub(crate) fencing: Fencing,
+    pub(crate) violation: Option<Violation>,
+    pub(crate) marks: Marks,
+    /// When a clock last made a large step forward.
+    pub(crate) stepped_ns: Option<u64>,
+    /// The long hold of a rolling restart.
+    pub(crate) first_to_hold: Option<Holder>,
+    trace: Trace,
+    queue: BinaryHeap<Reverse<Scheduled>>,
+    sequence: u64,
+    events: u64,
+}
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// A command reaches a node.
+    Request {
+        link: usize,
+        to: To,
+        sent: Time,
+        command: Command,
+        late: bool,
+    },
+    /// A part of a command that a known-bad variant does not execute at once.
+    Effect {
+        link: usize,
+        to: To,
+        sent: Time,
+        effect: Effect,
+    },
+    /// A new connection reaches a node.
+    Hello {
+        link: usize,
+    },
+    /// A question about the server reaches a node.
+    Survey {
+        link: usize,
+    },
+    Fault(Fault),
+    BreakLink,
+    PauseClient,
+    CrashClient,
+    Start {
+        client: usize,
+    },
+    Resume {
+        client: usize,
+        life: u32,
+    },
+    /// Something reaches a client.
+    Client {
+        client: usize,
+        life: u32,
+        event: ClientEvent,
+    },
+}
+
+/// What reaches a client. While it is paused, it waits.
+#[derive(Clone, Debug)]
+pub(crate) enum ClientEvent {
+    Reply {
+        link: usize,
+        to: To,
+        sent: Time,
+        reply: Reply,
+        asked: Option<Box<Command>>,
+    },
+    /// The command was not sent.
+    Unsent {
+        node: NodeIndex,
+        to: To,
+    },
+    Welcome {
+        link: usize,
+        facts: Facts,
+    },
+    Surveyed {
+        link: usize,
+        facts: Facts,
+    },
+    Broken {
+        link: usize,
+    },
+    Reconnect {
+        node: NodeIndex,
+    },
+    Wake,
+    Act(Act),
+}
+
+struct Scheduled {
+    time_ns: u64,
+    sequence: u64,
+    event: Event,
+}
+
+/// Runs one history to its end, or to the first broken promise. With `story`, it is written down.
+#[must_use]
+pub fn run(options: &Options, story: bool) -> Outcome {
+    let mut world = World::new(options.clone(), story);
+    world.run();
+    let World { violation, marks, events, trace, .. } = world;
+    Outcome { violation, marks, events, story: trace.lines }
+}
+
+impl World {
+    fn new(options: Options, story: bool) -> Self {
+        let mut dice = Dice::new(options.seed);
+        let nodes = (0..options.nodes)
+            .map(|index| {
+                let (skew_us, rate_ppm) =
+                    (dice.around_zero(options.skew_us / 2), dice.around_zero(options.node_rate_ppm));
+                Node::new(NodeClock::new(skew_us, rate_ppm), rate_ppm, index < options.durable)
+            })
+            .collect();
+        let mut world = Self {
+            dice,
+            now_ns: 0,
+            nodes,
+            clients: vec![],
+            links: vec![],
+            exclusion: Exclusion::default(),
+            fencing: Fencing::default(),
+            violation: None,
+            marks: Marks::default(),
+            stepped_ns: None,
+            first_to_hold: None,
+            trace: Trace { on: story, lines: vec![] },
+            queue: BinaryHeap::new(),
+            sequence: 0,
+            events: 0,
+            options,
+        };
+        for client in 0..world.options.clients {
+            let clock = world.any_clock();
+            let seed = world.dice.next();
+            world.clients.push(Client::new(&world.options, clock, 0, seed));
+            let begins_ns = world.dice.between(0, 20_000_000);
+            world.at(begins_ns, Event::Start { client });
+        }
+        world.plan_faults();
+        world
+    }
+
+    fn plan_faults(&mut self) {
+        let Options { breaks, pauses, client_crashes, node_faults, scenario, .. } = self.options;
+        self.plan(breaks, &Event::BreakLink);
+        self.plan(pauses, &Event::PauseClient);
+        self.plan(client_crashes, &Event::CrashClient);
+        self.plan(node_faults, &Event::Fault(Fault::Any));
+        match scenario {
+            Scenario::AllForget => self.plan(2, &Event::Fault(Fault::LoseAllMemory)),
+            Scenario::RollingRestart => {
+                let first_ns = self.options.rolling_interval_ns();
+                self.at(first_ns, Event::Fault(Fault::LoseMemory { node: 0 }));
+            }
+            _ => {}
+        }
+    }
+
+    fn plan(&mut self, count: u64, event: &Event) {
+        for _ in 0..count {
+            // Much is decided at the first start, so a good part happens then.
+            let early = self.dice.chance(300);
+            let within_ns = if early { self.options.horizon_ns / 8 } else { self.options.horizon_ns };
+            let at_ns = self.dice.below(within_ns);
+            self.at(at_ns, event.clone());
+        }
+    }
+
+    fn run(&mut self) {
+        while let Some(Reverse(Scheduled { time_ns, event, .. })) = self.queue.pop() {
+            if time_ns > self.options.horizon_ns || self.events >= self.options.events_max {
+                break;
+            }
+            self.now_ns = time_ns;
+            self.events += 1;
+            self.handle(event);
+            if let Some(violation) = &self.violation {
+                let line = violation.to_string();
+                return self.note(|| format!("VIOLATION: {line}"));
+            }
+        }
+        self.check_rolling_restart();
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Request { link, to, sent, command, late } => {
+                self.handle_request(link, to, sent, command, late);
+            }
+            Event::Effect { link, to, sent, effect } => self.handle_effect(link, to, sent, effect),
+            Event::Hello { link } => self.handle_hello(link),
+            Event::Survey { link } => self.handle_survey(link),
+            Event::Fault(fault) => self.handle_fault(fault),
+            Event::BreakLink => self.break_any_link(),
+            Event::PauseClient => self.pause_any_client(),
+            Event::CrashClient => self.crash_any_client(),
+            Event::Start { client } => self.start_client(client),
+            Event::Resume { client, life } => self.resume_client(client, life),
+            Event::Client { client, life, event } => self.handle_client_event(client, life, event),
+        }
+    }
+
+    fn handle_request(&mut self, link: usize, to: To, sent: Time, command: Command, late: bool) {
+        match self.links[link].broken {
+            Some(Broken { strays_ns: None, .. }) => return,
+            Some(Broken { strays_ns: Some(later_ns), .. }) if !late => {
+                return self
+                    .at(self.now_ns + later_ns, Event::Request { link, to, sent, command, late: true });
+            }
+            Some(_) => self.marks.see(Mark::Stray),
+            None => {}
+        }
+        if !self.begin_effects(link, to, sent, &command) {
+            let reply = self.execute(link, &command);
+            self.reply(link, to, sent, reply, Some(command));
+        }
+    }
+
+    /// Sends an answer back, unless the connection is gone.
+    pub(crate) fn reply(&mut self, link: usize, to: To, sent: Time, reply: Reply, asked: Option<Command>) {
+        let node = self.links[link].node;
+        self.maybe_snapshot(node);
+        self.mark_reply(&reply, asked.as_ref());
+        if self.links[link].broken.is_some() {
+            return;
+        }
+        let delay = delay_ns(&mut self.dice, &self.options);
+        let asked = asked.filter(|_| self.options.mutant.is_some()).map(Box::new);
+        let state = &mut self.links[link];
+        let (client, life, arrives) = (state.client, state.life, state.reply_arrives(self.now_ns, delay));
+        let event = ClientEvent::Reply { link, to, sent, reply, asked };
+        self.at(arrives, Event::Client { client, life, event });
+    }
+
+    pub(crate) fn any_clock(&mut self) -> ClientClock {
+        let start_ns = self.dice.below(CLIENTS_APART_NS);
+        ClientClock::new(start_ns, self.dice.around_zero(self.options.client_rate_ppm))
+    }
+
+    pub(crate) fn at(&mut self, time_ns: u64, event: Event) {
+        self.sequence += 1;
+        self.queue.push(Reverse(Scheduled { time_ns, sequence: self.sequence, event }));
+    }
+
+    pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
+        self.trace.note(self.now_ns, line);
+    }
+
+    /// Keeps the first violation of a promise that this history makes.
+    pub(crate) fn judge(&mut self, violation: Option<Violation>) {
+        let promised = |violation: &Violation| match violation {
+            Violation::TwoHolders { .. } => self.options.scenario.promises_exclusion(),
+            _ => true,
+        };
+        if self.violation.is_none() {
+            self.violation = violation.filter(promised);
+        }
+    }
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Scheduled {}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.time_ns, self.sequence).cmp(&(other.time_ns, other.sequence))
+    }
+}

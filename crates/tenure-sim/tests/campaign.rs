@@ -1,0 +1,58 @@
+//! A slice of the campaign that is short enough for every change: `simulate` runs the long one.
+
+use tenure_sim::{Failure, Mark, Options, Scenario, campaign, run, tell};
+
+#[test]
+fn no_promise_is_broken_within_the_assumptions() {
+    let summary = campaign(0, 3_000, |_| {}).unwrap_or_else(|failure: Failure| panic!("{failure}"));
+    let seen = |mark: Mark| summary.marks.count(mark) > 0;
+    let telling = [Mark::Acquired, Mark::PartialGrant, Mark::Reproposed, Mark::Healed, Mark::Trimmed];
+    assert!(telling.into_iter().all(seen), "{summary}");
+}
+
+#[test]
+fn clocks_that_step_back_with_the_memory_do_not_undercut_fences() {
+    for seed in 0..500 {
+        let story = tell(&Options::draw(seed, Scenario::BackWithLoss));
+        assert!(story.is_none(), "{}", story.map_or_else(String::new, |story| story.to_string()));
+    }
+}
+
+#[test]
+fn a_rolling_restart_does_not_cost_a_lock_that_is_extended() {
+    let mut restarts = 0;
+    for seed in 0..60 {
+        let options = Options::draw(seed, Scenario::RollingRestart);
+        let outcome = run(&options, false);
+        assert_eq!(
+            outcome.violation,
+            None,
+            "{}",
+            tell(&options).map_or_else(String::new, |story| story.to_string())
+        );
+        restarts += outcome.marks.count(Mark::Rolled);
+    }
+    assert!(restarts > 100, "only {restarts} nodes were restarted under the lock");
+}
+
+#[test]
+fn one_seed_gives_one_history() {
+    for scenario in [Scenario::WithinAssumptions, Scenario::FencingOnly, Scenario::RollingRestart] {
+        for seed in 0..20 {
+            let options = Options::draw(seed, scenario);
+            let (first, second) = (run(&options, true), run(&options, true));
+            assert_eq!(first.story, second.story);
+            assert_eq!((first.events, first.marks), (second.events, second.marks));
+            assert!(!first.story.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_story_says_how_to_replay_it() {
+    let story = (0..2_000).find_map(|seed| tell(&Options::draw(seed, Scenario::Unguarded))).unwrap();
+    let text = story.to_string();
+    let replay = format!("-- replay {} Unguarded", story.options.seed);
+    assert!(text.lines().last().unwrap().ends_with(&replay), "{text}");
+    assert!(text.contains("VIOLATION: two holders") && text.contains("max_ttl_ms:"), "{text}");
+}
