@@ -195,6 +195,10 @@ impl Fleet {
 
     /// Marks the nodes of a first start, or finishes what another client began.
     pub(super) fn start_fresh(&mut self, now: Time) {
+        let is_intact = |member: &Member| member.facts.as_ref().is_some_and(|facts| facts.intact);
+        if self.members.iter().all(is_intact) {
+            return;
+        }
         let records = || self.members.iter().filter_map(|member| member.record.as_ref());
         let marks = records().find_map(|known| match &known.record.state {
             State::Fresh(nonces) => Some(nonces.clone()),
