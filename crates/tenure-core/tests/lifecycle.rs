@@ -490,3 +490,87 @@ fn an_answer_to_an_older_round_is_not_counted() {
     }
     assert_eq!(lease.standing().unwrap().token(), token(2));
 }
+
+/// A key that was put back keeps others out at once. For us it counts only when nobody can count any more on what the
+/// node granted and forgot.
+#[test]
+fn a_healed_node_counts_only_after_the_quarantine() {
+    let mut cluster = Cluster::of(5);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(100));
+    assert_eq!(cluster.standing(client).margin(), 2);
+    cluster.nodes[4].table = LockTable::default();
+    let healed = cluster.now + ms(10);
+    let mut seconds = 0;
+    loop {
+        cluster.extend(client, &options());
+        cluster.run(ms(10));
+        assert!(cluster.owners()[4].is_some(), "healed");
+        if cluster.standing(client).margin() == 2 {
+            break;
+        }
+        assert_eq!(cluster.standing(client).margin(), 1, "after {seconds} s");
+        cluster.run(ms(990));
+        seconds += 1;
+    }
+    // The default max_ttl of a minute, and its guard band.
+    let waited = cluster.now.since(healed);
+    assert!(waited > ms(66_000) && waited < ms(68_000), "{waited:?}");
+}
+
+/// Somebody else was granted the node meanwhile, with a larger fence: what is ours there may be over.
+#[test]
+fn a_node_with_a_larger_fence_is_not_healed() {
+    let bounds = FenceBounds::new(ms(10_000), ms(60_000));
+    let (now, key) = (NodeTime::from_micros(1_000_000_000), key("x"));
+    let mut table = LockTable::default();
+    let acquire = |owner: u8, fence: u64| {
+        let fence = Some(FenceClaim { fence: Fence::new(1_000_000_000 + fence), bounds });
+        Command::Acquire { key: key.clone(), token: token(owner), node_ttl_ms: 100, nonce: None, fence }
+    };
+    let heal = |owner: u8, fence: u64| {
+        let fence = Some(Fence::new(1_000_000_000 + fence));
+        Command::Heal { key: key.clone(), token: token(owner), node_ttl_ms: 100, fence }
+    };
+    assert_eq!(table.execute(now, &acquire(2, 7)).answer, Answer::Granted);
+    table.execute(now, &Command::Release { key: key.clone(), token: token(2) });
+    assert_eq!(table.execute(now, &heal(1, 6)).answer, Answer::Refused(Refusal::Behind));
+    assert_eq!(table.execute(now, &heal(3, 8)).answer, Answer::Granted);
+    assert_eq!(table.execute(now, &acquire(4, 9)).answer, Answer::Refused(Refusal::Held { left: ms(100) }));
+}
+
+#[test]
+fn a_fence_that_is_too_small_is_proposed_again_with_another_owner_to_all() {
+    let (now, quorum) = (at(0), Quorum::of(3).unwrap());
+    let mut fenced = options();
+    fenced.fenced = true;
+    let bounds = FenceBounds::new(ms(10_000), ms(60_000));
+    let terms = terms(&fenced);
+    let mut lease = Lease::new(key("x"), terms, quorum);
+    let proposal = |fence: u64| Proposal {
+        fence: Some(FenceClaim { fence: Fence::new(fence), bounds }),
+        nodes: vec![Ok(None); 3].into(),
+    };
+    let entropy = |byte| Entropy { token: token(byte), dice: 0 };
+    lease.handle(now, lease::Input::Attempt { entropy: entropy(1), proposal: proposal(5) });
+    let mut sent = vec![];
+    while let Some(lease::Output::Send { round, node, .. }) = lease.poll_output() {
+        sent.push((round, node));
+    }
+    assert_eq!(sent.len(), 3);
+    for (round, node) in sent {
+        let answer = if node.get() == 0 { Answer::Granted } else { Answer::Refused(Refusal::Behind) };
+        let reply = Reply { time: None, fence: None, answer };
+        lease.handle(now, lease::Input::Answer { round, node, answer: Ok(reply) });
+    }
+    // What the first proposal got is given back before the second is made.
+    assert!(matches!(lease.poll_output(), Some(lease::Output::CleanUp(_))));
+    assert_eq!(lease.poll_output(), Some(lease::Output::Propose { fenced: true }));
+    assert_eq!(lease.poll_output(), None);
+    lease.handle(now, lease::Input::Attempt { entropy: entropy(2), proposal: proposal(9) });
+    let sends = std::iter::from_fn(|| lease.poll_output()).filter(|output| {
+        matches!(output, lease::Output::Send { command: Command::Acquire { token: t, .. }, .. } if *t == token(2))
+    });
+    assert_eq!(sends.count(), 3, "to all, also to the one that had granted");
+    assert_eq!(lease.attempts(), 1, "it is still the first attempt");
+}

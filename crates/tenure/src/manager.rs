@@ -245,9 +245,9 @@ impl Builder {
         self
     }
 
-    /// How long nodes remember the fence of a lock that nobody acquires: default 24 h, at least a second. A process
-    /// that is paused for longer than half of it may find its old fence accepted. The same for every client of the
-    /// same nodes and prefix.
+    /// How long nodes remember the fence of a lock that nobody acquires: default 24 h, at least a second. A shorter one
+    /// saves memory on the nodes; their clocks must not be set back by more than half of it. The same for every client
+    /// of the same nodes and prefix.
     pub fn fence_retention(mut self, retention: Duration) -> Self {
         self.fence_retention = Some(retention);
         self

@@ -68,14 +68,14 @@ async fn attempt(
     stream.flush().await.map_err(|error| error.to_string())?;
     let replies = read_replies(&mut stream, asked.len()).await?;
     let (mut identity, mut native, mut names) = (None, NativeRelease::None, vec![]);
-    let (mut about, mut config, mut tracks_record) = (String::new(), Value::Null, false);
+    let (mut about, mut config, mut tracked) = (String::new(), Value::Null, 0);
     for (question, reply) in asked.into_iter().zip(replies) {
         match (question, reply) {
             (Question::Hello, Value::List(server)) => check_version(&server)?,
             (Question::Hello, Value::Error(message)) => return Err(login_error(&message)),
             (Question::Select, Value::Error(message)) => return Err(message),
             (Question::Client, Value::Text(info)) => identity = identity_of(&info),
-            (Question::Track, Value::Text(_)) => tracks_record = true,
+            (Question::Track, Value::Text(_)) => tracked += 1,
             (Question::Info, Value::Text(info)) => about = info,
             (Question::Config, settings) => config = settings,
             (Question::Kill, Value::Error(message)) if message.starts_with("NOPERM") => {
@@ -96,6 +96,8 @@ async fn attempt(
             }
         }
     }
+    // A user must be allowed both: to be told, and to say of what.
+    let tracks_record = tracked == 2;
     scripts.loaded(names, native, tracks_record);
     let server = info::server(&about, &config, tracks_record);
     Ok(Established { stream, server, scripts, identity })
@@ -167,6 +169,7 @@ async fn greeting(
     ask(Question::Client, &[b"CLIENT", b"INFO"]);
     // The server shall say when the node's record changes. It is read, and watched, by the record command.
     ask(Question::Track, &[b"CLIENT", b"TRACKING", b"ON", b"OPTIN", b"NOLOOP"]);
+    ask(Question::Track, &[b"CLIENT", b"CACHING", b"YES"]);
     ask(Question::Info, info::INFO);
     ask(Question::Config, info::CONFIG);
     ask(Question::Native, &[b"COMMAND", b"LIST", b"FILTERBY", b"PATTERN", b"del*"]);
