@@ -1,9 +1,10 @@
-//! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`.
+//! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`, `cargo xtask simulate`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to whoever runs it")]
 
 mod bench;
 mod command;
 mod prerequisites;
+mod simulate;
 mod test;
 mod tidy;
 
@@ -20,8 +21,10 @@ Usage: cargo xtask <COMMAND>
 Commands:
   test   everything a change has to pass: set-up, format, lints, tests, docs, architecture
   tidy   the architecture alone: what each crate may depend on, and what the documents must say
-  bench  a benchmark on real servers: `cargo xtask bench uncontended [--seconds S] [--rounds N] [--json]`
+  bench  a benchmark on real servers: `cargo xtask bench uncontended|fenced [--seconds S] [--rounds N] [--json]`
          (runs `cargo run --release -p tenure-bench -- uncontended ...`)
+  simulate  histories in the simulator: `cargo xtask simulate [--seeds N] [--first SEED]`, or one again:
+         `cargo xtask simulate replay SEED SCENARIO [MUTANT]` (see docs/simulator.md)
 ";
 
 fn main() -> ExitCode {
@@ -41,6 +44,7 @@ fn run() -> Result<()> {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
         ["bench", arguments @ ..] => bench::run(arguments),
+        ["simulate", arguments @ ..] => simulate::run(arguments),
         ["help" | "--help" | "-h"] | [] => {
             print!("{HELP}");
             Ok(())

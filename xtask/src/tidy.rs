@@ -15,6 +15,11 @@ const BANS: &[(&str, &[&str], &str)] = &[
         &["axum", "hyper", "serde_json", "clap", "ratatui"],
         "the library knows no HTTP, JSON or terminal",
     ),
+    (
+        "tenure-sim",
+        &["tokio", "redis", "redis-protocol", "rusqlite", "tenure"],
+        "the simulated world has nothing of the real one",
+    ),
 ];
 
 pub(crate) fn run() -> Result<()> {

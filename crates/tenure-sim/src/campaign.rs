@@ -111,10 +111,7 @@ impl fmt::Display for Story {
         }
         writeln!(f, "{} is broken: {violation}", violation.checker())?;
         let mutant = mutant.map_or_else(String::new, |mutant| format!(" {mutant:?}"));
-        write!(
-            f,
-            "replay: cargo run --release -p tenure-sim --example simulate -- replay {seed} {scenario:?}{mutant}"
-        )
+        write!(f, "replay: cargo xtask simulate replay {seed} {scenario:?}{mutant}")
     }
 }
 
