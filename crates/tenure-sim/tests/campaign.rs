@@ -52,7 +52,7 @@ fn one_seed_gives_one_history() {
 fn a_story_says_how_to_replay_it() {
     let story = (0..2_000).find_map(|seed| tell(&Options::draw(seed, Scenario::Unguarded))).unwrap();
     let text = story.to_string();
-    let replay = format!("-- replay {} Unguarded", story.options.seed);
+    let replay = format!("simulate replay {} Unguarded", story.options.seed);
     assert!(text.lines().last().unwrap().ends_with(&replay), "{text}");
     assert!(text.contains("VIOLATION: two holders") && text.contains("max_ttl_ms:"), "{text}");
 }
