@@ -71,15 +71,24 @@ fn acquire(server: &RedisServer, way: Way, names: &str, time: Duration) -> Resul
                 }
                 Way::Fenced => {
                     let fence = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
-                    batch.cmd("EVALSHA").arg(&sha).arg(3).arg(key).arg("tenure~node:{tenure:}");
-                    batch.arg("tenure~fences:{tenure:}").arg(OWNER).arg(500).arg(NONCE);
-                    batch.arg(fence.to_string()).arg(10_000_000).arg(43_200_000_000_u64).ignore();
+                    let fence_key = format!("tenure~fence:{{{key}}}");
+                    batch
+                        .cmd("EVALSHA")
+                        .arg(&sha)
+                        .arg(3)
+                        .arg(key)
+                        .arg(fence_key)
+                        .arg("tenure~node:{tenure:}");
+                    batch.arg(OWNER).arg(500).arg(NONCE).arg(fence.to_string());
+                    batch
+                        .arg((fence / 1_000 + 2_000).to_string())
+                        .arg(10_000_000)
+                        .arg(43_200_000_000_u64)
+                        .ignore();
                 }
             }
         }
         batch.query::<()>(&mut connection)?;
     }
-    // What came in now is forgotten before the next: no node keeps more than a day of them.
-    cmd("DEL").arg("tenure~fences:{tenure:}").query::<()>(&mut connection)?;
     Ok(count)
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fence::{Fence, FenceBounds, FenceClaim};
+use crate::fence::{Fence, FenceClaim};
 use crate::names::{LockKey, Prefix};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
@@ -62,13 +62,6 @@ pub enum Command {
         /// The change.
         swap: Option<Swap>,
     },
-    /// Forget a batch of the fences that are too old to matter.
-    Trim {
-        /// The prefix whose fences they are.
-        prefix: Prefix,
-        /// What is too old.
-        bounds: FenceBounds,
-    },
     /// Tell who has the key.
     Inspect {
         /// The lock.
@@ -122,13 +115,6 @@ pub enum Answer {
     Refused(Refusal),
     /// This is its record now, changed or not.
     Record(Option<Arc<str>>),
-    /// It forgot fences.
-    Trimmed {
-        /// How many.
-        removed: u64,
-        /// How many it still has.
-        left: u64,
-    },
     /// It told what it has (inspect and list).
     Told {
         /// The keys it was asked about that it has.
@@ -241,9 +227,9 @@ impl From<Result<Reply, Fault>> for Vote {
                 Self::Unknown(Fault::Untrusted(Distrust::Unknown))
             }
             Ok(Reply { answer: Answer::Refused(refusal), .. }) => Self::Refused(refusal),
-            Ok(Reply {
-                answer: Answer::Told { .. } | Answer::Record(_) | Answer::Trimmed { .. }, ..
-            }) => Self::Unknown(Fault::Error("not a vote".into())),
+            Ok(Reply { answer: Answer::Told { .. } | Answer::Record(_), .. }) => {
+                Self::Unknown(Fault::Error("not a vote".into()))
+            }
             Err(fault) => Self::Unknown(fault),
         }
     }

@@ -8,7 +8,7 @@
 //! learned from their replies; the client's own wall clock is never read. Two bounds that each node checks by
 //! its own clock keep the numbers near the present, so that a node can forget: nothing further ahead than the
 //! *slack*, so that a node without memory knows what it may have granted before; nothing older than half of
-//! the *retention*, so that a fence that was trimmed away is never undercut.
+//! the *retention*, so that a fence that was forgotten is never undercut.
 
 use std::fmt;
 use std::time::Duration;
@@ -41,6 +41,9 @@ pub struct FenceClaim {
     pub fence: Fence,
     /// The bounds, the same for every client of the nodes.
     pub bounds: FenceBounds,
+    /// The last millisecond, by the node's clock, at which the node remembers it: a retention after the fence itself,
+    /// which is near the node's clock. No client's clock decides what is forgotten.
+    pub ends_ms: u64,
 }
 
 /// How far from a node's clock a fence may lie.
@@ -102,11 +105,13 @@ impl FenceBounds {
     pub const fn lowest(&self, now: NodeTime) -> Fence {
         Fence::new(now.as_micros().saturating_sub(self.retention_us / 2))
     }
+}
 
-    /// Fences up to this are forgotten at the node's time `now`.
+impl FenceClaim {
+    /// A claim to `fence`.
     #[must_use]
-    pub const fn forgotten(&self, now: NodeTime) -> Fence {
-        Fence::new(now.as_micros().saturating_sub(self.retention_us))
+    pub const fn new(fence: Fence, bounds: FenceBounds) -> Self {
+        Self { fence, bounds, ends_ms: fence.0.saturating_add(bounds.retention_us) / 1_000 }
     }
 }
 

@@ -18,9 +18,6 @@ use crate::trust::Nonce;
 /// How many keys a page of a list has.
 const PAGE_KEYS: usize = 100;
 
-/// How many fences are forgotten at a time: well below a millisecond of a node's time.
-pub const TRIM_FENCES: usize = 500;
-
 /// The keys of one node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct LockTable {
@@ -35,8 +32,9 @@ pub struct LockTable {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Beside {
     record: Option<Arc<str>>,
-    fences: BTreeMap<LockKey, Fence>,
-    by_age: BTreeSet<(Fence, LockKey)>,
+    /// Fences, and until when each is remembered.
+    fences: BTreeMap<LockKey, (Fence, u64)>,
+    fence_ends: BTreeSet<(u64, LockKey)>,
 }
 
 /// One key on a node.
@@ -68,7 +66,6 @@ impl LockTable {
             Command::Extend { key, token, node_ttl_ms } => self.extend(now_ms, key, *token, *node_ttl_ms),
             Command::Release { key, token } => self.release(key, *token),
             Command::Record { prefix, swap } => self.record(now, prefix, swap.as_ref()),
-            Command::Trim { prefix, bounds } => self.trim(now, prefix, *bounds),
             Command::Inspect { key } => self.inspect(now_ms, key),
             Command::List { prefix, cursor } => self.list(now_ms, prefix, *cursor),
         };
@@ -111,14 +108,14 @@ impl LockTable {
             }
             Some(entry) => Answer::Refused(held(now_ms, entry)),
             None => {
-                if let Some(FenceClaim { fence, bounds }) = claim {
+                if let Some(claim @ FenceClaim { fence, bounds, .. }) = claim {
                     if fence > bounds.highest(now) {
                         return Answer::Refused(Refusal::Ahead);
                     }
                     if Some(fence) <= self.lowest(now, key, bounds) {
                         return Answer::Refused(Refusal::Behind);
                     }
-                    self.put_fence(key, fence);
+                    self.put_fence(key, claim);
                 }
                 self.put(key, Entry { owner: token, ends_ms: now_ms.saturating_add(node_ttl_ms) });
                 Answer::Granted
@@ -151,15 +148,15 @@ impl LockTable {
     }
 
     fn fence(&self, key: &LockKey) -> Option<Fence> {
-        self.prefixes.get(key.prefix())?.fences.get(key).copied()
+        self.prefixes.get(key.prefix())?.fences.get(key).map(|(fence, _)| *fence)
     }
 
-    fn put_fence(&mut self, key: &LockKey, fence: Fence) {
+    fn put_fence(&mut self, key: &LockKey, FenceClaim { fence, ends_ms, .. }: FenceClaim) {
         let beside = self.prefixes.entry(key.prefix().into()).or_default();
-        if let Some(old) = beside.fences.insert(key.clone(), fence) {
-            beside.by_age.remove(&(old, key.clone()));
+        if let Some((_, old)) = beside.fences.insert(key.clone(), (fence, ends_ms)) {
+            beside.fence_ends.remove(&(old, key.clone()));
         }
-        beside.by_age.insert((fence, key.clone()));
+        beside.fence_ends.insert((ends_ms, key.clone()));
     }
 
     fn has_record(&self, prefix: &str, nonce: Nonce) -> bool {
@@ -176,22 +173,6 @@ impl LockTable {
             beside.record = Some(if *stamp { stamped() } else { Arc::clone(text) });
         }
         Answer::Record(beside.record.clone())
-    }
-
-    fn trim(&mut self, now: NodeTime, prefix: &Prefix, bounds: FenceBounds) -> Answer {
-        let Some(beside) = self.prefixes.get_mut(prefix.as_str()) else {
-            return Answer::Trimmed { removed: 0, left: 0 };
-        };
-        let mut removed = 0;
-        while removed < TRIM_FENCES as u64
-            && let Some((fence, key)) = beside.by_age.first().cloned()
-            && fence <= bounds.forgotten(now)
-        {
-            beside.by_age.pop_first();
-            beside.fences.remove(&key);
-            removed += 1;
-        }
-        Answer::Trimmed { removed, left: beside.fences.len() as u64 }
     }
 
     fn extend(&mut self, now_ms: u64, key: &LockKey, token: OwnerToken, node_ttl_ms: u64) -> Answer {
@@ -246,6 +227,12 @@ impl LockTable {
             self.entries.remove(&key);
         }
         assert_eq!(self.entries.len(), self.ends.len(), "every key has one end");
+        for beside in self.prefixes.values_mut() {
+            while beside.fence_ends.first().is_some_and(|(ends_ms, _)| *ends_ms < now_ms) {
+                let (_, key) = beside.fence_ends.pop_first().expect("just seen");
+                beside.fences.remove(&key);
+            }
+        }
     }
 }
 

@@ -36,7 +36,7 @@ use self::member::{Known, Member};
 pub use self::record::{Life, Nonce};
 pub use self::settings::{RestartGuard, Settings};
 use crate::command::{Answer, Command, Fault, Reply};
-use crate::fence::{Fence, FenceBounds, FenceClaim, FenceClock};
+use crate::fence::{Fence, FenceClaim, FenceClock};
 use crate::names::Prefix;
 use crate::quorum::{NodeIndex, NodeSet, Quorum};
 use crate::time::Time;
@@ -271,7 +271,6 @@ impl Fleet {
             jumped: None,
             surveying: false,
             recheck_at: None,
-            trim_at: None,
             told: None,
         };
         Self {
@@ -306,7 +305,7 @@ impl Fleet {
                 let member = &mut self.members[node.get()];
                 member.fault = Some(fault);
                 (member.facts, member.record, member.asked) = (None, None, None);
-                (member.objection, member.trim_at, member.recheck_at) = (None, None, None);
+                (member.objection, member.recheck_at) = (None, None);
                 member.surveying = false;
             }
             Input::Answer { node, answer } => self.handle_answer(now, node, answer),
@@ -346,7 +345,7 @@ impl Fleet {
         let fence = match self.nodes_time(now) {
             Some(time) if fenced => {
                 let bounds = self.settings.bounds;
-                Some(FenceClaim { fence: self.fences.propose(time, bounds), bounds })
+                Some(FenceClaim::new(self.fences.propose(time, bounds), bounds))
             }
             None if fenced => {
                 let unknown = self.quorum.indexes().map(|node| {
@@ -357,9 +356,6 @@ impl Fleet {
             }
             _ => None,
         };
-        if fence.is_some() {
-            self.plan_trims(now);
-        }
         if let Some((floor, nodes)) = &self.all_trusted
             && fence.is_none_or(|claim| claim.fence > *floor)
         {
@@ -422,22 +418,11 @@ impl Fleet {
         }
     }
 
-    fn plan_trims(&mut self, now: Time) {
-        let pause = trim_pause(self.settings.bounds);
-        for member in &mut self.members {
-            member.trim_at.get_or_insert(now + pause);
-        }
-    }
-
     fn silence_max(&self) -> Duration {
         (self.settings.quarantine() / 4).min(SILENCE_MAX)
     }
 }
 
-/// A tenth of the retention, so that at most a tenth more fences are kept than must be.
-fn trim_pause(bounds: FenceBounds) -> Duration {
-    Duration::from_micros(bounds.retention_us / 10)
-}
 impl fmt::Display for Distrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |by_us: &i64| Duration::from_micros(by_us.unsigned_abs());

@@ -525,7 +525,7 @@ fn a_node_with_a_larger_fence_is_not_healed() {
     let (now, key) = (NodeTime::from_micros(1_000_000_000), key("x"));
     let mut table = LockTable::default();
     let acquire = |owner: u8, fence: u64| {
-        let fence = Some(FenceClaim { fence: Fence::new(1_000_000_000 + fence), bounds });
+        let fence = Some(FenceClaim::new(Fence::new(1_000_000_000 + fence), bounds));
         Command::Acquire { key: key.clone(), token: token(owner), node_ttl_ms: 100, nonce: None, fence }
     };
     let heal = |owner: u8, fence: u64| {
@@ -548,7 +548,7 @@ fn a_fence_that_is_too_small_is_proposed_again_with_another_owner_to_all() {
     let terms = terms(&fenced);
     let mut lease = Lease::new(key("x"), terms, quorum);
     let proposal = |fence: u64| Proposal {
-        fence: Some(FenceClaim { fence: Fence::new(fence), bounds }),
+        fence: Some(FenceClaim::new(Fence::new(fence), bounds)),
         nodes: vec![Ok(None); 3].into(),
     };
     let entropy = |byte| Entropy { token: token(byte), dice: 0 };

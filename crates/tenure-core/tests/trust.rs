@@ -379,7 +379,7 @@ fn fences_begin_above_what_a_node_may_have_granted_before() {
 }
 
 #[test]
-fn a_silent_fleet_is_asked_now_and_then_and_trimmed() {
+fn fences_are_forgotten_after_the_retention_by_the_nodes_own_clock() {
     let mut world = World::new(RestartGuard::Evidence);
     world.settings = world.settings.clone().fence_retention(secs(10));
     let mut fleet = world.client();
@@ -391,8 +391,18 @@ fn a_silent_fleet_is_asked_now_and_then_and_trimmed() {
         let acquire = Command::Acquire { key: key.clone(), token, node_ttl_ms: 1_000, nonce, fence };
         assert_eq!(world.nodes[node].table.execute(time, &acquire).answer, Answer::Granted);
     }
+    let inspect = Command::Inspect { key };
+    let remembered = |world: &mut World| -> Vec<usize> {
+        let looked = (0..3).map(|node| {
+            let time = world.node_time(node);
+            world.nodes[node].table.execute(time, &inspect);
+            world.nodes[node].table.fences(&Prefix::default())
+        });
+        looked.collect()
+    };
     world.pass(secs(9), &mut fleet);
-    assert!(world.nodes.iter().all(|node| node.table.fences(&Prefix::default()) == 1));
-    world.pass(secs(3), &mut fleet);
-    assert!(world.nodes.iter().all(|node| node.table.fences(&Prefix::default()) == 0), "nobody asked for it");
+    assert_eq!(remembered(&mut world), [1, 1, 1]);
+    world.nodes[1].clock_ms -= 5_000;
+    world.pass(secs(2), &mut fleet);
+    assert_eq!(remembered(&mut world), [0, 1, 0], "nobody asked for it");
 }

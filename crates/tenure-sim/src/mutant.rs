@@ -3,7 +3,7 @@
 //! They bend what nodes do and what clients make of answers, around the production structs; none is in the core.
 
 use tenure_core::{
-    Answer, Command, Fence, FenceBounds, FenceClaim, LockKey, NodeIndex, Refusal, Reply, Time,
+    Answer, Command, Fence, FenceBounds, FenceClaim, LockKey, NodeIndex, Prefix, Refusal, Reply, Time,
 };
 
 use crate::network::To;
@@ -57,8 +57,19 @@ impl Options {
 }
 
 impl World {
-    /// What a node does with a command: what the production struct does, bent by the mutant.
+    /// Executes a command, and notes if the node forgot fences on the way.
     pub(crate) fn execute(&mut self, link: usize, command: &Command) -> Reply {
+        let node = self.links[link].node.get();
+        let fences = self.nodes[node].table.fences(&Prefix::default());
+        let reply = self.execute_bent(link, command);
+        if self.nodes[node].table.fences(&Prefix::default()) < fences {
+            self.marks.see(Mark::Trimmed);
+        }
+        reply
+    }
+
+    /// What a node does with a command: what the production struct does, bent by the mutant.
+    fn execute_bent(&mut self, link: usize, command: &Command) -> Reply {
         let node = self.links[link].node.get();
         let client = self.links[link].client;
         let client_us = self.time(client).as_nanos() / 1_000;
@@ -90,13 +101,21 @@ impl World {
                     state.table.execute(now, command)
                 }
             }
-            (Some(Mutant::TrimByClient), Command::Trim { prefix, bounds }) => {
+            (
+                Some(Mutant::TrimByClient),
+                Command::Acquire { key, token, node_ttl_ms, nonce, fence: Some(claim) },
+            ) => {
                 // What a client takes for the present, hours away from what the node does.
-                let forgotten = client_us.saturating_add(1_700_000_000_000_000 - 18_000_000_000);
-                let forgotten = forgotten.saturating_sub(bounds.retention_us);
-                let retention_us = now.as_micros().saturating_sub(forgotten);
-                let bounds = FenceBounds { retention_us, ..*bounds };
-                state.table.execute(now, &Command::Trim { prefix: prefix.clone(), bounds })
+                let present_us = client_us.saturating_add(1_700_000_000_000_000 - 18_000_000_000);
+                let ends_ms = present_us.saturating_add(claim.bounds.retention_us) / 1_000;
+                let bent = Command::Acquire {
+                    key: key.clone(),
+                    token: *token,
+                    node_ttl_ms: *node_ttl_ms,
+                    nonce: *nonce,
+                    fence: Some(FenceClaim { ends_ms, ..*claim }),
+                };
+                state.table.execute(now, &bent)
             }
             _ => state.table.execute(now, command),
         }
@@ -116,7 +135,7 @@ impl World {
             token: *token,
             node_ttl_ms: 0,
             nonce: *nonce,
-            fence: Some(FenceClaim { fence: Fence::new(u64::MAX), bounds }),
+            fence: Some(FenceClaim::new(Fence::new(u64::MAX), bounds)),
         };
         let reply = self.execute(link, &probe);
         if reply.answer == Answer::Refused(Refusal::Stranger) {
@@ -199,7 +218,7 @@ impl World {
             (self.options.mutant, &reply.answer, reply.fence)
             && self.clients[client].slot(lease).is_some()
         {
-            let fence = Some(FenceClaim { fence: Fence::new(stored.get() + 1), ..claim });
+            let fence = Some(FenceClaim::new(Fence::new(stored.get() + 1), claim.bounds));
             self.send(client, to, node, Command::Acquire { key, token, node_ttl_ms, nonce, fence });
             return None;
         }
@@ -212,7 +231,6 @@ impl World {
             (Answer::Refused(Refusal::Behind), Some(Command::Heal { .. })) => {
                 self.marks.see(Mark::HealRefused);
             }
-            (Answer::Trimmed { removed: 1.., .. }, _) => self.marks.see(Mark::Trimmed),
             (Answer::Refused(Refusal::Stranger), _) => self.marks.see(Mark::Stranger),
             (Answer::Refused(Refusal::Ahead), _) => self.marks.see(Mark::Ahead),
             (Answer::Record(Some(text)), Some(Command::Record { swap: Some(swap), .. })) => {

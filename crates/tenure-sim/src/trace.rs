@@ -51,7 +51,7 @@ marks! {
     NotExtended "failed extensions",
     Lost "locks lost to a majority of refusals",
     Healed "keys put back by healing",
-    Trimmed "trims that forgot fences",
+    Trimmed "fences forgotten after the retention",
     Stranger "acquires refused by a strange memory",
     Quarantined "quarantines",
     ClockJumped "clock jumps seen",

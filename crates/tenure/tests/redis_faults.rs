@@ -216,7 +216,7 @@ async fn a_wrong_password_is_named_and_a_right_one_works() {
 #[tokio::test]
 async fn a_user_of_the_access_list_can_lock() {
     let server = RedisServer::start(&[]);
-    server.execute(&["ACL", "SETUSER", "app", "on", ">pw", "~tenure:*", "~tenure~*:{tenure:}", "+@all"]);
+    server.execute(&["ACL", "SETUSER", "app", "on", ">pw", "~tenure:*", "~tenure~*:{tenure:*", "+@all"]);
     let url = server.url().replace("//", "//app:pw@");
     assert!(Locks::connect([&url]).await.unwrap().lock("x").acquire().await.is_ok());
     let other = Locks::builder().node(RedisNode::parse(&url).unwrap()).prefix("other:").build().unwrap();

@@ -6,11 +6,10 @@ use std::time::Duration;
 use super::record::{Foreign, Record, State};
 use super::{
     Facts, Fleet, FreshCheck, Known, Life, Member, Nonce, Output, RECHECK, RECORD_TIMEOUT, RestartGuard,
-    TOLD_APART, trim_pause,
+    TOLD_APART,
 };
 use crate::command::{Answer, Command, Fault, Reply, Swap};
 use crate::fence::Fence;
-use crate::lock_table::TRIM_FENCES;
 use crate::quorum::{NodeIndex, NodeSet};
 use crate::time::{NodeTime, Time};
 
@@ -37,7 +36,6 @@ impl Fleet {
             member.recheck_at = Some(now + RECHECK);
         } else {
             self.ask_or_create(now, node);
-            self.send(node, Command::Trim { prefix: self.prefix.clone(), bounds: self.settings.bounds });
         }
     }
 
@@ -52,14 +50,6 @@ impl Fleet {
             Ok(Reply { answer: Answer::Record(text), time: Some(time), .. }) => {
                 (member.asked, member.tried, member.fault) = (None, true, None);
                 self.handle_record(now, node, time, text);
-            }
-            Ok(Reply { answer: Answer::Trimmed { removed, left }, .. }) => {
-                let pause = trim_pause(self.settings.bounds);
-                member.trim_at = match left {
-                    0 => None,
-                    _ if removed >= TRIM_FENCES as u64 => Some(now),
-                    _ => Some(now + pause),
-                };
             }
             Ok(_) => {}
             // It is asked again when its time is up. Until then it does not vote.
@@ -152,11 +142,6 @@ impl Fleet {
     pub(super) fn handle_timeout(&mut self, now: Time) {
         let silence_max = self.silence_max();
         for node in self.quorum.indexes() {
-            let member = &mut self.members[node.get()];
-            if member.trim_at.is_some_and(|at| now >= at) {
-                member.trim_at = None;
-                self.send(node, Command::Trim { prefix: self.prefix.clone(), bounds: self.settings.bounds });
-            }
             let member = &mut self.members[node.get()];
             if member.jumped.is_some_and(|(_, until)| now >= until) {
                 member.jumped = None;

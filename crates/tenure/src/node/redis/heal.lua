@@ -1,5 +1,5 @@
 -- Sets the lock again for its owner if it is free and nobody with a larger fence was granted it since.
--- KEYS: lock, fences   ARGV: owner, node ttl in ms, fence ('' for none)
+-- KEYS: lock, fence   ARGV: owner, node ttl in ms, fence ('' for none)
 -- Set, or still there: the node's time in microseconds. Else that time, and the time left in ms if another has it.
 local now = redis.call('TIME')
 now = now[1] * 1000000 + now[2]
@@ -10,7 +10,7 @@ end
 if owner then
     return {now, redis.call('PTTL', KEYS[1])}
 end
-local fence = ARGV[3] ~= '' and redis.call('ZSCORE', KEYS[2], KEYS[1])
+local fence = ARGV[3] ~= '' and redis.call('GET', KEYS[2])
 if fence and tonumber(fence) > tonumber(ARGV[3]) then
     return {now}
 end

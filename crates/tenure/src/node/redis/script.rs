@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Command, Fault, Fence, Holding, KEY_LEAD_RESERVED, LockKey, NodeTime, Prefix, Refusal, Reply,
-    TRIM_FENCES,
+    Answer, Command, Fault, Fence, FenceClaim, Holding, KEY_LEAD_RESERVED, LockKey, NodeTime, Prefix,
+    Refusal, Reply,
 };
 
 use super::resp::{Decimal, Value, encode, encode_parts};
@@ -22,7 +22,7 @@ struct Script {
 }
 
 /// How many scripts there are.
-const SCRIPTS: usize = 8;
+const SCRIPTS: usize = 7;
 
 /// How one server executes our commands.
 #[derive(Clone, Debug)]
@@ -32,7 +32,6 @@ pub(super) struct Scripts {
     /// The server says by itself when the record changes, so an acquire need not look.
     pub(super) tracks_record: bool,
     record_key: String,
-    fences_key: String,
 }
 
 /// Which script, as an index.
@@ -43,7 +42,6 @@ enum Name {
     Release,
     Heal,
     Record,
-    Trim,
     Inspect,
     List,
 }
@@ -76,7 +74,6 @@ impl Scripts {
             include_str!("release.lua"),
             include_str!("heal.lua"),
             include_str!("record.lua"),
-            include_str!("trim.lua"),
             include_str!("inspect.lua"),
             include_str!("list.lua"),
         ];
@@ -85,7 +82,6 @@ impl Scripts {
             native_release: NativeRelease::None,
             tracks_record: false,
             record_key: format!("{KEY_LEAD_RESERVED}node:{{{}}}", prefix.as_str()),
-            fences_key: format!("{KEY_LEAD_RESERVED}fences:{{{}}}", prefix.as_str()),
         }
     }
 
@@ -117,7 +113,7 @@ impl Scripts {
     pub(super) fn encode(&self, buffer: &mut Vec<u8>, command: &Command, form: Form) {
         let native = self.is_native_acquire(command);
         let script = |name: Name| &self.scripts[name as usize];
-        let (record_key, fences_key) = (self.record_key.as_bytes(), self.fences_key.as_bytes());
+        let record_key = self.record_key.as_bytes();
         match command {
             Command::Acquire { key, token, node_ttl_ms, .. } if native => {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
@@ -127,25 +123,19 @@ impl Scripts {
             Command::Acquire { key, token, node_ttl_ms, nonce, fence } => {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
                 let nonce = nonce.map_or([b'?'; 16], tenure_core::Nonce::to_hex);
-                let number = |number: Option<u64>| number.map(Decimal::of);
-                let text = |number: &Option<Decimal>| {
-                    number.as_ref().map_or(vec![], |number| number.as_bytes().to_vec())
-                };
-                let claim = fence.as_ref();
-                let (fence, slack, age) = (
-                    text(&number(claim.map(|claim| claim.fence.get()))),
-                    text(&number(claim.map(|claim| claim.bounds.slack_us))),
-                    text(&number(claim.map(|claim| claim.bounds.retention_us / 2))),
-                );
-                let keys = [key.as_str().as_bytes(), record_key, fences_key];
-                let arguments = [&token, ttl.as_bytes(), &nonce, &fence, &slack, &age];
+                let (fence_key, numbers) = (fence_key(key), fence.as_ref().map(numbers));
+                let number =
+                    |index: usize| numbers.as_ref().map_or(&b""[..], |numbers| numbers[index].as_bytes());
+                let keys = [key.as_str().as_bytes(), fence_key.as_bytes(), record_key];
+                let arguments = [&token, ttl.as_bytes(), &nonce, number(0), number(1), number(2), number(3)];
                 script(Name::Acquire).encode(buffer, form, &keys, &arguments);
             }
             Command::Heal { key, token, node_ttl_ms, fence } => {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
                 let fence = fence.map(|fence| Decimal::of(fence.get()));
                 let fence = fence.as_ref().map_or(&b""[..], Decimal::as_bytes);
-                let keys = [key.as_str().as_bytes(), fences_key];
+                let fence_key = fence_key(key);
+                let keys = [key.as_str().as_bytes(), fence_key.as_bytes()];
                 script(Name::Heal).encode(buffer, form, &keys, &[&token, ttl.as_bytes(), fence]);
             }
             Command::Extend { key, token, node_ttl_ms } => {
@@ -169,11 +159,6 @@ impl Scripts {
                 let stamp: &[u8] = if swap.stamp { b"1" } else { b"" };
                 let arguments = [expected, swap.text.as_bytes(), stamp];
                 script(Name::Record).encode(buffer, form, &[record_key], &arguments);
-            }
-            Command::Trim { bounds, .. } => {
-                let (retention, batch) = (Decimal::of(bounds.retention_us), Decimal::of(TRIM_FENCES as u64));
-                let arguments = [retention.as_bytes(), batch.as_bytes()];
-                script(Name::Trim).encode(buffer, form, &[fences_key], &arguments);
             }
             Command::Inspect { key } => {
                 script(Name::Inspect).encode(buffer, form, &[key.as_str().as_bytes()], &[]);
@@ -222,7 +207,6 @@ impl Scripts {
             (Command::Release { .. }, Value::Number(1)) => answer(Answer::Granted),
             (Command::Release { .. }, Value::Number(0)) => answer(Answer::Refused(Refusal::NotHeld)),
             (Command::Record { .. }, Value::List(list)) => recorded(&list),
-            (Command::Trim { .. }, Value::List(list)) => trimmed(&list),
             (Command::Inspect { .. } | Command::List { .. }, Value::List(list)) => told(&list),
             (_, other) => Err(unexpected(&other)),
         }
@@ -275,6 +259,21 @@ impl Script {
             head.iter().chain(keys).chain(arguments),
         );
     }
+}
+
+/// Where a lock's fence is: beside it, in the same slot.
+fn fence_key(key: &LockKey) -> String {
+    let mut fence_key = String::with_capacity(key.as_str().len() + 16);
+    for part in [KEY_LEAD_RESERVED, "fence:{", key.as_str(), "}"] {
+        fence_key.push_str(part);
+    }
+    fence_key
+}
+
+/// The fence, when it is forgotten, and how far it may be ahead of and behind the node's clock.
+fn numbers(claim: &FenceClaim) -> [Decimal; 4] {
+    let FenceClaim { fence, ends_ms, bounds } = *claim;
+    [fence.get(), ends_ms, bounds.slack_us, bounds.retention_us / 2].map(Decimal::of)
 }
 
 /// A pattern that matches every key under `prefix`, whatever characters it has.
@@ -340,15 +339,6 @@ fn recorded(list: &[Value]) -> Result<Reply, Fault> {
     };
     let record = (!record.is_empty()).then(|| Arc::from(record.as_str()));
     Ok(Reply { time: time(*micros), fence: None, answer: Answer::Record(record) })
-}
-
-fn trimmed(list: &[Value]) -> Result<Reply, Fault> {
-    let [Value::Number(micros), Value::Number(removed), Value::Number(left)] = *list else {
-        return Err(unexpected(&Value::List(list.to_vec())));
-    };
-    let count = |number: i64| u64::try_from(number).unwrap_or(0);
-    let answer = Answer::Trimmed { removed: count(removed), left: count(left) };
-    Ok(Reply { time: time(micros), fence: None, answer })
 }
 
 /// Held by another for so many milliseconds. A key without an end (-1) was not set by a lock client and is held all
