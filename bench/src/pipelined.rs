@@ -15,7 +15,6 @@ const PIPELINE: usize = 64;
 const ACQUIRE: &str = include_str!("../../crates/tenure/src/node/redis/acquire.lua");
 
 const OWNER: &str = "0123456789abcdef0123456789abcdef01234567";
-const NONCE: &str = "0123456789abcdef";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
@@ -26,7 +25,6 @@ enum Way {
 
 pub(crate) fn run(settings: &Settings) -> Result<()> {
     let server = RedisServer::start(&["--save", "", "--appendonly", "no"]);
-    server.execute(&["SET", "tenure~node:{tenure:}", &format!("{NONCE} a record")]);
     let ways = [Way::Plain, Way::Unfenced, Way::Fenced];
     let (mut spent, mut done) = ([Duration::ZERO; 3], [0_u32; 3]);
     for round in 0..settings.rounds {
@@ -66,8 +64,8 @@ fn acquire(server: &RedisServer, way: Way, names: &str, time: Duration) -> Resul
                     batch.cmd("SET").arg(key).arg(OWNER).arg("NX").arg("PX").arg(500).ignore();
                 }
                 Way::Unfenced => {
-                    batch.cmd("SET").arg(key).arg(OWNER).arg(&["NX", "GET", "PX", "500"]).ignore();
-                    batch.cmd("TIME").ignore();
+                    batch.cmd("SET").arg(&key).arg(OWNER).arg(&["NX", "GET", "PX", "500"]).ignore();
+                    batch.cmd("PEXPIRETIME").arg(key).ignore();
                 }
                 Way::Fenced => {
                     let fence = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
@@ -79,7 +77,7 @@ fn acquire(server: &RedisServer, way: Way, names: &str, time: Duration) -> Resul
                         .arg(key)
                         .arg(fence_key)
                         .arg("tenure~node:{tenure:}");
-                    batch.arg(OWNER).arg(500).arg(NONCE).arg(fence.to_string());
+                    batch.arg(OWNER).arg(500).arg("").arg(fence.to_string());
                     batch
                         .arg((fence / 1_000 + 2_000).to_string())
                         .arg(10_000_000)

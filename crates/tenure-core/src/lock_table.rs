@@ -109,6 +109,8 @@ impl LockTable {
             Some(entry) => Answer::Refused(held(now_ms, entry)),
             None => {
                 if let Some(claim @ FenceClaim { fence, bounds, .. }) = claim {
+                    // Whole milliseconds, in which nodes count.
+                    let now = NodeTime::from_micros(now_ms * 1_000);
                     if fence > bounds.highest(now) {
                         return Answer::Refused(Refusal::Ahead);
                     }

@@ -289,7 +289,6 @@ impl Driver {
                 let entry = LeaseEntry { lease, timer: None, acquire: Some(reply), extend: None };
                 self.leases.insert(id, entry);
                 let proposal = self.fleet.propose(self.now, fenced);
-                self.set_fleet_timer();
                 self.advance_lease(id, lease::Input::Attempt { entropy, proposal });
             }
             Request::Extend { id, term, reply } => {
@@ -430,7 +429,7 @@ impl Driver {
         let entry = self.leases.get_mut(&id)?;
         let shared = Arc::clone(&entry.lease);
         let mut lease = look(&shared);
-        let (mut clean_ups, mut told, mut proposed) = (vec![], vec![], false);
+        let (mut clean_ups, mut told) = (vec![], vec![]);
         let given_up = matches!(input, lease::Input::Release | lease::Input::Abandon);
         let now = self.now;
         lease.handle(now, input);
@@ -458,7 +457,6 @@ impl Driver {
                 lease::Output::Propose { fenced } => match draw_entropy() {
                     Ok(entropy) => {
                         let proposal = self.fleet.propose(now, fenced);
-                        proposed = true;
                         lease.handle(now, lease::Input::Attempt { entropy, proposal });
                     }
                     Err(error) => {
@@ -481,9 +479,6 @@ impl Driver {
         told.into_iter().for_each(|news| entry.tell(&mut self.observer, now, &facts, news));
         if ended {
             self.leases.remove(&id);
-        }
-        if proposed {
-            self.set_fleet_timer();
         }
         clean_ups.into_iter().map(|(machine, release)| self.begin_release(machine, id, release)).last()
     }

@@ -20,7 +20,7 @@ const ALLOWANCE: Duration = Duration::from_millis(50);
 
 /// What a clock may be off per time, as a part of it: ten times better than the guard band allows for, and far
 /// more than any clock that is not being corrected.
-const RATE_PART: i128 = 100;
+const RATE_PART: i64 = 100;
 
 /// Into how many stretches a window is divided.
 const STRETCHES: u32 = 8;
@@ -38,9 +38,9 @@ pub(super) struct ClockWatch {
 struct Stretch {
     begun: Time,
     /// The least of `T - 1.01 sent`: what a later clock is measured against if it is ahead.
-    ahead_of: i128,
+    ahead_of: i64,
     /// The greatest of `T - 0.99 received`: what a later clock is measured against if it is behind.
-    behind_of: i128,
+    behind_of: i64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -79,31 +79,29 @@ impl ClockWatch {
 
     /// The node's clock less ours in microseconds, by the last reply.
     pub(super) fn offset_us(&self) -> Option<i64> {
-        let Sample { sent, received, time } = self.last?;
-        let middle = i128::from(sent.as_nanos() / 2 + received.as_nanos() / 2);
-        i64::try_from(i128::from(time.as_micros()) - middle / 1_000).ok()
+        let sample = self.last?;
+        Some(sample.shown() - i64::midpoint(micros(sample.sent), micros(sample.received)))
     }
 
     fn jump(&self, sample: &Sample) -> Option<i64> {
-        let allowance = ALLOWANCE.as_nanos().cast_signed();
-        let ahead = sample.nanos() - faster(sample.received);
-        let behind = sample.nanos() - slower(sample.sent);
+        let allowance = i64::try_from(ALLOWANCE.as_micros()).unwrap_or(i64::MAX);
+        let ahead = sample.shown() - faster(sample.received);
+        let behind = sample.shown() - slower(sample.sent);
         let least = self.stretches.iter().map(|stretch| stretch.ahead_of).min()?;
         let greatest = self.stretches.iter().map(|stretch| stretch.behind_of).max()?;
-        let jump = if ahead - least > allowance {
-            ahead - least
+        if ahead - least > allowance {
+            Some(ahead - least)
         } else if behind - greatest < -allowance {
-            behind - greatest
+            Some(behind - greatest)
         } else {
-            return None;
-        };
-        Some(i64::try_from(jump / 1_000).unwrap_or(if jump < 0 { i64::MIN } else { i64::MAX }))
+            None
+        }
     }
 
     fn put(&mut self, sample: &Sample) {
         let now = sample.received;
         let (ahead_of, behind_of) =
-            (sample.nanos() - faster(sample.sent), sample.nanos() - slower(sample.received));
+            (sample.shown() - faster(sample.sent), sample.shown() - slower(sample.received));
         match self.stretches.back_mut() {
             Some(stretch) if now.since(stretch.begun) < self.window / STRETCHES => {
                 stretch.ahead_of = stretch.ahead_of.min(ahead_of);
@@ -120,17 +118,27 @@ impl ClockWatch {
 }
 
 impl Sample {
-    fn nanos(&self) -> i128 {
-        i128::from(self.time.as_micros()) * 1_000
+    /// What the node's clock showed, in microseconds.
+    fn shown(&self) -> i64 {
+        bounded(self.time.as_micros())
     }
 }
 
-fn faster(time: Time) -> i128 {
-    i128::from(time.as_nanos()) * (RATE_PART + 1) / RATE_PART
+fn faster(time: Time) -> i64 {
+    micros(time) + micros(time) / RATE_PART
 }
 
-fn slower(time: Time) -> i128 {
-    i128::from(time.as_nanos()) * (RATE_PART - 1) / RATE_PART
+fn slower(time: Time) -> i64 {
+    micros(time) - micros(time) / RATE_PART
+}
+
+fn micros(time: Time) -> i64 {
+    bounded(time.as_nanos() / 1_000)
+}
+
+/// A number that can be added to and taken from others of its kind without an overflow. Clocks never come near it.
+fn bounded(micros: u64) -> i64 {
+    i64::try_from(micros).unwrap_or(i64::MAX).min(i64::MAX / 8)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::record::{Record, State};
 use super::{APART, Distrust, Fleet, Known, Member, Nonce, Output, RestartGuard};
 use crate::command::Fault;
 use crate::fence::{Fence, FenceClaim};
-use crate::quorum::NodeIndex;
+use crate::quorum::{NODES_MAX, NodeIndex};
 use crate::time::{NodeTime, Time};
 
 impl Fleet {
@@ -96,8 +96,17 @@ impl Fleet {
     }
 
     pub(super) fn middle_offset_us(&self) -> Option<i64> {
-        let offsets = self.offsets_us();
-        offsets.get(offsets.len().checked_sub(1)? / 2).copied()
+        let (mut offsets, mut count) = ([0; NODES_MAX], 0);
+        for member in
+            self.members.iter().filter(|member| member.record.is_some() && member.objection.is_none())
+        {
+            if let Some(offset_us) = member.watch.offset_us() {
+                offsets[count] = offset_us;
+                count += 1;
+            }
+        }
+        offsets[..count].sort_unstable();
+        offsets[..count].get(count.checked_sub(1)? / 2).copied()
     }
 
     pub(super) fn offsets_us(&self) -> Vec<i64> {

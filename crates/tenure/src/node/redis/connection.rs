@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_core::{Answer, Command, Fault, LockKey, NodeTime, Prefix, Reply, RoundNumber, Time};
+use tenure_core::{Answer, Command, Fault, Prefix, Reply, RoundNumber, Time};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
@@ -73,10 +73,10 @@ struct Line {
     stale: bool,
     /// What a record command told, until it is confirmed.
     recorded: Option<Result<Reply, Fault>>,
-    /// What a `SET` told, until the time comes that was asked for right behind it.
+    /// What a `SET` told, until the end of the lock comes that was asked for right behind it; `None` if it was refused.
     acquired: Option<Result<Answer, Fault>>,
-    /// The lock of a `SET` that was refused, likewise.
-    refused: Option<LockKey>,
+    /// The acquire that it was, likewise.
+    asked: Option<Command>,
     /// What the server has said about itself so far.
     survey: Option<String>,
     identity: Option<Identity>,
@@ -106,10 +106,10 @@ struct InFlight {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
     Command(Form),
-    /// What is the time? Right behind the server's own `SET`.
-    Time,
-    /// An acquire was refused: how long does the holder have it?
-    TimeLeft(Option<NodeTime>),
+    /// When does the lock end? Right behind the server's own `SET`; it tells the server's time.
+    End,
+    /// An acquire was refused: how long does the holder have it? And when it ends.
+    TimeLeft(Option<i64>),
     /// Watch the key that is read next. Nothing to tell.
     Watch,
     /// The record once more, watched from here on.
@@ -238,7 +238,7 @@ impl InFlight {
     /// Whether somebody waits for an answer that this reply completes.
     fn completes(&self, scripts: &Scripts) -> bool {
         match (self.asks, &self.command) {
-            (Asks::Time | Asks::TimeLeft(_) | Asks::Record, _) => true,
+            (Asks::End | Asks::TimeLeft(_) | Asks::Record, _) => true,
             (Asks::Command(_), Some(Command::Record { .. })) => !scripts.tracks_record,
             (Asks::Command(_), Some(command)) => !scripts.is_native_acquire(command),
             (Asks::Command(_), None) | (Asks::Watch | Asks::Info | Asks::Config, _) => false,
@@ -255,7 +255,7 @@ impl Line {
             stale: false,
             recorded: None,
             acquired: None,
-            refused: None,
+            asked: None,
             survey: None,
             identity,
             output: vec![],
@@ -279,9 +279,11 @@ impl Line {
             self.progress = Instant::now();
         }
         self.scripts.encode(&mut self.output, &command, form);
-        let behind = if self.scripts.is_native_acquire(&command) {
-            encode(&mut self.output, &[b"TIME"]);
-            Some(Asks::Time)
+        let behind = if let Command::Acquire { key, .. } = &command
+            && self.scripts.is_native_acquire(&command)
+        {
+            encode(&mut self.output, &[b"PEXPIRETIME", key.as_str().as_bytes()]);
+            Some(Asks::End)
         } else if matches!(command, Command::Record { .. }) && self.scripts.tracks_record {
             encode(&mut self.output, &[b"CLIENT", b"CACHING", b"YES"]);
             encode(&mut self.output, &[b"GET", self.scripts.record_key()]);
@@ -292,8 +294,7 @@ impl Line {
         match behind {
             None => self.ask(tag, Some(command), Asks::Command(form)),
             Some(asks) => {
-                // The last reply completes the answer, so it keeps the command.
-                self.ask(tag, Some(command.clone()), Asks::Command(form));
+                self.ask(tag, Some(command), Asks::Command(form));
                 if asks == Asks::Record {
                     self.ask(tag, None, Asks::Watch);
                 }
@@ -367,26 +368,28 @@ impl Line {
         let answer = |answer| Ok(Some(News::Answer((tag, answer))));
         match (asks, command) {
             (Asks::Command(form), Some(command)) => self.take_command_reply(tag, command, form, value),
-            (Asks::Time, _) => {
-                let time = Scripts::clock(&value);
-                match self.acquired.take() {
+            (Asks::End, _) => {
+                let (ends_ms, command) = (Scripts::ends_ms(&value), self.asked.take());
+                let command = command.ok_or("a reply that nobody asked for")?;
+                match (self.acquired.take(), &command) {
+                    (Some(acquired), _) => {
+                        let time = Scripts::set_at(&command, ends_ms);
+                        answer(self.in_known_memory(acquired.map(|answer| Reply {
+                            time,
+                            fence: None,
+                            answer,
+                        })))
+                    }
                     // Another has it: for how long?
-                    None => {
-                        let key = self.refused.take().ok_or("a reply that nobody asked for")?;
-                        Scripts::encode_time_left(&mut self.output, &key);
-                        self.ask(tag, None, Asks::TimeLeft(time));
+                    (None, Command::Acquire { key, .. }) => {
+                        Scripts::encode_time_left(&mut self.output, key);
+                        self.ask(tag, None, Asks::TimeLeft(ends_ms));
                         Ok(None)
                     }
-                    // The key was set in a memory that is not the one we know.
-                    Some(Ok(Answer::Granted)) if self.stale => {
-                        answer(Err(Fault::Error("the node's record has changed".into())))
-                    }
-                    Some(acquired) => answer(acquired.map(|answer| Reply { time, fence: None, answer })),
+                    (None, _) => Ok(None),
                 }
             }
-            (Asks::TimeLeft(time), _) => {
-                answer(Scripts::time_left(value).map(|answer| Reply { time, fence: None, answer }))
-            }
+            (Asks::TimeLeft(ends_ms), _) => answer(Scripts::time_left(value, ends_ms)),
             (Asks::Record, _) => {
                 let Some(recorded) = self.recorded.take() else { return Ok(None) };
                 self.stale = false;
@@ -419,9 +422,7 @@ impl Line {
         let answer = |answer| Ok(Some(News::Answer((tag, answer))));
         if self.scripts.is_native_acquire(&command) {
             self.acquired = Scripts::native_reply(&command, value);
-            if let (None, Command::Acquire { key, .. }) = (&self.acquired, command) {
-                self.refused = Some(key);
-            }
+            self.asked = Some(command);
             return Ok(None);
         }
         if form == Form::Short && self.scripts.was_not_executed(&command, &value) {
@@ -432,12 +433,26 @@ impl Line {
             self.send_as(tag, command, Form::Whole);
             return Ok(None);
         }
-        let reply = Scripts::reply(&command, value);
+        let mut reply = Scripts::reply(&command, value);
+        if let Command::Acquire { .. } = command {
+            reply = self.in_known_memory(reply);
+        }
         if matches!(command, Command::Record { .. }) && self.scripts.tracks_record {
             self.recorded = Some(reply);
             return Ok(None);
         }
         answer(reply)
+    }
+
+    /// A lock that was set in a memory that is not the one we know is no lock. The server says that the record has
+    /// changed before it answers anything that came after.
+    fn in_known_memory(&self, reply: Result<Reply, Fault>) -> Result<Reply, Fault> {
+        match reply {
+            Ok(Reply { answer: Answer::Granted, .. }) if self.stale => {
+                Err(Fault::Error("the node's record has changed".into()))
+            }
+            reply => reply,
+        }
     }
 
     /// Whether a release of what this acquire would set is under way already.

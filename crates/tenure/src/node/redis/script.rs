@@ -122,12 +122,14 @@ impl Scripts {
             }
             Command::Acquire { key, token, node_ttl_ms, nonce, fence } => {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
-                let nonce = nonce.map_or([b'?'; 16], tenure_core::Nonce::to_hex);
+                let nonce = nonce.map(tenure_core::Nonce::to_hex);
+                // Where the server tells by itself that the record has changed, nobody need look.
+                let nonce = nonce.as_ref().filter(|_| !self.tracks_record).map_or(&b""[..], |nonce| nonce);
                 let (fence_key, numbers) = (fence_key(key), fence.as_ref().map(numbers));
                 let number =
                     |index: usize| numbers.as_ref().map_or(&b""[..], |numbers| numbers[index].as_bytes());
                 let keys = [key.as_str().as_bytes(), fence_key.as_bytes(), record_key];
-                let arguments = [&token, ttl.as_bytes(), &nonce, number(0), number(1), number(2), number(3)];
+                let arguments = [&token, ttl.as_bytes(), nonce, number(0), number(1), number(2), number(3)];
                 script(Name::Acquire).encode(buffer, form, &keys, &arguments);
             }
             Command::Heal { key, token, node_ttl_ms, fence } => {
@@ -227,21 +229,32 @@ impl Scripts {
         }
     }
 
-    /// What the reply to the question how long a lock lives means.
-    pub(super) fn time_left(value: Value) -> Result<Answer, Fault> {
+    /// What the reply to the question how long a lock lives means. With its end it also tells the time.
+    pub(super) fn time_left(value: Value, ends_ms: Option<i64>) -> Result<Reply, Fault> {
         match value {
-            Value::Number(millis) => Ok(Answer::Refused(held(millis))),
+            Value::Number(millis) => {
+                let time = ends_ms.filter(|_| millis >= 0).and_then(|ends_ms| before(ends_ms, millis));
+                Ok(Reply { time, fence: None, answer: Answer::Refused(held(millis)) })
+            }
             Value::Error(message) => Err(Fault::Error(message.into())),
             other => Err(unexpected(&other)),
         }
     }
 
-    /// What the reply to `TIME` means; nothing, if this user may not ask.
-    pub(super) fn clock(value: &Value) -> Option<NodeTime> {
-        let Value::List(list) = value else { return None };
-        let [Value::Text(seconds), Value::Text(micros)] = &list[..] else { return None };
-        let seconds: u64 = seconds.parse().ok()?;
-        Some(NodeTime::from_micros(seconds.checked_mul(1_000_000)?.checked_add(micros.parse().ok()?)?))
+    /// When a lock ends, from the reply to that question: nothing, if it has no end or is gone.
+    pub(super) fn ends_ms(value: &Value) -> Option<i64> {
+        match value {
+            Value::Number(ends_ms @ 0..) => Some(*ends_ms),
+            _ => None,
+        }
+    }
+
+    /// The time at which a lock was set that ends then: cheaper than asking for it.
+    pub(super) fn set_at(command: &Command, ends_ms: Option<i64>) -> Option<NodeTime> {
+        match command {
+            Command::Acquire { node_ttl_ms, .. } => before(ends_ms?, i64::try_from(*node_ttl_ms).ok()?),
+            _ => None,
+        }
     }
 }
 
@@ -349,6 +362,10 @@ fn held(millis: i64) -> Refusal {
         _ => u64::try_from(millis).map_or(Duration::MAX, Duration::from_millis),
     };
     Refusal::Held { left }
+}
+
+fn before(ends_ms: i64, millis: i64) -> Option<NodeTime> {
+    time(ends_ms.checked_sub(millis)?.checked_mul(1_000)?)
 }
 
 fn time(micros: i64) -> Option<NodeTime> {
