@@ -73,8 +73,9 @@ struct Line {
     stale: bool,
     /// What a record command told, until it is confirmed.
     recorded: Option<Result<Reply, Fault>>,
-    /// What a `SET` told, until the end of the lock comes that was asked for right behind it; `None` if it was refused.
-    acquired: Option<Result<Answer, Fault>>,
+    /// What a `SET` told (whether it set the lock just now), until the end of the lock comes that was asked for right
+    /// behind it; `None` if it was refused.
+    acquired: Option<Result<bool, Fault>>,
     /// The acquire that it was, likewise.
     asked: Option<Command>,
     /// What the server has said about itself so far.
@@ -373,12 +374,11 @@ impl Line {
                 let command = command.ok_or("a reply that nobody asked for")?;
                 match (self.acquired.take(), &command) {
                     (Some(acquired), _) => {
-                        let time = Scripts::set_at(&command, ends_ms);
-                        answer(self.in_known_memory(acquired.map(|answer| Reply {
-                            time,
-                            fence: None,
-                            answer,
-                        })))
+                        let reply = acquired.map(|just_now| {
+                            let time = Scripts::set_at(&command, ends_ms).filter(|_| just_now);
+                            Reply { time, fence: None, answer: Answer::Granted }
+                        });
+                        answer(self.in_known_memory(reply))
                     }
                     // Another has it: for how long?
                     (None, Command::Acquire { key, .. }) => {

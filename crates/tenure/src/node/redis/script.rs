@@ -214,16 +214,16 @@ impl Scripts {
         }
     }
 
-    /// What the reply to the server's own `SET` means. `None` if another owner has the lock: how long it does must be
-    /// asked for.
-    pub(super) fn native_reply(command: &Command, value: Value) -> Option<Result<Answer, Fault>> {
+    /// What the reply to the server's own `SET` means: granted, and whether it was set just now. `None` if another owner
+    /// has the lock: how long it does must be asked for.
+    pub(super) fn native_reply(command: &Command, value: Value) -> Option<Result<bool, Fault>> {
         match (command, value) {
             (_, Value::Error(message)) => Some(Err(Fault::Error(message.into()))),
             // `GET` makes it tell who had it before: nobody, so it is ours now; or ourselves, and the first answer was
             // lost: it is granted, and lives no longer for it.
-            (_, Value::Null) => Some(Ok(Answer::Granted)),
+            (_, Value::Null) => Some(Ok(true)),
             (Command::Acquire { token, .. }, Value::Text(owner)) => {
-                (owner.as_bytes() == token.to_hex()).then_some(Ok(Answer::Granted))
+                (owner.as_bytes() == token.to_hex()).then_some(Ok(false))
             }
             (_, other) => Some(Err(unexpected(&other))),
         }
