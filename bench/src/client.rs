@@ -21,6 +21,9 @@ pub(crate) trait Client {
     fn finish(self: Box<Self>) -> Result<usize>;
 }
 
+/// How many locks a task has. A node remembers the fence of each for a day.
+const NAMES: usize = 64;
+
 /// The floor, with `batch` cycles at a time.
 pub(crate) struct FloorClient {
     floor: Floor,
@@ -97,11 +100,11 @@ impl Client for TenureClient {
     }
 }
 
-/// One task: one cycle after the other, each with a lock of its own, as the floor has.
+/// One task: one cycle after the other, with locks of its own that come round again, as the locks of most programs do.
 async fn work(locks: Locks, fenced: bool, names: String, end: Instant) -> Work {
     let mut work = Work::default();
     while Instant::now() < end {
-        let name = format!("{names}:{}", work.cycles.len() + work.failed);
+        let name = format!("{names}:{}", (work.cycles.len() + work.failed) % NAMES);
         let lock = locks.lock(name);
         let lock = if fenced { lock } else { lock.unfenced() };
         match cycle(&lock).await {

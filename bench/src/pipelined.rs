@@ -12,7 +12,10 @@ use crate::settings::Settings;
 const PIPELINE: usize = 64;
 
 /// The script that Tenure acquires with.
-const ACQUIRE: &str = include_str!("../../crates/tenure/src/node/redis/acquire.lua");
+const ACQUIRE: &str = concat!(
+    "local SLACK, AGE = 10000000, 43200000000\n",
+    include_str!("../../crates/tenure/src/node/redis/acquire.lua")
+);
 
 const OWNER: &str = "0123456789abcdef0123456789abcdef01234567";
 
@@ -70,19 +73,8 @@ fn acquire(server: &RedisServer, way: Way, names: &str, time: Duration) -> Resul
                 Way::Fenced => {
                     let fence = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
                     let fence_key = format!("tenure~fence:{{{key}}}");
-                    batch
-                        .cmd("EVALSHA")
-                        .arg(&sha)
-                        .arg(3)
-                        .arg(key)
-                        .arg(fence_key)
-                        .arg("tenure~node:{tenure:}");
-                    batch.arg(OWNER).arg(500).arg("").arg(fence.to_string());
-                    batch
-                        .arg((fence / 1_000 + 2_000).to_string())
-                        .arg(10_000_000)
-                        .arg(43_200_000_000_u64)
-                        .ignore();
+                    batch.cmd("EVALSHA").arg(&sha).arg(2).arg(key).arg(fence_key).arg(OWNER).arg(500);
+                    batch.arg(fence.to_string()).arg((fence / 1_000 + 2_000).to_string()).ignore();
                 }
             }
         }

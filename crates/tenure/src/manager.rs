@@ -315,8 +315,9 @@ impl Builder {
             settings = settings.fence_retention(retention);
         }
         let seed = getrandom::u64().map_err(|error| std::io::Error::other(error.to_string()))?;
+        let bounds = settings.bounds();
         let fleet = Fleet::new(settings, quorum, prefix.clone(), seed);
-        let nodes = self.nodes.into_iter().map(|node| node.connect(&prefix)).collect();
+        let nodes = self.nodes.into_iter().map(|node| node.connect(&prefix, bounds)).collect();
         let names = addresses.clone();
         let driver = Driver::new(self.clock, self.observer, names, requests, nodes, fleet, Arc::clone(&ids));
         self.worker.start(driver)?;

@@ -10,7 +10,7 @@ mod server;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tenure_core::{Command, Fault, Prefix, Reply, RoundNumber, Time};
+use tenure_core::{Command, Fault, FenceBounds, Prefix, Reply, RoundNumber, Time};
 
 pub use memory::{Faults, MemoryNode};
 #[cfg(feature = "redis")]
@@ -66,11 +66,15 @@ impl Node {
         }
     }
 
-    pub(crate) fn connect(self, prefix: &Prefix) -> Box<dyn Connection> {
+    #[cfg_attr(
+        not(feature = "redis"),
+        expect(unused_variables, reason = "memory nodes need to know nothing")
+    )]
+    pub(crate) fn connect(self, prefix: &Prefix, bounds: FenceBounds) -> Box<dyn Connection> {
         match self.0 {
             Kind::Memory(node) => Box::new(node.connect()),
             #[cfg(feature = "redis")]
-            Kind::Redis(node) => Box::new(node.connect(prefix)),
+            Kind::Redis(node) => Box::new(node.connect(prefix, bounds)),
         }
     }
 }

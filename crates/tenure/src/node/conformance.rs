@@ -185,9 +185,10 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
     let key = |name: u8| LockKey::new(&prefix, &name.to_string()).unwrap();
     let token = |owner: u8| OwnerToken::from_bytes([owner; 20]);
     let mut table = LockTable::default();
-    let connection = &mut *node.connect(&prefix);
+
     // So short that fences are forgotten while the case lasts.
     let bounds = FenceBounds::new(Duration::from_secs(10), Duration::from_millis(400));
+    let connection = &mut *node.connect(&prefix, bounds);
     // The first command waits for the connection; nothing is at stake with this one.
     let begun = ask(connection, Command::Inspect { key: key(0) }).await.time.unwrap();
     let begin = Swap { expected: None, text: record(0), stamp: false };

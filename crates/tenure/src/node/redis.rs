@@ -13,7 +13,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tenure_core::Prefix;
+use tenure_core::{FenceBounds, Prefix};
 
 use self::connection::RedisConnection;
 pub use self::url::UrlError;
@@ -102,8 +102,8 @@ impl RedisNode {
         }
     }
 
-    pub(super) fn connect(self, prefix: &Prefix) -> RedisConnection {
-        RedisConnection::new(self, prefix)
+    pub(super) fn connect(self, prefix: &Prefix, bounds: FenceBounds) -> RedisConnection {
+        RedisConnection::new(self, prefix, bounds)
     }
 }
 

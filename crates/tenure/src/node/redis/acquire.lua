@@ -1,30 +1,31 @@
 -- Sets the lock if it is free, the node's record is the one that the client knows, and the fence is a new highest.
--- KEYS: lock, fence, record   ARGV: owner, node ttl in ms, nonce ('' if the server tells by itself that the record changed),
---       fence ('' for none), when it is forgotten in ms, slack, half the retention in us
+-- KEYS: lock, fence, and unless the server tells by itself that it has changed: record
+-- ARGV: owner, node ttl in ms, fence ('' for none), when it is forgotten in ms, and for the record: nonce
+-- SLACK, AGE: how far the fence may be ahead of the node's clock and behind it, in us; set in a line before this
 -- Granted: the node's time in microseconds. Else that time and why not:
 --   1, time left in ms, lowest fence: held   2, lowest fence: fence too small   3: fence too large   4: another record
-local known = ARGV[3] == '' or redis.call('GETRANGE', KEYS[3], 0, 15) == ARGV[3]
+local known = not KEYS[3] or redis.call('GETRANGE', KEYS[3], 0, 15) == ARGV[5]
 if known and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
     -- Cheaper than asking for the time.
     local now = (redis.call('PEXPIRETIME', KEYS[1]) - ARGV[2]) * 1000
-    if ARGV[4] == '' then
+    if ARGV[3] == '' then
         return now
     end
-    local fence, last = tonumber(ARGV[4]), nil
-    if fence > now - ARGV[7] and fence <= now + ARGV[6] then
-        last = redis.call('SET', KEYS[2], ARGV[4], 'PXAT', ARGV[5], 'GET')
+    local fence, last = tonumber(ARGV[3]), nil
+    if fence > now - AGE and fence <= now + SLACK then
+        last = redis.call('SET', KEYS[2], ARGV[3], 'PXAT', ARGV[4], 'GET')
         if not last or tonumber(last) < fence then
             return now
         end
         -- The larger one stays, for as long as it would have.
-        redis.call('SET', KEYS[2], last, 'PXAT', ARGV[5] + math.floor(last / 1000) - math.floor(fence / 1000))
+        redis.call('SET', KEYS[2], last, 'PXAT', ARGV[4] + math.floor(last / 1000) - math.floor(fence / 1000))
     end
     redis.call('DEL', KEYS[1])
-    if fence > now + ARGV[6] then
+    if fence > now + SLACK then
         return {now, 3}
     end
     last = tonumber(last or redis.call('GET', KEYS[2]) or 0)
-    return {now, 2, string.format('%.0f', math.max(last, now - ARGV[7]))}
+    return {now, 2, string.format('%.0f', math.max(last, now - AGE))}
 end
 local now = redis.call('TIME')
 now = now[1] * 1000000 + now[2]
@@ -32,12 +33,12 @@ if not known then
     return {now, 4}
 end
 local owner = redis.call('GET', KEYS[1])
-if ARGV[4] == '' then
+if ARGV[3] == '' then
     return owner == ARGV[1] and now or {now, 1, redis.call('PTTL', KEYS[1]), ''}
 end
 local last = redis.call('GET', KEYS[2])
 -- Asked again, because the first answer was lost. With another fence it is not the same question.
-if owner == ARGV[1] and last == ARGV[4] then
+if owner == ARGV[1] and last == ARGV[3] then
     return now
 end
-return {now, 1, redis.call('PTTL', KEYS[1]), string.format('%.0f', math.max(tonumber(last or 0), now - ARGV[7]))}
+return {now, 1, redis.call('PTTL', KEYS[1]), string.format('%.0f', math.max(tonumber(last or 0), now - AGE))}

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_core::{Answer, Command, Fault, Prefix, Reply, RoundNumber, Time};
+use tenure_core::{Answer, Command, Fault, FenceBounds, Prefix, Reply, RoundNumber, Time};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
@@ -36,7 +36,8 @@ const READ_BYTES: usize = 16 * 1024;
 
 pub(in crate::node) struct RedisConnection {
     node: Arc<RedisNode>,
-    prefix: Prefix,
+    /// As they are before a server has loaded them.
+    scripts: Scripts,
     state: State,
     events: VecDeque<NodeEvent>,
     /// The last connection, if there was one.
@@ -122,11 +123,11 @@ enum Asks {
 }
 
 impl RedisConnection {
-    pub(super) fn new(node: RedisNode, prefix: &Prefix) -> Self {
-        let (node, prefix) = (Arc::new(node), prefix.clone());
-        let attempt: Attempt = Box::pin(establish(Arc::clone(&node), prefix.clone(), None));
+    pub(super) fn new(node: RedisNode, prefix: &Prefix, bounds: FenceBounds) -> Self {
+        let (node, scripts) = (Arc::new(node), Scripts::new(prefix, bounds));
+        let attempt: Attempt = Box::pin(establish(Arc::clone(&node), scripts.clone(), None));
         let state = State::First(attempt, vec![]);
-        Self { node, prefix, state, events: VecDeque::new(), previous: None, pause: PAUSE_MIN }
+        Self { node, scripts, state, events: VecDeque::new(), previous: None, pause: PAUSE_MIN }
     }
 
     /// Moves on until something has happened or nothing can.
@@ -144,7 +145,7 @@ impl RedisConnection {
             State::Down(sleep, reason) => {
                 std::task::ready!(sleep.as_mut().poll(cx));
                 let attempt =
-                    Box::pin(establish(Arc::clone(&self.node), self.prefix.clone(), self.previous.clone()));
+                    Box::pin(establish(Arc::clone(&self.node), self.scripts.clone(), self.previous.clone()));
                 self.state = State::Again(attempt, Arc::clone(reason));
             }
             State::Up(line) => match std::task::ready!(line.poll(cx)) {

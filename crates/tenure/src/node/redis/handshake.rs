@@ -8,8 +8,6 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
-use tenure_core::Prefix;
-
 use super::info;
 use super::resp::{Decimal, Value, decode, encode};
 use super::script::{NativeRelease, Scripts};
@@ -47,10 +45,10 @@ pub(super) struct Identity {
 /// Why not, in words for the user; never with a password.
 pub(super) async fn establish(
     node: Arc<RedisNode>,
-    prefix: Prefix,
+    scripts: Scripts,
     previous: Option<Identity>,
 ) -> Result<Established, String> {
-    match timeout(CONNECT_TIMEOUT, attempt(&node, &prefix, previous)).await {
+    match timeout(CONNECT_TIMEOUT, attempt(&node, scripts, previous)).await {
         Ok(result) => result,
         Err(_) => Err(format!("no answer within {CONNECT_TIMEOUT:?}")),
     }
@@ -58,11 +56,10 @@ pub(super) async fn establish(
 
 async fn attempt(
     node: &RedisNode,
-    prefix: &Prefix,
+    mut scripts: Scripts,
     previous: Option<Identity>,
 ) -> Result<Established, String> {
     let mut stream = open(node).await?;
-    let mut scripts = Scripts::new(prefix);
     let (requests, asked) = greeting(node, &scripts, previous).await?;
     stream.write_all(&requests).await.map_err(|error| error.to_string())?;
     stream.flush().await.map_err(|error| error.to_string())?;

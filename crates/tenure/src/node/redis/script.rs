@@ -4,11 +4,12 @@
 //! tells us by itself when the node's record changes. The others compare first and are scripts, unless the server
 //! has a command of its own for it.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Command, Fault, Fence, FenceClaim, Holding, KEY_LEAD_RESERVED, LockKey, NodeTime, Prefix,
+    Answer, Command, Fault, Fence, FenceBounds, Holding, KEY_LEAD_RESERVED, LockKey, NodeTime, Prefix,
     Refusal, Reply,
 };
 
@@ -17,17 +18,14 @@ use super::resp::{Decimal, Value, encode, encode_parts};
 /// A script: its text, and what the server calls it.
 #[derive(Clone, Debug)]
 struct Script {
-    text: &'static str,
+    text: Cow<'static, str>,
     sha: Option<String>,
 }
-
-/// How many scripts there are.
-const SCRIPTS: usize = 7;
 
 /// How one server executes our commands.
 #[derive(Clone, Debug)]
 pub(super) struct Scripts {
-    scripts: [Script; SCRIPTS],
+    scripts: Vec<Script>,
     native_release: NativeRelease,
     /// The server says by itself when the record changes, so an acquire need not look.
     pub(super) tracks_record: bool,
@@ -67,9 +65,11 @@ pub(super) enum Form {
 
 impl Scripts {
     /// The scripts for the locks under `prefix`, not loaded yet.
-    pub(super) fn new(prefix: &Prefix) -> Self {
+    pub(super) fn new(prefix: &Prefix, bounds: FenceBounds) -> Self {
+        // The same for every acquire, so they are part of the text.
+        let FenceBounds { slack_us, retention_us } = bounds;
+        let numbers = format!("local SLACK, AGE = {slack_us}, {}\n", retention_us / 2);
         let texts = [
-            include_str!("acquire.lua"),
             include_str!("extend.lua"),
             include_str!("release.lua"),
             include_str!("heal.lua"),
@@ -77,8 +77,10 @@ impl Scripts {
             include_str!("inspect.lua"),
             include_str!("list.lua"),
         ];
+        let acquire = Cow::Owned(numbers + include_str!("acquire.lua"));
+        let texts = std::iter::once(acquire).chain(texts.map(Cow::Borrowed));
         Self {
-            scripts: texts.map(|text| Script { text, sha: None }),
+            scripts: texts.map(|text| Script { text, sha: None }).collect(),
             native_release: NativeRelease::None,
             tracks_record: false,
             record_key: format!("{KEY_LEAD_RESERVED}node:{{{}}}", prefix.as_str()),
@@ -86,8 +88,8 @@ impl Scripts {
     }
 
     /// The texts to load, in the order that [`Scripts::loaded`] expects their names.
-    pub(super) fn texts(&self) -> impl Iterator<Item = &'static str> {
-        self.scripts.iter().map(|script| script.text)
+    pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
+        self.scripts.iter().map(|script| &*script.text)
     }
 
     /// Takes the names the server gave; a server that gave none is sent the whole text each time.
@@ -122,15 +124,16 @@ impl Scripts {
             }
             Command::Acquire { key, token, node_ttl_ms, nonce, fence } => {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
-                let nonce = nonce.map(tenure_core::Nonce::to_hex);
-                // Where the server tells by itself that the record has changed, nobody need look.
-                let nonce = nonce.as_ref().filter(|_| !self.tracks_record).map_or(&b""[..], |nonce| nonce);
-                let (fence_key, numbers) = (fence_key(key), fence.as_ref().map(numbers));
-                let number =
-                    |index: usize| numbers.as_ref().map_or(&b""[..], |numbers| numbers[index].as_bytes());
+                let (nonce, fence_key) = (nonce.map(tenure_core::Nonce::to_hex), fence_key(key));
+                let claim = fence.map(|claim| [claim.fence.get(), claim.ends_ms].map(Decimal::of));
+                let [fence, ends_ms] =
+                    claim.as_ref().map_or([&b""[..]; 2], |[a, b]| [a.as_bytes(), b.as_bytes()]);
                 let keys = [key.as_str().as_bytes(), fence_key.as_bytes(), record_key];
-                let arguments = [&token, ttl.as_bytes(), nonce, number(0), number(1), number(2), number(3)];
-                script(Name::Acquire).encode(buffer, form, &keys, &arguments);
+                let arguments: [&[u8]; 5] =
+                    [&token, ttl.as_bytes(), fence, ends_ms, nonce.as_ref().map_or(&b""[..], |nonce| nonce)];
+                // Where the server tells by itself that the record has changed, nobody need look.
+                let looks = usize::from(nonce.is_some() && !self.tracks_record);
+                script(Name::Acquire).encode(buffer, form, &keys[..2 + looks], &arguments[..4 + looks]);
             }
             Command::Heal { key, token, node_ttl_ms, fence } => {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
@@ -283,12 +286,6 @@ fn fence_key(key: &LockKey) -> String {
     fence_key
 }
 
-/// The fence, when it is forgotten, and how far it may be ahead of and behind the node's clock.
-fn numbers(claim: &FenceClaim) -> [Decimal; 4] {
-    let FenceClaim { fence, ends_ms, bounds } = *claim;
-    [fence.get(), ends_ms, bounds.slack_us, bounds.retention_us / 2].map(Decimal::of)
-}
-
 /// A pattern that matches every key under `prefix`, whatever characters it has.
 fn glob(prefix: &str) -> String {
     let mut pattern = String::with_capacity(prefix.len() + 1);
@@ -385,8 +382,9 @@ mod tests {
         let key = LockKey::new(&Prefix::default(), "x").unwrap();
         let token = tenure_core::OwnerToken::from_bytes([1; 20]);
         let release = Command::Release { key, token };
-        let mut scripts = Scripts::new(&Prefix::default());
-        scripts.loaded(vec![Some("0".repeat(40)); SCRIPTS], NativeRelease::DelIfEq, true);
+        let bounds = FenceBounds { slack_us: 1, retention_us: 2 };
+        let mut scripts = Scripts::new(&Prefix::default(), bounds);
+        scripts.loaded(vec![Some("0".repeat(40)); 7], NativeRelease::DelIfEq, true);
         let encoded = |scripts: &Scripts| {
             let mut buffer = vec![];
             scripts.encode(&mut buffer, &release, Form::Short);
