@@ -11,6 +11,9 @@ use crate::settings::Settings;
 
 const PIPELINE: usize = 64;
 
+/// How many locks there are, as in the other benchmarks: most programs use theirs again and again.
+const NAMES: u32 = 65_536;
+
 /// The script that Tenure acquires with.
 const ACQUIRE: &str = concat!(
     "local SLACK, AGE = 10000000, 43200000000\n",
@@ -60,20 +63,27 @@ fn acquire(server: &RedisServer, way: Way, names: &str, time: Duration) -> Resul
     while begin.elapsed() < time {
         let mut batch = pipe();
         for _ in 0..PIPELINE {
-            let key = format!("tenure:{names}:{way:?}:{count}");
+            let key = format!("tenure:{names}:{way:?}:{}", count % NAMES);
             count += 1;
             match way {
                 Way::Plain => {
-                    batch.cmd("SET").arg(key).arg(OWNER).arg("NX").arg("PX").arg(500).ignore();
+                    batch.cmd("SET").arg(key).arg(OWNER).arg("NX").arg("PX").arg(20).ignore();
                 }
                 Way::Unfenced => {
-                    batch.cmd("SET").arg(&key).arg(OWNER).arg(&["NX", "GET", "PX", "500"]).ignore();
+                    batch.cmd("SET").arg(&key).arg(OWNER).arg(&["NX", "GET", "PX", "20"]).ignore();
                     batch.cmd("PEXPIRETIME").arg(key).ignore();
                 }
                 Way::Fenced => {
                     let fence = SystemTime::now().duration_since(UNIX_EPOCH)?.as_micros();
                     let fence_key = format!("tenure~fence:{{{key}}}");
-                    batch.cmd("EVALSHA").arg(&sha).arg(2).arg(key).arg(fence_key).arg(OWNER).arg(500);
+                    batch
+                        .cmd("EVALSHA")
+                        .arg(&sha)
+                        .arg(3)
+                        .arg(key)
+                        .arg(fence_key)
+                        .arg("tenure~fences:{tenure:}");
+                    batch.arg(OWNER).arg(20);
                     batch.arg(fence.to_string()).arg((fence / 1_000 + 2_000).to_string()).ignore();
                 }
             }

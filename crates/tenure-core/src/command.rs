@@ -62,6 +62,11 @@ pub enum Command {
         /// The change.
         swap: Option<Swap>,
     },
+    /// Free the memory of fences that are forgotten, as far as the node has not done so by itself.
+    Trim {
+        /// The prefix whose fences they are.
+        prefix: Prefix,
+    },
     /// Tell who has the key.
     Inspect {
         /// The lock.
@@ -115,6 +120,13 @@ pub enum Answer {
     Refused(Refusal),
     /// This is its record now, changed or not.
     Record(Option<Arc<str>>),
+    /// It freed the memory of fences.
+    Trimmed {
+        /// How many it looked at: [`TRIM_FENCES`](crate::TRIM_FENCES) if there may be more.
+        seen: u64,
+        /// How many are left.
+        left: u64,
+    },
     /// It told what it has (inspect and list).
     Told {
         /// The keys it was asked about that it has.
@@ -227,9 +239,9 @@ impl From<Result<Reply, Fault>> for Vote {
                 Self::Unknown(Fault::Untrusted(Distrust::Unknown))
             }
             Ok(Reply { answer: Answer::Refused(refusal), .. }) => Self::Refused(refusal),
-            Ok(Reply { answer: Answer::Told { .. } | Answer::Record(_), .. }) => {
-                Self::Unknown(Fault::Error("not a vote".into()))
-            }
+            Ok(Reply {
+                answer: Answer::Told { .. } | Answer::Record(_) | Answer::Trimmed { .. }, ..
+            }) => Self::Unknown(Fault::Error("not a vote".into())),
             Err(fault) => Self::Unknown(fault),
         }
     }

@@ -62,7 +62,7 @@ pub use config::{Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, 
 pub use extend::NotExtended;
 pub use fence::{Fence, FenceBounds, FenceClaim, FenceClock};
 pub use lease::{Lease, Standing};
-pub use lock_table::{Entry, LockTable};
+pub use lock_table::{Entry, LockTable, TRIM_FENCES};
 pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
 pub use query::Query;
 pub use quorum::{NODES_MAX, NodeIndex, NodeSet, Quorum, QuorumError, Tally, Verdict};

@@ -271,6 +271,7 @@ impl Fleet {
             jumped: None,
             surveying: false,
             recheck_at: None,
+            trim_at: None,
             told: None,
         };
         Self {
@@ -305,7 +306,7 @@ impl Fleet {
                 let member = &mut self.members[node.get()];
                 member.fault = Some(fault);
                 (member.facts, member.record, member.asked) = (None, None, None);
-                (member.objection, member.recheck_at) = (None, None);
+                (member.objection, member.recheck_at, member.trim_at) = (None, None, None);
                 member.surveying = false;
             }
             Input::Answer { node, answer } => self.handle_answer(now, node, answer),
@@ -356,6 +357,9 @@ impl Fleet {
             }
             _ => None,
         };
+        if fence.is_some() {
+            self.plan_trims(now);
+        }
         if let Some((floor, nodes)) = &self.all_trusted
             && fence.is_none_or(|claim| claim.fence > *floor)
         {
@@ -416,6 +420,18 @@ impl Fleet {
             clock_offset_us: offset.zip(middle).map(|(offset, middle)| offset.saturating_sub(middle)),
             round_trip: member.watch.last_received().map(|_| member.round_trip),
         }
+    }
+
+    fn plan_trims(&mut self, now: Time) {
+        let pause = self.trim_pause();
+        for member in self.members.iter_mut().filter(|member| member.record.is_some()) {
+            member.trim_at.get_or_insert(now + pause);
+        }
+    }
+
+    /// A tenth of the retention, so that at most a tenth more fences lie about than are remembered.
+    fn trim_pause(&self) -> Duration {
+        Duration::from_micros(self.settings.bounds.retention_us / 10)
     }
 
     fn silence_max(&self) -> Duration {

@@ -289,6 +289,7 @@ impl Driver {
                 let entry = LeaseEntry { lease, timer: None, acquire: Some(reply), extend: None };
                 self.leases.insert(id, entry);
                 let proposal = self.fleet.propose(self.now, fenced);
+                self.set_fleet_timer();
                 self.advance_lease(id, lease::Input::Attempt { entropy, proposal });
             }
             Request::Extend { id, term, reply } => {

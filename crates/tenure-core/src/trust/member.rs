@@ -35,6 +35,8 @@ pub(super) struct Member {
     pub(super) surveying: bool,
     /// When to look again at a server that may not vote as it is.
     pub(super) recheck_at: Option<Time>,
+    /// When to tell it to free the memory of old fences.
+    pub(super) trim_at: Option<Time>,
     /// What was last told about it.
     pub(super) told: Option<Distrust>,
 }
@@ -72,6 +74,7 @@ impl Member {
             .filter(|known| known.record.state == State::New)
             .map(|known| known.trusted_from);
         let jumped = self.jumped.map(|(_, until)| until);
-        asked.into_iter().chain(silent).chain(waited).chain(jumped).chain(self.recheck_at).min()
+        let planned = self.trim_at.into_iter().chain(self.recheck_at);
+        asked.into_iter().chain(silent).chain(waited).chain(jumped).chain(planned).min()
     }
 }

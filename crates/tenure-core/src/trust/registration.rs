@@ -10,6 +10,7 @@ use super::{
 };
 use crate::command::{Answer, Command, Fault, Reply, Swap};
 use crate::fence::Fence;
+use crate::lock_table::TRIM_FENCES;
 use crate::quorum::{NodeIndex, NodeSet};
 use crate::time::{NodeTime, Time};
 
@@ -36,6 +37,8 @@ impl Fleet {
             member.recheck_at = Some(now + RECHECK);
         } else {
             self.ask_or_create(now, node);
+            // A client that is soon gone again does its share, too.
+            self.send(node, Command::Trim { prefix: self.prefix.clone() });
         }
     }
 
@@ -50,6 +53,14 @@ impl Fleet {
             Ok(Reply { answer: Answer::Record(text), time: Some(time), .. }) => {
                 (member.asked, member.tried, member.fault) = (None, true, None);
                 self.handle_record(now, node, time, text);
+            }
+            Ok(Reply { answer: Answer::Trimmed { seen, left }, .. }) => {
+                let pause = self.trim_pause();
+                self.members[node.get()].trim_at = match left {
+                    0 => None,
+                    _ if seen >= TRIM_FENCES => Some(now),
+                    _ => Some(now + pause),
+                };
             }
             Ok(_) => {}
             // It is asked again when its time is up. Until then it does not vote.
@@ -142,6 +153,9 @@ impl Fleet {
     pub(super) fn handle_timeout(&mut self, now: Time) {
         let silence_max = self.silence_max();
         for node in self.quorum.indexes() {
+            if self.members[node.get()].trim_at.take_if(|at| now >= *at).is_some() {
+                self.send(node, Command::Trim { prefix: self.prefix.clone() });
+            }
             let member = &mut self.members[node.get()];
             if member.jumped.is_some_and(|(_, until)| now >= until) {
                 member.jumped = None;

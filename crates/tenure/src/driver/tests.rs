@@ -28,7 +28,7 @@ impl Connection for Refusing {
         if let Command::Acquire { .. } = command {
             reply.answer = Answer::Refused(Refusal::Held { left: Duration::from_secs(1) });
         }
-        if !matches!(command, Command::Record { .. }) {
+        if !matches!(command, Command::Record { .. } | Command::Trim { .. }) {
             self.log.lock().unwrap().push((self.index, command));
         }
         self.news.push(NodeEvent::Answer(tag, Ok(reply)));

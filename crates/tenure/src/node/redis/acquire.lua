@@ -1,10 +1,10 @@
 -- Sets the lock if it is free, the node's record is the one that the client knows, and the fence is a new highest.
--- KEYS: lock, fence, and unless the server tells by itself that it has changed: record
+-- KEYS: lock, fence, queue of fences by their end, and unless the server tells by itself that it has changed: record
 -- ARGV: owner, node ttl in ms, fence ('' for none), when it is forgotten in ms, and for the record: nonce
 -- SLACK, AGE: how far the fence may be ahead of the node's clock and behind it, in us; set in a line before this
 -- Granted: the node's time in microseconds. Else that time and why not:
 --   1, time left in ms, lowest fence: held   2, lowest fence: fence too small   3: fence too large   4: another record
-local known = not KEYS[3] or redis.call('GETRANGE', KEYS[3], 0, 15) == ARGV[5]
+local known = not KEYS[4] or redis.call('GETRANGE', KEYS[4], 0, 15) == ARGV[5]
 if known and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
     -- Cheaper than asking for the time.
     local now = (redis.call('PEXPIRETIME', KEYS[1]) - ARGV[2]) * 1000
@@ -14,7 +14,11 @@ if known and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
     local fence, last = tonumber(ARGV[3]), nil
     if fence > now - AGE and fence <= now + SLACK then
         last = redis.call('SET', KEYS[2], ARGV[3], 'PXAT', ARGV[4], 'GET')
-        if not last or tonumber(last) < fence then
+        if not last then
+            redis.call('RPUSH', KEYS[3], ARGV[4] .. ':' .. KEYS[2])
+            return now
+        end
+        if tonumber(last) < fence then
             return now
         end
         -- The larger one stays, for as long as it would have.

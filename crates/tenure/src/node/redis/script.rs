@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tenure_core::{
     Answer, Command, Fault, Fence, FenceBounds, Holding, KEY_LEAD_RESERVED, LockKey, NodeTime, Prefix,
-    Refusal, Reply,
+    Refusal, Reply, TRIM_FENCES,
 };
 
 use super::resp::{Decimal, Value, encode, encode_parts};
@@ -30,6 +30,8 @@ pub(super) struct Scripts {
     /// The server says by itself when the record changes, so an acquire need not look.
     pub(super) tracks_record: bool,
     record_key: String,
+    queue_key: String,
+    retention_ms: u64,
 }
 
 /// Which script, as an index.
@@ -40,6 +42,7 @@ enum Name {
     Release,
     Heal,
     Record,
+    Trim,
     Inspect,
     List,
 }
@@ -74,6 +77,7 @@ impl Scripts {
             include_str!("release.lua"),
             include_str!("heal.lua"),
             include_str!("record.lua"),
+            include_str!("trim.lua"),
             include_str!("inspect.lua"),
             include_str!("list.lua"),
         ];
@@ -84,6 +88,8 @@ impl Scripts {
             native_release: NativeRelease::None,
             tracks_record: false,
             record_key: format!("{KEY_LEAD_RESERVED}node:{{{}}}", prefix.as_str()),
+            queue_key: format!("{KEY_LEAD_RESERVED}fences:{{{}}}", prefix.as_str()),
+            retention_ms: retention_us / 1_000,
         }
     }
 
@@ -128,12 +134,13 @@ impl Scripts {
                 let claim = fence.map(|claim| [claim.fence.get(), claim.ends_ms].map(Decimal::of));
                 let [fence, ends_ms] =
                     claim.as_ref().map_or([&b""[..]; 2], |[a, b]| [a.as_bytes(), b.as_bytes()]);
-                let keys = [key.as_str().as_bytes(), fence_key.as_bytes(), record_key];
+                let queue_key = self.queue_key.as_bytes();
+                let keys = [key.as_str().as_bytes(), fence_key.as_bytes(), queue_key, record_key];
                 let arguments: [&[u8]; 5] =
                     [&token, ttl.as_bytes(), fence, ends_ms, nonce.as_ref().map_or(&b""[..], |nonce| nonce)];
                 // Where the server tells by itself that the record has changed, nobody need look.
                 let looks = usize::from(nonce.is_some() && !self.tracks_record);
-                script(Name::Acquire).encode(buffer, form, &keys[..2 + looks], &arguments[..4 + looks]);
+                script(Name::Acquire).encode(buffer, form, &keys[..3 + looks], &arguments[..4 + looks]);
             }
             Command::Heal { key, token, node_ttl_ms, fence } => {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
@@ -164,6 +171,11 @@ impl Scripts {
                 let stamp: &[u8] = if swap.stamp { b"1" } else { b"" };
                 let arguments = [expected, swap.text.as_bytes(), stamp];
                 script(Name::Record).encode(buffer, form, &[record_key], &arguments);
+            }
+            Command::Trim { .. } => {
+                let (retention, count) = (Decimal::of(self.retention_ms), Decimal::of(TRIM_FENCES));
+                let arguments = [retention.as_bytes(), count.as_bytes()];
+                script(Name::Trim).encode(buffer, form, &[self.queue_key.as_bytes()], &arguments);
             }
             Command::Inspect { key } => {
                 script(Name::Inspect).encode(buffer, form, &[key.as_str().as_bytes()], &[]);
@@ -212,6 +224,7 @@ impl Scripts {
             (Command::Release { .. }, Value::Number(1)) => answer(Answer::Granted),
             (Command::Release { .. }, Value::Number(0)) => answer(Answer::Refused(Refusal::NotHeld)),
             (Command::Record { .. }, Value::List(list)) => recorded(&list),
+            (Command::Trim { .. }, Value::List(list)) => trimmed(&list),
             (Command::Inspect { .. } | Command::List { .. }, Value::List(list)) => told(&list),
             (_, other) => Err(unexpected(&other)),
         }
@@ -351,6 +364,15 @@ fn recorded(list: &[Value]) -> Result<Reply, Fault> {
     Ok(Reply { time: time(*micros), fence: None, answer: Answer::Record(record) })
 }
 
+fn trimmed(list: &[Value]) -> Result<Reply, Fault> {
+    let [Value::Number(micros), Value::Number(seen), Value::Number(left)] = *list else {
+        return Err(unexpected(&Value::List(list.to_vec())));
+    };
+    let count = |number: i64| u64::try_from(number).unwrap_or(0);
+    let answer = Answer::Trimmed { seen: count(seen), left: count(left) };
+    Ok(Reply { time: time(micros), fence: None, answer })
+}
+
 /// Held by another for so many milliseconds. A key without an end (-1) was not set by a lock client and is held all
 /// the same; one that has gone meanwhile (-2) is held no longer.
 fn held(millis: i64) -> Refusal {
@@ -384,7 +406,7 @@ mod tests {
         let release = Command::Release { key, token };
         let bounds = FenceBounds { slack_us: 1, retention_us: 2 };
         let mut scripts = Scripts::new(&Prefix::default(), bounds);
-        scripts.loaded(vec![Some("0".repeat(40)); 7], NativeRelease::DelIfEq, true);
+        scripts.loaded(vec![Some("0".repeat(40)); 8], NativeRelease::DelIfEq, true);
         let encoded = |scripts: &Scripts| {
             let mut buffer = vec![];
             scripts.encode(&mut buffer, &release, Form::Short);
