@@ -20,6 +20,7 @@ const ACQUIRE: &str = concat!(
     include_str!("../../crates/tenure/src/node/redis/acquire.lua")
 );
 
+const NONCE: &str = "0123456789abcdef";
 const OWNER: &str = "0123456789abcdef0123456789abcdef01234567";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +32,7 @@ enum Way {
 
 pub(crate) fn run(settings: &Settings) -> Result<()> {
     let server = RedisServer::start(&["--save", "", "--appendonly", "no"]);
+    server.execute(&["SET", "tenure~node:{tenure:}", &format!("{NONCE} a record")]);
     let ways = [Way::Plain, Way::Unfenced, Way::Fenced];
     let (mut spent, mut done) = ([Duration::ZERO; 3], [0_u32; 3]);
     for round in 0..settings.rounds {
@@ -79,12 +81,12 @@ fn acquire(server: &RedisServer, way: Way, names: &str, time: Duration) -> Resul
                     batch
                         .cmd("EVALSHA")
                         .arg(&sha)
-                        .arg(3)
+                        .arg(4)
                         .arg(key)
                         .arg(fence_key)
-                        .arg("tenure~fences:{tenure:}");
-                    batch.arg(OWNER).arg(20);
-                    batch.arg(fence.to_string()).arg((fence / 1_000 + 2_000).to_string()).ignore();
+                        .arg(&["tenure~fences:{tenure:}", "tenure~node:{tenure:}"]);
+                    batch.arg(OWNER).arg(20).arg(fence.to_string());
+                    batch.arg((fence / 1_000 + 60_000).to_string()).arg(NONCE).ignore();
                 }
             }
         }

@@ -73,8 +73,9 @@ pub struct Standing {
     extending: Option<Extend>,
     /// Nodes that said in a round that was won that they do not have the key.
     missing: NodeSet,
-    /// Nodes on which the key was put back, each with the moment from which it counts there.
-    healed: Vec<(NodeIndex, Time)>,
+    /// Nodes on which the key was put back, each with the moment from which it counts there: a quarantine after it was
+    /// first seen to be there.
+    healed: Vec<(NodeIndex, Option<Time>)>,
     /// A majority of nodes said that the lock is no longer ours.
     lost: bool,
 }
@@ -264,12 +265,14 @@ impl Lease {
                 self.advance_acquire(now);
             }
             Phase::Held(standing) if standing.round.number() == number => {
+                standing.note_healed(now, self.terms.quarantine, &answer, node);
                 standing.take_late_vote(now, node, answer);
                 self.outputs.push_back(Output::Widened);
-                self.heal(now);
+                self.heal();
                 self.advance_extend(now);
             }
             Phase::Held(standing) if standing.is_extending(number) => {
+                standing.note_healed(now, self.terms.quarantine, &answer, node);
                 standing.take_extend_vote(now, node, answer);
                 self.advance_extend(now);
             }
@@ -293,9 +296,14 @@ impl Lease {
     }
 
     fn handle_distrusted(&mut self, now: Time, node: NodeIndex) {
-        if let Phase::Acquiring(acquire) = &mut self.phase {
-            acquire.round.distrust(node);
-            self.advance_acquire(now);
+        match &mut self.phase {
+            Phase::Acquiring(acquire) => {
+                acquire.round.distrust(node);
+                self.advance_acquire(now);
+            }
+            // A grant that comes late must not count for the margin either.
+            Phase::Held(standing) => standing.round.distrust(node),
+            Phase::Waiting { .. } | Phase::Ended => {}
         }
     }
 
@@ -407,7 +415,7 @@ impl Lease {
             extend::Decision::Extended(validity) => {
                 standing.confirm(validity);
                 self.outputs.push_back(Output::Extended);
-                self.heal(now);
+                self.heal();
             }
             extend::Decision::NotExtended(reason) => {
                 standing.extending = None;
@@ -421,7 +429,7 @@ impl Lease {
     /// ours, so nobody else can have it there; the key keeps others out from now on. It counts for us only after the
     /// quarantine: until then somebody may still count on a grant that the node gave and forgot. If somebody with a
     /// larger fence was there, the node refuses.
-    fn heal(&mut self, now: Time) {
+    fn heal(&mut self) {
         let Phase::Held(standing) = &mut self.phase else { return };
         if standing.missing.is_empty() {
             return;
@@ -431,7 +439,7 @@ impl Lease {
         for node in std::mem::take(&mut standing.missing).iter() {
             standing.claim.may_hold.insert(node);
             standing.healed.retain(|(healed, _)| *healed != node);
-            standing.healed.push((node, now + self.terms.quarantine));
+            standing.healed.push((node, None));
             let command = Command::Heal { key: self.key.clone(), token, node_ttl_ms, fence };
             self.outputs.push_back(Output::Send { round: number, node, command });
         }
@@ -526,8 +534,8 @@ impl Standing {
 
     /// The nodes whose grants in this round count from now on: not those that were healed too short a time before.
     fn countable(&self, round: &Round) -> NodeSet {
-        let fresh =
-            |node| self.healed.iter().any(|(healed, from)| *healed == node && round.started() < *from);
+        let counts = |from: &Option<Time>| from.is_some_and(|from| round.started() >= from);
+        let fresh = |node| self.healed.iter().any(|(healed, from)| *healed == node && !counts(from));
         round.kept().iter().filter(|node| !fresh(*node)).collect()
     }
 
@@ -554,7 +562,26 @@ impl Standing {
     /// put back since.
     fn forget(&mut self, node: NodeIndex) {
         self.members.remove(node);
-        self.claim.may_hold.remove(node);
+        // What puts it back may be under way.
+        if !self.healed.iter().any(|(healed, _)| *healed == node) {
+            self.claim.may_hold.remove(node);
+        }
+    }
+
+    /// This node has our key. If it was put back there, it counts a quarantine from now.
+    fn note_healed(
+        &mut self,
+        now: Time,
+        quarantine: Duration,
+        answer: &Result<Reply, Fault>,
+        node: NodeIndex,
+    ) {
+        if matches!(answer, Ok(Reply { answer: Answer::Granted, .. })) {
+            let healed = self.healed.iter_mut().find(|(healed, _)| *healed == node);
+            if let Some((_, from @ None)) = healed {
+                *from = Some(now + quarantine);
+            }
+        }
     }
 
     fn may_extend(&self, now: Time, term: &Term, max_hold: MaxHold) -> Result<(), NotExtended> {

@@ -258,6 +258,7 @@ impl Fleet {
     pub fn new(settings: Settings, quorum: Quorum, prefix: Prefix, seed: u64) -> Self {
         let member = Member {
             facts: None,
+            facts_fresh: false,
             fault: None,
             record: None,
             objection: None,
@@ -265,6 +266,7 @@ impl Fleet {
             read: None,
             tried: false,
             seen: None,
+            read_at: None,
             watch: ClockWatch::new(settings.quarantine()),
             first_seen: None,
             round_trip: Duration::ZERO,

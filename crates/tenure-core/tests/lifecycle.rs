@@ -515,7 +515,7 @@ fn a_healed_node_counts_only_after_the_quarantine() {
     }
     // The default max_ttl of a minute, and its guard band.
     let waited = cluster.now.since(healed);
-    assert!(waited > ms(66_000) && waited < ms(68_000), "{waited:?}");
+    assert!(waited > ms(66_000) && waited < ms(70_000), "{waited:?}");
 }
 
 /// Somebody else was granted the node meanwhile, with a larger fence: what is ours there may be over.
@@ -573,4 +573,32 @@ fn a_fence_that_is_too_small_is_proposed_again_with_another_owner_to_all() {
     });
     assert_eq!(sends.count(), 3, "to all, also to the one that had granted");
     assert_eq!(lease.attempts(), 1, "it is still the first attempt");
+}
+
+/// What puts a key back is under way when the node says that it does not have it: it may have it a moment later.
+#[test]
+fn a_key_that_was_put_back_is_owed() {
+    let mut cluster = Cluster::of(3);
+    cluster.nodes[2].mode = Mode::Silent;
+    let client = cluster.acquire(&options());
+    cluster.run(ms(2_000));
+    cluster.nodes[2].mode = Mode::Up;
+    cluster.nodes[2].latency = ms(40);
+    // Won by the first two. The third says "not held" after 40 ms, and is healed.
+    cluster.extend(client, &options());
+    cluster.run(ms(5));
+    (cluster.nodes[0].mode, cluster.nodes[1].mode) = (Mode::Silent, Mode::Silent);
+    // It says so once more, to a command from before.
+    cluster.extend(client, &options());
+    cluster.run(ms(3_000));
+    assert!(cluster.owners()[2].is_some(), "put back");
+    (cluster.nodes[0].mode, cluster.nodes[1].mode) = (Mode::Up, Mode::Up);
+    cluster.nodes[2].mode = Mode::Down;
+    cluster.input(client, lease::Input::Release);
+    cluster.run(ms(50));
+    cluster.nodes[2].mode = Mode::Up;
+    let node = node(cluster.quorum, 2);
+    cluster.reconnect(node);
+    cluster.run(ms(1_000));
+    assert_eq!(cluster.keys(), 0, "no key is left behind where the node can be reached");
 }

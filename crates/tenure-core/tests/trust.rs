@@ -27,6 +27,8 @@ struct Node {
     table: LockTable,
     process: u32,
     durable: bool,
+    /// It followed another server and was promoted, within the life of its process.
+    promoted: bool,
     reachable: bool,
     /// Its clock less ours.
     clock_ms: i64,
@@ -38,6 +40,7 @@ impl World {
             table: LockTable::default(),
             process,
             durable: false,
+            promoted: false,
             reachable: true,
             clock_ms: 1_000_000_000_000,
         };
@@ -55,9 +58,10 @@ impl World {
     }
 
     fn facts(&self, node: usize) -> Facts {
-        let Node { process, durable, .. } = self.nodes[node];
-        let life = Life { process: format!("p{process}").into(), lineage: format!("l{process}").into() };
-        Facts { life: Some(life), durable, ..Facts::default() }
+        let Node { process, durable, promoted, .. } = self.nodes[node];
+        let lineage = format!("l{process}{promoted}").into();
+        let life = Life { process: format!("p{process}").into(), lineage };
+        Facts { life: Some(life), durable, promoted, ..Facts::default() }
     }
 
     /// A client that has just connected to all nodes it can reach.
@@ -405,4 +409,76 @@ fn fences_are_forgotten_after_the_retention_by_the_nodes_own_clock() {
     world.nodes[1].clock_ms -= 5_000;
     world.pass(secs(2), &mut fleet);
     assert_eq!(remembered(&mut world), [0, 1, 0], "nobody asked for it");
+}
+
+/// It lost the last second, and was started again with settings under which it would not have.
+#[test]
+fn a_server_must_have_been_durable_before_it_was_restarted() {
+    let mut world = World::new(RestartGuard::Evidence);
+    world.client();
+    world.restart(2, false);
+    world.nodes[2].durable = true;
+    let new = world.client();
+    assert_eq!(world.trusted(&new), [0, 1]);
+    // And must still be so, as far as anybody has seen.
+    let mut world = World::new(RestartGuard::Evidence);
+    world.nodes[2].durable = true;
+    world.client();
+    world.nodes[2].durable = false;
+    world.client();
+    world.nodes[2].durable = true;
+    world.restart(2, false);
+    let new = world.client();
+    assert_eq!(world.trusted(&new), [0, 1]);
+}
+
+/// All nodes are emptied while a client is connected that remembers, but a new one is faster.
+#[test]
+fn a_client_that_remembers_undoes_a_first_start_that_was_none() {
+    let mut world = World::new(RestartGuard::Evidence);
+    let mut old = world.client();
+    for node in 0..3 {
+        world.nodes[node].table = LockTable::default();
+    }
+    world.client();
+    for node in 0..3 {
+        old.handle(world.now, Input::Changed { node: world.index(node) });
+    }
+    world.serve(&mut old);
+    assert_eq!(world.trusted(&old), [0; 0]);
+    let third = world.client();
+    assert_eq!(world.trusted(&third), [0; 0], "the one that remembers has had its say");
+    // One that remembers only what was long ago does not disturb a fleet that is in use.
+    let mut world = World::new(RestartGuard::Evidence);
+    let mut old = world.client();
+    for node in 0..3 {
+        old.handle(world.now, Input::Disconnected { node: world.index(node), fault: Fault::Disconnected });
+        world.nodes[node].table = LockTable::default();
+    }
+    world.now = world.now + QUARANTINE;
+    world.client();
+    for node in 0..3 {
+        world.connect(&mut old, node);
+    }
+    assert_eq!(world.trusted(&old), [0, 1, 2]);
+}
+
+/// An idle client judges by what the server told it before.
+#[test]
+fn an_idle_client_and_a_new_one_do_not_write_over_each_other() {
+    let mut world = World::new(RestartGuard::Evidence);
+    let mut idle = world.client();
+    world.nodes[2].promoted = true;
+    let mut new = world.client();
+    let node = world.index(2);
+    let mut lives = std::collections::BTreeSet::new();
+    for _ in 0..60 {
+        let at = world.now;
+        world.pass(secs(5), &mut idle);
+        world.now = at;
+        world.pass(secs(5), &mut new);
+        lives.insert(new.report(world.now, node).incarnation);
+    }
+    assert_eq!(lives.len(), 1, "{lives:?}");
+    assert!(new.report(world.now, node).trust.is_ok() && idle.report(world.now, node).trust.is_ok());
 }

@@ -53,6 +53,9 @@ const TURNS_MAX: usize = 32;
 /// The machine that answers about records belong to.
 const FLEET: MachineId = MachineId::MAX;
 
+/// The machine that answers about trimming belong to. A user may not be allowed to, and that is no harm.
+const TRIM: MachineId = MachineId::MAX - 1;
+
 /// The first acquires wait until every node has been tried; when a majority is there, no longer than this.
 const START_MAX: Duration = Duration::from_millis(50);
 
@@ -332,7 +335,10 @@ impl Driver {
             }
             self.drain_fleet();
         }
-        if machine == FLEET {
+        if machine == TRIM && answer.is_err() {
+            return;
+        }
+        if machine == FLEET || machine == TRIM {
             return self.advance_fleet(trust::Input::Answer { node, answer });
         }
         if let Some(release) = self.undoing.get(&(machine, round)) {
@@ -378,7 +384,8 @@ impl Driver {
         while let Some(output) = self.fleet.poll_output() {
             match output {
                 trust::Output::Send { node, command } => {
-                    self.send(FLEET, RoundNumber::default(), node, command);
+                    let machine = if matches!(command, Command::Trim { .. }) { TRIM } else { FLEET };
+                    self.send(machine, RoundNumber::default(), node, command);
                 }
                 trust::Output::Survey { node } => {
                     self.unsent |= self.nodes[node.get()].survey();

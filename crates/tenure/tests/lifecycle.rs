@@ -421,3 +421,17 @@ async fn a_delay_without_end_is_a_node_that_never_answers() {
     nodes[0].set_faults(Faults::none().delay(std::time::Duration::MAX..=std::time::Duration::MAX));
     assert!(locks.lock("x").acquire().await.unwrap().is_valid());
 }
+
+/// Memory nodes vote without a first start, so being new says nothing about them.
+#[tokio::test]
+async fn a_memory_node_that_forgot_does_not_vote_for_a_new_manager_either() {
+    let nodes = nodes::<3>();
+    let old = builder(&nodes).build().unwrap();
+    nodes[0].set_faults(Faults::unreachable());
+    let guard = old.lock("x").acquire().await.unwrap();
+    nodes[0].set_faults(Faults::none());
+    nodes[2].forget();
+    let new = builder(&nodes).build().unwrap();
+    assert!(!matches!(new.lock("x").try_acquire().await, Ok(Some(_))), "two holders");
+    assert!(guard.is_valid());
+}

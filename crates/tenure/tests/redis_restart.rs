@@ -373,3 +373,18 @@ async fn a_rolling_restart_of_all_nodes_costs_no_lock() {
     let next = other.lock("x").wait(secs(10)).acquire().await.unwrap();
     assert!(next.fence() > fence);
 }
+
+/// A server does not say that two of its databases changed places.
+#[tokio::test]
+async fn databases_that_change_places_give_no_second_holder() {
+    let servers = servers::<3>();
+    let (one, two) = (connect(&servers).await, connect(&servers).await);
+    let guard = one.lock("x").acquire().await.unwrap();
+    two.lock("warm").acquire().await.unwrap().release().await.unwrap();
+    for server in &servers[..2] {
+        server.execute(&["SWAPDB", "0", "1"]);
+    }
+    let second = two.lock("x").try_acquire().await;
+    assert!(!matches!(second, Ok(Some(_))), "two holders");
+    assert!(guard.is_valid());
+}

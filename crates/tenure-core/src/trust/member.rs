@@ -14,6 +14,8 @@ use crate::time::Time;
 pub(super) struct Member {
     /// While it is connected.
     pub(super) facts: Option<Facts>,
+    /// They were told after the last record was accepted.
+    pub(super) facts_fresh: bool,
     /// Why there is no connection, or no answer.
     pub(super) fault: Option<Fault>,
     /// While it is connected and the record was told.
@@ -27,6 +29,8 @@ pub(super) struct Member {
     pub(super) tried: bool,
     /// The last life of its memory that this client saw.
     pub(super) seen: Option<Nonce>,
+    /// When a record was last accepted.
+    pub(super) read_at: Option<Time>,
     pub(super) watch: ClockWatch,
     pub(super) first_seen: Option<Time>,
     pub(super) round_trip: Duration,
@@ -61,8 +65,9 @@ impl Member {
         self.record.as_ref().filter(|_| self.asked.is_none() && self.objection.is_none())
     }
 
+    /// When its record was last read. However busy it is, the record is looked at now and then.
     pub(super) fn silent_since(&self) -> Option<Time> {
-        self.watch.last_received().filter(|_| self.record.is_some())
+        self.read_at.filter(|_| self.record.is_some())
     }
 
     pub(super) fn timeout(&self, silence_max: Duration) -> Option<Time> {

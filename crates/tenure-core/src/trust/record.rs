@@ -35,6 +35,8 @@ pub(super) struct Record {
     pub(super) state: State,
     /// There was an earlier life of this node's memory.
     pub(super) returned: bool,
+    /// Its server has kept every acknowledged write since the process began, as far as clients have seen.
+    pub(super) durable: bool,
     /// When this life began, by the node's clock. `None` if the node has yet to fill it in.
     pub(super) created: Option<NodeTime>,
 }
@@ -88,14 +90,15 @@ impl Nonce {
 impl Record {
     /// The text to store. Without a creation time it ends where the node adds it.
     pub(super) fn to_text(&self, settings: &Settings) -> Arc<str> {
-        let (nonce, returned) = (self.nonce, u8::from(self.returned));
+        let (nonce, returned, durable) = (self.nonce, u8::from(self.returned), u8::from(self.durable));
         let (process, lineage) =
             self.life.as_ref().map_or(("?", "?"), |life| (&*life.process, &*life.lineage));
         let created = self.created.map_or_else(String::new, |time| time.as_micros().to_string());
         let state = &self.state;
         let settings = settings.to_text();
         format!(
-            "{nonce} {VERSION} {process} {lineage} {state} returned={returned} {settings} created={created}"
+            "{nonce} {VERSION} {process} {lineage} {state} returned={returned} durable={durable} {settings} \
+             created={created}"
         )
         .into()
     }
@@ -120,8 +123,9 @@ impl Record {
         let life = (process != "?").then(|| Life { process: process.into(), lineage: lineage.into() });
         let state = State::parse(words.next()?)?;
         let returned = words.next()? == "returned=1";
+        let durable = words.next()? == "durable=1";
         let created = Some(NodeTime::from_micros(created.parse().ok()?));
-        words.next().is_none().then_some(Self { nonce, life, state, returned, created })
+        words.next().is_none().then_some(Self { nonce, life, state, returned, durable, created })
     }
 }
 
@@ -188,7 +192,8 @@ mod tests {
         for state in [State::New, State::Waited, State::Fresh(vec![Nonce(1), Nonce(u64::MAX)])] {
             for (life, returned) in [(life.clone(), true), (None, false)] {
                 let created = Some(NodeTime::from_micros(5));
-                let record = Record { nonce: Nonce(7), life, state: state.clone(), returned, created };
+                let state = state.clone();
+                let record = Record { nonce: Nonce(7), life, state, returned, durable: !returned, created };
                 let text = record.to_text(&settings());
                 assert_eq!(Record::parse(&text, &settings()), Ok(record), "{text}");
                 assert!(Nonce(7).begins(&text) && !Nonce(8).begins(&text));
@@ -198,8 +203,8 @@ mod tests {
 
     #[test]
     fn other_settings_and_other_texts_are_foreign() {
-        let record =
-            Record { nonce: Nonce(7), life: None, state: State::New, returned: false, created: None };
+        let (nonce, state) = (Nonce(7), State::New);
+        let record = Record { nonce, life: None, state, returned: false, durable: false, created: None };
         let text = record.to_text(&Settings::new(MaxTtl::default(), "a:1,b:2,x:9"));
         let foreign = Record::parse(&format!("{text}5"), &settings()).unwrap_err();
         assert!(matches!(foreign, Foreign::Settings(theirs) if theirs.starts_with("nodes=a:1,b:2,x:9 ")));

@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use super::record::{Foreign, Record, State};
 use super::{
-    Facts, Fleet, FreshCheck, Known, Life, Member, Nonce, Output, RECHECK, RECORD_TIMEOUT, RestartGuard,
-    TOLD_APART,
+    Facts, Fleet, FreshCheck, Known, Member, Nonce, Output, RECHECK, RECORD_TIMEOUT, RestartGuard, TOLD_APART,
 };
 use crate::command::{Answer, Command, Fault, Reply, Swap};
 use crate::fence::Fence;
@@ -18,21 +17,27 @@ impl Fleet {
     pub(super) fn handle_surveyed(&mut self, now: Time, node: NodeIndex, facts: Facts) {
         let member = &mut self.members[node.get()];
         let Some(known) = &member.facts else { return };
-        if member.surveying || member.objection.is_some() || known.life != facts.life {
+        let changed = known.life != facts.life || known.durable != facts.durable;
+        if member.surveying || member.objection.is_some() || changed || self.objection_to(&facts).is_some() {
             self.handle_connected(now, node, facts);
         } else {
-            member.facts = Some(facts);
+            self.members[node.get()].facts = Some(facts);
         }
     }
 
-    pub(super) fn handle_connected(&mut self, now: Time, node: NodeIndex, facts: Facts) {
+    /// Why a server must not be a node, by what it says about itself.
+    fn objection_to(&self, facts: &Facts) -> Option<Arc<str>> {
         let strict = self.settings.restart_guard == RestartGuard::Strict;
-        let doubt = facts.doubtful.clone().filter(|_| strict);
+        facts.unfit.clone().or_else(|| facts.doubtful.clone().filter(|_| strict))
+    }
+
+    pub(super) fn handle_connected(&mut self, now: Time, node: NodeIndex, facts: Facts) {
+        let objection = self.objection_to(&facts);
         let member = &mut self.members[node.get()];
-        member.objection = facts.unfit.clone().or(doubt);
+        member.objection = objection;
         member.tried |= member.objection.is_some();
         (member.facts, member.record, member.asked) = (Some(facts), None, None);
-        (member.fault, member.surveying) = (None, false);
+        (member.fault, member.surveying, member.facts_fresh) = (None, false, true);
         if member.objection.is_some() {
             member.recheck_at = Some(now + RECHECK);
         } else {
@@ -64,7 +69,14 @@ impl Fleet {
             }
             Ok(_) => {}
             // It is asked again when its time is up. Until then it does not vote.
-            Err(fault) => (member.tried, member.fault) = (true, Some(fault)),
+            Err(fault) => {
+                (member.tried, member.fault) = (true, Some(fault.clone()));
+                // It said something that is no record. Who does not answer at all is still in the life we know.
+                if matches!(fault, Fault::Error(_)) && member.record.take().is_some() {
+                    member.asked = Some(now);
+                    self.outputs.push_back(Output::Distrust { node, forgot: true });
+                }
+            }
         }
     }
 
@@ -84,21 +96,36 @@ impl Fleet {
         member.objection = None;
         let facts = member.facts.clone().unwrap_or_default();
         if facts.life.is_some() && record.life != facts.life {
+            // Others may know better who the server is now than what it told us a while ago.
+            if !member.facts_fresh {
+                return self.handle_changed(now, node);
+            }
             let record = if self.remembers(&record, &facts) {
-                Record { life: facts.life, ..record }
+                Record { life: facts.life, durable: facts.durable, ..record }
             } else {
-                self.new_record(facts.life, true)
+                self.new_record(&facts, true)
             };
             return self.swap(now, node, text, &record);
+        }
+        if record.durable && !facts.durable && facts.life.is_some() && member.facts_fresh {
+            return self.swap(now, node, text, &Record { durable: false, ..record });
         }
         let remembered = member.seen.is_some_and(|seen| seen != record.nonce);
         if remembered && record.state == State::New && !record.returned {
             // Whoever remembers an earlier life of this memory tells all others.
             return self.swap(now, node, text, &Record { returned: true, ..record });
         }
+        let lately = member.read_at.is_some_and(|at| now < at + self.settings.quarantine());
+        if remembered && lately && matches!(record.state, State::Fresh(_)) {
+            // It was taken for a first start while we knew better and could not say so in time.
+            let record = self.new_record(&facts, true);
+            return self.swap(now, node, text, &record);
+        }
         if member.seen.replace(record.nonce).is_some_and(|seen| seen != record.nonce) {
             self.outputs.push_back(Output::Distrust { node, forgot: true });
         }
+        let member = &mut self.members[node.get()];
+        (member.facts_fresh, member.read_at) = (false, Some(now));
         let created = record.created.unwrap_or(time);
         if let State::Fresh(_) = record.state {
             // Its clock may be ahead of the others': fences begin above.
@@ -128,7 +155,8 @@ impl Fleet {
     /// or loses its last, as long as it never followed another itself.
     pub(super) fn remembers(&self, record: &Record, facts: &Facts) -> bool {
         let (Some(before), Some(now)) = (&record.life, &facts.life) else { return false };
-        let durable = facts.durable && self.settings.restart_guard != RestartGuard::Strict;
+        // The process that is gone must have been durable, too.
+        let durable = record.durable && facts.durable && self.settings.restart_guard != RestartGuard::Strict;
         (durable || before.process == now.process) && !facts.promoted
     }
 
@@ -195,7 +223,8 @@ impl Fleet {
     /// Marks the nodes of a first start, or finishes what another client began.
     pub(super) fn start_fresh(&mut self, now: Time) {
         let is_intact = |member: &Member| member.facts.as_ref().is_some_and(|facts| facts.intact);
-        if self.members.iter().all(is_intact) {
+        // Such nodes vote without being marked, so being new says nothing about them.
+        if self.members.iter().any(is_intact) {
             return;
         }
         let records = || self.members.iter().filter_map(|member| member.record.as_ref());
@@ -266,9 +295,9 @@ impl Fleet {
     }
 
     pub(super) fn ask_or_create(&mut self, now: Time, node: NodeIndex) {
-        let life = self.members[node.get()].facts.as_ref().and_then(|facts| facts.life.clone());
+        let facts = self.members[node.get()].facts.clone().unwrap_or_default();
         let returned = self.members[node.get()].seen.is_some();
-        let text = self.new_record(life, returned).to_text(&self.settings);
+        let text = self.new_record(&facts, returned).to_text(&self.settings);
         self.ask(now, node, Some(Swap { expected: None, text, stamp: true }));
     }
 
@@ -286,12 +315,13 @@ impl Fleet {
         self.outputs.push_back(Output::Send { node, command });
     }
 
-    pub(super) fn new_record(&mut self, life: Option<Life>, returned: bool) -> Record {
+    pub(super) fn new_record(&mut self, facts: &Facts, returned: bool) -> Record {
         // SplitMix64: every seed gives a sequence of its own.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Record { nonce: Nonce::new(mixed ^ (mixed >> 31)), life, state: State::New, returned, created: None }
+        let (nonce, life, durable) = (Nonce::new(mixed ^ (mixed >> 31)), facts.life.clone(), facts.durable);
+        Record { nonce, life, state: State::New, returned, durable, created: None }
     }
 
     pub(super) fn object(&mut self, now: Time, node: NodeIndex, reason: &str) {

@@ -1,11 +1,12 @@
 -- Sets the lock if it is free, the node's record is the one that the client knows, and the fence is a new highest.
--- KEYS: lock, fence, queue of fences by their end, and unless the server tells by itself that it has changed: record
--- ARGV: owner, node ttl in ms, fence ('' for none), when it is forgotten in ms, and for the record: nonce
+-- KEYS: lock, fence, queue of fences by their end, record
+-- ARGV: owner, node ttl in ms, fence ('' for none), when it is forgotten in ms, nonce; and if the server does not tell by
+--       itself that the record has changed: 1. If it does, the record is looked at for names that are new here.
 -- SLACK, AGE: how far the fence may be ahead of the node's clock and behind it, in us; set in a line before this
 -- Granted: the node's time in microseconds. Else that time and why not:
 --   1, time left in ms, lowest fence: held   2, lowest fence: fence too small   3: fence too large   4: another record
 local call = redis.call
-local known = not KEYS[4] or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5]
+local known = not ARGV[6] or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5]
 -- Who had it before: nobody, and it is set.
 local owner = known and call('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[2])
 if known and not owner then
@@ -17,9 +18,13 @@ if known and not owner then
     local fence, last = tonumber(ARGV[3]), nil
     if fence > now - AGE and fence <= now + SLACK then
         last = call('SET', KEYS[2], ARGV[3], 'PXAT', ARGV[4], 'GET')
-        if not last then
+        if not last and (ARGV[6] or not KEYS[4] or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5]) then
             call('RPUSH', KEYS[3], ARGV[4] .. ':' .. KEYS[2])
             return now
+        end
+        if not last then
+            call('DEL', KEYS[1], KEYS[2])
+            return {now, 4}
         end
         if tonumber(last) < fence then
             return now

@@ -32,6 +32,9 @@ const STALL_MAX: Duration = Duration::from_secs(2);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
+/// A connection that lasted so long was a good one.
+const STEADY: Duration = Duration::from_secs(1);
+
 const READ_BYTES: usize = 16 * 1024;
 
 pub(in crate::node) struct RedisConnection {
@@ -91,6 +94,7 @@ struct Line {
     /// How many bytes that are still to come belong to a text that is passed over.
     skip: usize,
     in_flight: VecDeque<InFlight>,
+    established: Instant,
     /// When the server last said something, or was asked while it had nothing to do.
     progress: Instant,
     /// Fires when commands have waited for too long since.
@@ -110,8 +114,8 @@ enum Asks {
     Command(Form),
     /// When does the lock end? Right behind the server's own `SET`; it tells the server's time.
     End,
-    /// An acquire was refused: how long does the holder have it? And when it ends.
-    TimeLeft(Option<i64>),
+    /// An acquire was refused: how long does the holder have it?
+    TimeLeft,
     /// Watch the key that is read next. Nothing to tell.
     Watch,
     /// The record once more, watched from here on.
@@ -167,7 +171,6 @@ impl RedisConnection {
                 let server = Box::new(std::mem::take(&mut established.server));
                 let mut line = Line::new(established);
                 waiting.into_iter().for_each(|(tag, command)| line.send(tag, command));
-                self.pause = PAUSE_MIN;
                 self.previous = line.identity.take();
                 self.state = State::Up(Box::new(line));
                 self.events.push_back(NodeEvent::Connected(server));
@@ -189,6 +192,10 @@ impl RedisConnection {
         tracing::warn!(target: "tenure", node = &*self.node.address, reason, "disconnected");
         self.events.push_back(NodeEvent::Disconnected(reason.into()));
         if let State::Up(line) = &mut self.state {
+            // A server that breaks off each connection at once is not asked at full speed.
+            if line.established.elapsed() >= STEADY {
+                self.pause = PAUSE_MIN;
+            }
             let scripts = &line.scripts;
             let lost = line.in_flight.drain(..).filter(|lost| lost.completes(scripts));
             self.events.extend(lost.map(|lost| NodeEvent::Answer(lost.tag, Err(Fault::Disconnected))));
@@ -240,7 +247,7 @@ impl InFlight {
     /// Whether somebody waits for an answer that this reply completes.
     fn completes(&self, scripts: &Scripts) -> bool {
         match (self.asks, &self.command) {
-            (Asks::End | Asks::TimeLeft(_) | Asks::Record, _) => true,
+            (Asks::End | Asks::TimeLeft | Asks::Record, _) => true,
             (Asks::Command(_), Some(Command::Record { .. })) => !scripts.tracks_record,
             (Asks::Command(_), Some(command)) => !scripts.is_native_acquire(command),
             (Asks::Command(_), None) | (Asks::Watch | Asks::Info | Asks::Config, _) => false,
@@ -267,6 +274,7 @@ impl Line {
             filled: 0,
             skip: 0,
             in_flight: VecDeque::new(),
+            established: Instant::now(),
             progress: Instant::now(),
             stall: None,
         }
@@ -384,13 +392,13 @@ impl Line {
                     // Another has it: for how long?
                     (None, Command::Acquire { key, .. }) => {
                         Scripts::encode_time_left(&mut self.output, key);
-                        self.ask(tag, None, Asks::TimeLeft(ends_ms));
+                        self.ask(tag, None, Asks::TimeLeft);
                         Ok(None)
                     }
                     (None, _) => Ok(None),
                 }
             }
-            (Asks::TimeLeft(ends_ms), _) => answer(Scripts::time_left(value, ends_ms)),
+            (Asks::TimeLeft, _) => answer(Scripts::time_left(value)),
             (Asks::Record, _) => {
                 let Some(recorded) = self.recorded.take() else { return Ok(None) };
                 self.stale = false;
@@ -408,6 +416,11 @@ impl Line {
                 let info = self.survey.take().unwrap_or_default();
                 let server = info::server(&info, &value, self.scripts.tracks_record);
                 Ok(Some(News::Surveyed(Box::new(server))))
+            }
+            // A right that was taken away: from now on the record is looked at with every acquire.
+            (Asks::Watch, _) if matches!(value, Value::Error(_)) => {
+                self.scripts.tracks_record = false;
+                Ok(None)
             }
             (Asks::Watch | Asks::Command(_), _) => Ok(None),
         }
@@ -427,7 +440,7 @@ impl Line {
             return Ok(None);
         }
         if form == Form::Short && self.scripts.was_not_executed(&command, &value) {
-            // It goes to the end of the queue, where an acquire must not come: its release may be before it.
+            // It goes to the end of the queue, where what sets a lock must not come: its release may be before it.
             if self.is_overtaken(&command) {
                 return answer(Err(Fault::Error("the server forgot the script".into())));
             }
@@ -456,9 +469,9 @@ impl Line {
         }
     }
 
-    /// Whether a release of what this acquire would set is under way already.
+    /// Whether a release of what this command would set is under way already.
     fn is_overtaken(&self, command: &Command) -> bool {
-        let Command::Acquire { token, .. } = command else { return false };
+        let (Command::Acquire { token, .. } | Command::Heal { token, .. }) = command else { return false };
         let undoes = |in_flight: &InFlight| match &in_flight.command {
             Some(Command::Release { token: released, .. }) => released == token,
             _ => false,

@@ -136,11 +136,18 @@ impl Scripts {
                     claim.as_ref().map_or([&b""[..]; 2], |[a, b]| [a.as_bytes(), b.as_bytes()]);
                 let queue_key = self.queue_key.as_bytes();
                 let keys = [key.as_str().as_bytes(), fence_key.as_bytes(), queue_key, record_key];
-                let arguments: [&[u8]; 5] =
-                    [&token, ttl.as_bytes(), fence, ends_ms, nonce.as_ref().map_or(&b""[..], |nonce| nonce)];
-                // Where the server tells by itself that the record has changed, nobody need look.
-                let looks = usize::from(nonce.is_some() && !self.tracks_record);
-                script(Name::Acquire).encode(buffer, form, &keys[..3 + looks], &arguments[..4 + looks]);
+                let nonce = nonce.as_ref().map_or(&b""[..], |nonce| nonce);
+                let arguments = [&token, ttl.as_bytes(), fence, ends_ms, nonce, b"1"];
+                // Where the server tells by itself that the record has changed, only names that are new to the node make it
+                // look: for the cases in which it does not tell.
+                let looks = usize::from(!nonce.is_empty());
+                let always = usize::from(looks == 1 && !self.tracks_record);
+                script(Name::Acquire).encode(
+                    buffer,
+                    form,
+                    &keys[..3 + looks],
+                    &arguments[..4 + looks + always],
+                );
             }
             Command::Heal { key, token, node_ttl_ms, fence } => {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
@@ -245,12 +252,12 @@ impl Scripts {
         }
     }
 
-    /// What the reply to the question how long a lock lives means. With its end it also tells the time.
-    pub(super) fn time_left(value: Value, ends_ms: Option<i64>) -> Result<Reply, Fault> {
+    /// What the reply to the question how long a lock lives means. It comes a round trip after the question for its end, and
+    /// both together do not tell the time: the lock may be another by then.
+    pub(super) fn time_left(value: Value) -> Result<Reply, Fault> {
         match value {
             Value::Number(millis) => {
-                let time = ends_ms.filter(|_| millis >= 0).and_then(|ends_ms| before(ends_ms, millis));
-                Ok(Reply { time, fence: None, answer: Answer::Refused(held(millis)) })
+                Ok(Reply { time: None, fence: None, answer: Answer::Refused(held(millis)) })
             }
             Value::Error(message) => Err(Fault::Error(message.into())),
             other => Err(unexpected(&other)),
