@@ -53,10 +53,10 @@ async fn commands_of_2000_callers_arrive_in_the_order_they_were_asked_for_and_on
     // Not what is asked about the node itself now and then.
     sent.retain(|command| command.len() > 3 && command[3].starts_with("tenure:"));
     assert_eq!(sent.len(), 4_000, "one acquire and one release each");
-    // EVALSHA sha 3 key fence queue owner ..; EVALSHA sha 1 key owner.
-    let is_acquire = |command: &Vec<String>| command[2] == "3";
+    // EVALSHA sha 4 key fence queue record owner ..; EVALSHA sha 1 key owner.
+    let is_acquire = |command: &Vec<String>| command[2] == "4";
     let lock_of = |command: &Vec<String>| {
-        let owner = if is_acquire(command) { 6 } else { 4 };
+        let owner = if is_acquire(command) { 7 } else { 4 };
         (command[3].clone(), command[owner].clone())
     };
     let acquires = sent.iter().filter(|command| is_acquire(command)).map(|command| lock_of(command).0);
@@ -100,7 +100,7 @@ async fn no_acquire_is_ever_sent_twice_over_broken_connections() {
     let requests = proxy.requests();
     let text = String::from_utf8_lossy(&requests);
     // The owner is the second text of forty characters, after the name of the script.
-    let pieces = text.split("*10\r\n$7\r\nEVALSHA").skip(1).filter_map(|piece| piece.split("$40\r\n").nth(2));
+    let pieces = text.split("*12\r\n$7\r\nEVALSHA").skip(1).filter_map(|piece| piece.split("$40\r\n").nth(2));
     let mut acquires: Vec<&str> = pieces.filter_map(|piece| piece.get(..40)).collect();
     let sent = acquires.len();
     assert!(sent > 500, "{sent}");
