@@ -22,7 +22,7 @@ pub(crate) trait Client {
 }
 
 /// How many locks a task has. A node remembers the fence of each for a day.
-const NAMES: usize = 64;
+const NAMES: usize = 16;
 
 /// The floor, with `batch` cycles at a time.
 pub(crate) struct FloorClient {
