@@ -261,6 +261,8 @@ async fn with_appendfsync_always_there_is_no_quarantine() {
         |locks: Builder| locks.prefix("strict:").restart_guard(RestartGuard::Strict).max_ttl(secs(1));
     let strict = prefix(builder(&urls)).build().unwrap();
     all_vote(&strict).await;
+    // Its quarantine begins when a client first meets it.
+    drop(strict);
     servers[2].restart();
     let strict = prefix(builder(&urls)).build().unwrap();
     assert!(strict.nodes().await[2].quarantine_left.is_some());
