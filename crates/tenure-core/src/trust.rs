@@ -4,7 +4,7 @@
 //! client, and so would one whose clock jumped. Redlock's documents ask for *delayed restarts* against the first:
 //! keep such a node out until every lock that it may have forgotten is over. Here the clients do that.
 //!
-//! Each node keeps a [record](record) of the current life of its memory. A client asks for it when it connects,
+//! Each node keeps a *record* of the current life of its memory. A client asks for it when it connects,
 //! writes it if there is none, and names its nonce in every acquire.
 //! - A node whose record is *new* is quarantined for `max_ttl` plus guard band: no grant is asked of it, none is
 //!   counted. Extensions and releases of keys that it has do count.
