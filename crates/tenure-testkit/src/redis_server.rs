@@ -1,5 +1,6 @@
 //! A real `redis-server` on a free loopback port.
 
+use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
@@ -188,8 +189,8 @@ impl RedisServer {
             if process.try_wait().unwrap().is_some() {
                 return false;
             }
-            if std::net::TcpStream::connect(("127.0.0.1", self.port)).is_ok() && is_ours(folder, process.id())
-            {
+            let connection = std::net::TcpStream::connect(("127.0.0.1", self.port));
+            if connection.is_ok_and(|connection| !is_loading(connection)) && is_ours(folder, process.id()) {
                 self.process = Some(process);
                 return true;
             }
@@ -219,4 +220,12 @@ fn is_ours(folder: &Path, pid: u32) -> bool {
 
 fn free_port() -> u16 {
     TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// Whether a server that listens already is still reading its data. One that does not understand the question, because it
+/// speaks TLS, is not asked any further.
+fn is_loading(mut connection: std::net::TcpStream) -> bool {
+    let (mut reply, patience) = ([0; 8], Some(Duration::from_millis(200)));
+    let asked = connection.set_read_timeout(patience).and_then(|()| connection.write_all(b"PING\r\n"));
+    asked.is_ok() && connection.read(&mut reply).is_ok() && &reply == b"-LOADING"
 }
