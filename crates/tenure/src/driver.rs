@@ -7,6 +7,8 @@
 mod caller;
 mod debt;
 mod machines;
+mod queries;
+mod releases;
 mod request;
 mod shutdown;
 mod survey;
@@ -20,10 +22,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_core::query::{self, Told};
 use tenure_core::{
-    Answer, Command, Fault, Fleet, Lease, NodeIndex, NodeSet, Query, Quorum, Refusal, Release, Reply,
-    RoundNumber, Time, lease, release, trust,
+    Answer, Command, Fault, Fleet, Lease, NodeIndex, Quorum, Refusal, Reply, RoundNumber, Time, lease, query,
+    release, trust,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
@@ -31,6 +32,8 @@ use tokio::time::Sleep;
 use self::caller::{Facts, LeaseEntry};
 use self::debt::Debts;
 use self::machines::Machines;
+use self::queries::QueryEntry;
+use self::releases::ReleaseEntry;
 pub(crate) use self::request::{
     AcquireFailure, AcquireReply, ReleaseReply, Request, Unfinished, draw_entropy,
 };
@@ -105,15 +108,6 @@ pub(crate) struct Driver {
     shutdown: Shutdown,
     surveys: Surveys,
     debts: Debts,
-}
-
-struct ReleaseEntry {
-    release: Release,
-    undoes: (MachineId, RoundNumber),
-    /// The nodes at which this release counts as a debt.
-    debt: NodeSet,
-    timer: Option<Time>,
-    reply: Option<oneshot::Sender<ReleaseReply>>,
 }
 
 impl Driver {
@@ -491,94 +485,6 @@ impl Driver {
         clean_ups.into_iter().map(|(machine, release)| self.begin_release(machine, id, release)).last()
     }
 
-    fn begin_release(&mut self, id: MachineId, lease: MachineId, release: Release) -> MachineId {
-        let undoes = (lease, release.acquire_round());
-        self.undoing.insert(undoes, id);
-        let debt = NodeSet::default();
-        self.releases.insert(id, ReleaseEntry { release, undoes, debt, timer: None, reply: None });
-        self.drain_release(id);
-        id
-    }
-
-    fn advance_release(&mut self, id: MachineId, input: release::Input) {
-        if let Some(entry) = self.releases.get_mut(&id) {
-            entry.release.handle(self.now, input);
-            self.drain_release(id);
-        }
-    }
-
-    fn drain_release(&mut self, id: MachineId) {
-        let Some(entry) = self.releases.get_mut(&id) else { return };
-        let mut done = None;
-        while let Some(output) = entry.release.poll_output() {
-            match output {
-                release::Output::Send { node, command } => {
-                    self.unsent = true;
-                    let tag = Tag { machine: id, round: RoundNumber::default(), sent: self.now };
-                    self.nodes[node.get()].send(tag, command);
-                }
-                release::Output::Outcome { outcome, ballots } => {
-                    if let Some(reply) = entry.reply.take() {
-                        let frees_within = entry.release.give_up_at().since(self.now);
-                        let _ = reply.send(ReleaseReply { outcome, ballots, frees_within });
-                    }
-                }
-                release::Output::Done { unconfirmed } => done = Some(unconfirmed),
-            }
-        }
-        set_timer(&mut self.timers, id, &mut entry.timer, entry.release.poll_timeout());
-        let debt = if done.is_none() && entry.release.is_overdue() {
-            entry.release.owed()
-        } else {
-            NodeSet::default()
-        };
-        self.debts.change(&mut entry.debt, debt);
-        if let Some(unconfirmed) = done {
-            let name = entry.release.key().name();
-            self.observer.observe(&match unconfirmed.len() {
-                0 => Event::CleanedUp { name },
-                nodes => Event::NotCleanedUp { name, nodes },
-            });
-            self.undoing.remove(&entry.undoes);
-            self.releases.remove(&id);
-        }
-    }
-
-    fn begin_query(&mut self, query: Query, reply: oneshot::Sender<Vec<Told>>) {
-        let id = self.ids.fetch_add(1, Ordering::Relaxed);
-        self.queries.insert(id, QueryEntry { query, timer: None, reply: Some(reply) });
-        self.drain_query(id);
-    }
-
-    fn advance_query(&mut self, id: MachineId, input: query::Input) {
-        if let Some(entry) = self.queries.get_mut(&id) {
-            entry.query.handle(self.now, input);
-            self.drain_query(id);
-        }
-    }
-
-    fn drain_query(&mut self, id: MachineId) {
-        let Some(entry) = self.queries.get_mut(&id) else { return };
-        let mut done = false;
-        while let Some(output) = entry.query.poll_output() {
-            match output {
-                query::Output::Send { node, command } => {
-                    self.unsent = true;
-                    let tag = Tag { machine: id, round: RoundNumber::default(), sent: self.now };
-                    self.nodes[node.get()].send(tag, command);
-                }
-                query::Output::Done(told) => {
-                    done = true;
-                    entry.reply.take().map(|reply| reply.send(told));
-                }
-            }
-        }
-        set_timer(&mut self.timers, id, &mut entry.timer, entry.query.poll_timeout());
-        if done {
-            self.queries.remove(&id);
-        }
-    }
-
     fn begin_shutdown(&mut self, limit: Duration, reply: oneshot::Sender<Option<Unfinished>>) {
         self.shutdown.begin(self.now + limit, reply);
         let early = self.early.take().unwrap_or_default();
@@ -602,12 +508,6 @@ impl Driver {
             }
         }
     }
-}
-
-struct QueryEntry {
-    query: Query,
-    timer: Option<Time>,
-    reply: Option<oneshot::Sender<Vec<Told>>>,
 }
 
 impl Future for Driver {

@@ -3,6 +3,7 @@
 mod connection;
 mod handshake;
 mod info;
+mod line;
 mod resp;
 mod script;
 #[cfg(feature = "tls")]

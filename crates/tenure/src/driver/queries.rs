@@ -1,0 +1,53 @@
+//! Questions to all nodes that change nothing.
+
+use std::sync::atomic::Ordering;
+
+use tenure_core::query::{self, Told};
+use tenure_core::{Query, RoundNumber, Time};
+use tokio::sync::oneshot;
+
+use super::{Driver, MachineId, set_timer};
+use crate::node::Tag;
+
+pub(super) struct QueryEntry {
+    query: Query,
+    pub(super) timer: Option<Time>,
+    reply: Option<oneshot::Sender<Vec<Told>>>,
+}
+
+impl Driver {
+    pub(super) fn begin_query(&mut self, query: Query, reply: oneshot::Sender<Vec<Told>>) {
+        let id = self.ids.fetch_add(1, Ordering::Relaxed);
+        self.queries.insert(id, QueryEntry { query, timer: None, reply: Some(reply) });
+        self.drain_query(id);
+    }
+
+    pub(super) fn advance_query(&mut self, id: MachineId, input: query::Input) {
+        if let Some(entry) = self.queries.get_mut(&id) {
+            entry.query.handle(self.now, input);
+            self.drain_query(id);
+        }
+    }
+
+    pub(super) fn drain_query(&mut self, id: MachineId) {
+        let Some(entry) = self.queries.get_mut(&id) else { return };
+        let mut done = false;
+        while let Some(output) = entry.query.poll_output() {
+            match output {
+                query::Output::Send { node, command } => {
+                    self.unsent = true;
+                    let tag = Tag { machine: id, round: RoundNumber::default(), sent: self.now };
+                    self.nodes[node.get()].send(tag, command);
+                }
+                query::Output::Done(told) => {
+                    done = true;
+                    entry.reply.take().map(|reply| reply.send(told));
+                }
+            }
+        }
+        set_timer(&mut self.timers, id, &mut entry.timer, entry.query.poll_timeout());
+        if done {
+            self.queries.remove(&id);
+        }
+    }
+}

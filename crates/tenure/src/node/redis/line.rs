@@ -1,0 +1,412 @@
+//! A connection that is up: what was asked and is not answered yet, in order.
+
+use std::collections::VecDeque;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tenure_core::{Answer, Command, Fault, Reply, RoundNumber, Time};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::time::{Instant, Sleep};
+
+use super::handshake::{Established, Identity, Stream};
+use super::info;
+use super::resp::{Value, decode, encode};
+use super::script::{Form, Scripts};
+use crate::node::{Server, Tag};
+
+/// A server that has not answered for so long is gone, or as good as: far beyond any node timeout.
+const STALL_MAX: Duration = Duration::from_secs(2);
+
+const READ_BYTES: usize = 16 * 1024;
+
+type Answered = (Tag, Result<Reply, Fault>);
+
+/// What comes of a line.
+pub(super) enum News {
+    Answer(Answered),
+    Changed,
+    Surveyed(Box<Server>),
+}
+
+/// A connection that is up.
+pub(super) struct Line {
+    stream: Box<dyn Stream>,
+    scripts: Scripts,
+    /// The server said that the record has changed since we last asked for it.
+    stale: bool,
+    /// What a record command told, until it is confirmed.
+    recorded: Option<Result<Reply, Fault>>,
+    /// What a `SET` told (whether it set the lock just now), until the end of the lock comes that was asked for right
+    /// behind it; `None` if it was refused.
+    acquired: Option<Result<bool, Fault>>,
+    /// The acquire that it was, likewise.
+    asked: Option<Command>,
+    /// What the server has said about itself so far.
+    survey: Option<String>,
+    pub(super) identity: Option<Identity>,
+    output: Vec<u8>,
+    written: usize,
+    /// What came in: decoded up to `decoded`, filled up to `filled`.
+    input: Vec<u8>,
+    decoded: usize,
+    filled: usize,
+    /// How many bytes that are still to come belong to a text that is passed over.
+    skip: usize,
+    in_flight: VecDeque<InFlight>,
+    established: Instant,
+    /// When the server last said something, or was asked while it had nothing to do.
+    progress: Instant,
+    /// Fires when commands have waited for too long since.
+    stall: Option<Pin<Box<Sleep>>>,
+}
+
+struct InFlight {
+    tag: Tag,
+    /// `None` where no command of the manager's is behind it.
+    command: Option<Command>,
+    asks: Asks,
+}
+
+/// What a reply is about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Asks {
+    Command(Form),
+    /// When does the lock end? Right behind the server's own `SET`; it tells the server's time.
+    End,
+    /// An acquire was refused: how long does the holder have it?
+    TimeLeft,
+    /// Watch the key that is read next. Nothing to tell.
+    Watch,
+    /// The record once more, watched from here on.
+    Record,
+    /// The server about itself.
+    Info,
+    /// The server about its settings.
+    Config,
+}
+
+impl Line {
+    pub(super) fn new(established: Established) -> Self {
+        let Established { stream, scripts, identity, .. } = established;
+        Self {
+            stream,
+            scripts,
+            stale: false,
+            recorded: None,
+            acquired: None,
+            asked: None,
+            survey: None,
+            identity,
+            output: vec![],
+            written: 0,
+            input: vec![],
+            decoded: 0,
+            filled: 0,
+            skip: 0,
+            in_flight: VecDeque::new(),
+            established: Instant::now(),
+            progress: Instant::now(),
+            stall: None,
+        }
+    }
+
+    pub(super) fn send(&mut self, tag: Tag, command: Command) {
+        self.send_as(tag, command, Form::Short);
+    }
+
+    /// How many replies are still to come.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// How long it has been up.
+    pub(super) fn age(&self) -> Duration {
+        self.established.elapsed()
+    }
+
+    /// Whose answers will not come any more.
+    pub(super) fn take_unanswered(&mut self) -> impl Iterator<Item = Tag> + use<'_> {
+        let scripts = &self.scripts;
+        self.in_flight.drain(..).filter(|lost| lost.completes(scripts)).map(|lost| lost.tag)
+    }
+
+    fn send_as(&mut self, tag: Tag, command: Command, form: Form) {
+        if self.in_flight.is_empty() {
+            self.progress = Instant::now();
+        }
+        self.scripts.encode(&mut self.output, &command, form);
+        let behind = if let Command::Acquire { key, .. } = &command
+            && self.scripts.is_native_acquire(&command)
+        {
+            encode(&mut self.output, &[b"PEXPIRETIME", key.as_str().as_bytes()]);
+            Some(Asks::End)
+        } else if matches!(command, Command::Record { .. }) && self.scripts.tracks_record {
+            encode(&mut self.output, &[b"CLIENT", b"CACHING", b"YES"]);
+            encode(&mut self.output, &[b"GET", self.scripts.record_key()]);
+            Some(Asks::Record)
+        } else {
+            None
+        };
+        match behind {
+            None => self.ask(tag, Some(command), Asks::Command(form)),
+            Some(asks) => {
+                self.ask(tag, Some(command), Asks::Command(form));
+                if asks == Asks::Record {
+                    self.ask(tag, None, Asks::Watch);
+                }
+                self.ask(tag, None, asks);
+            }
+        }
+    }
+
+    fn ask(&mut self, tag: Tag, command: Option<Command>, asks: Asks) {
+        self.in_flight.push_back(InFlight { tag, command, asks });
+    }
+
+    /// Asks the server about itself.
+    pub(super) fn survey(&mut self) {
+        let tag = Tag { machine: 0, round: RoundNumber::default(), sent: Time::from_nanos(0) };
+        if self.in_flight.is_empty() {
+            self.progress = Instant::now();
+        }
+        encode(&mut self.output, info::INFO);
+        self.ask(tag, None, Asks::Info);
+        encode(&mut self.output, info::CONFIG);
+        self.ask(tag, None, Asks::Config);
+    }
+
+    /// The next answer, or why there will be none.
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<News, String>> {
+        loop {
+            if let Some(news) = self.take_news()? {
+                return Poll::Ready(Ok(news));
+            }
+            self.poll_write(cx)?;
+            if self.poll_read(cx)?.is_pending() {
+                return self.poll_stall(cx).map(Err);
+            }
+        }
+    }
+
+    fn take_news(&mut self) -> Result<Option<News>, String> {
+        while let Some((value, length)) = decode(&self.input[self.decoded..self.filled])? {
+            self.skip = (self.decoded + length).saturating_sub(self.filled);
+            self.decoded = (self.decoded + length).min(self.filled);
+            if let Value::Push { changed } = value {
+                if changed && !std::mem::replace(&mut self.stale, true) {
+                    return Ok(Some(News::Changed));
+                }
+                continue;
+            }
+            let Some(in_flight) = self.in_flight.pop_front() else {
+                return Err("a reply that nobody asked for".to_owned());
+            };
+            if let Some(news) = self.take_reply(in_flight, value)? {
+                return Ok(Some(news));
+            }
+        }
+        self.input.copy_within(self.decoded..self.filled, 0);
+        (self.decoded, self.filled) = (0, self.filled - self.decoded);
+        Ok(None)
+    }
+
+    /// What a reply tells, if it completes an answer.
+    ///
+    /// # Errors
+    /// If the server is not what it was: who it is must be found out anew.
+    fn take_reply(&mut self, in_flight: InFlight, value: Value) -> Result<Option<News>, String> {
+        let InFlight { tag, command, asks } = in_flight;
+        if let Value::Error(message) = &value
+            && ["READONLY", "LOADING", "MASTERDOWN"].iter().any(|lead| message.starts_with(lead))
+        {
+            return Err(message.clone());
+        }
+        let answer = |answer| Ok(Some(News::Answer((tag, answer))));
+        match (asks, command) {
+            (Asks::Command(form), Some(command)) => self.take_command_reply(tag, command, form, value),
+            (Asks::End, _) => {
+                let (ends_ms, command) = (Scripts::ends_ms(&value), self.asked.take());
+                let command = command.ok_or("a reply that nobody asked for")?;
+                match (self.acquired.take(), &command) {
+                    (Some(acquired), _) => {
+                        let reply = acquired.map(|just_now| {
+                            let time = Scripts::set_at(&command, ends_ms).filter(|_| just_now);
+                            Reply { time, fence: None, answer: Answer::Granted }
+                        });
+                        answer(self.in_known_memory(reply))
+                    }
+                    // Another has it: for how long?
+                    (None, Command::Acquire { key, .. }) => {
+                        Scripts::encode_time_left(&mut self.output, key);
+                        self.ask(tag, None, Asks::TimeLeft);
+                        Ok(None)
+                    }
+                    (None, _) => Ok(None),
+                }
+            }
+            (Asks::TimeLeft, _) => answer(Scripts::time_left(value)),
+            (Asks::Record, _) => {
+                let Some(recorded) = self.recorded.take() else { return Ok(None) };
+                self.stale = false;
+                answer(recorded.and_then(|reply| match (&reply.answer, &value) {
+                    (Answer::Record(Some(record)), Value::Text(text)) if **record == **text => Ok(reply),
+                    (Answer::Record(None), Value::Null) => Ok(reply),
+                    _ => Err(Fault::Error("the node's record was changed at the same time".into())),
+                }))
+            }
+            (Asks::Info, _) => {
+                self.survey = Some(if let Value::Text(info) = value { info } else { String::new() });
+                Ok(None)
+            }
+            (Asks::Config, _) => {
+                let info = self.survey.take().unwrap_or_default();
+                let server = info::server(&info, &value, self.scripts.tracks_record);
+                Ok(Some(News::Surveyed(Box::new(server))))
+            }
+            // A right that was taken away: from now on the record is looked at with every acquire.
+            (Asks::Watch, _) if matches!(value, Value::Error(_)) => {
+                self.scripts.tracks_record = false;
+                Ok(None)
+            }
+            (Asks::Watch | Asks::Command(_), _) => Ok(None),
+        }
+    }
+
+    fn take_command_reply(
+        &mut self,
+        tag: Tag,
+        command: Command,
+        form: Form,
+        value: Value,
+    ) -> Result<Option<News>, String> {
+        let answer = |answer| Ok(Some(News::Answer((tag, answer))));
+        if self.scripts.is_native_acquire(&command) {
+            self.acquired = Scripts::native_reply(&command, value);
+            self.asked = Some(command);
+            return Ok(None);
+        }
+        if form == Form::Short && self.scripts.was_not_executed(&command, &value) {
+            // It goes to the end of the queue, where what sets a lock must not come: its release may be before it.
+            if self.is_overtaken(&command) {
+                return answer(Err(Fault::Error("the server forgot the script".into())));
+            }
+            self.send_as(tag, command, Form::Whole);
+            return Ok(None);
+        }
+        let mut reply = Scripts::reply(&command, value);
+        if let Command::Acquire { .. } = command {
+            reply = self.in_known_memory(reply);
+        }
+        if matches!(command, Command::Record { .. }) && self.scripts.tracks_record {
+            self.recorded = Some(reply);
+            return Ok(None);
+        }
+        answer(reply)
+    }
+
+    /// A lock that was set in a memory that is not the one we know is no lock. The server says that the record has
+    /// changed before it answers anything that came after.
+    fn in_known_memory(&self, reply: Result<Reply, Fault>) -> Result<Reply, Fault> {
+        match reply {
+            Ok(Reply { answer: Answer::Granted, .. }) if self.stale => {
+                Err(Fault::Error("the node's record has changed".into()))
+            }
+            reply => reply,
+        }
+    }
+
+    /// Whether a release of what this command would set is under way already.
+    fn is_overtaken(&self, command: &Command) -> bool {
+        let (Command::Acquire { token, .. } | Command::Heal { token, .. }) = command else { return false };
+        let undoes = |in_flight: &InFlight| match &in_flight.command {
+            Some(Command::Release { token: released, .. }) => released == token,
+            _ => false,
+        };
+        self.in_flight.iter().any(undoes)
+    }
+
+    /// Writes as much as the connection takes; the rest waits for the next call.
+    fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        while self.written < self.output.len() {
+            match Pin::new(&mut self.stream).poll_write(cx, &self.output[self.written..]) {
+                Poll::Ready(Ok(0)) => return Err("the connection takes no more data".to_owned()),
+                Poll::Ready(Ok(count)) => self.written += count,
+                Poll::Ready(Err(error)) => return Err(error.to_string()),
+                Poll::Pending => {
+                    // A connection that never catches up must not keep what it has sent.
+                    self.output.drain(..self.written);
+                    self.written = 0;
+                    return Ok(());
+                }
+            }
+        }
+        self.output.clear();
+        self.written = 0;
+        // TLS keeps what it has encrypted until it is told to send it.
+        match Pin::new(&mut self.stream).poll_flush(cx) {
+            Poll::Ready(Err(error)) => Err(error.to_string()),
+            _ => Ok(()),
+        }
+    }
+
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Result<Poll<()>, String> {
+        if self.input.len() < self.filled + READ_BYTES {
+            self.input.resize(self.filled + READ_BYTES, 0);
+        }
+        let mut buffer = ReadBuf::new(&mut self.input[self.filled..]);
+        match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+            Poll::Ready(Ok(())) if buffer.filled().is_empty() => {
+                Err("the server closed the connection".to_owned())
+            }
+            Poll::Ready(Ok(())) => {
+                let count = buffer.filled().len();
+                let skipped = count.min(self.skip);
+                // What is passed over counts as decoded; nothing else is in the buffer then.
+                self.skip -= skipped;
+                self.decoded += skipped;
+                self.filled += count;
+                self.progress = Instant::now();
+                Ok(Poll::Ready(()))
+            }
+            Poll::Ready(Err(error)) => Err(error.to_string()),
+            Poll::Pending => Ok(Poll::Pending),
+        }
+    }
+
+    /// Ready with the reason when commands have waited for too long. The timer is polled only when that is news to
+    /// it: this is asked at every turn of the driver.
+    fn poll_stall(&mut self, cx: &mut Context<'_>) -> Poll<String> {
+        while !self.in_flight.is_empty() {
+            let due = self.progress + STALL_MAX;
+            match &mut self.stall {
+                None => {
+                    let mut stall = Box::pin(tokio::time::sleep_until(due));
+                    let pending = stall.as_mut().poll(cx).is_pending();
+                    self.stall = Some(stall);
+                    if pending {
+                        return Poll::Pending;
+                    }
+                }
+                Some(stall) if !stall.is_elapsed() => return Poll::Pending,
+                Some(_) if Instant::now() >= due => {
+                    return Poll::Ready(format!("no answer for {STALL_MAX:?}"));
+                }
+                Some(_) => self.stall = None,
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl InFlight {
+    /// Whether somebody waits for an answer that this reply completes.
+    fn completes(&self, scripts: &Scripts) -> bool {
+        match (self.asks, &self.command) {
+            (Asks::End | Asks::TimeLeft | Asks::Record, _) => true,
+            (Asks::Command(_), Some(Command::Record { .. })) => !scripts.tracks_record,
+            (Asks::Command(_), Some(command)) => !scripts.is_native_acquire(command),
+            (Asks::Command(_), None) | (Asks::Watch | Asks::Info | Asks::Config, _) => false,
+        }
+    }
+}
