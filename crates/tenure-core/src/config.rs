@@ -7,6 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::quorum::Quorum;
+use crate::renewal::Renewal;
 use crate::retry::Retry;
 
 /// The shortest ttl: below it, round trips and timer precision eat the validity.
@@ -25,6 +26,14 @@ const NODE_TIMEOUT_DEFAULT_MAX: Duration = Duration::from_millis(50);
 /// The default limit on holding one lock by extensions: longer than almost any job, shorter than a day in
 /// which nobody else gets in.
 const MAX_HOLD_DEFAULT: Duration = Duration::from_secs(60 * 60);
+
+/// A holder hears of the loss of its lock at least this long before the end, or this share of the ttl: a timer that is
+/// set for the end fires after it, and work takes time to stop.
+const LOSS_LEAD_MIN: Duration = Duration::from_millis(50);
+const LOSS_LEAD_SHARE: u32 = 20;
+
+/// But never earlier than this share of the ttl before the end: short locks would be lost as soon as they are held.
+const LOSS_LEAD_SHARE_MAX: u32 = 4;
 
 /// What the user asks of one lock. Every field has a default that fits most uses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +54,10 @@ pub struct Options {
     pub guard_band: Option<Duration>,
     /// How long extensions may keep one lock in all. Default one hour, or the ttl if that is longer.
     pub max_hold: Option<MaxHold>,
+    /// How the lock is extended by itself while it is held. Default: whenever a third of the ttl is over.
+    pub renewal: Renewal,
+    /// At most so many renewals. Default `None`: as many as `max_hold` allows.
+    pub renewals_max: Option<u32>,
     /// Whether the lock has a fence. Default yes.
     pub fenced: bool,
     /// The margin that an acquisition must have: how many nodes may forget it at once. Default 0, a bare majority.
@@ -111,6 +124,10 @@ pub struct Terms {
     pub retry: Retry,
     /// How long extensions may keep the lock.
     pub max_hold: MaxHold,
+    /// The time from one renewal to the next, if there are any.
+    pub renewal: Option<Duration>,
+    /// At most so many renewals.
+    pub renewals_max: Option<u32>,
     /// Whether the lock has a fence.
     pub fenced: bool,
     /// The margin that an acquisition must have.
@@ -163,6 +180,15 @@ pub enum OptionError {
         /// The ttl that does not fit in.
         ttl: Duration,
     },
+    /// The time from one renewal to the next is shorter than the node timeout or longer than half of the ttl.
+    Renewal {
+        /// What was asked for.
+        interval: Duration,
+        /// The shortest that is allowed with this node timeout.
+        interval_min: Duration,
+        /// The longest that is allowed with this ttl.
+        interval_max: Duration,
+    },
     /// `tries_max` is zero.
     NoTries,
     /// `min_margin` is more than the nodes can give.
@@ -190,8 +216,15 @@ impl Options {
         if self.retry.tries_max == Some(0) {
             return Err(OptionError::NoTries);
         }
-        let Self { wait, retry, fenced, min_margin, .. } = *self;
-        Ok(Terms { term, wait, retry, max_hold, fenced, min_margin, quarantine: max_ttl.quarantine() })
+        if let Renewal::Every(interval) = self.renewal {
+            let (interval_min, interval_max) = (term.node_timeout, self.ttl / 2);
+            if interval < interval_min || interval > interval_max {
+                return Err(OptionError::Renewal { interval, interval_min, interval_max });
+            }
+        }
+        let Self { wait, retry, renewals_max, fenced, min_margin, .. } = *self;
+        let (renewal, quarantine) = (self.renewal.interval(self.ttl), max_ttl.quarantine());
+        Ok(Terms { term, wait, retry, max_hold, renewal, renewals_max, fenced, min_margin, quarantine })
     }
 
     /// The term for `ttl` with these options' other numbers; an extension may ask for another ttl than the
@@ -235,6 +268,8 @@ impl Default for Options {
             drift: Drift::default(),
             guard_band: None,
             max_hold: None,
+            renewal: Renewal::default(),
+            renewals_max: None,
             fenced: true,
             min_margin: 0,
         }
@@ -327,6 +362,12 @@ impl Term {
         self.drift
     }
 
+    /// How long before the end of its validity the lock counts as lost, so that work can be stopped in time.
+    #[must_use]
+    pub fn loss_lead(&self) -> Duration {
+        (self.ttl / LOSS_LEAD_SHARE).max(LOSS_LEAD_MIN).min(self.ttl / LOSS_LEAD_SHARE_MAX)
+    }
+
     /// How long a node keeps the key: the ttl plus the guard band, in whole milliseconds rounded up.
     #[must_use]
     pub const fn node_ttl_ms(&self) -> u64 {
@@ -384,6 +425,11 @@ impl fmt::Display for OptionError {
             Self::MaxHold { max_hold, ttl } => write!(
                 f,
                 "a max_hold of {max_hold:?} is shorter than the ttl of {ttl:?}; raise it or shorten the ttl"
+            ),
+            Self::Renewal { interval, interval_min, interval_max } => write!(
+                f,
+                "a renewal every {interval:?} is not possible; with this ttl and node timeout {interval_min:?} to \
+                 {interval_max:?} are allowed"
             ),
             Self::NoTries => {
                 write!(f, "tries_max is 0, so the lock would never be asked for; use at least 1")
@@ -451,7 +497,13 @@ mod tests {
         let max = MaxTtl::default();
         let base = ttl(ms(1_000));
         type Expect = fn(&OptionError) -> bool;
-        let cases: [(Options, Expect); 7] = [
+        let cases: [(Options, Expect); 9] = [
+            (Options { renewal: Renewal::Every(ms(501)), ..base.clone() }, |e| {
+                matches!(e, OptionError::Renewal { .. })
+            }),
+            (Options { renewal: Renewal::Every(ms(49)), ..base.clone() }, |e| {
+                matches!(e, OptionError::Renewal { .. })
+            }),
             (Options { node_timeout: Some(ms(501)), ..base.clone() }, |e| {
                 matches!(e, OptionError::NodeTimeout { .. })
             }),

@@ -43,14 +43,16 @@ pub enum NotExtended {
         /// The votes, in the order of the node list.
         ballots: Vec<Option<Ballot>>,
     },
-    /// The validity was over before the extension was decided.
+    /// The validity was over, or so nearly that the lock counts as lost, before the extension was decided.
     Expired,
     /// The extension would hold the lock for longer than `max_hold`.
     MaxHold,
+    /// The lock was renewed as often as `renewals_max` allows.
+    RenewalsMax,
 }
 
 impl Extend {
-    /// Begins an extension of a lock held on `members`. Answers after the end of the `old` validity are worth
+    /// Begins an extension of a lock held on `members`. Answers after the `old` validity counts as lost are worth
     /// nothing, so nobody waits for them.
     pub(crate) fn begin(
         number: RoundNumber,
@@ -60,7 +62,7 @@ impl Extend {
         term: Term,
         old: Validity,
     ) -> Self {
-        let timeout = term.node_timeout().min(old.left(now));
+        let timeout = term.node_timeout().min(old.loss().since(now));
         Self { round: Round::open(number, quorum, members, now, timeout), term }
     }
 
@@ -74,12 +76,12 @@ impl Extend {
         }
         match self.round.verdict() {
             Verdict::Open => Decision::Open,
-            // Decided too late: the keys may have been another's in between.
-            Verdict::Won if old.is_over(now) => Decision::NotExtended(NotExtended::Expired),
+            // Decided too late: the holder has been told that the lock is lost.
+            Verdict::Won if old.is_lost(now) => Decision::NotExtended(NotExtended::Expired),
             Verdict::Won => Decision::Extended(old.max(Validity::of(self.round.started(), &self.term))),
             // Only a complete round tells whether a majority said no.
             Verdict::Lost if !self.round.is_complete() => Decision::Open,
-            Verdict::Lost if old.is_over(now) => Decision::NotExtended(NotExtended::Expired),
+            Verdict::Lost if old.is_lost(now) => Decision::NotExtended(NotExtended::Expired),
             Verdict::Lost => Decision::NotExtended(match quorum.answered(tally) {
                 Some(true) => NotExtended::Refused { ballots: ballots() },
                 _ => NotExtended::Unavailable { ballots: ballots() },

@@ -15,13 +15,13 @@ use std::time::Duration;
 
 use crate::acquire::{Acquire, Cause, Decision, NotAcquired};
 use crate::command::{Command, Fault, Reply};
-use crate::config::{Term, Terms, Wait};
+use crate::config::{MaxHold, Term, Terms, Wait};
 use crate::extend::{self, Extend, NotExtended};
 use crate::names::LockKey;
 use crate::quorum::{NodeIndex, Quorum};
 use crate::release::{Claim, Release};
-use crate::round::RoundNumber;
-use crate::standing::Standing;
+use crate::round::{Round, RoundNumber};
+use crate::standing::{Handover, HoldState, Standing};
 use crate::time::Time;
 use crate::token::Entropy;
 use crate::trust::Proposal;
@@ -94,6 +94,8 @@ pub enum Input {
     Release,
     /// The caller is gone: give up whatever there is.
     Abandon,
+    /// Another process goes on with the lock ([`Lease::handover`]): leave everything as it is.
+    HandOver,
 }
 
 /// What a lease asks for or tells.
@@ -130,6 +132,8 @@ pub enum Output {
     Extended,
     /// The extension failed; the old validity stands.
     NotExtended(NotExtended),
+    /// The lock stands otherwise than the holder was told before.
+    State(HoldState),
     /// Drive this release to its end, whoever else is gone. Boxed, because it is far larger than the rest.
     CleanUp(Box<Release>),
 }
@@ -151,6 +155,26 @@ impl Lease {
         }
     }
 
+    /// A lease that goes on with a lock that another process held. The first input is [`Input::Extend`]: until that
+    /// has succeeded, nobody may count on the lock.
+    #[must_use]
+    pub fn resume(key: LockKey, mut terms: Terms, quorum: Quorum, handover: &Handover, now: Time) -> Self {
+        if let MaxHold::AtMost(limit) = &mut terms.max_hold {
+            *limit = limit.saturating_sub(handover.held);
+        }
+        let mut lease = Self::new(key, terms, quorum);
+        let number = lease.rounds.take_next();
+        let round = Round::open(number, quorum, handover.members, now, terms.term.node_timeout());
+        lease.phase = Phase::Held(Standing::resumed(round, handover, now, terms.term));
+        lease
+    }
+
+    /// What another process needs to go on with the lock, if it is held.
+    #[must_use]
+    pub fn handover(&self, now: Time) -> Option<Handover> {
+        self.standing().map(|standing| standing.handover(now))
+    }
+
     /// Takes one input at `now`; drain [`Lease::poll_output`] afterwards.
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
@@ -161,6 +185,12 @@ impl Lease {
             Input::Timeout => self.handle_timeout(now),
             Input::Extend(term) => self.handle_extend(now, term),
             Input::Release | Input::Abandon => self.handle_end(now),
+            Input::HandOver => self.phase = Phase::Ended,
+        }
+        if let Phase::Held(standing) = &mut self.phase
+            && let Some(state) = standing.news(now)
+        {
+            self.outputs.push_back(Output::State(state));
         }
     }
 
@@ -175,7 +205,7 @@ impl Lease {
         match &self.phase {
             Phase::Waiting { until } => *until,
             Phase::Acquiring(acquire) => acquire.round.timeout(),
-            Phase::Held(standing) => standing.extending.as_ref().and_then(|extend| extend.round.timeout()),
+            Phase::Held(standing) => standing.timeout(),
             Phase::Ended => None,
         }
     }
@@ -293,11 +323,14 @@ impl Lease {
                 acquire.round.close_if_due(now);
                 self.advance_acquire(now);
             }
-            Phase::Held(Standing { extending: Some(extend), .. }) => {
-                extend.round.close_if_due(now);
+            Phase::Held(standing) => {
+                if let Some(extend) = &mut standing.extending {
+                    extend.round.close_if_due(now);
+                }
                 self.advance_extend(now);
+                self.renew_if_due(now);
             }
-            Phase::Waiting { .. } | Phase::Held(_) | Phase::Ended => {}
+            Phase::Waiting { .. } | Phase::Ended => {}
         }
     }
 
@@ -308,7 +341,9 @@ impl Lease {
             Decision::Won(validity) => {
                 let (claim, round) = (acquire.claim(self.terms.term), acquire.round.clone());
                 let fence = acquire.fence.map(|claim| claim.fence);
-                self.phase = Phase::Held(Standing::new(claim, fence, validity, round));
+                let mut standing = Standing::new(claim, fence, validity, round);
+                standing.plan_renewal(&self.terms);
+                self.phase = Phase::Held(standing);
                 self.outputs.push_back(Output::Acquired);
             }
             Decision::Lost { cause } => {
@@ -370,6 +405,32 @@ impl Lease {
         }
     }
 
+    fn renew_if_due(&mut self, now: Time) {
+        let Phase::Held(standing) = &mut self.phase else { return };
+        if standing.renew_at.is_none_or(|due| now < due) {
+            return;
+        }
+        // An extension that is under way renews the lock as well; its end plans the next renewal.
+        standing.renew_at = None;
+        if standing.extending.is_some() {
+            return;
+        }
+        let allowed = match self.terms.renewals_max {
+            Some(renewals_max) if standing.renewals >= renewals_max => Err(NotExtended::RenewalsMax),
+            _ => standing.may_extend(now, &self.terms.term, self.terms.max_hold),
+        };
+        match allowed {
+            Ok(()) => {
+                standing.renewals += 1;
+                self.handle_extend(now, self.terms.term);
+            }
+            Err(reason) => {
+                standing.plan_retry(now, &self.terms, &reason);
+                self.outputs.push_back(Output::NotExtended(reason));
+            }
+        }
+    }
+
     fn handle_extend(&mut self, now: Time, term: Term) {
         let Phase::Held(standing) = &mut self.phase else { return };
         if let Err(reason) = standing.may_extend(now, &term, self.terms.max_hold) {
@@ -391,12 +452,14 @@ impl Lease {
             extend::Decision::Open => {}
             extend::Decision::Extended(validity) => {
                 standing.confirm(validity);
+                standing.plan_renewal(&self.terms);
                 self.outputs.push_back(Output::Extended);
                 self.heal();
             }
             extend::Decision::NotExtended(reason) => {
                 standing.extending = None;
                 standing.lost |= matches!(reason, NotExtended::Lost { .. });
+                standing.plan_retry(now, &self.terms, &reason);
                 self.outputs.push_back(Output::NotExtended(reason));
             }
         }

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use crate::command::{Answer, Fault, Refusal, Reply, Vote};
-use crate::config::{MaxHold, Term};
+use crate::config::{MaxHold, Term, Terms};
 use crate::extend::{Extend, NotExtended};
 use crate::fence::Fence;
 use crate::quorum::{NodeIndex, NodeSet};
 use crate::release::Claim;
+use crate::renewal;
 use crate::round::{Ballot, Round, RoundNumber};
 use crate::time::Time;
 use crate::token::OwnerToken;
@@ -33,13 +34,112 @@ pub struct Standing {
     pub(crate) healed: Vec<(NodeIndex, Option<Time>)>,
     /// A majority of nodes said that the lock is no longer ours.
     pub(crate) lost: bool,
+    /// The last extension failed, or there will be none any more.
+    pub(crate) at_risk: bool,
+    /// What the holder was last told.
+    told: HoldState,
+    /// When the lock is extended by itself next.
+    pub(crate) renew_at: Option<Time>,
+    pub(crate) renewals: u32,
+}
+
+/// What another process needs to go on with a lock that is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Handover {
+    /// The owner.
+    pub token: OwnerToken,
+    /// The fence, if the lock has one.
+    pub fence: Option<Fence>,
+    /// The nodes that count for this owner.
+    pub members: NodeSet,
+    /// How long it has been held.
+    pub held: Duration,
+}
+
+/// How a held lock stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum HoldState {
+    /// It is ours.
+    Held,
+    /// It is ours, but the last renewal did not reach a majority, or no further one is allowed: unless one succeeds,
+    /// the lock will be lost.
+    AtRisk,
+    /// It is lost: its validity is over or ends so soon that work must stop, or a majority of nodes said that it is
+    /// not ours. It stays lost.
+    Lost,
 }
 
 impl Standing {
     pub(crate) fn new(claim: Claim, fence: Option<Fence>, validity: Validity, round: Round) -> Self {
         let (acquired, members, missing) = (round.started(), round.kept(), NodeSet::default());
-        let (extending, healed, lost) = (None, vec![], false);
-        Self { claim, fence, acquired, validity, round, members, extending, missing, healed, lost }
+        Self {
+            claim,
+            fence,
+            acquired,
+            validity,
+            round,
+            members,
+            extending: None,
+            missing,
+            healed: vec![],
+            lost: false,
+            at_risk: false,
+            told: HoldState::Held,
+            renew_at: None,
+            renewals: 0,
+        }
+    }
+
+    /// A lock that another process held. Nothing is known about its validity until an extension has succeeded: the key
+    /// is set once for each owner, so where a node that counts still has it, it was never gone.
+    pub(crate) fn resumed(round: Round, handover: &Handover, now: Time, term: Term) -> Self {
+        let Handover { token, fence, members, .. } = *handover;
+        let claim = Claim { token, term, round: round.number(), may_hold: round.quorum().all() };
+        let presumed = Validity::presumed(now + term.ttl() / 2);
+        Self { members, ..Self::new(claim, fence, presumed, round) }
+    }
+
+    pub(crate) const fn handover(&self, now: Time) -> Handover {
+        let (token, fence, members) = (self.claim.token, self.fence, self.members);
+        Handover { token, fence, members, held: now.since(self.acquired) }
+    }
+
+    /// How the lock stands at `now`.
+    #[must_use]
+    pub fn state(&self, now: Time) -> HoldState {
+        if self.lost || self.validity.is_lost(now) {
+            HoldState::Lost
+        } else if self.at_risk {
+            HoldState::AtRisk
+        } else {
+            HoldState::Held
+        }
+    }
+
+    /// The state, if it is another than the holder was last told.
+    pub(crate) fn news(&mut self, now: Time) -> Option<HoldState> {
+        let state = self.state(now);
+        (std::mem::replace(&mut self.told, state) != state).then_some(state)
+    }
+
+    /// When something has to be done: an extension to be closed, a renewal to be begun, the loss to be told.
+    pub(crate) fn timeout(&self) -> Option<Time> {
+        let extending = self.extending.as_ref().and_then(|extend| extend.round.timeout());
+        let loss = (self.told != HoldState::Lost).then(|| self.validity.loss());
+        extending.into_iter().chain(self.renew_at).chain(loss).min()
+    }
+
+    /// Plans the next renewal after the round that the validity counts from.
+    pub(crate) fn plan_renewal(&mut self, terms: &Terms) {
+        self.renew_at = terms.renewal.map(|interval| renewal::next(self.round.started(), interval));
+    }
+
+    /// Plans the next renewal after one that failed; none, if it could only fail again.
+    pub(crate) fn plan_retry(&mut self, now: Time, terms: &Terms, reason: &NotExtended) {
+        self.at_risk = true;
+        let hopeful = matches!(reason, NotExtended::Refused { .. } | NotExtended::Unavailable { .. });
+        let interval = terms.renewal.filter(|_| hopeful);
+        self.renew_at = interval.map(|interval| renewal::again(now, interval));
     }
 
     /// The fence, if the lock has one.
@@ -156,7 +256,7 @@ impl Standing {
         if self.lost {
             return Err(NotExtended::Lost { ballots: self.round.ballots().to_vec() });
         }
-        if self.validity.is_over(now) {
+        if self.validity.is_lost(now) {
             return Err(NotExtended::Expired);
         }
         match max_hold {
@@ -170,7 +270,8 @@ impl Standing {
     /// without a gap.
     pub(crate) fn confirm(&mut self, validity: Validity) {
         let extend = self.extending.take().expect("only an extension under way is confirmed");
-        assert!(validity >= self.validity, "an extension never shortens");
+        assert!(validity.end() >= self.validity.end(), "an extension never shortens");
+        self.at_risk = false;
         self.countable(&extend.round).iter().for_each(|node| self.members.insert(node));
         for (node, ballot) in extend.round.quorum().indexes().zip(extend.round.ballots()) {
             if matches!(ballot, Some(Ballot { vote: Vote::Refused(Refusal::NotHeld), .. })) {

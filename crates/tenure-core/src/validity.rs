@@ -13,13 +13,21 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Validity {
     end: Time,
+    /// From here on the holder is told that the lock is lost, and no extension changes that.
+    loss: Time,
 }
 
 impl Validity {
     /// The validity of a round for `term` that was begun at `started`.
     #[must_use]
     pub fn of(started: Time, term: &Term) -> Self {
-        Self { end: started + (term.ttl() - term.drift()) }
+        let lasts = term.ttl() - term.drift();
+        Self { end: started + lasts, loss: started + lasts.saturating_sub(term.loss_lead()) }
+    }
+
+    /// What is presumed until an extension has proved it: nobody may count on it.
+    pub(crate) const fn presumed(end: Time) -> Self {
+        Self { end, loss: end }
     }
 
     /// The first moment at which the lock is no longer ours.
@@ -28,10 +36,22 @@ impl Validity {
         self.end
     }
 
+    /// The moment at which the holder is told that the lock is lost: early enough to stop its work before the end.
+    #[must_use]
+    pub const fn loss(self) -> Time {
+        self.loss
+    }
+
     /// What is left of it; zero when it is over.
     #[must_use]
     pub const fn left(self, now: Time) -> Duration {
         self.end.since(now)
+    }
+
+    /// Whether the lock counts as lost: the end is so near that work must stop.
+    #[must_use]
+    pub fn is_lost(self, now: Time) -> bool {
+        now >= self.loss
     }
 
     /// Whether it is over.
@@ -62,5 +82,17 @@ mod tests {
         assert!(!validity.is_over(ms(10_897)));
         assert!(validity.is_over(ms(10_898)));
         assert_eq!(validity.left(ms(99_999)), Duration::ZERO);
+    }
+
+    #[test]
+    fn loss_is_told_before_the_end_and_not_before_half_of_a_short_term_is_over() {
+        // ttl, loss lead: in milliseconds.
+        for (ttl_ms, lead_us) in [(50, 12_500), (200, 50_000), (1_000, 50_000), (30_000, 1_500_000)] {
+            let options = Options { ttl: Duration::from_millis(ttl_ms), ..Options::default() };
+            let validity = Validity::of(ms(1_000), &options.check(MaxTtl::default()).unwrap().term);
+            assert_eq!(validity.end().since(validity.loss()), Duration::from_micros(lead_us), "ttl {ttl_ms}");
+            assert!(validity.is_lost(validity.loss()) && !validity.is_over(validity.loss()));
+            assert!(!validity.is_lost(ms(1_000 + ttl_ms / 2)), "ttl {ttl_ms}");
+        }
     }
 }

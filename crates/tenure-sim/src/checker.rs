@@ -36,6 +36,13 @@ pub enum Violation {
         /// Who has it.
         holders: (Holder, Holder),
     },
+    /// A holder that did not stand still heard of the loss of its lock only after the end.
+    LossToldLate {
+        /// The lock.
+        name: usize,
+        /// Who held it.
+        holder: Holder,
+    },
     /// A lock that was extended in time was lost while nodes were restarted one after another.
     Gap {
         /// The lock.
@@ -63,6 +70,7 @@ impl Violation {
         match self {
             Self::TwoHolders { .. } => "exclusion",
             Self::FenceNotLarger { .. } | Self::FenceNotUnique { .. } => "fencing",
+            Self::LossToldLate { .. } => "loss signal",
             Self::Gap { .. } => "rolling restart",
         }
     }
@@ -88,6 +96,9 @@ impl fmt::Display for Violation {
             ),
             Self::FenceNotUnique { name, fence, holders: (one, other) } => {
                 write!(f, "lock {name}: {one} and {other} both have fence {fence}")
+            }
+            Self::LossToldLate { name, holder } => {
+                write!(f, "lock {name}: {holder} heard of the loss only after the end")
             }
             Self::Gap { name, holder } => write!(f, "lock {name}: {holder} extended in time and lost it"),
         }

@@ -30,6 +30,8 @@ pub(crate) struct Client {
     /// The connection to each node, while it is up as far as the client knows.
     pub(crate) links: Vec<Option<usize>>,
     pub(crate) paused: bool,
+    /// When it last went on after a pause.
+    pub(crate) resumed_ns: Option<u64>,
     /// It will be paused when it has sent the commands of its next attempt.
     pub(crate) pause_armed: bool,
     pub(crate) inbox: VecDeque<ClientEvent>,
@@ -87,6 +89,7 @@ impl Client {
             releases: vec![],
             links: vec![None; options.nodes],
             paused: false,
+            resumed_ns: None,
             pause_armed: false,
             inbox: VecDeque::new(),
             wake_ns: None,
@@ -338,6 +341,7 @@ impl World {
                 lease::Output::Acquired => self.handle_acquired(client, lease),
                 lease::Output::Extended => self.handle_extended(client, lease),
                 lease::Output::NotExtended(reason) => self.handle_not_extended(client, lease, &reason),
+                lease::Output::State(state) => self.handle_state(client, lease, state),
                 lease::Output::Widened => {}
             }
         }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_core::{Lease, LockKey, NotExtended, Prefix, Standing, Terms, Wait, lease};
+use tenure_core::{HoldState, Lease, LockKey, NotExtended, Prefix, Renewal, Standing, Terms, Wait, lease};
 
 use crate::checker::{Holder, Violation};
 use crate::client::{Act, Client, Slot};
@@ -79,6 +79,9 @@ impl World {
         options.retry.delay = Duration::from_millis(self.dice.between(5 + ttl_ms / 20, 10 + ttl_ms));
         options.retry.jitter = options.retry.delay;
         options.fenced = self.options.fenced;
+        if whole_term || self.dice.chance(500) {
+            options.renewal = Renewal::Off;
+        }
         if self.dice.chance(100) {
             options.min_margin = self.options.nodes / 2;
         }
@@ -130,6 +133,29 @@ impl World {
             self.exclusion.end(name, holder);
         }
         self.plan_next(client, lease);
+    }
+
+    /// A holder hears of the loss while its lock is still valid, unless the process stood still.
+    pub(crate) fn handle_state(&mut self, client: usize, lease: u32, state: HoldState) {
+        self.note(|| format!("client {client} lease {lease}: {state:?}"));
+        match state {
+            HoldState::Held => self.marks.see(Mark::SafeAgain),
+            HoldState::AtRisk => self.marks.see(Mark::AtRisk),
+            HoldState::Lost => {
+                self.marks.see(Mark::LossTold);
+                let (now, holder) = (self.time(client), self.holder(client, lease));
+                let resumed_ns = self.clients[client].resumed_ns;
+                let Some(slot) = self.clients[client].slot(lease) else { return };
+                let name = slot.name;
+                let Some(standing) = slot.lease.standing() else { return };
+                let (loss, over) = (standing.validity().loss(), standing.validity().is_over(now));
+                let paused =
+                    resumed_ns.is_some_and(|resumed_ns| self.clients[client].clock.when(loss) <= resumed_ns);
+                if over && !paused {
+                    self.judge(Some(Violation::LossToldLate { name, holder }));
+                }
+            }
+        }
     }
 
     /// Tells the checker until when the client counts on the lock.
@@ -209,6 +235,7 @@ impl World {
             return;
         }
         state.paused = false;
+        state.resumed_ns = Some(self.now_ns);
         let now = state.clock.read(self.now_ns);
         let over = |slot: &Slot| slot.lease.standing().is_some_and(|held| held.validity().is_over(now));
         if state.leases.iter().any(over) {

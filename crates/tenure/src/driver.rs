@@ -14,8 +14,8 @@ mod shutdown;
 mod survey;
 #[cfg(test)]
 mod tests;
+mod timers;
 
-use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -23,8 +23,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Command, Fault, Fleet, Lease, NodeIndex, Quorum, Refusal, Reply, RoundNumber, Time, lease, query,
-    release, trust,
+    Answer, Command, Fault, Fleet, HoldState, Lease, NodeIndex, Quorum, Refusal, Reply, RoundNumber, Time,
+    lease, query, release, trust,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
@@ -40,6 +40,7 @@ pub(crate) use self::request::{
 use self::shutdown::Shutdown;
 pub(crate) use self::survey::Surveyed;
 use self::survey::Surveys;
+use self::timers::{Timer, Timers};
 use crate::clock::Clock;
 use crate::node::{Connection, NodeEvent, Tag};
 use crate::observe::{Event, Observer};
@@ -89,7 +90,7 @@ pub(crate) struct Driver {
     nodes: Vec<Box<dyn Connection>>,
     /// Which of them may vote.
     fleet: Fleet,
-    fleet_timer: Option<Time>,
+    fleet_timer: Option<Timer>,
     /// Acquires that came before the nodes were known; `None` once they are.
     early: Option<Vec<Request>>,
     begun: Time,
@@ -101,7 +102,7 @@ pub(crate) struct Driver {
     queries: Machines<MachineId, QueryEntry>,
     /// The release that undoes a round of a lease, for answers that come when the round is over.
     undoing: Machines<(MachineId, RoundNumber), MachineId>,
-    timers: BTreeSet<(Time, MachineId)>,
+    timers: Timers,
     /// Wakes the driver for the next timer, and the time it is set for: at the latest when that timer is due.
     sleep: Option<(Time, Pin<Box<Sleep>>)>,
     settling: Vec<oneshot::Sender<()>>,
@@ -142,7 +143,7 @@ impl Driver {
             releases: Machines::default(),
             queries: Machines::default(),
             undoing: Machines::default(),
-            timers: BTreeSet::new(),
+            timers: Timers::new(clock.now()),
             sleep: None,
             settling: vec![],
             shutdown: Shutdown::default(),
@@ -231,8 +232,7 @@ impl Driver {
 
     fn fire_timers(&mut self) {
         self.now = self.clock.now();
-        while let Some((_, id)) = self.timers.first().copied().filter(|(time, _)| *time <= self.now) {
-            self.timers.pop_first();
+        while let Some(id) = self.timers.pop_due(self.now) {
             if id == FLEET {
                 self.fleet_timer = None;
                 self.advance_fleet(trust::Input::Timeout);
@@ -255,7 +255,7 @@ impl Driver {
         let limits = self.shutdown.next_limit().into_iter().chain(self.surveys.next_limit());
         let start = self.early.as_ref().filter(|early| !early.is_empty()).map(|_| self.begun + START_MAX);
         let limits = limits.chain(start.filter(|start| *start > self.now));
-        let Some(next) = self.timers.first().map(|(time, _)| *time).into_iter().chain(limits).min() else {
+        let Some(next) = self.timers.next().into_iter().chain(limits).min() else {
             return Poll::Pending;
         };
         if self.sleep.as_ref().is_none_or(|(set, _)| next < *set) {
@@ -283,7 +283,8 @@ impl Driver {
                 if let Some(early) = &mut self.early {
                     return early.push(Request::Acquire { id, lease, fenced, entropy, reply });
                 }
-                let entry = LeaseEntry { lease, timer: None, acquire: Some(reply), extend: None };
+                let mut entry = LeaseEntry::of(lease);
+                entry.acquire = Some(reply);
                 self.leases.insert(id, entry);
                 let proposal = self.fleet.propose(self.now, fenced);
                 self.set_fleet_timer();
@@ -294,6 +295,23 @@ impl Driver {
                     entry.extend = Some(reply);
                     self.advance_lease(id, lease::Input::Extend(term));
                 }
+            }
+            Request::Resume { id, lease, term, reply } => {
+                let mut entry = LeaseEntry::of(lease);
+                entry.extend = Some(reply);
+                self.leases.insert(id, entry);
+                self.advance_lease(id, lease::Input::Extend(term));
+            }
+            Request::Watch { id, watch } => match self.leases.get_mut(&id) {
+                Some(entry) => {
+                    let state = look(&entry.lease).standing().map(|standing| standing.state(self.now));
+                    watch.tell(state.unwrap_or(HoldState::Lost));
+                    entry.watch = Some(watch);
+                }
+                None => watch.tell(HoldState::Lost),
+            },
+            Request::HandOver { id } => {
+                self.advance_lease(id, lease::Input::HandOver);
             }
             Request::Release { id, reply } => {
                 if let Some(release) = self.advance_lease(id, lease::Input::Release) {
@@ -368,9 +386,9 @@ impl Driver {
     /// Replies put off the next question to a silent node without an end, so a timer is only ever set for earlier.
     fn set_fleet_timer(&mut self) {
         if let Some(next) = self.fleet.poll_timeout()
-            && self.fleet_timer.is_none_or(|set| next < set)
+            && self.fleet_timer.as_ref().is_none_or(|set| next < set.at())
         {
-            set_timer(&mut self.timers, FLEET, &mut self.fleet_timer, Some(next));
+            self.timers.set(FLEET, &mut self.fleet_timer, Some(next));
         }
     }
 
@@ -471,7 +489,7 @@ impl Driver {
                 news => told.push(news),
             }
         }
-        set_timer(&mut self.timers, id, &mut entry.timer, lease.poll_timeout());
+        self.timers.set(id, &mut entry.timer, lease.poll_timeout());
         let (ended, facts) = (lease.is_ended(), Facts::of(&lease, now));
         // Observers may look at the guard, so nobody is told while the lease is locked.
         drop(lease);
@@ -480,6 +498,7 @@ impl Driver {
         }
         told.into_iter().for_each(|news| entry.tell(&mut self.observer, now, &facts, news));
         if ended {
+            entry.tell_ended();
             self.leases.remove(&id);
         }
         clean_ups.into_iter().map(|(machine, release)| self.begin_release(machine, id, release)).last()
@@ -515,18 +534,5 @@ impl Future for Driver {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         self.get_mut().advance(cx)
-    }
-}
-
-fn set_timer(
-    timers: &mut BTreeSet<(Time, MachineId)>,
-    id: MachineId,
-    set: &mut Option<Time>,
-    next: Option<Time>,
-) {
-    if *set != next {
-        set.map(|time| timers.remove(&(time, id)));
-        next.map(|time| timers.insert((time, id)));
-        *set = next;
     }
 }

@@ -102,6 +102,25 @@ pub enum AcquireError {
     },
 }
 
+/// Why work under a lock did not come to its end.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum WithError {
+    /// The lock was not acquired; the work was not begun.
+    #[error(transparent)]
+    Acquire(#[from] AcquireError),
+    /// The lock was lost while the work was under way. The work was cancelled, before the lock could be another's.
+    #[error(
+        "lock {name:?} was lost while the work under it was going on; the work was cancelled. Find out why it could \
+         not be renewed: its nodes may be down, or its max_hold too short"
+    )]
+    #[non_exhaustive]
+    Lost {
+        /// The lock.
+        name: String,
+    },
+}
+
 /// Why a lock was not extended. The old validity stands; nothing was released or shortened.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -148,7 +167,7 @@ pub enum ExtendError {
         /// What is left of the old validity.
         valid_for: Duration,
     },
-    /// Its validity ended before the extension was decided.
+    /// Its validity ended, or was so near its end that the lock counts as lost, before the extension was decided.
     #[error(
         "lock {name:?} has expired and cannot be extended. Stop the work it protects, and acquire it anew"
     )]
@@ -168,6 +187,28 @@ pub enum ExtendError {
         name: String,
         /// What is left of the old validity.
         valid_for: Duration,
+    },
+    /// It was renewed as often as `renewals_max` allows.
+    #[error(
+        "lock {name:?} cannot be extended: it was renewed as often as its renewals_max allows. It is still valid for \
+         {valid_for:?}; release it and acquire it anew, or ask for a larger renewals_max"
+    )]
+    #[non_exhaustive]
+    RenewalsMax {
+        /// The lock.
+        name: String,
+        /// What is left of the old validity.
+        valid_for: Duration,
+    },
+    /// The name is not allowed.
+    #[error("lock {name:?} cannot be resumed: {error}")]
+    #[non_exhaustive]
+    InvalidName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        error: NameError,
     },
     /// The new ttl is not allowed.
     #[error("lock {name:?} cannot be extended: {error}")]

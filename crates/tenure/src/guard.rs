@@ -1,24 +1,30 @@
 //! The guard: a held lock as a Rust value.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use tenure_core::{Fence, LockKey, NotExtended, Options, ReleaseOutcome, Standing};
+use tenure_core::{
+    Fence, Handover, HoldState, LockKey, NodeSet, NotExtended, Options, ReleaseOutcome, Standing,
+};
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 use crate::driver::{MachineId, ReleaseReply, Request, SharedLease, look};
 use crate::error::{ExtendError, ReleaseError};
 use crate::manager::Inner;
 use crate::votes::Votes;
+use crate::watch::{GuardStates, Watch};
 
 /// A lock that is held.
 ///
 /// Dropping it releases the lock in the background; that never blocks, needs no runtime, and works while
 /// panicking. [`Guard::release`] does the same and tells what came of it.
 ///
-/// A guard is *valid* as long as [`Guard::valid_for`] is above zero. Nothing stops a program that goes on
-/// working after that, so look before every step that must not happen twice.
+/// While it lives, the lock is extended by itself. If that fails for too long, the lock is lost, and [`Guard::lost`],
+/// [`Guard::states`] and [`Guard::cancellation_token`] tell so while it is still valid. A guard is *valid* as long as
+/// [`Guard::valid_for`] is above zero. Nothing stops a program that goes on working after that, so listen, or look
+/// before every step that must not happen twice; [`Lock::with`](crate::Lock::with) does it for you.
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct Guard {
     hold: Hold,
@@ -36,6 +42,10 @@ pub struct Released {
 impl Guard {
     pub(crate) fn new(hold: Hold, options: Options) -> Self {
         Self { hold, options }
+    }
+
+    pub(crate) fn into_parts(self) -> (Hold, Options) {
+        (self.hold, self.options)
     }
 
     /// The lock's name.
@@ -57,6 +67,71 @@ impl Guard {
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.valid_for().is_zero()
+    }
+
+    /// How the lock stands at this moment, by this machine's clock: right also if the process was paused until now.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use tenure::{HoldState, Locks};
+    ///
+    /// let locks = Locks::memory();
+    /// let guard = locks.lock("import").acquire().await?;
+    /// assert_eq!(guard.state(), HoldState::Held);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn state(&self) -> HoldState {
+        self.hold.state()
+    }
+
+    /// The states of the lock as a stream: the present one, then every change.
+    pub fn states(&self) -> GuardStates {
+        self.hold.watch().states()
+    }
+
+    /// Resolves when the lock is lost: before its validity ends, so that work can be stopped in time. It comes from a
+    /// local timer, whatever the network does; and also when the guard is released or dropped.
+    ///
+    /// That is max(50 ms, 5 % of the ttl) before the end, for a ttl below 200 ms a quarter of it.
+    ///
+    /// # Cancel safety
+    /// It may be dropped and called again at any time.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # async fn work() {}
+    /// let locks = tenure::Locks::memory();
+    /// let guard = locks.lock("import").acquire().await?;
+    /// tokio::select! {
+    ///     () = guard.lost() => println!("stopped in time"),
+    ///     () = work() => println!("done"),
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub fn lost(&self) -> impl Future<Output = ()> + Send + Sync + use<> {
+        let (mut states, lost) = (self.states(), self.state() == HoldState::Lost);
+        async move { while !lost && states.next().await.is_some_and(|state| state != HoldState::Lost) {} }
+    }
+
+    /// A token that is cancelled when the lock is lost, released or dropped: for work that is made of many tasks.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::memory();
+    /// let guard = locks.lock("import").acquire().await?;
+    /// let token = guard.cancellation_token();
+    /// let task = tokio::spawn(async move { token.cancelled().await });
+    /// guard.release().await?;
+    /// task.await?;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn cancellation_token(&self) -> CancellationToken {
+        self.hold.watch().token()
     }
 
     /// The fencing token of this acquisition: larger than that of every acquisition of this lock that had succeeded
@@ -136,7 +211,7 @@ impl Guard {
         let Ok(extended) = answer.await else {
             return Err(ExtendError::ShutDown { name: name(), valid_for: self.valid_for() });
         };
-        extended.map_err(|reason| self.extend_error(reason))
+        extended.map_err(|reason| self.hold.extend_error(reason, self.valid_for()))
     }
 
     /// Releases the lock, and tells as soon as a majority of nodes has answered; the others are told in the
@@ -174,22 +249,6 @@ impl Guard {
             ReleaseOutcome::Unavailable => Err(ReleaseError::Unavailable { name, votes, frees_within }),
         }
     }
-
-    fn extend_error(&self, reason: NotExtended) -> ExtendError {
-        let (name, valid_for) = (self.name().to_owned(), self.valid_for());
-        let votes = |ballots: &[_]| self.hold.manager.votes(ballots);
-        match reason {
-            NotExtended::Lost { ballots } => ExtendError::Lost { name, votes: votes(&ballots) },
-            NotExtended::Refused { ballots } => {
-                ExtendError::Refused { name, votes: votes(&ballots), valid_for }
-            }
-            NotExtended::MaxHold => ExtendError::MaxHold { name, valid_for },
-            NotExtended::Unavailable { ballots } => {
-                ExtendError::Unavailable { name, votes: votes(&ballots), valid_for }
-            }
-            _ => ExtendError::Expired { name },
-        }
-    }
 }
 
 impl fmt::Debug for Guard {
@@ -211,14 +270,44 @@ pub(crate) struct Hold {
     key: LockKey,
     lease: SharedLease,
     id: MachineId,
-    /// Set when the lease has ended in another way, and nothing is left to give up.
-    forgotten: bool,
+    /// What becomes of the lease when this is dropped.
+    end: End,
+    /// Made when somebody wants to hear how the lock stands.
+    watch: OnceLock<Arc<Watch>>,
+}
+
+/// What becomes of a lease when nobody looks after it any more.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// It is given up.
+    Abandon,
+    /// It is left to another process.
+    HandOver,
+    /// It has ended in another way, and nothing is left to give up.
+    Nothing,
 }
 
 impl Hold {
     pub(crate) fn new(manager: Arc<Inner>, key: LockKey, lease: SharedLease) -> Self {
         let id = manager.next_id();
-        Self { manager, key, lease, id, forgotten: false }
+        Self { manager, key, lease, id, end: End::Abandon, watch: OnceLock::new() }
+    }
+
+    /// A lease that goes on with a lock of another process: until it is [`Hold::kept`], dropping it leaves the lock to
+    /// others.
+    pub(crate) fn resuming(manager: Arc<Inner>, key: LockKey, lease: SharedLease) -> Self {
+        let mut hold = Self::new(manager, key, lease);
+        hold.end = End::HandOver;
+        hold
+    }
+
+    pub(crate) fn kept(mut self) -> Self {
+        self.end = End::Abandon;
+        self
+    }
+
+    pub(crate) fn hand_over(mut self) {
+        self.end = End::HandOver;
     }
 
     pub(crate) const fn id(&self) -> MachineId {
@@ -241,7 +330,49 @@ impl Hold {
 
     /// Drops the responsibility: the lease has ended, or the worker has been told to end it.
     pub(crate) fn forget(mut self) {
-        self.forgotten = true;
+        self.end = End::Nothing;
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.key.name()
+    }
+
+    pub(crate) fn state(&self) -> HoldState {
+        let now = self.manager.clock.now();
+        self.standing(|standing| standing.map_or(HoldState::Lost, |standing| standing.state(now)))
+    }
+
+    pub(crate) fn handover(&self) -> Option<Handover> {
+        look(&self.lease).handover(self.manager.clock.now())
+    }
+
+    pub(crate) fn addresses_of(&self, nodes: NodeSet) -> Vec<String> {
+        nodes.iter().map(|node| self.manager.addresses[node.get()].to_string()).collect()
+    }
+
+    pub(crate) fn watch(&self) -> &Arc<Watch> {
+        self.watch.get_or_init(|| {
+            let watch = Watch::new();
+            self.manager.send(Request::Watch { id: self.id, watch: Arc::clone(&watch) });
+            watch
+        })
+    }
+
+    pub(crate) fn extend_error(&self, reason: NotExtended, valid_for: Duration) -> ExtendError {
+        let name = self.name().to_owned();
+        let votes = |ballots: &[_]| self.manager.votes(ballots);
+        match reason {
+            NotExtended::Lost { ballots } => ExtendError::Lost { name, votes: votes(&ballots) },
+            NotExtended::Refused { ballots } => {
+                ExtendError::Refused { name, votes: votes(&ballots), valid_for }
+            }
+            NotExtended::MaxHold => ExtendError::MaxHold { name, valid_for },
+            NotExtended::RenewalsMax => ExtendError::RenewalsMax { name, valid_for },
+            NotExtended::Unavailable { ballots } => {
+                ExtendError::Unavailable { name, votes: votes(&ballots), valid_for }
+            }
+            _ => ExtendError::Expired { name },
+        }
     }
 
     fn standing<T>(&self, read: impl FnOnce(Option<&Standing>) -> T) -> T {
@@ -251,8 +382,10 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        if !self.forgotten {
-            self.manager.send(Request::Abandon { id: self.id });
+        match self.end {
+            End::Abandon => self.manager.send(Request::Abandon { id: self.id }),
+            End::HandOver => self.manager.send(Request::HandOver { id: self.id }),
+            End::Nothing => {}
         }
     }
 }

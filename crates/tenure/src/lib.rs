@@ -35,6 +35,7 @@ mod driver;
 mod error;
 pub mod fenced;
 mod guard;
+mod handover;
 mod inspect;
 mod key_scheme;
 mod lock;
@@ -43,9 +44,11 @@ mod node;
 mod nodes;
 mod observe;
 mod votes;
+mod watch;
 
-pub use error::{AcquireError, BuildError, ExtendError, ReleaseError, ShutdownError};
+pub use error::{AcquireError, BuildError, ExtendError, ReleaseError, ShutdownError, WithError};
 pub use guard::{Guard, Released};
+pub use handover::{Handover, HandoverError};
 pub use inspect::NodeHoldings;
 pub use key_scheme::KeyScheme;
 pub use lock::Lock;
@@ -56,10 +59,11 @@ pub use node::{RedisNode, UrlError};
 pub use nodes::{Finding, FindingKind, NodeReport, Severity};
 pub use observe::Event;
 pub use tenure_core::{
-    Cause, Distrust, Drift, Fault, Fence, Holding, MaxHold, NAME_BYTES_MAX, NODES_MAX, NameError,
-    OptionError, Options, QuorumError, Refusal, RestartGuard, Retry, Vote, Wait,
+    Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, MaxHold, NAME_BYTES_MAX, NODES_MAX, NameError,
+    OptionError, Options, OwnerToken, QuorumError, Refusal, Renewal, RestartGuard, Retry, Vote, Wait,
 };
 pub use votes::{NodeVote, Votes};
+pub use watch::GuardStates;
 
 /// The Rust examples of the README, run as tests.
 #[cfg(doctest)]

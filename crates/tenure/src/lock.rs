@@ -1,17 +1,21 @@
 //! One lock: its name, its options, and how to get it.
 
 use std::fmt;
+use std::future::poll_fn;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use std::time::Duration;
 
 use tenure_core::{
-    Cause, Drift, Lease, LockKey, MaxHold, NameError, NotAcquired, OptionError, Options, Retry, Terms, Wait,
+    Cause, Drift, Lease, LockKey, MaxHold, NameError, NotAcquired, OptionError, Options, Renewal, Retry,
+    Terms, Wait,
 };
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use crate::driver::{AcquireFailure, Request, draw_entropy};
-use crate::error::AcquireError;
+use crate::error::{AcquireError, WithError};
 use crate::guard::{Guard, Hold};
 use crate::manager::Inner;
 
@@ -46,7 +50,8 @@ impl Lock {
         Self { manager, name, options }
     }
 
-    /// The term: how long the lock is held unless it is extended or released. Default 30 s.
+    /// The term: how long the lock lives unless it is extended or released. Default 30 s. While the guard lives, the
+    /// lock is extended by itself ([`Lock::renewal`]); when its process is gone, it frees itself after this time.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options.ttl = ttl;
         self
@@ -93,6 +98,19 @@ impl Lock {
     /// How long extensions may keep the lock in all. Default one hour, or the ttl if that is longer.
     pub fn max_hold(mut self, max_hold: MaxHold) -> Self {
         self.options.max_hold = Some(max_hold);
+        self
+    }
+
+    /// How the lock is extended by itself while it is held. Default: whenever a third of the ttl is over. See
+    /// [`Renewal`].
+    pub fn renewal(mut self, renewal: Renewal) -> Self {
+        self.options.renewal = renewal;
+        self
+    }
+
+    /// At most so many renewals. By default as many as [`Lock::max_hold`] allows.
+    pub fn renewals_max(mut self, renewals_max: u32) -> Self {
+        self.options.renewals_max = Some(renewals_max);
         self
     }
 
@@ -166,6 +184,49 @@ impl Lock {
                 Err(AcquireError::Contended { .. }) => Ok(None),
                 Err(error) => Err(error),
             }
+        }
+    }
+
+    /// Does `work` under the lock: acquires it, renews it while the work goes on, and releases it however the work ends,
+    /// also by a panic or when this future is dropped. Returns what the work returns.
+    ///
+    /// If the lock is lost meanwhile, the work is cancelled at its next `.await`, before the lock can be another's.
+    ///
+    /// # Errors
+    /// [`WithError::Acquire`] if the lock was not acquired, [`WithError::Lost`] if it was lost.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the work and releases the lock in the background.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::memory();
+    /// let rows = locks.lock("import").with(async |guard| {
+    ///     println!("importing with fence {}", guard.fence());
+    ///     42
+    /// });
+    /// assert_eq!(rows.await?, 42);
+    /// # Ok(()) }
+    /// ```
+    pub async fn with<T>(&self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T, WithError> {
+        let guard = self.acquire().await?;
+        let done = {
+            let (mut lost, mut work) = (pin!(guard.lost()), pin!(work(&guard)));
+            // The loss is looked at first: work must not go on when it could be noticed.
+            poll_fn(|cx| match lost.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(None),
+                Poll::Pending => work.as_mut().poll(cx).map(Some),
+            })
+            .await
+        };
+        match done {
+            Some(value) => {
+                // The work is done; whether the nodes confirm is told in events, and frees itself if not.
+                let _ = guard.release().await;
+                Ok(value)
+            }
+            None => Err(WithError::Lost { name: self.name.clone() }),
         }
     }
 

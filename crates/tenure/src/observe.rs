@@ -65,6 +65,30 @@ pub enum Event<'a> {
         /// What is left of the old validity.
         valid_for: Duration,
     },
+    /// A held lock is at risk: the last extension failed, or no further one is allowed.
+    #[non_exhaustive]
+    AtRisk {
+        /// The lock.
+        name: &'a str,
+        /// How long it is still valid.
+        valid_for: Duration,
+    },
+    /// A lock that was at risk was extended after all.
+    #[non_exhaustive]
+    Safe {
+        /// The lock.
+        name: &'a str,
+        /// How long it is valid now.
+        valid_for: Duration,
+    },
+    /// A held lock is lost. Its holder is told while there is still time to stop.
+    #[non_exhaustive]
+    Lost {
+        /// The lock.
+        name: &'a str,
+        /// How long it is still valid.
+        valid_for: Duration,
+    },
     /// A lock was given up, by a release, a dropped guard or a cancelled call.
     #[non_exhaustive]
     GivenUp {
@@ -160,6 +184,15 @@ impl Event<'_> {
             }
             Self::NotExtended { name, lost, valid_for } => {
                 tracing::warn!(target: "tenure", lock = name, lost, ?valid_for, "not extended");
+            }
+            Self::AtRisk { name, valid_for } => {
+                tracing::warn!(target: "tenure", lock = name, ?valid_for, "at risk");
+            }
+            Self::Safe { name, valid_for } => {
+                tracing::info!(target: "tenure", lock = name, ?valid_for, "no longer at risk");
+            }
+            Self::Lost { name, valid_for } => {
+                tracing::warn!(target: "tenure", lock = name, ?valid_for, "lost");
             }
             Self::NodeDistrusted { node, distrust } => {
                 tracing::warn!(target: "tenure", node, %distrust, "a node does not vote");

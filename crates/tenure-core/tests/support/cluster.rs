@@ -39,6 +39,7 @@ pub fn attempt(quorum: Quorum, entropy: Entropy) -> lease::Input {
 /// Options of ten seconds that try once; tests change what they are about.
 pub fn options() -> Options {
     let mut options = Options::default();
+    options.renewal = Renewal::Off;
     options.ttl = ms(10_000);
     options.wait = Wait::No;
     options
@@ -200,7 +201,7 @@ impl Cluster {
     /// The last thing the client was told, other than late votes.
     pub fn told(&mut self, client: usize) -> Option<lease::Output> {
         let told = &mut self.clients[client].told;
-        told.retain(|output| *output != lease::Output::Widened);
+        told.retain(|output| !matches!(output, lease::Output::Widened | lease::Output::State(_)));
         told.pop_front()
     }
 

@@ -1,19 +1,24 @@
 //! Who waits for a lease, and what they are told.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Lease, LockKey, NotAcquired, NotExtended, Standing, Time, lease};
+use tenure_core::{HoldState, Lease, LockKey, NotAcquired, NotExtended, Standing, Time, lease};
 use tokio::sync::oneshot;
 
+use super::timers::Timer;
 use super::{AcquireFailure, AcquireReply, SharedLease};
 use crate::observe::{Event, Observer};
+use crate::watch::Watch;
 
 /// A lease under way, and who waits for what it tells.
 pub(super) struct LeaseEntry {
     pub(super) lease: SharedLease,
-    pub(super) timer: Option<Time>,
+    pub(super) timer: Option<Timer>,
     pub(super) acquire: Option<oneshot::Sender<AcquireReply>>,
     pub(super) extend: Option<oneshot::Sender<Result<(), NotExtended>>>,
+    /// Who wants to hear how the lock stands.
+    pub(super) watch: Option<Arc<Watch>>,
 }
 
 /// What events say about a lease.
@@ -38,6 +43,10 @@ impl Facts {
 }
 
 impl LeaseEntry {
+    pub(super) const fn of(lease: SharedLease) -> Self {
+        Self { lease, timer: None, acquire: None, extend: None, watch: None }
+    }
+
     /// Passes on what a lease tells its caller.
     pub(super) fn tell(&mut self, observer: &mut Observer, now: Time, facts: &Facts, news: lease::Output) {
         let Facts { attempts, elapsed, margin, valid_for, .. } = *facts;
@@ -64,6 +73,14 @@ impl LeaseEntry {
                 observer.observe(&Event::NotExtended { name, lost, valid_for });
                 self.tell_extended(Err(reason));
             }
+            lease::Output::State(state) => {
+                observer.observe(&match state {
+                    HoldState::Held => Event::Safe { name, valid_for },
+                    HoldState::AtRisk => Event::AtRisk { name, valid_for },
+                    HoldState::Lost => Event::Lost { name, valid_for },
+                });
+                self.watch.iter().for_each(|watch| watch.tell(state));
+            }
             // For the driver itself.
             lease::Output::Widened
             | lease::Output::Send { .. }
@@ -75,6 +92,11 @@ impl LeaseEntry {
     pub(super) fn tell_acquired(&mut self, reply: AcquireReply) {
         // A caller that is gone has sent, or will send, an `Abandon`.
         self.acquire.take().map(|caller| caller.send(reply));
+    }
+
+    /// There is nothing to hold any more.
+    pub(super) fn tell_ended(&self) {
+        self.watch.iter().for_each(|watch| watch.tell(HoldState::Lost));
     }
 
     fn tell_extended(&mut self, reply: Result<(), NotExtended>) {

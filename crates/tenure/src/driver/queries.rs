@@ -3,15 +3,16 @@
 use std::sync::atomic::Ordering;
 
 use tenure_core::query::{self, Told};
-use tenure_core::{Query, RoundNumber, Time};
+use tenure_core::{Query, RoundNumber};
 use tokio::sync::oneshot;
 
-use super::{Driver, MachineId, set_timer};
+use super::timers::Timer;
+use super::{Driver, MachineId};
 use crate::node::Tag;
 
 pub(super) struct QueryEntry {
     query: Query,
-    pub(super) timer: Option<Time>,
+    pub(super) timer: Option<Timer>,
     reply: Option<oneshot::Sender<Vec<Told>>>,
 }
 
@@ -45,7 +46,7 @@ impl Driver {
                 }
             }
         }
-        set_timer(&mut self.timers, id, &mut entry.timer, entry.query.poll_timeout());
+        self.timers.set(id, &mut entry.timer, entry.query.poll_timeout());
         if done {
             self.queries.remove(&id);
         }

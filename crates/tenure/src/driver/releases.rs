@@ -1,9 +1,10 @@
 //! Releases under way: what ends is told to the nodes until they confirm, whoever else is gone.
 
-use tenure_core::{NodeSet, Release, RoundNumber, Time, release};
+use tenure_core::{NodeSet, Release, RoundNumber, release};
 use tokio::sync::oneshot;
 
-use super::{Driver, MachineId, ReleaseReply, set_timer};
+use super::timers::Timer;
+use super::{Driver, MachineId, ReleaseReply};
 use crate::node::Tag;
 use crate::observe::Event;
 
@@ -12,7 +13,7 @@ pub(super) struct ReleaseEntry {
     undoes: (MachineId, RoundNumber),
     /// The nodes at which this release counts as a debt.
     debt: NodeSet,
-    pub(super) timer: Option<Time>,
+    pub(super) timer: Option<Timer>,
     pub(super) reply: Option<oneshot::Sender<ReleaseReply>>,
 }
 
@@ -52,7 +53,7 @@ impl Driver {
                 release::Output::Done { unconfirmed } => done = Some(unconfirmed),
             }
         }
-        set_timer(&mut self.timers, id, &mut entry.timer, entry.release.poll_timeout());
+        self.timers.set(id, &mut entry.timer, entry.release.poll_timeout());
         let debt = if done.is_none() && entry.release.is_overdue() {
             entry.release.owed()
         } else {

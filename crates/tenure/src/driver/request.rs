@@ -1,5 +1,6 @@
 //! What callers ask of the driver, and what they hear back.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::query::Told;
@@ -10,6 +11,7 @@ use tokio::sync::oneshot;
 
 use super::survey::Surveyed;
 use super::{MachineId, SharedLease};
+use crate::watch::Watch;
 
 /// What callers ask of the driver.
 pub(crate) enum Request {
@@ -24,6 +26,22 @@ pub(crate) enum Request {
         id: MachineId,
         term: Term,
         reply: oneshot::Sender<Result<(), NotExtended>>,
+    },
+    /// Goes on with a lock that another process held.
+    Resume {
+        id: MachineId,
+        lease: SharedLease,
+        term: Term,
+        reply: oneshot::Sender<Result<(), NotExtended>>,
+    },
+    /// Asks to be told how a held lock stands.
+    Watch {
+        id: MachineId,
+        watch: Arc<Watch>,
+    },
+    /// Another process goes on with the lock.
+    HandOver {
+        id: MachineId,
     },
     Release {
         id: MachineId,

@@ -1,14 +1,24 @@
--- Lengthens the lock's life if it is the owner's; never shortens it.
--- KEYS: lock   ARGV: owner, node ttl in ms
--- Granted: the node's time in microseconds. Else that time, and the lock's time left in ms if another has it.
-local now = redis.call('TIME')
+-- Lengthens the life of each lock that is its owner's; never shortens it.
+-- KEYS: locks   ARGV: for each lock its owner and node ttl in ms
+-- All granted: the node's time in microseconds. Else that time, and for each lock: -1 if it was lengthened, -2 if nobody has
+-- it, -3 if another has it without end, or the time in ms for which another has it.
+local call = redis.call
+local now = call('TIME')
 now = now[1] * 1000000 + now[2]
-local owner = redis.call('GET', KEYS[1])
-if owner == ARGV[1] then
-    redis.call('PEXPIRE', KEYS[1], ARGV[2], 'GT')
-    return now
+local told
+for i, lock in ipairs(KEYS) do
+    local owner = call('GET', lock)
+    if owner == ARGV[2 * i - 1] then
+        call('PEXPIRE', lock, ARGV[2 * i], 'GT')
+    else
+        told = told or {now}
+        local left = owner and call('PTTL', lock) or -2
+        told[i + 1] = left == -1 and -3 or left
+    end
 end
-if owner then
-    return {now, redis.call('PTTL', KEYS[1])}
+if told then
+    for i = 2, #KEYS + 1 do
+        told[i] = told[i] or -1
+    end
 end
-return {now}
+return told or now

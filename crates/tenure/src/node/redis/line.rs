@@ -12,13 +12,16 @@ use tokio::time::{Instant, Sleep};
 use super::handshake::{Established, Identity, Stream};
 use super::info;
 use super::resp::{Value, decode, encode};
-use super::script::{Form, Scripts};
+use super::script::{Form, Scripts, is_no_script};
 use crate::node::{Server, Tag};
 
 /// A server that has not answered for so long is gone, or as good as: far beyond any node timeout.
 const STALL_MAX: Duration = Duration::from_secs(2);
 
 const READ_BYTES: usize = 16 * 1024;
+
+/// The most extensions in one script: a tenth of a millisecond of the server's time, which others wait for.
+const EXTENDS_MAX: usize = 64;
 
 type Answered = (Tag, Result<Reply, Fault>);
 
@@ -45,6 +48,12 @@ pub(super) struct Line {
     /// What the server has said about itself so far.
     survey: Option<String>,
     pub(super) identity: Option<Identity>,
+    /// Extensions that are not written yet: they go out as one script.
+    extends: Extends,
+    /// Those that are under way, each for one [`Asks::Extends`].
+    extends_sent: VecDeque<Extends>,
+    /// Answers that came together with one that was told.
+    answers: VecDeque<Answered>,
     output: Vec<u8>,
     written: usize,
     /// What came in: decoded up to `decoded`, filled up to `filled`.
@@ -61,6 +70,8 @@ pub(super) struct Line {
     stall: Option<Pin<Box<Sleep>>>,
 }
 
+type Extends = Vec<(Tag, Command)>;
+
 struct InFlight {
     tag: Tag,
     /// `None` where no command of the manager's is behind it.
@@ -72,6 +83,8 @@ struct InFlight {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
     Command(Form),
+    /// Several extensions at once.
+    Extends(Form),
     /// When does the lock end? Right behind the server's own `SET`; it tells the server's time.
     End,
     /// An acquire was refused: how long does the holder have it?
@@ -98,6 +111,9 @@ impl Line {
             asked: None,
             survey: None,
             identity,
+            extends: vec![],
+            extends_sent: VecDeque::new(),
+            answers: VecDeque::new(),
             output: vec![],
             written: 0,
             input: vec![],
@@ -112,7 +128,29 @@ impl Line {
     }
 
     pub(super) fn send(&mut self, tag: Tag, command: Command) {
-        self.send_as(tag, command, Form::Short);
+        if matches!(command, Command::Extend { .. }) {
+            self.extends.push((tag, command));
+            if self.extends.len() >= EXTENDS_MAX {
+                self.send_extends(Form::Short);
+            }
+        } else {
+            self.send_as(tag, command, Form::Short);
+        }
+    }
+
+    /// Sends the extensions that wait, before anything that comes after them.
+    fn send_extends(&mut self, form: Form) {
+        if self.extends.is_empty() {
+            return;
+        }
+        if self.in_flight.is_empty() {
+            self.progress = Instant::now();
+        }
+        let commands = self.extends.iter().map(|(_, command)| command);
+        self.scripts.encode_extends(&mut self.output, commands, form);
+        let tag = self.extends[0].0;
+        self.extends_sent.push_back(std::mem::take(&mut self.extends));
+        self.ask(tag, None, Asks::Extends(form));
     }
 
     /// How many replies are still to come.
@@ -128,10 +166,13 @@ impl Line {
     /// Whose answers will not come any more.
     pub(super) fn take_unanswered(&mut self) -> impl Iterator<Item = Tag> + use<'_> {
         let scripts = &self.scripts;
-        self.in_flight.drain(..).filter(|lost| lost.completes(scripts)).map(|lost| lost.tag)
+        let extends = self.extends_sent.drain(..).flatten().chain(self.extends.drain(..)).map(|(tag, _)| tag);
+        let others = self.in_flight.drain(..).filter(|lost| lost.completes(scripts)).map(|lost| lost.tag);
+        self.answers.drain(..).map(|(tag, _)| tag).chain(extends).chain(others)
     }
 
     fn send_as(&mut self, tag: Tag, command: Command, form: Form) {
+        self.send_extends(Form::Short);
         if self.in_flight.is_empty() {
             self.progress = Instant::now();
         }
@@ -190,6 +231,9 @@ impl Line {
     }
 
     fn take_news(&mut self) -> Result<Option<News>, String> {
+        if let Some(answer) = self.answers.pop_front() {
+            return Ok(Some(News::Answer(answer)));
+        }
         while let Some((value, length)) = decode(&self.input[self.decoded..self.filled])? {
             self.skip = (self.decoded + length).saturating_sub(self.filled);
             self.decoded = (self.decoded + length).min(self.filled);
@@ -225,6 +269,20 @@ impl Line {
         let answer = |answer| Ok(Some(News::Answer((tag, answer))));
         match (asks, command) {
             (Asks::Command(form), Some(command)) => self.take_command_reply(tag, command, form, value),
+            (Asks::Extends(form), _) => {
+                let sent = self.extends_sent.pop_front().ok_or("a reply that nobody asked for")?;
+                if form == Form::Short && is_no_script(&value) {
+                    // What was extended by then goes out before, and is none the worse for it.
+                    self.send_extends(Form::Short);
+                    self.extends = sent;
+                    self.send_extends(Form::Whole);
+                    return Ok(None);
+                }
+                let count = sent.len();
+                let tags = sent.into_iter().map(|(tag, _)| tag);
+                self.answers.extend(tags.zip(Scripts::extended(value, count)));
+                Ok(self.answers.pop_front().map(News::Answer))
+            }
             (Asks::End, _) => {
                 let (ends_ms, command) = (Scripts::ends_ms(&value), self.asked.take());
                 let command = command.ok_or("a reply that nobody asked for")?;
@@ -328,6 +386,7 @@ impl Line {
 
     /// Writes as much as the connection takes; the rest waits for the next call.
     fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
+        self.send_extends(Form::Short);
         while self.written < self.output.len() {
             match Pin::new(&mut self.stream).poll_write(cx, &self.output[self.written..]) {
                 Poll::Ready(Ok(0)) => return Err("the connection takes no more data".to_owned()),
@@ -406,7 +465,10 @@ impl InFlight {
             (Asks::End | Asks::TimeLeft | Asks::Record, _) => true,
             (Asks::Command(_), Some(Command::Record { .. })) => !scripts.tracks_record,
             (Asks::Command(_), Some(command)) => !scripts.is_native_acquire(command),
-            (Asks::Command(_), None) | (Asks::Watch | Asks::Info | Asks::Config, _) => false,
+            // Those of extensions are kept apart.
+            (Asks::Command(_), None) | (Asks::Extends(_) | Asks::Watch | Asks::Info | Asks::Config, _) => {
+                false
+            }
         }
     }
 }

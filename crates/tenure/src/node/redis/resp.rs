@@ -14,21 +14,20 @@ const NESTING_MAX: usize = 64;
 
 /// Appends a command to `buffer`.
 pub(super) fn encode(buffer: &mut Vec<u8>, parts: &[&[u8]]) {
-    encode_parts(buffer, parts.len(), parts);
+    push_count(buffer, parts.len());
+    parts.iter().for_each(|part| push_part(buffer, part));
 }
 
-/// Appends a command of `count` parts to `buffer`.
-pub(super) fn encode_parts<'a>(
-    buffer: &mut Vec<u8>,
-    count: usize,
-    parts: impl IntoIterator<Item = &'a &'a [u8]>,
-) {
-    push_header(buffer, b'*', count);
-    for part in parts {
-        push_header(buffer, b'$', part.len());
-        buffer.extend_from_slice(part);
-        buffer.extend_from_slice(b"\r\n");
-    }
+/// Begins a command of so many parts.
+pub(super) fn push_count(buffer: &mut Vec<u8>, parts: usize) {
+    push_header(buffer, b'*', parts);
+}
+
+/// Appends one part of a command.
+pub(super) fn push_part(buffer: &mut Vec<u8>, part: &[u8]) {
+    push_header(buffer, b'$', part.len());
+    buffer.extend_from_slice(part);
+    buffer.extend_from_slice(b"\r\n");
 }
 
 fn push_header(buffer: &mut Vec<u8>, kind: u8, number: usize) {

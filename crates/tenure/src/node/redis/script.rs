@@ -13,7 +13,7 @@ use tenure_core::{
     Refusal, Reply, TRIM_FENCES,
 };
 
-use super::resp::{Decimal, Value, encode, encode_parts};
+use super::resp::{Decimal, Value, encode, push_count, push_part};
 
 /// A script: its text, and what the server calls it.
 #[derive(Clone, Debug)]
@@ -157,11 +157,7 @@ impl Scripts {
                 let keys = [key.as_str().as_bytes(), fence_key.as_bytes()];
                 script(Name::Heal).encode(buffer, form, &keys, &[&token, ttl.as_bytes(), fence]);
             }
-            Command::Extend { key, token, node_ttl_ms } => {
-                let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
-                let keys = [key.as_str().as_bytes()];
-                script(Name::Extend).encode(buffer, form, &keys, &[&token, ttl.as_bytes()]);
-            }
+            Command::Extend { .. } => self.encode_extends(buffer, [command].into_iter(), form),
             Command::Release { key, token } => {
                 let (key, token) = (key.as_str().as_bytes(), token.to_hex());
                 match self.native_release {
@@ -195,6 +191,51 @@ impl Scripts {
         }
     }
 
+    /// Appends several extensions as one script.
+    pub(super) fn encode_extends<'a>(
+        &self,
+        buffer: &mut Vec<u8>,
+        commands: impl ExactSizeIterator<Item = &'a Command> + Clone,
+        form: Form,
+    ) {
+        let count = commands.len();
+        self.scripts[Name::Extend as usize].encode_head(buffer, form, count, 2 * count);
+        for command in commands.clone() {
+            if let Command::Extend { key, .. } = command {
+                push_part(buffer, key.as_str().as_bytes());
+            }
+        }
+        for command in commands {
+            if let Command::Extend { token, node_ttl_ms, .. } = command {
+                push_part(buffer, &token.to_hex());
+                push_part(buffer, Decimal::of(*node_ttl_ms).as_bytes());
+            }
+        }
+    }
+
+    /// What the reply to several extensions means for each of them.
+    pub(super) fn extended(value: Value, count: usize) -> impl Iterator<Item = Result<Reply, Fault>> {
+        let told: Result<(Option<NodeTime>, Vec<Value>), Fault> = match value {
+            Value::Number(micros) => Ok((time(micros), vec![])),
+            Value::Error(message) => Err(Fault::Error(message.into())),
+            Value::List(list) if list.len() == count + 1 => match list[0] {
+                Value::Number(micros) => Ok((time(micros), list)),
+                _ => Err(unexpected(&Value::List(list))),
+            },
+            other => Err(unexpected(&other)),
+        };
+        (1..=count).map(move |place| {
+            let (time, list) = told.as_ref().map_err(Clone::clone)?;
+            let answer = match list.get(place) {
+                None | Some(Value::Number(-1)) => Answer::Granted,
+                Some(Value::Number(-2)) => Answer::Refused(Refusal::NotHeld),
+                Some(Value::Number(left)) => Answer::Refused(held(*left)),
+                Some(other) => return Err(unexpected(other)),
+            };
+            Ok(Reply { time: *time, fence: None, answer })
+        })
+    }
+
     /// Appends the question how long a lock lives, for an acquire that was refused.
     pub(super) fn encode_time_left(buffer: &mut Vec<u8>, key: &LockKey) {
         encode(buffer, &[b"PTTL", key.as_str().as_bytes()]);
@@ -212,7 +253,7 @@ impl Scripts {
                 }
                 denied
             }
-            _ => message.starts_with("NOSCRIPT"),
+            _ => is_no_script(value),
         }
     }
 
@@ -221,13 +262,11 @@ impl Scripts {
         let answer = |answer| Ok(Reply { time: None, fence: None, answer });
         match (command, value) {
             (_, Value::Error(message)) => Err(Fault::Error(message.into())),
-            (
-                Command::Acquire { .. } | Command::Heal { .. } | Command::Extend { .. },
-                Value::Number(micros),
-            ) => Ok(Reply { time: time(micros), fence: None, answer: Answer::Granted }),
+            (Command::Acquire { .. } | Command::Heal { .. }, Value::Number(micros)) => {
+                Ok(Reply { time: time(micros), fence: None, answer: Answer::Granted })
+            }
             (Command::Acquire { .. }, Value::List(list)) => not_acquired(&list),
             (Command::Heal { .. }, Value::List(list)) => not_had(&list, Refusal::Behind),
-            (Command::Extend { .. }, Value::List(list)) => not_had(&list, Refusal::NotHeld),
             (Command::Release { .. }, Value::Number(1)) => answer(Answer::Granted),
             (Command::Release { .. }, Value::Number(0)) => answer(Answer::Refused(Refusal::NotHeld)),
             (Command::Record { .. }, Value::List(list)) => recorded(&list),
@@ -283,18 +322,26 @@ impl Scripts {
 
 impl Script {
     fn encode(&self, buffer: &mut Vec<u8>, form: Form, keys: &[&[u8]], arguments: &[&[u8]]) {
+        self.encode_head(buffer, form, keys.len(), arguments.len());
+        keys.iter().chain(arguments).for_each(|part| push_part(buffer, part));
+    }
+
+    /// Appends everything up to the keys.
+    fn encode_head(&self, buffer: &mut Vec<u8>, form: Form, keys: usize, arguments: usize) {
         let [verb, script]: [&[u8]; 2] = match (&self.sha, form) {
             (Some(sha), Form::Short) => [b"EVALSHA", sha.as_bytes()],
             _ => [b"EVAL", self.text.as_bytes()],
         };
-        let count = Decimal::of(keys.len() as u64);
+        let count = Decimal::of(keys as u64);
         let head = [verb, script, count.as_bytes()];
-        encode_parts(
-            buffer,
-            head.len() + keys.len() + arguments.len(),
-            head.iter().chain(keys).chain(arguments),
-        );
+        push_count(buffer, head.len() + keys + arguments);
+        head.iter().for_each(|part| push_part(buffer, part));
     }
+}
+
+/// Whether the server says that it forgot a script.
+pub(super) fn is_no_script(value: &Value) -> bool {
+    matches!(value, Value::Error(message) if message.starts_with("NOSCRIPT"))
 }
 
 /// Where a lock's fence is: beside it, in the same slot.

@@ -1,0 +1,238 @@
+//! A held lock as a plain value, so that another process can go on with it.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tenure_core::{Fence, Lease, NodeSet, OwnerToken};
+use tokio::sync::oneshot;
+
+use crate::Locks;
+use crate::driver::Request;
+use crate::error::ExtendError;
+use crate::guard::{Guard, Hold};
+
+/// What the text form begins with.
+const LEAD: &str = "tenure-handover-1";
+
+/// A held lock, taken out of its guard: everything that somebody else needs to extend or release it.
+///
+/// Made by [`Guard::hand_over`], turned into a guard again by [`Locks::resume`], in this process or another. It has a
+/// text form for command lines and messages. Whoever has it can release the lock, so treat it as a secret.
+///
+/// Nobody renews the lock while it is a plain value: it must be resumed before its term is over.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tenure::{Handover, Locks};
+///
+/// let locks = Locks::memory();
+/// let guard = locks.lock("import").acquire().await?;
+/// let fence = guard.fence();
+/// let text = guard.hand_over().to_string();
+///
+/// let handover: Handover = text.parse()?;
+/// let guard = locks.resume(&handover).await?;
+/// assert_eq!(guard.fence(), fence);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Handover {
+    /// The lock.
+    pub name: String,
+    /// The owner.
+    pub token: OwnerToken,
+    /// The fence; [`Fence::NONE`] if the lock has none.
+    pub fence: Fence,
+    /// The term that it was acquired with.
+    pub ttl: Duration,
+    /// Until when it was valid when it was handed over, in milliseconds since 1970 by the clock of that machine: for
+    /// people. Whoever resumes it finds out by asking the nodes.
+    pub valid_until_ms: u64,
+    /// How long it had been held then.
+    pub held: Duration,
+    /// The addresses of the nodes that count for it.
+    pub nodes: Vec<String>,
+}
+
+/// Why a text is no handover.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a handover: {reason}; expected the text that a handover was written as, unchanged")]
+pub struct HandoverError {
+    reason: String,
+}
+
+impl Guard {
+    /// Takes the lock out of its guard, so that somebody else can go on with it. It stays locked; nobody renews it until
+    /// it is resumed.
+    #[must_use = "the lock stays locked until its term is over, or until it is resumed"]
+    pub fn hand_over(self) -> Handover {
+        let valid_for = self.valid_for();
+        let (hold, options) = self.into_parts();
+        let lease = hold.handover();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (members, held) = lease.map_or_else(Default::default, |lease| (lease.members, lease.held));
+        let handover = Handover {
+            name: hold.name().to_owned(),
+            token: lease.map_or(OwnerToken::from_bytes([0; 20]), |lease| lease.token),
+            fence: lease.and_then(|lease| lease.fence).unwrap_or(Fence::NONE),
+            ttl: options.ttl,
+            valid_until_ms: u64::try_from((now + valid_for).as_millis()).unwrap_or(u64::MAX),
+            held,
+            nodes: hold.addresses_of(members),
+        };
+        hold.hand_over();
+        handover
+    }
+}
+
+impl Locks {
+    /// Goes on with a lock that was handed over: extends it, which proves that it is still held, and renews it from then
+    /// on as any other.
+    ///
+    /// # Errors
+    /// [`ExtendError`]. The lock is not released: the handover can be tried again.
+    ///
+    /// # Cancel safety
+    /// Dropping the future leaves the lock as it is.
+    pub async fn resume(&self, handover: &Handover) -> Result<Guard, ExtendError> {
+        let manager = &self.inner;
+        let name = || handover.name.clone();
+        let invalid_name = |error| ExtendError::InvalidName { name: name(), error };
+        let invalid_option = |error| ExtendError::InvalidOption { name: name(), error };
+        let key = manager.key(&handover.name).map_err(invalid_name)?;
+        let mut options = manager.defaults.clone();
+        options.ttl = handover.ttl;
+        let terms = options.check(manager.max_ttl).map_err(invalid_option)?;
+        let nodes = manager.quorum.indexes().zip(&manager.addresses);
+        let is_member = |address: &Arc<str>| handover.nodes.iter().any(|node| **node == **address);
+        let members: NodeSet =
+            nodes.filter(|(_, address)| is_member(address)).map(|(node, _)| node).collect();
+        let (fence, now) = ((handover.fence != Fence::NONE).then_some(handover.fence), manager.clock.now());
+        let taken = tenure_core::Handover { token: handover.token, fence, members, held: handover.held };
+        let lease = Lease::resume(key.clone(), terms, manager.quorum, &taken, now);
+        let lease = Arc::new(Mutex::new(lease));
+        let hold = Hold::resuming(Arc::clone(manager), key, Arc::clone(&lease));
+        let (reply, answer) = oneshot::channel();
+        manager.send(Request::Resume { id: hold.id(), lease, term: terms.term, reply });
+        match answer.await {
+            Ok(Ok(())) => Ok(Guard::new(hold.kept(), options)),
+            // Nothing is known about its validity.
+            Ok(Err(reason)) => Err(hold.extend_error(reason, Duration::ZERO)),
+            Err(_) => Err(ExtendError::ShutDown { name: name(), valid_for: Duration::ZERO }),
+        }
+    }
+}
+
+impl fmt::Display for Handover {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { name, token, fence, ttl, valid_until_ms, held, nodes } = self;
+        let nodes: Vec<String> = nodes.iter().map(|node| escape(node)).collect();
+        write!(
+            f,
+            "{LEAD} {token} {fence} {} {valid_until_ms} {} {} {}",
+            ttl.as_millis(),
+            held.as_millis(),
+            nodes.join(","),
+            escape(name)
+        )
+    }
+}
+
+impl FromStr for Handover {
+    type Err = HandoverError;
+
+    fn from_str(text: &str) -> Result<Self, HandoverError> {
+        let error = |reason: &str| HandoverError { reason: reason.to_owned() };
+        let parts: Vec<&str> = text.trim().split(' ').collect();
+        let [LEAD, token, fence, ttl, valid_until_ms, held, nodes, name] = parts[..] else {
+            return Err(error("it does not have the eight parts that it should"));
+        };
+        let number = |text: &str| text.parse::<u64>().map_err(|_| error("a number is damaged"));
+        Ok(Self {
+            name: unescape(name).ok_or_else(|| error("the name is damaged"))?,
+            token: OwnerToken::parse(token).map_err(|_| error("the owner token is damaged"))?,
+            fence: Fence::new(number(fence)?),
+            ttl: Duration::from_millis(number(ttl)?),
+            valid_until_ms: number(valid_until_ms)?,
+            held: Duration::from_millis(number(held)?),
+            nodes: nodes
+                .split(',')
+                .filter(|node| !node.is_empty())
+                .map(|node| unescape(node).ok_or_else(|| error("a node is damaged")))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+/// Writes everything but plain characters as `%` and two hexadecimal digits, so that no part has a space or a comma.
+fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b':' | b'/' | b'+' => {
+                escaped.push(char::from(byte));
+            }
+            _ => escaped.push_str(&format!("%{byte:02x}")),
+        }
+    }
+    escaped
+}
+
+fn unescape(text: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        rest = behind;
+        if *first == b'%' {
+            let (digits, behind) = rest.split_at_checked(2)?;
+            bytes.push(u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()?);
+            rest = behind;
+        } else {
+            bytes.push(*first);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handover() -> Handover {
+        Handover {
+            name: "a b,ü%\n\0".to_owned(),
+            token: OwnerToken::from_bytes([0xab; 20]),
+            fence: Fence::new(7),
+            ttl: Duration::from_millis(30_000),
+            valid_until_ms: 1_700_000_000_000,
+            held: Duration::from_millis(12),
+            nodes: vec!["redis+unix:///tmp/a b,c".to_owned(), "redis://h:1".to_owned()],
+        }
+    }
+
+    #[test]
+    fn a_handover_survives_its_text_whatever_is_in_the_names() {
+        let text = handover().to_string();
+        assert_eq!(text.split(' ').count(), 8, "{text}");
+        assert_eq!(text.parse(), Ok(handover()));
+        let no_nodes = Handover { nodes: vec![], ..handover() };
+        assert_eq!(no_nodes.to_string().parse(), Ok(no_nodes));
+    }
+
+    #[test]
+    fn a_text_that_is_damaged_says_where() {
+        let text = handover().to_string();
+        for (damaged, reason) in [
+            (String::new(), "eight parts"),
+            (text.replace("abab", "abaz"), "token"),
+            (text.replace(" 7 ", " x "), "number"),
+            (format!("{text}%f"), "name"),
+        ] {
+            let error = damaged.parse::<Handover>().unwrap_err().to_string();
+            assert!(error.contains(reason), "{error}");
+        }
+    }
+}
