@@ -4,14 +4,16 @@
 //! still running. Lost: what the attempt may have set on any node has to go, at once; the caller is told
 //! as soon as the votes say whether others hold the lock or the nodes cannot be asked.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::command::{Command, Refusal, Vote};
 use crate::config::{Term, Terms};
 use crate::fence::FenceClaim;
 use crate::names::LockKey;
+use crate::queue::{Beside, Place};
 use crate::quorum::{NodeIndex, NodeSet, Quorum, Verdict};
-use crate::release::Claim;
+use crate::release::{Claim, Undo};
 use crate::round::{Ballot, Round, RoundNumber};
 use crate::time::Time;
 use crate::token::Entropy;
@@ -66,6 +68,8 @@ pub struct NotAcquired {
     pub attempts: u32,
     /// The time from the first attempt to the end.
     pub elapsed: Duration,
+    /// Where we stood in line, if we were.
+    pub place: Option<Place>,
 }
 
 impl Acquire {
@@ -98,12 +102,14 @@ impl Acquire {
         key: &LockKey,
         term: Term,
         proposal: &Proposal,
+        beside: Option<Arc<Beside>>,
     ) -> impl Iterator<Item = (NodeIndex, Command)> {
         let voters = self.round.quorum().indexes().zip(&*proposal.nodes);
         voters.filter_map(move |(node, voter)| {
             let (token, fence, node_ttl_ms) = (self.entropy.token, self.fence, term.node_ttl_ms());
             let nonce = *voter.as_ref().ok()?;
-            Some((node, Command::Acquire { key: key.clone(), token, node_ttl_ms, nonce, fence }))
+            let (key, beside) = (key.clone(), beside.clone());
+            Some((node, Command::Acquire { key, token, node_ttl_ms, nonce, fence, beside }))
         })
     }
 
@@ -125,9 +131,9 @@ impl Acquire {
     }
 
     /// What this attempt may have left on the nodes.
-    pub(crate) fn claim(&self, term: Term) -> Claim {
+    pub(crate) fn claim(&self, term: Term, undo: Undo) -> Claim {
         let (token, round) = (self.entropy.token, self.round.number());
-        Claim { token, term, round, may_hold: self.round.may_have_run() }
+        Claim { token, term, round, may_hold: self.round.may_have_run(), undo }
     }
 
     fn cause(&self) -> Option<Cause> {
@@ -148,7 +154,9 @@ impl Acquire {
 
 fn time_left(ballot: &Ballot) -> Option<Duration> {
     match ballot.vote {
-        Vote::Refused(Refusal::Held { left }) if left < Duration::MAX => Some(left),
+        Vote::Refused(Refusal::Held { left } | Refusal::Reserved { left }) if left < Duration::MAX => {
+            Some(left)
+        }
         _ => None,
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::fence::{Fence, FenceClaim};
 use crate::names::{LockKey, Prefix};
+use crate::queue::{Beside, QueueReport, Ticket};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
 use crate::trust::{Distrust, Nonce};
@@ -26,6 +27,8 @@ pub enum Command {
         nonce: Option<Nonce>,
         /// The fence to promise, if the lock has one.
         fence: Option<FenceClaim>,
+        /// What is asked for besides, if anything: to wait in line, to keep a label.
+        beside: Option<Arc<Beside>>,
     },
     /// Set the key to the owner again, if it is free and nobody with a larger fence was granted it since. No vote:
     /// it only keeps others out.
@@ -48,12 +51,51 @@ pub enum Command {
         /// How long the node keeps the key from now on, unless it already lives longer.
         node_ttl_ms: u64,
     },
-    /// Delete the key if it is ours.
+    /// Delete the key if it is ours. Nobody is woken.
     Release {
         /// The lock.
         key: LockKey,
         /// The owner.
         token: OwnerToken,
+    },
+    /// If the key is ours, set it aside for the first waiter that listens, and wake that one; delete it if there is none.
+    PassOn {
+        /// The lock.
+        key: LockKey,
+        /// The owner.
+        token: OwnerToken,
+        /// Whether the owner's label is to be removed, too.
+        labelled: bool,
+        /// Then get in line, behind whom it was passed on to.
+        requeue: Option<Ticket>,
+    },
+    /// Delete the key if it is ours, and get in line again. Nobody is woken.
+    Requeue {
+        /// The lock.
+        key: LockKey,
+        /// The owner.
+        token: OwnerToken,
+        /// The place in line.
+        ticket: Ticket,
+    },
+    /// Get in line, if not there already: after the connection was lost, and with it perhaps the place.
+    Enqueue {
+        /// The lock.
+        key: LockKey,
+        /// The place in line.
+        ticket: Ticket,
+    },
+    /// Get out of the line; and if the key was set aside for this waiter, pass it on.
+    Leave {
+        /// The lock.
+        key: LockKey,
+        /// The place in line.
+        ticket: Ticket,
+    },
+    /// If the key is free and somebody is in line, set it aside for the first waiter that listens, and wake that one.
+    Nudge {
+        /// The lock.
+        key: LockKey,
     },
     /// Tell the node's record, and change it if it is what the client thinks.
     Record {
@@ -85,7 +127,7 @@ impl Command {
     /// An acquire without fence or record: what any other Redlock client does.
     #[must_use]
     pub const fn plain_acquire(key: LockKey, token: OwnerToken, node_ttl_ms: u64) -> Self {
-        Self::Acquire { key, token, node_ttl_ms, nonce: None, fence: None }
+        Self::Acquire { key, token, node_ttl_ms, nonce: None, fence: None, beside: None }
     }
 }
 
@@ -107,8 +149,18 @@ pub struct Reply {
     pub time: Option<NodeTime>,
     /// The highest fence that the node knows for the lock, when that is why it refused.
     pub fence: Option<Fence>,
+    /// What the node says about those who wait, where that matters.
+    pub queue: Option<Box<QueueReport>>,
     /// What the node did.
     pub answer: Answer,
+}
+
+impl Reply {
+    /// A reply that tells nothing but its answer and the node's time.
+    #[must_use]
+    pub const fn new(time: Option<NodeTime>, answer: Answer) -> Self {
+        Self { time, fence: None, queue: None, answer }
+    }
 }
 
 /// What a node did with a command.
@@ -156,6 +208,13 @@ pub enum Refusal {
         /// The time until the key frees itself, if nobody extends it; [`Duration::MAX`] if it never does.
         left: Duration,
     },
+    /// The key is set aside for a waiter whose turn it is.
+    Reserved {
+        /// The time until it is free if that waiter does not come.
+        left: Duration,
+    },
+    /// The key is not free, and others who came later are in line already: a larger ticket is needed.
+    Overtaken,
     /// This owner does not have the key (extend and release).
     NotHeld,
     /// The key is free, but a larger fence than the proposed one was granted before.

@@ -4,8 +4,10 @@
 //! doubt a number again.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::queue::LABEL_BYTES_MAX;
 use crate::quorum::Quorum;
 use crate::renewal::Renewal;
 use crate::retry::Retry;
@@ -60,8 +62,13 @@ pub struct Options {
     pub renewals_max: Option<u32>,
     /// Whether the lock has a fence. Default yes.
     pub fenced: bool,
+    /// Whether an acquire that waits does so in line, and is woken when its turn comes. Otherwise it only asks again and
+    /// again, as `retry` says. Default yes.
+    pub queued: bool,
     /// The margin that an acquisition must have: how many nodes may forget it at once. Default 0, a bare majority.
     pub min_margin: usize,
+    /// What is kept beside the lock while it is held, for whoever asks who holds it. Default nothing.
+    pub label: Option<Arc<str>>,
 }
 
 /// How long an acquire goes on trying.
@@ -130,6 +137,8 @@ pub struct Terms {
     pub renewals_max: Option<u32>,
     /// Whether the lock has a fence.
     pub fenced: bool,
+    /// Whether an acquire waits in line.
+    pub queued: bool,
     /// The margin that an acquisition must have.
     pub min_margin: usize,
     /// How long a node that may have forgotten something is not counted.
@@ -189,6 +198,11 @@ pub enum OptionError {
         /// The longest that is allowed with this ttl.
         interval_max: Duration,
     },
+    /// The label is too long.
+    Label {
+        /// How long it is.
+        bytes: usize,
+    },
     /// `tries_max` is zero.
     NoTries,
     /// `min_margin` is more than the nodes can give.
@@ -216,15 +230,31 @@ impl Options {
         if self.retry.tries_max == Some(0) {
             return Err(OptionError::NoTries);
         }
+        if let Some(bytes) =
+            self.label.as_ref().map(|label| label.len()).filter(|bytes| *bytes > LABEL_BYTES_MAX)
+        {
+            return Err(OptionError::Label { bytes });
+        }
         if let Renewal::Every(interval) = self.renewal {
             let (interval_min, interval_max) = (term.node_timeout, self.ttl / 2);
             if interval < interval_min || interval > interval_max {
                 return Err(OptionError::Renewal { interval, interval_min, interval_max });
             }
         }
-        let Self { wait, retry, renewals_max, fenced, min_margin, .. } = *self;
+        let Self { wait, retry, renewals_max, fenced, queued, min_margin, .. } = *self;
         let (renewal, quarantine) = (self.renewal.interval(self.ttl), max_ttl.quarantine());
-        Ok(Terms { term, wait, retry, max_hold, renewal, renewals_max, fenced, min_margin, quarantine })
+        Ok(Terms {
+            term,
+            wait,
+            retry,
+            max_hold,
+            renewal,
+            renewals_max,
+            fenced,
+            queued,
+            min_margin,
+            quarantine,
+        })
     }
 
     /// The term for `ttl` with these options' other numbers; an extension may ask for another ttl than the
@@ -271,7 +301,9 @@ impl Default for Options {
             renewal: Renewal::default(),
             renewals_max: None,
             fenced: true,
+            queued: true,
             min_margin: 0,
+            label: None,
         }
     }
 }
@@ -431,6 +463,9 @@ impl fmt::Display for OptionError {
                 "a renewal every {interval:?} is not possible; with this ttl and node timeout {interval_min:?} to \
                  {interval_max:?} are allowed"
             ),
+            Self::Label { bytes } => {
+                write!(f, "a label of {bytes} bytes is too long; allowed are {LABEL_BYTES_MAX}")
+            }
             Self::NoTries => {
                 write!(f, "tries_max is 0, so the lock would never be asked for; use at least 1")
             }
@@ -497,7 +532,9 @@ mod tests {
         let max = MaxTtl::default();
         let base = ttl(ms(1_000));
         type Expect = fn(&OptionError) -> bool;
-        let cases: [(Options, Expect); 9] = [
+        let long = Some("x".repeat(LABEL_BYTES_MAX + 1).into());
+        let cases: [(Options, Expect); 10] = [
+            (Options { label: long, ..base.clone() }, |e| matches!(e, OptionError::Label { .. })),
             (Options { renewal: Renewal::Every(ms(501)), ..base.clone() }, |e| {
                 matches!(e, OptionError::Renewal { .. })
             }),

@@ -6,20 +6,27 @@
 //!      ▲                   │ lost: CleanUp                                   ▲
 //!      └─── pause ─────────┴──── no time or tries left ─────────────────────┘
 //! ```
+//! The first attempt takes the lock if it is free. If it is not, the second one gets in line, and after that attempts are
+//! made when nodes wake us, or now and then in case they could not (`lease/waiting.rs`).
+//!
 //! Every attempt has its own owner token, its own T1 and its own clean-up. What ends leaves through
 //! [`Output::CleanUp`]: a [`Release`] that lives on by itself, so that no clean-up depends on anybody
 //! waiting for it.
 
+mod waiting;
+
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::acquire::{Acquire, Cause, Decision, NotAcquired};
-use crate::command::{Command, Fault, Reply};
+use crate::command::{Answer, Command, Fault, Reply};
 use crate::config::{MaxHold, Term, Terms, Wait};
 use crate::extend::{self, Extend, NotExtended};
 use crate::names::LockKey;
+use crate::queue::Waiter;
 use crate::quorum::{NodeIndex, Quorum};
-use crate::release::{Claim, Release};
+use crate::release::{Claim, Release, Undo};
 use crate::round::{Round, RoundNumber};
 use crate::standing::{Handover, HoldState, Standing};
 use crate::time::Time;
@@ -42,6 +49,10 @@ pub struct Lease {
     /// How often the present attempt was made again with a larger fence.
     proposals: u32,
     rounds: RoundNumber,
+    /// What is kept beside the lock, for whoever asks who holds it.
+    label: Option<Arc<str>>,
+    /// The place in line, if the lock was not free.
+    waiter: Option<Box<Waiter>>,
     phase: Phase,
     outputs: VecDeque<Output>,
 }
@@ -52,8 +63,8 @@ enum Phase {
     Waiting {
         until: Option<Time>,
     },
-    Acquiring(Acquire),
-    Held(Standing),
+    Acquiring(Box<Acquire>),
+    Held(Box<Standing>),
     Ended,
 }
 
@@ -86,6 +97,18 @@ pub enum Input {
         /// Which node.
         node: NodeIndex,
     },
+    /// A node has set the lock aside for us.
+    Woken {
+        /// Which node.
+        node: NodeIndex,
+    },
+    /// A node can be reached again. It may have forgotten that we are in line.
+    Connected {
+        /// Which node.
+        node: NodeIndex,
+    },
+    /// Whether another waiter of this client is ahead of us, which asks for us, too.
+    BehindOwn(bool),
     /// The time of [`Lease::poll_timeout`] has come.
     Timeout,
     /// Hold the lock for a further term.
@@ -114,6 +137,16 @@ pub enum Output {
     Propose {
         /// Whether the lock has a fence.
         fenced: bool,
+        /// Whether a ticket is to be drawn ([`Fleet::draw_ticket`](crate::Fleet::draw_ticket)).
+        ticket: bool,
+    },
+    /// The lock is held by another, and we wait in line: see [`Lease::place`]. The next attempt is made when we are woken,
+    /// or at this time.
+    Waiting {
+        /// When the next attempt begins at the latest.
+        at: Time,
+        /// When a majority of nodes would be free if no holder extends.
+        free_after: Option<Duration>,
     },
     /// An attempt failed; the next begins after a pause.
     Retrying {
@@ -150,9 +183,18 @@ impl Lease {
             attempts: 0,
             proposals: 0,
             rounds: RoundNumber::default(),
+            label: None,
+            waiter: None,
             phase: Phase::Waiting { until: None },
             outputs: VecDeque::new(),
         }
+    }
+
+    /// Keeps this beside the lock while it is held.
+    #[must_use]
+    pub fn labelled(mut self, label: Option<Arc<str>>) -> Self {
+        self.label = label;
+        self
     }
 
     /// A lease that goes on with a lock that another process held. The first input is [`Input::Extend`]: until that
@@ -165,7 +207,7 @@ impl Lease {
         let mut lease = Self::new(key, terms, quorum);
         let number = lease.rounds.take_next();
         let round = Round::open(number, quorum, handover.members, now, terms.term.node_timeout());
-        lease.phase = Phase::Held(Standing::resumed(round, handover, now, terms.term));
+        lease.phase = Phase::Held(Box::new(Standing::resumed(round, handover, now, terms.term)));
         lease
     }
 
@@ -182,6 +224,9 @@ impl Lease {
             Input::Answer { round, node, answer } => self.handle_answer(now, round, node, answer),
             Input::Disconnected { node } => self.handle_disconnected(now, node),
             Input::Distrusted { node } => self.handle_distrusted(now, node),
+            Input::Woken { node } => self.handle_woken(now, node),
+            Input::Connected { node } => self.handle_connected(now, node),
+            Input::BehindOwn(behind) => self.handle_behind_own(now, behind),
             Input::Timeout => self.handle_timeout(now),
             Input::Extend(term) => self.handle_extend(now, term),
             Input::Release | Input::Abandon => self.handle_end(now),
@@ -251,10 +296,14 @@ impl Lease {
         }
         let number = self.rounds.take_next();
         let acquire = Acquire::begin(number, self.quorum, now, &self.terms, entropy, proposal);
-        for (node, command) in acquire.commands(&self.key, self.terms.term, proposal) {
+        if proposal.ticket.is_some() {
+            self.waiter.get_or_insert_default().ticket = proposal.ticket;
+        }
+        let beside = self.beside();
+        for (node, command) in acquire.commands(&self.key, self.terms.term, proposal, beside) {
             self.outputs.push_back(Output::Send { round: number, node, command });
         }
-        self.phase = Phase::Acquiring(acquire);
+        self.phase = Phase::Acquiring(Box::new(acquire));
         // If too few nodes may vote, that is decided.
         self.advance_acquire(now);
     }
@@ -268,12 +317,19 @@ impl Lease {
     ) {
         match &mut self.phase {
             Phase::Acquiring(acquire) if acquire.round.number() == number => {
+                if let Ok(reply) = &answer {
+                    waiting::learn(&mut self.waiter, reply);
+                }
                 acquire.round.record(now, node, answer);
                 self.advance_acquire(now);
             }
             Phase::Held(standing) if standing.round.number() == number => {
                 standing.note_healed(now, self.terms.quarantine, &answer, node);
+                let refused = matches!(&answer, Ok(Reply { answer: Answer::Refused(_), .. }));
                 standing.take_late_vote(now, node, answer);
+                if refused {
+                    self.leave_node(number, node);
+                }
                 self.outputs.push_back(Output::Widened);
                 self.heal();
                 self.advance_extend(now);
@@ -294,11 +350,13 @@ impl Lease {
                 acquire.round.revoke(node);
                 self.advance_acquire(now);
             }
-            Phase::Held(Standing { extending: Some(extend), .. }) => {
-                extend.round.revoke(node);
-                self.advance_extend(now);
+            Phase::Held(standing) => {
+                if let Some(extend) = &mut standing.extending {
+                    extend.round.revoke(node);
+                    self.advance_extend(now);
+                }
             }
-            Phase::Waiting { .. } | Phase::Held(_) | Phase::Ended => {}
+            Phase::Waiting { .. } | Phase::Ended => {}
         }
     }
 
@@ -317,7 +375,7 @@ impl Lease {
     fn handle_timeout(&mut self, now: Time) {
         match &mut self.phase {
             Phase::Waiting { until: Some(until) } if now >= *until => {
-                self.propose_again(0);
+                self.propose_again(0, false);
             }
             Phase::Acquiring(acquire) => {
                 acquire.round.close_if_due(now);
@@ -335,27 +393,32 @@ impl Lease {
     }
 
     fn advance_acquire(&mut self, now: Time) {
+        let yields = self.yields_to().is_some();
         let Phase::Acquiring(acquire) = &mut self.phase else { return };
         match acquire.decide(now, &self.terms.term) {
             Decision::Open => {}
+            Decision::Won(_) if yields => self.yield_lock(now),
             Decision::Won(validity) => {
-                let (claim, round) = (acquire.claim(self.terms.term), acquire.round.clone());
+                let undo = Undo::PassOn { labelled: self.label.is_some(), requeue: None };
+                let (claim, round) = (acquire.claim(self.terms.term, undo), acquire.round.clone());
                 let fence = acquire.fence.map(|claim| claim.fence);
                 let mut standing = Standing::new(claim, fence, validity, round);
                 standing.plan_renewal(&self.terms);
-                self.phase = Phase::Held(standing);
+                self.leave_refused(&standing);
+                self.phase = Phase::Held(Box::new(standing));
                 self.outputs.push_back(Output::Acquired);
             }
             Decision::Lost { cause } => {
                 let is_behind = acquire.round.is_behind();
                 if !std::mem::replace(&mut acquire.cleaned_up, true) {
-                    let claim = acquire.claim(self.terms.term);
+                    let undo = waiting::undo(self.waiter.as_deref());
+                    let claim = acquire.claim(self.terms.term, undo);
                     self.clean_up(now, claim);
                 }
                 if is_behind && self.proposals < PROPOSALS_MAX {
                     // The nodes are free, only our number was too small. Another attempt with another owner, behind
                     // the release of this one on the same connections: still one round trip.
-                    self.propose_again(self.proposals + 1);
+                    self.propose_again(self.proposals + 1, false);
                 } else if let Some(cause) = cause {
                     self.retry_or_end(now, cause);
                 }
@@ -363,14 +426,23 @@ impl Lease {
         }
     }
 
-    fn propose_again(&mut self, proposals: u32) {
+    fn propose_again(&mut self, proposals: u32, ticket: bool) {
         self.proposals = proposals;
         self.phase = Phase::Waiting { until: None };
-        self.outputs.push_back(Output::Propose { fenced: self.terms.fenced });
+        if let Some(waiter) = &mut self.waiter {
+            waiter.begin();
+        }
+        self.outputs.push_back(Output::Propose { fenced: self.terms.fenced, ticket });
     }
 
     fn retry_or_end(&mut self, now: Time, cause: Cause) {
         let Phase::Acquiring(acquire) = &self.phase else { return };
+        if let Cause::Contended { retry_after } = cause
+            && self.terms.queued
+            && self.next_attempt(now, Duration::ZERO).is_some()
+        {
+            return self.wait_in_line(now, retry_after);
+        }
         let pause = self.terms.retry.pause(now.since(acquire.round.started()), acquire.entropy.dice);
         match self.next_attempt(now, pause) {
             Some(at) => {
@@ -383,7 +455,9 @@ impl Lease {
                     ballots: acquire.round.ballots().to_vec(),
                     attempts: self.attempts,
                     elapsed: self.elapsed(now),
+                    place: self.place(),
                 }));
+                self.leave_line();
                 self.phase = Phase::Ended;
             }
         }
@@ -487,15 +561,22 @@ impl Lease {
 
     fn handle_end(&mut self, now: Time) {
         match std::mem::replace(&mut self.phase, Phase::Ended) {
-            Phase::Acquiring(acquire) if !acquire.cleaned_up => {
-                self.clean_up(now, acquire.claim(self.terms.term));
+            Phase::Acquiring(acquire) => {
+                if !acquire.cleaned_up {
+                    self.clean_up(now, acquire.claim(self.terms.term, Undo::Silently));
+                }
+                self.leave_line();
             }
             Phase::Held(standing) => self.clean_up(now, standing.claim),
-            Phase::Waiting { .. } | Phase::Acquiring(_) | Phase::Ended => {}
+            Phase::Waiting { .. } => self.leave_line(),
+            Phase::Ended => {}
         }
     }
 
     fn clean_up(&mut self, now: Time, claim: Claim) {
+        if matches!(claim.undo, Undo::Requeue(_)) && claim.may_hold.is_empty() {
+            return;
+        }
         let release = Release::begin(self.key.clone(), claim, self.quorum, now);
         self.outputs.push_back(Output::CleanUp(Box::new(release)));
     }

@@ -47,6 +47,7 @@ pub mod lease;
 mod lock_table;
 mod names;
 pub mod query;
+mod queue;
 mod quorum;
 pub mod release;
 mod renewal;
@@ -57,6 +58,7 @@ mod time;
 mod token;
 pub mod trust;
 mod validity;
+mod waiters;
 
 pub use acquire::{Cause, NotAcquired};
 pub use command::{Answer, Command, Fault, Holding, Refusal, Reply, Swap, Vote};
@@ -64,11 +66,15 @@ pub use config::{Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, 
 pub use extend::NotExtended;
 pub use fence::{Fence, FenceBounds, FenceClaim, FenceClock};
 pub use lease::Lease;
-pub use lock_table::{Entry, LockTable, TRIM_FENCES};
+pub use lock_table::{Entry, LockTable, Owner, RESERVED_LEAD, TRIM_FENCES};
 pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
 pub use query::Query;
+pub use queue::{
+    Beside, CLAIM_WINDOW, ClientId, DEAD_MAX, LABEL_BYTES_MAX, LABEL_LIFE, POLL_MAX, Place, QUEUE_LIFE,
+    QueueReport, REFRESH, RESERVATION, Ticket, Turn, WAITERS_MAX,
+};
 pub use quorum::{NODES_MAX, NodeIndex, NodeSet, Quorum, QuorumError, Tally, Verdict};
-pub use release::{Claim, Release, ReleaseOutcome};
+pub use release::{Claim, Release, ReleaseOutcome, Undo};
 pub use renewal::Renewal;
 pub use retry::Retry;
 pub use round::{Ballot, Round, RoundNumber};
@@ -77,3 +83,4 @@ pub use time::{NodeTime, Time};
 pub use token::{Entropy, OwnerToken, TokenError};
 pub use trust::{Distrust, Facts, Fleet, Life, Nonce, Proposal, RestartGuard, Settings};
 pub use validity::Validity;
+pub use waiters::Waiters;

@@ -4,19 +4,27 @@
 //! tested against. Time is the node's own, in the way Redis counts it: a key set with `PX p` at
 //! millisecond *t* is there up to and including millisecond *t + p*.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod line;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use self::line::{Label, Line};
 use crate::command::{Answer, Command, Holding, Refusal, Reply, Swap};
 use crate::fence::{Fence, FenceBounds, FenceClaim};
 use crate::names::{LockKey, Prefix};
+use crate::queue::{Beside, ClientId, QueueReport, Ticket};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
 use crate::trust::Nonce;
 
 /// How many fences a node looks at when it is told to trim: well below a millisecond of its time.
 pub const TRIM_FENCES: u64 = 500;
+
+/// What the value of a key begins with that is set aside for a waiter.
+pub const RESERVED_LEAD: &str = "rsv:";
 
 /// How many keys a page of a list has.
 const PAGE_KEYS: usize = 100;
@@ -28,25 +36,49 @@ pub struct LockTable {
     /// The same keys by their end, so that what is over leaves without a search.
     ends: BTreeSet<(u64, LockKey)>,
     /// What the node keeps for each prefix beside the locks.
-    prefixes: BTreeMap<Arc<str>, Beside>,
+    prefixes: BTreeMap<Arc<str>, Kept>,
+    /// The clients that can be woken.
+    listeners: BTreeSet<ClientId>,
+    wakes: VecDeque<(LockKey, Ticket)>,
 }
 
 /// What a node keeps beside the locks of one prefix.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Beside {
+struct Kept {
     record: Option<Arc<str>>,
-    /// Fences, and until when each is remembered.
-    fences: BTreeMap<LockKey, (Fence, u64)>,
+    fences: BTreeMap<LockKey, Remembered>,
     fence_ends: BTreeSet<(u64, LockKey)>,
+    /// Who waits for which lock.
+    lines: BTreeMap<LockKey, Line>,
+    labels: BTreeMap<LockKey, Label>,
+}
+
+/// The last fence of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Remembered {
+    fence: Fence,
+    /// The last millisecond at which it is remembered.
+    ends_ms: u64,
+    /// Somebody may be in line: whoever is granted the lock is told so. Kept here because this is looked at anyway.
+    queued: bool,
 }
 
 /// One key on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
     /// Who has it.
-    pub owner: OwnerToken,
+    pub owner: Owner,
     /// The last millisecond of its life, by the node's clock.
     pub ends_ms: u64,
+}
+
+/// Who has a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Owner {
+    /// A lock of this owner.
+    Token(OwnerToken),
+    /// It is set aside for this waiter.
+    Reserved(Ticket),
 }
 
 impl LockTable {
@@ -54,27 +86,53 @@ impl LockTable {
     pub fn execute(&mut self, now: NodeTime, command: &Command) -> Reply {
         let now_ms = now.as_millis();
         self.expire(now_ms);
-        let mut fence = None;
+        let (mut fence, mut queue) = (None, None);
         let answer = match command {
-            Command::Acquire { key, token, node_ttl_ms, nonce, fence: claim } => {
-                let answer = self.acquire(now, key, *token, *node_ttl_ms, *nonce, *claim);
-                if let Answer::Refused(Refusal::Held { .. } | Refusal::Behind) = answer {
-                    fence = claim.and_then(|claim| self.lowest(now, key, claim.bounds));
+            Command::Acquire { key, token, node_ttl_ms, nonce, fence: claim, beside } => {
+                let beside = beside.as_deref().cloned().unwrap_or_default();
+                let answer =
+                    self.acquire(now, key, *token, *node_ttl_ms, *nonce, *claim, &beside, &mut queue);
+                match (&answer, beside.turn) {
+                    (Answer::Refused(Refusal::Held { .. } | Refusal::Reserved { .. }), Some(turn)) => {
+                        fence = claim.and_then(|claim| self.lowest(now, key, claim.bounds));
+                        self.line_up(now_ms, key, turn, answer, &mut fence, &mut queue)
+                    }
+                    (
+                        Answer::Refused(Refusal::Held { .. } | Refusal::Reserved { .. } | Refusal::Behind),
+                        _,
+                    ) => {
+                        fence = claim.and_then(|claim| self.lowest(now, key, claim.bounds));
+                        answer
+                    }
+                    _ => answer,
                 }
-                answer
             }
             Command::Heal { key, token, node_ttl_ms, fence } => {
                 self.heal(now_ms, key, *token, *node_ttl_ms, *fence)
             }
             Command::Extend { key, token, node_ttl_ms } => self.extend(now_ms, key, *token, *node_ttl_ms),
             Command::Release { key, token } => self.release(key, *token),
+            Command::PassOn { key, token, labelled, requeue } => {
+                self.release_and_pass_on(now_ms, key, *token, *labelled, *requeue, &mut queue)
+            }
+            Command::Requeue { key, token, ticket } => self.requeue(now_ms, key, *token, *ticket),
+            Command::Enqueue { key, ticket } => self.enqueue(now_ms, key, *ticket),
+            Command::Leave { key, ticket } => self.leave(now_ms, key, *ticket),
+            Command::Nudge { key } => self.nudge(now_ms, key),
             Command::Record { prefix, swap } => self.record(now, prefix, swap.as_ref()),
             // What is forgotten is gone at once here.
             Command::Trim { prefix } => Answer::Trimmed { seen: 0, left: self.fences(prefix) as u64 },
             Command::Inspect { key } => self.inspect(now_ms, key),
             Command::List { prefix, cursor } => self.list(now_ms, prefix, *cursor),
         };
-        Reply { time: Some(now), fence, answer }
+        if let Command::Acquire { key, .. }
+        | Command::PassOn { key, .. }
+        | Command::Leave { key, .. }
+        | Command::Nudge { key } = command
+        {
+            self.drop_empty_line(key);
+        }
+        Reply { time: Some(now), fence, queue, answer }
     }
 
     /// The keys that are there at the node's time `now`, in order.
@@ -86,7 +144,7 @@ impl LockTable {
     /// How many fences the node remembers under a prefix.
     #[must_use]
     pub fn fences(&self, prefix: &Prefix) -> usize {
-        self.prefixes.get(prefix.as_str()).map_or(0, |beside| beside.fences.len())
+        self.prefixes.get(prefix.as_str()).map_or(0, |kept| kept.fences.len())
     }
 
     fn acquire(
@@ -97,17 +155,22 @@ impl LockTable {
         node_ttl_ms: u64,
         nonce: Option<Nonce>,
         claim: Option<FenceClaim>,
+        beside: &Beside,
+        queue: &mut Option<Box<QueueReport>>,
     ) -> Answer {
         let now_ms = now.as_millis();
+        let ticket = beside.turn.map(|turn| turn.ticket);
         if nonce.is_some_and(|nonce| !self.has_record(key.prefix(), nonce)) {
             return Answer::Refused(Refusal::Stranger);
         }
-        match self.entries.get(key) {
+        let owner = Owner::Token(token);
+        let entry = self.entries.get(key).filter(|entry| ticket.map(Owner::Reserved) != Some(entry.owner));
+        match entry {
             // Asked again by the same owner: the first answer was lost. Saying no would make the client
             // refuse itself; setting the end anew would let a late duplicate lengthen the hold. With another
             // fence it is not the same question.
             Some(entry)
-                if entry.owner == token && claim.is_none_or(|claim| self.fence(key) == Some(claim.fence)) =>
+                if entry.owner == owner && claim.is_none_or(|claim| self.fence(key) == Some(claim.fence)) =>
             {
                 Answer::Granted
             }
@@ -124,7 +187,13 @@ impl LockTable {
                     }
                     self.put_fence(key, claim);
                 }
-                self.put(key, Entry { owner: token, ends_ms: now_ms.saturating_add(node_ttl_ms) });
+                self.put(key, Entry { owner, ends_ms: now_ms.saturating_add(node_ttl_ms) });
+                let ahead = self.step_out(now_ms, key, ticket, claim.is_some());
+                *queue =
+                    ahead.map(|ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() }));
+                if let Some(label) = &beside.label {
+                    self.put_label(now_ms, key, token, label);
+                }
                 Answer::Granted
             }
         }
@@ -139,11 +208,12 @@ impl LockTable {
         fence: Option<Fence>,
     ) -> Answer {
         match self.entries.get(key) {
-            Some(entry) if entry.owner == token => Answer::Granted,
-            Some(entry) => Answer::Refused(held(now_ms, entry)),
+            Some(entry) if entry.owner == Owner::Token(token) => Answer::Granted,
+            Some(entry) => Answer::Refused(Refusal::Held { left: entry.left(now_ms) }),
             None if fence.is_some() && self.fence(key) > fence => Answer::Refused(Refusal::Behind),
             None => {
-                self.put(key, Entry { owner: token, ends_ms: now_ms.saturating_add(node_ttl_ms) });
+                let owner = Owner::Token(token);
+                self.put(key, Entry { owner, ends_ms: now_ms.saturating_add(node_ttl_ms) });
                 Answer::Granted
             }
         }
@@ -155,50 +225,52 @@ impl LockTable {
     }
 
     fn fence(&self, key: &LockKey) -> Option<Fence> {
-        self.prefixes.get(key.prefix())?.fences.get(key).map(|(fence, _)| *fence)
+        self.prefixes.get(key.prefix())?.fences.get(key).map(|remembered| remembered.fence)
     }
 
     fn put_fence(&mut self, key: &LockKey, FenceClaim { fence, ends_ms, .. }: FenceClaim) {
-        let beside = self.prefixes.entry(key.prefix().into()).or_default();
-        if let Some((_, old)) = beside.fences.insert(key.clone(), (fence, ends_ms)) {
-            beside.fence_ends.remove(&(old, key.clone()));
+        let kept = self.prefixes.entry(key.prefix().into()).or_default();
+        // The mark stays until somebody in line looks.
+        let queued = kept.fences.get(key).is_some_and(|remembered| remembered.queued);
+        if let Some(old) = kept.fences.insert(key.clone(), Remembered { fence, ends_ms, queued }) {
+            kept.fence_ends.remove(&(old.ends_ms, key.clone()));
         }
-        beside.fence_ends.insert((ends_ms, key.clone()));
+        kept.fence_ends.insert((ends_ms, key.clone()));
     }
 
     fn has_record(&self, prefix: &str, nonce: Nonce) -> bool {
-        let record = self.prefixes.get(prefix).and_then(|beside| beside.record.as_deref());
+        let record = self.prefixes.get(prefix).and_then(|kept| kept.record.as_deref());
         record.is_some_and(|record| nonce.begins(record))
     }
 
     fn record(&mut self, now: NodeTime, prefix: &Prefix, swap: Option<&Swap>) -> Answer {
-        let beside = self.prefixes.entry(prefix.as_str().into()).or_default();
+        let kept = self.prefixes.entry(prefix.as_str().into()).or_default();
         if let Some(Swap { expected, text, stamp }) = swap
-            && beside.record == *expected
+            && kept.record == *expected
         {
             let stamped = || format!("{text}{}", now.as_micros()).into();
-            beside.record = Some(if *stamp { stamped() } else { Arc::clone(text) });
+            kept.record = Some(if *stamp { stamped() } else { Arc::clone(text) });
         }
-        Answer::Record(beside.record.clone())
+        Answer::Record(kept.record.clone())
     }
 
     fn extend(&mut self, now_ms: u64, key: &LockKey, token: OwnerToken, node_ttl_ms: u64) -> Answer {
         match self.entries.get(key) {
-            Some(entry) if entry.owner == token => {
+            Some(entry) if entry.owner == Owner::Token(token) => {
                 let ends_ms = entry.ends_ms.max(now_ms.saturating_add(node_ttl_ms));
-                self.put(key, Entry { owner: token, ends_ms });
+                let owner = entry.owner;
+                self.put(key, Entry { owner, ends_ms });
                 Answer::Granted
             }
-            Some(entry) => Answer::Refused(held(now_ms, entry)),
+            Some(entry) => Answer::Refused(Refusal::Held { left: entry.left(now_ms) }),
             None => Answer::Refused(Refusal::NotHeld),
         }
     }
 
     fn release(&mut self, key: &LockKey, token: OwnerToken) -> Answer {
         match self.entries.get(key) {
-            Some(entry) if entry.owner == token => {
-                self.ends.remove(&(entry.ends_ms, key.clone()));
-                self.entries.remove(key);
+            Some(entry) if entry.owner == Owner::Token(token) => {
+                self.remove(key);
                 Answer::Granted
             }
             // A native compare-and-delete does not tell who else has it, so nobody does.
@@ -228,23 +300,33 @@ impl LockTable {
         self.ends.insert((entry.ends_ms, key.clone()));
     }
 
+    fn remove(&mut self, key: &LockKey) {
+        if let Some(entry) = self.entries.remove(key) {
+            self.ends.remove(&(entry.ends_ms, key.clone()));
+        }
+    }
+
     fn expire(&mut self, now_ms: u64) {
         while self.ends.first().is_some_and(|(ends_ms, _)| *ends_ms < now_ms) {
             let (_, key) = self.ends.pop_first().expect("just seen");
             self.entries.remove(&key);
         }
         assert_eq!(self.entries.len(), self.ends.len(), "every key has one end");
-        for beside in self.prefixes.values_mut() {
-            while beside.fence_ends.first().is_some_and(|(ends_ms, _)| *ends_ms < now_ms) {
-                let (_, key) = beside.fence_ends.pop_first().expect("just seen");
-                beside.fences.remove(&key);
+        for kept in self.prefixes.values_mut() {
+            while kept.fence_ends.first().is_some_and(|(ends_ms, _)| *ends_ms < now_ms) {
+                let (_, key) = kept.fence_ends.pop_first().expect("just seen");
+                kept.fences.remove(&key);
             }
         }
     }
 }
 
 fn held(now_ms: u64, entry: &Entry) -> Refusal {
-    Refusal::Held { left: entry.left(now_ms) }
+    let left = entry.left(now_ms);
+    match entry.owner {
+        Owner::Token(_) => Refusal::Held { left },
+        Owner::Reserved(_) => Refusal::Reserved { left },
+    }
 }
 
 fn holding(now_ms: u64, key: &LockKey, entry: &Entry) -> Holding {
@@ -252,6 +334,15 @@ fn holding(now_ms: u64, key: &LockKey, entry: &Entry) -> Holding {
         key: key.as_str().into(),
         owner: entry.owner.to_string().into(),
         left: Some(entry.left(now_ms)),
+    }
+}
+
+impl fmt::Display for Owner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Token(token) => token.fmt(f),
+            Self::Reserved(ticket) => write!(f, "{RESERVED_LEAD}{ticket}"),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::command::{Command, Fault, Reply, Vote};
 use crate::config::Term;
 use crate::names::LockKey;
+use crate::queue::Ticket;
 use crate::quorum::{NodeIndex, NodeSet, Quorum};
 use crate::round::{Ballot, Round, RoundNumber};
 use crate::time::Time;
@@ -31,6 +32,24 @@ pub struct Claim {
     pub round: RoundNumber,
     /// The nodes that may have the key.
     pub may_hold: NodeSet,
+    /// How it is undone.
+    pub undo: Undo,
+}
+
+/// How a claim is undone on the nodes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Undo {
+    /// The key is deleted on all nodes, and nobody is woken: the attempt was lost.
+    Silently,
+    /// The same, on those nodes that may have the key, and we get in line again there.
+    Requeue(Ticket),
+    /// The lock is passed on to the first in line.
+    PassOn {
+        /// Whether there is a label to be removed.
+        labelled: bool,
+        /// We get in line again behind the one it is passed on to.
+        requeue: Option<Ticket>,
+    },
 }
 
 /// A release under way. It needs nobody who waits for it.
@@ -38,6 +57,7 @@ pub struct Claim {
 pub struct Release {
     key: LockKey,
     token: OwnerToken,
+    undo: Undo,
     acquire_round: RoundNumber,
     round: Round,
     /// Nodes that may have the key and have not confirmed that it is gone.
@@ -48,6 +68,7 @@ pub struct Release {
     /// When the key has freed itself on every node.
     give_up_at: Time,
     reported: bool,
+    passed_on: bool,
     done: bool,
     outputs: VecDeque<Output>,
 }
@@ -118,10 +139,11 @@ impl Release {
     /// Begins to undo a claim on the lock `key`.
     #[must_use]
     pub fn begin(key: LockKey, claim: Claim, quorum: Quorum, now: Time) -> Self {
-        let Claim { token, term, round, may_hold } = claim;
+        let Claim { token, term, round, may_hold, undo } = claim;
         let mut release = Self {
             key,
             token,
+            undo,
             acquire_round: round,
             round: Round::open(RoundNumber::default(), quorum, quorum.all(), now, term.node_timeout()),
             owed: may_hold,
@@ -130,10 +152,19 @@ impl Release {
             sent_again: false,
             give_up_at: now + Duration::from_millis(term.node_ttl_ms()) + term.drift(),
             reported: false,
+            passed_on: false,
             done: false,
             outputs: VecDeque::with_capacity(quorum.nodes()),
         };
-        release.send(quorum.all());
+        let mut told = quorum.all();
+        if let Undo::Requeue(_) = undo {
+            // A waiter asks again and again. A node that refused it has nothing to undo.
+            told = may_hold;
+            for node in quorum.indexes().filter(|node| !may_hold.contains(*node)) {
+                release.round.record(now, node, Err(Fault::Unreachable("not asked".into())));
+            }
+        }
+        release.send(told);
         release
     }
 
@@ -144,8 +175,9 @@ impl Release {
         }
         match input {
             Input::Answer { node, answer } => {
-                if answer.is_ok() {
+                if let Ok(reply) = &answer {
                     self.owed.remove(node);
+                    self.passed_on |= reply.queue.is_some();
                 }
                 self.round.record(now, node, answer);
             }
@@ -192,6 +224,12 @@ impl Release {
         self.acquire_round
     }
 
+    /// Whether a node has set the lock aside for a waiter.
+    #[must_use]
+    pub const fn passed_on(&self) -> bool {
+        self.passed_on
+    }
+
     /// Nodes that may still have the key.
     #[must_use]
     pub const fn owed(&self) -> NodeSet {
@@ -229,7 +267,12 @@ impl Release {
 
     fn send(&mut self, nodes: NodeSet) {
         for node in nodes.iter() {
-            let command = Command::Release { key: self.key.clone(), token: self.token };
+            let (key, token) = (self.key.clone(), self.token);
+            let command = match self.undo {
+                Undo::Silently => Command::Release { key, token },
+                Undo::Requeue(ticket) => Command::Requeue { key, token, ticket },
+                Undo::PassOn { labelled, requeue } => Command::PassOn { key, token, labelled, requeue },
+            };
             self.outputs.push_back(Output::Send { node, command });
         }
     }

@@ -7,7 +7,7 @@ use crate::config::{MaxHold, Term, Terms};
 use crate::extend::{Extend, NotExtended};
 use crate::fence::Fence;
 use crate::quorum::{NodeIndex, NodeSet};
-use crate::release::Claim;
+use crate::release::{Claim, Undo};
 use crate::renewal;
 use crate::round::{Ballot, Round, RoundNumber};
 use crate::time::Time;
@@ -94,7 +94,8 @@ impl Standing {
     /// is set once for each owner, so where a node that counts still has it, it was never gone.
     pub(crate) fn resumed(round: Round, handover: &Handover, now: Time, term: Term) -> Self {
         let Handover { token, fence, members, .. } = *handover;
-        let claim = Claim { token, term, round: round.number(), may_hold: round.quorum().all() };
+        let undo = Undo::PassOn { labelled: false, requeue: None };
+        let claim = Claim { token, term, round: round.number(), may_hold: round.quorum().all(), undo };
         let presumed = Validity::presumed(now + term.ttl() / 2);
         Self { members, ..Self::new(claim, fence, presumed, round) }
     }

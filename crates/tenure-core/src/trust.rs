@@ -38,8 +38,9 @@ pub use self::settings::{RestartGuard, Settings};
 use crate::command::{Answer, Command, Fault, Reply};
 use crate::fence::{Fence, FenceClaim, FenceClock};
 use crate::names::Prefix;
+use crate::queue::{ClientId, Ticket};
 use crate::quorum::{NodeIndex, NodeSet, Quorum};
-use crate::time::Time;
+use crate::time::{NodeTime, Time};
 
 /// Nodes whose clocks differ by more than this when they are first seen do not agree: one may have jumped just now. A
 /// smaller jump harms nobody, because it is within the shortest guard band.
@@ -110,6 +111,8 @@ pub enum Distrust {
 /// What an attempt is to propose, and to whom.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Proposal {
+    /// A place in line, if one was asked for.
+    pub ticket: Option<Ticket>,
     /// The fence, if the lock has one.
     pub fence: Option<FenceClaim>,
     /// For each node the life it may vote in, `None` to ask in any; or why it is not asked.
@@ -128,6 +131,7 @@ pub struct Fleet {
     fences: FenceClock,
     /// Gives the nonces of new records; begun with true randomness.
     random: u64,
+    client: ClientId,
     /// How many nodes must be new together for a first start. All of them; fewer only to show why.
     fresh_needs: usize,
     /// A first start that is being made sure of.
@@ -248,7 +252,7 @@ impl Proposal {
     /// A proposal to all nodes without fence or record: what any other Redlock client does.
     #[must_use]
     pub fn plain(quorum: Quorum) -> Self {
-        Self { fence: None, nodes: vec![Ok(None); quorum.nodes()].into() }
+        Self { ticket: None, fence: None, nodes: vec![Ok(None); quorum.nodes()].into() }
     }
 }
 
@@ -283,6 +287,7 @@ impl Fleet {
             members: vec![member; quorum.nodes()],
             fences: FenceClock::default(),
             random: seed,
+            client: ClientId::new(seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15),
             fresh_needs: quorum.nodes(),
             fresh_check: None,
             all_trusted: None,
@@ -355,7 +360,7 @@ impl Fleet {
                     let distrust = self.trust(now, node).err().unwrap_or(Distrust::Unknown);
                     Err(self.fault(node, distrust))
                 });
-                return Proposal { fence: None, nodes: unknown.collect() };
+                return Proposal { ticket: None, fence: None, nodes: unknown.collect() };
             }
             _ => None,
         };
@@ -365,14 +370,32 @@ impl Fleet {
         if let Some((floor, nodes)) = &self.all_trusted
             && fence.is_none_or(|claim| claim.fence > *floor)
         {
-            return Proposal { fence, nodes: Arc::clone(nodes) };
+            return Proposal { ticket: None, fence, nodes: Arc::clone(nodes) };
         }
         let nodes: Voters = self.quorum.indexes().map(|node| self.voter(now, node, fence)).collect();
         if nodes.iter().all(Result::is_ok) {
             let floors = self.quorum.indexes().map(|node| self.floor(node));
             self.all_trusted = Some((floors.max().unwrap_or(Fence::NONE), Arc::clone(&nodes)));
         }
-        Proposal { fence, nodes }
+        Proposal { ticket: None, fence, nodes }
+    }
+
+    /// A new place in line, behind all that nodes have shown.
+    pub fn draw_ticket(&mut self, now: Time) -> Ticket {
+        let time = self.nodes_time(now).unwrap_or(NodeTime::from_micros(0));
+        Ticket { number: self.fences.propose(time, self.settings.bounds).get(), client: self.client }
+    }
+
+    /// What its locks begin with.
+    #[must_use]
+    pub const fn prefix(&self) -> &Prefix {
+        &self.prefix
+    }
+
+    /// Who its waiters are to the nodes.
+    #[must_use]
+    pub const fn client(&self) -> ClientId {
+        self.client
     }
 
     /// What to do next, if anything.

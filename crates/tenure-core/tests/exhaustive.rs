@@ -77,10 +77,8 @@ fn orders(nodes: usize) -> Vec<Vec<usize>> {
 fn answer(kind: Kind) -> std::result::Result<Reply, Fault> {
     let time = None;
     match kind {
-        Kind::Granted => Ok(Reply { time, fence: None, answer: Answer::Granted }),
-        Kind::Refused => {
-            Ok(Reply { time, fence: None, answer: Answer::Refused(Refusal::Held { left: ms(77) }) })
-        }
+        Kind::Granted => Ok(Reply::new(time, Answer::Granted)),
+        Kind::Refused => Ok(Reply::new(time, Answer::Refused(Refusal::Held { left: ms(77) }))),
         Kind::Unknown => Err(Fault::Disconnected),
     }
 }
@@ -192,7 +190,8 @@ fn the_outcome_of_a_release_does_not_depend_on_the_order_of_its_votes() {
             for order in &orders {
                 let term = terms(&options()).term;
                 let round = RoundNumber::default();
-                let claim = Claim { token: token(1), term, round, may_hold: quorum.all() };
+                let claim =
+                    Claim { token: token(1), term, round, may_hold: quorum.all(), undo: Undo::Silently };
                 let mut release = Release::begin(key("x"), claim, quorum, at(0));
                 for node in order {
                     let (node, answer) = (node_at(quorum, *node), answer(votes[*node]));

@@ -369,7 +369,7 @@ fn an_attempt_that_was_handed_to_its_release_is_never_won() {
     let mut answer = |index, answer| {
         lease.handle(at(1), lease::Input::Answer { round, node: node(quorum, index), answer });
     };
-    let reply = |answer| Ok(Reply { time: None, fence: None, answer });
+    let reply = |answer| Ok(Reply::new(None, answer));
     answer(0, reply(Answer::Refused(Refusal::Held { left: ms(1) })));
     answer(1, Err(Fault::Disconnected));
     answer(1, reply(Answer::Granted));
@@ -427,7 +427,7 @@ fn an_extension_whose_answers_are_seen_after_the_end_says_expired() {
         while let Some(output) = lease.poll_output() {
             match output {
                 lease::Output::Send { round, node, .. } => {
-                    let answer = Ok(Reply { time: None, fence: None, answer: Answer::Granted });
+                    let answer = Ok(Reply::new(None, Answer::Granted));
                     lease.handle(now, lease::Input::Answer { round, node, answer });
                 }
                 other => told.push(other),
@@ -467,7 +467,7 @@ fn an_answer_to_an_older_round_is_not_counted() {
     let mut waiting = options();
     waiting.wait = Wait::Forever;
     let mut lease = Lease::new(key("x"), terms(&waiting), quorum);
-    let granted = || Ok(Reply { time: None, fence: None, answer: Answer::Granted });
+    let granted = || Ok(Reply::new(None, Answer::Granted));
     let send = |lease: &mut Lease| {
         let rounds = std::iter::from_fn(|| lease.poll_output()).filter_map(|output| match output {
             lease::Output::Send { round, .. } => Some(round),
@@ -526,7 +526,14 @@ fn a_node_with_a_larger_fence_is_not_healed() {
     let mut table = LockTable::default();
     let acquire = |owner: u8, fence: u64| {
         let fence = Some(FenceClaim::new(Fence::new(1_000_000_000 + fence), bounds));
-        Command::Acquire { key: key.clone(), token: token(owner), node_ttl_ms: 100, nonce: None, fence }
+        Command::Acquire {
+            key: key.clone(),
+            token: token(owner),
+            node_ttl_ms: 100,
+            nonce: None,
+            fence,
+            beside: None,
+        }
     };
     let heal = |owner: u8, fence: u64| {
         let fence = Some(Fence::new(1_000_000_000 + fence));
@@ -548,6 +555,7 @@ fn a_fence_that_is_too_small_is_proposed_again_with_another_owner_to_all() {
     let terms = terms(&fenced);
     let mut lease = Lease::new(key("x"), terms, quorum);
     let proposal = |fence: u64| Proposal {
+        ticket: None,
         fence: Some(FenceClaim::new(Fence::new(fence), bounds)),
         nodes: vec![Ok(None); 3].into(),
     };
@@ -560,12 +568,12 @@ fn a_fence_that_is_too_small_is_proposed_again_with_another_owner_to_all() {
     assert_eq!(sent.len(), 3);
     for (round, node) in sent {
         let answer = if node.get() == 0 { Answer::Granted } else { Answer::Refused(Refusal::Behind) };
-        let reply = Reply { time: None, fence: None, answer };
+        let reply = Reply::new(None, answer);
         lease.handle(now, lease::Input::Answer { round, node, answer: Ok(reply) });
     }
     // What the first proposal got is given back before the second is made.
     assert!(matches!(lease.poll_output(), Some(lease::Output::CleanUp(_))));
-    assert_eq!(lease.poll_output(), Some(lease::Output::Propose { fenced: true }));
+    assert_eq!(lease.poll_output(), Some(lease::Output::Propose { fenced: true, ticket: false }));
     assert_eq!(lease.poll_output(), None);
     lease.handle(now, lease::Input::Attempt { entropy: entropy(2), proposal: proposal(9) });
     let sends = std::iter::from_fn(|| lease.poll_output()).filter(|output| {

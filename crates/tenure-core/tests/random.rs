@@ -42,6 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
 fn options_of(ttl_ms: u64, wait_ms: u64) -> Options {
     let mut options = options();
     options.ttl = ms(ttl_ms);
+    options.queued = ttl_ms % 3 > 0;
     options.renewal = if ttl_ms % 2 == 0 { Renewal::AtThird } else { Renewal::Off };
     options.wait = if wait_ms == 0 { Wait::No } else { Wait::AtMost(ms(wait_ms)) };
     options
@@ -55,6 +56,7 @@ proptest! {
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let mut cluster = Cluster::of(nodes);
+        cluster.fenced = nodes % 2 == 1;
         let mut ttls = vec![];
         for step in steps {
             match step {
@@ -90,5 +92,11 @@ proptest! {
         cluster.run(ms(1_000));
         prop_assert_eq!(cluster.keys(), 0);
         prop_assert!(cluster.releases.iter().all(|release| release.poll_timeout().is_none()));
+        // Those who are gone may still be in line where they could not say so. They hold nobody up for long.
+        let mut forever = options_of(1_000, 1);
+        forever.wait = Wait::Forever;
+        let next = cluster.acquire(&forever);
+        cluster.run(POLL_MAX);
+        prop_assert_eq!(cluster.holders(), [next]);
     }
 }

@@ -60,7 +60,8 @@ fn every_node_gets_the_commands_of_the_single_instance() {
     cluster.input(client, lease::Input::Release);
     cluster.run(ms(5));
     let (key, token) = (key("x"), cluster.clients[client].tokens[0]);
-    let expected = vec![Command::plain_acquire(key.clone(), token, 11_000), Command::Release { key, token }];
+    let release = Command::PassOn { key: key.clone(), token, labelled: false, requeue: None };
+    let expected = vec![Command::plain_acquire(key, token, 11_000), release];
     assert!(cluster.nodes.iter().all(|node| node.log == expected));
 }
 
@@ -321,7 +322,7 @@ fn a_release_goes_to_all_nodes_whatever_the_acquire_saw() {
     cluster.run(ms(5));
     assert_eq!(cluster.outcomes, [ReleaseOutcome::Released]);
     let releases =
-        |node: &Node| node.log.iter().filter(|command| matches!(command, Command::Release { .. })).count();
+        |node: &Node| node.log.iter().filter(|command| matches!(command, Command::PassOn { .. })).count();
     assert!(cluster.nodes.iter().all(|node| releases(node) == 1));
     assert_eq!(cluster.owners(), [Some(token(9)), None, None, None, None]);
 }

@@ -224,7 +224,7 @@ fn a_flush_is_noticed_by_the_next_acquire() {
     let nonce = *proposal.nodes[0].as_ref().unwrap();
     let key = LockKey::new(&Prefix::default(), "x").unwrap();
     let (token, fence) = (OwnerToken::from_bytes([1; 20]), proposal.fence);
-    let acquire = Command::Acquire { key, token, node_ttl_ms: 1_000, nonce, fence };
+    let acquire = Command::Acquire { key, token, node_ttl_ms: 1_000, nonce, fence, beside: None };
     let time = world.node_time(0);
     let reply = world.nodes[0].table.execute(time, &acquire);
     assert_eq!(reply.answer, Answer::Refused(Refusal::Stranger));
@@ -392,7 +392,8 @@ fn fences_are_forgotten_after_the_retention_by_the_nodes_own_clock() {
     for (node, voter) in proposal.nodes.iter().enumerate() {
         let (time, token) = (world.node_time(node), OwnerToken::from_bytes([1; 20]));
         let (nonce, fence) = (*voter.as_ref().unwrap(), proposal.fence);
-        let acquire = Command::Acquire { key: key.clone(), token, node_ttl_ms: 1_000, nonce, fence };
+        let acquire =
+            Command::Acquire { key: key.clone(), token, node_ttl_ms: 1_000, nonce, fence, beside: None };
         assert_eq!(world.nodes[node].table.execute(time, &acquire).answer, Answer::Granted);
     }
     let inspect = Command::Inspect { key };

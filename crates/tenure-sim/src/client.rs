@@ -3,12 +3,12 @@
 //! The order of things here is what a real driver must keep: a reply is shown to the fleet before it is counted; a
 //! clean-up goes out before the next attempt on the same connections; distrust reaches every lease at once.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use tenure_core::trust;
 use tenure_core::{
-    Answer, Cause, Command, Distrust, Entropy, Facts, Fault, Fleet, Lease, NodeIndex, NodeSet, OwnerToken,
-    Prefix, Refusal, Release, Reply, Terms, Time, lease, release,
+    Answer, Cause, Command, Distrust, Entropy, Facts, Fault, Fleet, Lease, LockKey, NodeIndex, NodeSet,
+    OwnerToken, Prefix, Refusal, Release, Reply, Terms, Ticket, Time, Waiters, lease, release,
 };
 
 use crate::clock::ClientClock;
@@ -40,6 +40,9 @@ pub(crate) struct Client {
     pub(crate) watched: NodeSet,
     pub(crate) leases_begun: u32,
     releases_begun: u32,
+    waiters: Waiters<u32>,
+    /// The place in line of each lease that has one.
+    pub(crate) tickets: BTreeMap<u32, Ticket>,
 }
 
 /// A lease and what the workload means to do with it.
@@ -96,6 +99,8 @@ impl Client {
             watched: NodeSet::default(),
             leases_begun: 0,
             releases_begun: 0,
+            waiters: Waiters::default(),
+            tickets: BTreeMap::new(),
         }
     }
 
@@ -128,6 +133,7 @@ impl World {
             ClientEvent::Welcome { link, facts } => self.handle_welcome(client, link, facts),
             ClientEvent::Surveyed { link, facts } => self.handle_surveyed(client, link, facts),
             ClientEvent::Broken { link } => self.handle_broken(client, link),
+            ClientEvent::Woken { link, number, key } => self.handle_woken(client, link, number, key),
             ClientEvent::Reconnect { node } => self.connect(client, node),
             ClientEvent::Wake => self.handle_wake(client),
             ClientEvent::Act(act) => self.handle_act(client, act),
@@ -154,6 +160,58 @@ impl World {
             let cleaning = &mut self.clients[client].releases[index];
             cleaning.release.handle(now, release::Input::Connected { node });
             self.drain_release(client, index);
+        }
+        self.tell_leases(client, &lease::Input::Connected { node });
+    }
+
+    fn handle_woken(&mut self, client: usize, link: usize, number: u64, key: LockKey) {
+        let (now, node) = (self.time(client), self.links[link].node);
+        if self.links[link].noticed {
+            return;
+        }
+        match self.clients[client].waiters.find(number) {
+            Some(lease) => {
+                self.marks.see(Mark::Woken);
+                if let Some(slot) = self.clients[client].slot(lease) {
+                    slot.lease.handle(now, lease::Input::Woken { node });
+                    self.drain_lease(client, lease);
+                }
+            }
+            None => {
+                self.marks.see(Mark::WokenInVain);
+                let ticket = Ticket { number, client: self.clients[client].fleet.client() };
+                self.send(client, To::Nobody, node, Command::Leave { key, ticket });
+            }
+        }
+    }
+
+    /// Locks that were passed on to somebody who did not come go to the next in line.
+    fn nudge(&mut self, client: usize) {
+        let now = self.time(client);
+        while let Some(key) = self.clients[client].waiters.poll_nudge(now) {
+            self.marks.see(Mark::Nudged);
+            for node in self.options.quorum().indexes() {
+                self.send(client, To::Nobody, node, Command::Nudge { key: key.clone() });
+            }
+        }
+    }
+
+    /// Keeps the list of those who wait, and tells them who is ahead of whom.
+    pub(crate) fn note_ticket(&mut self, client: usize, lease: u32, key: &LockKey, after: Option<Ticket>) {
+        let now = self.time(client);
+        let before = self.clients[client].tickets.get(&lease).copied();
+        if before == after {
+            return;
+        }
+        match after {
+            Some(ticket) => self.clients[client].tickets.insert(lease, ticket),
+            None => self.clients[client].tickets.remove(&lease),
+        };
+        let told: Vec<(u32, bool)> = self.clients[client].waiters.change(key, lease, before, after).collect();
+        for (other, behind) in told {
+            if let Some(slot) = self.clients[client].slot(other) {
+                slot.lease.handle(now, lease::Input::BehindOwn(behind));
+            }
         }
     }
 
@@ -210,6 +268,7 @@ impl World {
     fn deliver(&mut self, client: usize, node: NodeIndex, to: To, answer: Result<Reply, Fault>) {
         let now = self.time(client);
         match to {
+            To::Nobody => {}
             To::Fleet => {
                 self.clients[client].fleet.handle(now, trust::Input::Answer { node, answer });
                 self.drain_fleet(client);
@@ -244,6 +303,7 @@ impl World {
         let now = self.time(client);
         self.clients[client].wake_ns = None;
         let due = |timeout: Option<Time>| timeout.is_some_and(|timeout| timeout <= now);
+        self.nudge(client);
         if due(self.clients[client].fleet.poll_timeout()) {
             self.clients[client].fleet.handle(now, trust::Input::Timeout);
             self.drain_fleet(client);
@@ -269,6 +329,7 @@ impl World {
         let state = &self.clients[client];
         let leases = state.leases.iter().filter_map(|slot| slot.lease.poll_timeout());
         let releases = state.releases.iter().filter_map(|cleaning| cleaning.release.poll_timeout());
+        let releases = releases.chain(state.waiters.poll_timeout());
         let Some(next) = leases.chain(releases).chain(state.fleet.poll_timeout()).min() else { return };
         let life = state.life;
         let late_ns = if self.dice.chance(100) { self.dice.below(2_000_000) } else { 0 };
@@ -327,12 +388,13 @@ impl World {
                     cleaned_up = true;
                     self.clean_up(client, lease, *release);
                 }
-                lease::Output::Propose { fenced } => {
-                    if cleaned_up {
+                lease::Output::Propose { fenced, ticket } => {
+                    if cleaned_up && !ticket {
                         self.marks.see(Mark::Reproposed);
                     }
-                    self.attempt(client, lease, fenced);
+                    self.attempt(client, lease, fenced, ticket);
                 }
+                lease::Output::Waiting { .. } => self.marks.see(Mark::Waiting),
                 lease::Output::Retrying { cause, .. } => self.mark_cause(cause),
                 lease::Output::NotAcquired(not) => {
                     self.mark_cause(not.cause);
@@ -345,9 +407,13 @@ impl World {
                 lease::Output::Widened => {}
             }
         }
+        if let Some(slot) = self.clients[client].slot(lease) {
+            let (key, ticket) = (slot.lease.key().clone(), slot.lease.ticket());
+            self.note_ticket(client, lease, &key, ticket);
+        }
     }
 
-    pub(crate) fn attempt(&mut self, client: usize, lease: u32, fenced: bool) {
+    pub(crate) fn attempt(&mut self, client: usize, lease: u32, fenced: bool, ticket: bool) {
         let now = self.time(client);
         let mut bytes = [0; 20];
         bytes[..8].copy_from_slice(&self.dice.next().to_be_bytes());
@@ -361,7 +427,9 @@ impl World {
             token = OwnerToken::from_bytes(bytes);
         }
         let entropy = Entropy { token, dice: self.dice.next() };
-        let proposal = self.clients[client].fleet.propose(now, fenced);
+        let fleet = &mut self.clients[client].fleet;
+        let mut proposal = fleet.propose(now, fenced);
+        proposal.ticket = ticket.then(|| fleet.draw_ticket(now));
         self.marks.see(Mark::Attempt);
         let (begun_ns, fence) = (self.now_ns, proposal.fence.map(|claim| claim.fence.get()));
         let voters = proposal.nodes.iter().filter(|voter| voter.is_ok()).count();
@@ -393,8 +461,22 @@ impl World {
     fn drain_release(&mut self, client: usize, index: usize) {
         let id = self.clients[client].releases[index].id;
         while let Some(output) = self.clients[client].releases[index].release.poll_output() {
-            if let release::Output::Send { node, command } = output {
-                self.send(client, To::Release { release: id }, node, command);
+            match output {
+                release::Output::Send { node, command } => {
+                    if matches!(&command, Command::PassOn { requeue: Some(_), .. }) {
+                        self.marks.see(Mark::Yielded);
+                    }
+                    self.send(client, To::Release { release: id }, node, command);
+                }
+                release::Output::Done { .. } => {
+                    let now = self.time(client);
+                    let state = &mut self.clients[client];
+                    let release = &state.releases[index].release;
+                    if release.passed_on() {
+                        state.waiters.passed_on(now, release.key());
+                    }
+                }
+                release::Output::Outcome { .. } => {}
             }
         }
     }

@@ -3,7 +3,7 @@
 //! They bend what nodes do and what clients make of answers, around the production structs; none is in the core.
 
 use tenure_core::{
-    Answer, Command, Fence, FenceBounds, FenceClaim, LockKey, NodeIndex, Prefix, Refusal, Reply, Time,
+    Answer, Command, Fence, FenceBounds, FenceClaim, LockKey, NodeIndex, Owner, Prefix, Refusal, Reply, Time,
 };
 
 use crate::network::To;
@@ -84,6 +84,7 @@ impl World {
                     node_ttl_ms: *node_ttl_ms,
                     nonce: *nonce,
                     fence: None,
+                    beside: None,
                 };
                 let mut reply = state.table.execute(now, &plain);
                 if reply.answer == Answer::Granted {
@@ -94,16 +95,19 @@ impl World {
                 reply
             }
             (Some(Mutant::SameOwner), Command::Acquire { key, token, .. }) => {
-                let theirs = state.table.keys(now).any(|(held, entry)| held == key && entry.owner == *token);
+                let theirs = state
+                    .table
+                    .keys(now)
+                    .any(|(held, entry)| held == key && entry.owner == Owner::Token(*token));
                 if theirs {
-                    Reply { time: Some(now), fence: None, answer: Answer::Granted }
+                    Reply::new(Some(now), Answer::Granted)
                 } else {
                     state.table.execute(now, command)
                 }
             }
             (
                 Some(Mutant::TrimByClient),
-                Command::Acquire { key, token, node_ttl_ms, nonce, fence: Some(claim) },
+                Command::Acquire { key, token, node_ttl_ms, nonce, fence: Some(claim), beside },
             ) => {
                 // What a client takes for the present, hours away from what the node does.
                 let present_us = client_us.saturating_add(1_700_000_000_000_000 - 18_000_000_000);
@@ -114,6 +118,7 @@ impl World {
                     node_ttl_ms: *node_ttl_ms,
                     nonce: *nonce,
                     fence: Some(FenceClaim { ends_ms, ..*claim }),
+                    beside: beside.clone(),
                 };
                 state.table.execute(now, &bent)
             }
@@ -123,7 +128,7 @@ impl World {
 
     /// Begins a command that is not executed as a whole. `false` if it is.
     pub(crate) fn begin_effects(&mut self, link: usize, to: To, sent: Time, command: &Command) -> bool {
-        let (Some(Mutant::NativePipeline), Command::Acquire { key, token, node_ttl_ms, nonce, fence }) =
+        let (Some(Mutant::NativePipeline), Command::Acquire { key, token, node_ttl_ms, nonce, fence, .. }) =
             (self.options.mutant, command)
         else {
             return false;
@@ -136,6 +141,7 @@ impl World {
             node_ttl_ms: 0,
             nonce: *nonce,
             fence: Some(FenceClaim::new(Fence::new(u64::MAX), bounds)),
+            beside: None,
         };
         let reply = self.execute(link, &probe);
         if reply.answer == Answer::Refused(Refusal::Stranger) {
@@ -147,6 +153,7 @@ impl World {
                 node_ttl_ms: *node_ttl_ms,
                 nonce: None,
                 fence: *fence,
+                beside: None,
             };
             self.effect_later(link, to, sent, Effect::SetKey { command });
         }
@@ -201,7 +208,7 @@ impl World {
         asked: Option<Box<Command>>,
     ) -> Option<Reply> {
         let To::Lease { lease, .. } = to else { return Some(reply) };
-        let Some(Command::Acquire { key, token, node_ttl_ms, nonce, fence: Some(claim) }) =
+        let Some(Command::Acquire { key, token, node_ttl_ms, nonce, fence: Some(claim), beside }) =
             asked.map(|asked| *asked)
         else {
             return Some(reply);
@@ -219,7 +226,7 @@ impl World {
             && self.clients[client].slot(lease).is_some()
         {
             let fence = Some(FenceClaim::new(Fence::new(stored.get() + 1), claim.bounds));
-            self.send(client, to, node, Command::Acquire { key, token, node_ttl_ms, nonce, fence });
+            self.send(client, to, node, Command::Acquire { key, token, node_ttl_ms, nonce, fence, beside });
             return None;
         }
         Some(reply)

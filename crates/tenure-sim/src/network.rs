@@ -3,8 +3,9 @@
 
 use std::collections::VecDeque;
 
-use tenure_core::{Command, NodeIndex, RoundNumber};
+use tenure_core::{ClientId, Command, NodeIndex, RoundNumber};
 
+use crate::client::Client;
 use crate::dice::Dice;
 use crate::options::Options;
 use crate::trace::Mark;
@@ -14,8 +15,15 @@ use crate::world::{ClientEvent, Event, World};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum To {
     Fleet,
-    Lease { lease: u32, round: RoundNumber },
-    Release { release: u32 },
+    Lease {
+        lease: u32,
+        round: RoundNumber,
+    },
+    Release {
+        release: u32,
+    },
+    /// Nobody waits for the answer.
+    Nobody,
 }
 
 /// One connection from one client process to one server process.
@@ -103,6 +111,10 @@ impl World {
             }
         }
         let facts = self.nodes[node.get()].facts(node.get());
+        if self.clients[client].life == life {
+            let listener = self.clients[client].fleet.client();
+            self.nodes[node.get()].table.listen(listener);
+        }
         let delay = delay_ns(&mut self.dice, &self.options);
         let arrives = self.links[link].reply_arrives(self.now_ns, delay);
         self.at(arrives, Event::Client { client, life, event: ClientEvent::Welcome { link, facts } });
@@ -157,6 +169,36 @@ impl World {
         self.marks.see(Mark::LinkBroken);
         self.note(|| format!("connection of client {client}.{life} to node {node} breaks: {broken:?}"));
         self.at(noticed_ns, Event::Client { client, life, event: ClientEvent::Broken { link } });
+        // The server notices at once as a rule, and sometimes late.
+        let late_ns = if self.dice.chance(700) { 0 } else { self.options.max_ttl_ms * 1_000_000 };
+        let listener = self.clients[client].fleet.client();
+        self.at(self.now_ns + late_ns, Event::HangUp { link, listener });
+    }
+
+    pub(crate) fn handle_hang_up(&mut self, link: usize, listener: ClientId) {
+        let Link { client, life, node, .. } = self.links[link];
+        let same = |other: &Link| (other.client, other.life, other.node) == (client, life, node);
+        // A newer connection of the same client listens on.
+        if !self.links[link + 1..].iter().any(|other| same(other) && other.broken.is_none()) {
+            self.nodes[node.get()].table.stop_listening(listener);
+        }
+    }
+
+    /// Tells those for whom a lock was set aside.
+    pub(crate) fn wake_waiters(&mut self, node: NodeIndex) {
+        while let Some((key, ticket)) = self.nodes[node.get()].table.poll_wake() {
+            self.marks.see(Mark::PassedOn);
+            let listens = |client: &Client| client.fleet.client() == ticket.client;
+            let Some(client) = self.clients.iter().position(listens) else { continue };
+            let (life, number) = (self.clients[client].life, ticket.number);
+            let same = |link: &Link| (link.client, link.life, link.node) == (client, life, node);
+            let open = |link: &usize| same(&self.links[*link]) && self.links[*link].broken.is_none();
+            let Some(link) = (0..self.links.len()).rev().find(open) else { continue };
+            let delay = delay_ns(&mut self.dice, &self.options);
+            let arrives = self.links[link].reply_arrives(self.now_ns, delay);
+            let event = ClientEvent::Woken { link, number, key };
+            self.at(arrives, Event::Client { client, life, event });
+        }
     }
 
     pub(crate) fn send(&mut self, client: usize, to: To, node: NodeIndex, command: Command) {

@@ -86,7 +86,7 @@ impl Node {
     }
 
     fn forget(&mut self, now_ns: u64) {
-        self.table = LockTable::default();
+        self.table.forget();
         self.snapshot = LockTable::default();
         self.lost_ns = Some(now_ns);
         self.beside.clear();
@@ -184,6 +184,7 @@ impl World {
                 Mark::TailLost
             }
         };
+        self.nodes[node].table.hang_up();
         self.marks.see(mark);
         self.note(|| format!("node {node} goes down, memory {memory:?}"));
         let answers = self.dice.chance(500);

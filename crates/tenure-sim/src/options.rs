@@ -71,6 +71,8 @@ pub struct Options {
     /// How many nodes keep every acknowledged write over a restart.
     pub(crate) durable: usize,
     pub(crate) fenced: bool,
+    /// How many of the locks are waited for in line.
+    pub(crate) queued_per_mille: u64,
 }
 
 /// Which faults of nodes occur.
@@ -271,6 +273,7 @@ impl Options {
             kinds,
             durable: if dice.chance(200) { dice.index(nodes + 1) } else { 0 },
             fenced: scenario == Scenario::FencingOnly || !dice.chance(100),
+            queued_per_mille: dice.pick(&[0, 500, 1_000]),
         }
     }
 

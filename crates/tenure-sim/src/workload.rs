@@ -60,7 +60,7 @@ impl World {
             let id = state.leases_begun;
             state.leases.push(Slot::new(id, name, Lease::new(key, terms, quorum), terms));
             self.note(|| format!("client {client} lease {id}: wants lock {name} for {:?}", terms.term.ttl()));
-            self.attempt(client, id, terms.fenced);
+            self.attempt(client, id, terms.fenced, false);
             self.drain_lease(client, id);
         }
         self.act_later(client, self.options.max_ttl_ms * 1_000_000, Act::Begin);
@@ -74,11 +74,13 @@ impl World {
         options.wait = match self.dice.below(3) {
             _ if whole_term => Wait::Forever,
             0 => Wait::No,
+            1 => Wait::AtMost(Duration::from_millis(self.dice.below(ttl_ms * 4))),
             _ => Wait::AtMost(Duration::from_millis(self.dice.below(ttl_ms))),
         };
         options.retry.delay = Duration::from_millis(self.dice.between(5 + ttl_ms / 20, 10 + ttl_ms));
         options.retry.jitter = options.retry.delay;
         options.fenced = self.options.fenced;
+        options.queued = !whole_term && self.dice.chance(self.options.queued_per_mille);
         if whole_term || self.dice.chance(500) {
             options.renewal = Renewal::Off;
         }

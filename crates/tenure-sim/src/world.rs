@@ -3,7 +3,7 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use tenure_core::{Command, Facts, NodeIndex, Reply, Time};
+use tenure_core::{ClientId, Command, Facts, LockKey, NodeIndex, Reply, Time};
 
 use crate::checker::exclusion::Exclusion;
 use crate::checker::fencing::Fencing;
@@ -80,6 +80,11 @@ pub(crate) enum Event {
     Survey {
         link: usize,
     },
+    /// A server sees that a connection is gone.
+    HangUp {
+        link: usize,
+        listener: ClientId,
+    },
     Fault(Fault),
     BreakLink,
     PauseClient,
@@ -124,6 +129,12 @@ pub(crate) enum ClientEvent {
     },
     Broken {
         link: usize,
+    },
+    /// A lock was set aside for a waiter.
+    Woken {
+        link: usize,
+        number: u64,
+        key: LockKey,
     },
     Reconnect {
         node: NodeIndex,
@@ -236,6 +247,7 @@ impl World {
             Event::Effect { link, to, sent, effect } => self.handle_effect(link, to, sent, effect),
             Event::Hello { link } => self.handle_hello(link),
             Event::Survey { link } => self.handle_survey(link),
+            Event::HangUp { link, listener } => self.handle_hang_up(link, listener),
             Event::Fault(fault) => self.handle_fault(fault),
             Event::BreakLink => self.break_any_link(),
             Event::PauseClient => self.pause_any_client(),
@@ -259,6 +271,7 @@ impl World {
         if !self.begin_effects(link, to, sent, &command) {
             let reply = self.execute(link, &command);
             self.reply(link, to, sent, reply, Some(command));
+            self.wake_waiters(self.links[link].node);
         }
     }
 

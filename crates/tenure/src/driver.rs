@@ -23,8 +23,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Command, Fault, Fleet, HoldState, Lease, NodeIndex, Quorum, Refusal, Reply, RoundNumber, Time,
-    lease, query, release, trust,
+    Answer, Command, Fault, Fleet, HoldState, Lease, LockKey, NodeIndex, Quorum, Refusal, Reply, RoundNumber,
+    Ticket, Time, Waiters, lease, query, release, trust,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
@@ -59,6 +59,9 @@ const FLEET: MachineId = MachineId::MAX;
 
 /// The machine that answers about trimming belong to. A user may not be allowed to, and that is no harm.
 const TRIM: MachineId = MachineId::MAX - 1;
+
+/// The machine that answers belong to which nobody waits for.
+const UNHEARD: MachineId = MachineId::MAX - 2;
 
 /// The first acquires wait until every node has been tried; when a majority is there, no longer than this.
 const START_MAX: Duration = Duration::from_millis(50);
@@ -109,6 +112,8 @@ pub(crate) struct Driver {
     shutdown: Shutdown,
     surveys: Surveys,
     debts: Debts,
+    /// Those who wait in line.
+    waiters: Waiters<MachineId>,
 }
 
 impl Driver {
@@ -149,6 +154,7 @@ impl Driver {
             shutdown: Shutdown::default(),
             surveys: Surveys::default(),
             debts: Debts::default(),
+            waiters: Waiters::default(),
         }
     }
 
@@ -160,6 +166,7 @@ impl Driver {
             self.unsent = false;
             self.take_events(cx);
             self.fire_timers();
+            self.nudge();
             self.start_early();
             self.answer_settled();
             self.surveys.answer(self.now, &self.fleet, &self.quorum);
@@ -216,6 +223,7 @@ impl Driver {
                         self.advance_fleet(trust::Input::Disconnected { node, fault });
                     }
                     NodeEvent::Changed => self.advance_fleet(trust::Input::Changed { node }),
+                    NodeEvent::Woken { number, key } => self.handle_woken(node, number, &key),
                 }
             }
         }
@@ -254,7 +262,7 @@ impl Driver {
     fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let limits = self.shutdown.next_limit().into_iter().chain(self.surveys.next_limit());
         let start = self.early.as_ref().filter(|early| !early.is_empty()).map(|_| self.begun + START_MAX);
-        let limits = limits.chain(start.filter(|start| *start > self.now));
+        let limits = limits.chain(start.filter(|start| *start > self.now)).chain(self.waiters.poll_timeout());
         let Some(next) = self.timers.next().into_iter().chain(limits).min() else {
             return Poll::Pending;
         };
@@ -369,6 +377,9 @@ impl Driver {
         for id in self.releases.keys().copied().collect::<Vec<_>>() {
             self.advance_release(id, release::Input::Connected { node });
         }
+        for id in self.waiters.ids().collect::<Vec<_>>() {
+            self.advance_lease(id, lease::Input::Connected { node });
+        }
     }
 
     fn handle_disconnected(&mut self, node: NodeIndex) {
@@ -474,9 +485,10 @@ impl Driver {
                     }
                     clean_ups.push((machine, *release));
                 }
-                lease::Output::Propose { fenced } => match draw_entropy() {
+                lease::Output::Propose { fenced, ticket } => match draw_entropy() {
                     Ok(entropy) => {
-                        let proposal = self.fleet.propose(now, fenced);
+                        let mut proposal = self.fleet.propose(now, fenced);
+                        proposal.ticket = ticket.then(|| self.fleet.draw_ticket(now));
                         lease.handle(now, lease::Input::Attempt { entropy, proposal });
                     }
                     Err(error) => {
@@ -491,17 +503,45 @@ impl Driver {
         }
         self.timers.set(id, &mut entry.timer, lease.poll_timeout());
         let (ended, facts) = (lease.is_ended(), Facts::of(&lease, now));
+        let ticket = lease.ticket();
         // Observers may look at the guard, so nobody is told while the lease is locked.
         drop(lease);
         if given_up {
             self.observer.observe(&Event::GivenUp { name: facts.key.name() });
         }
         told.into_iter().for_each(|news| entry.tell(&mut self.observer, now, &facts, news));
+        let before = std::mem::replace(&mut entry.ticket, ticket);
         if ended {
             entry.tell_ended();
             self.leases.remove(&id);
         }
+        if before != ticket {
+            for (id, behind) in self.waiters.change(&facts.key, id, before, ticket) {
+                self.advance_lease(id, lease::Input::BehindOwn(behind));
+            }
+        }
         clean_ups.into_iter().map(|(machine, release)| self.begin_release(machine, id, release)).last()
+    }
+
+    fn handle_woken(&mut self, node: NodeIndex, number: u64, key: &str) {
+        if let Some(id) = self.waiters.find(number) {
+            self.advance_lease(id, lease::Input::Woken { node });
+        } else if let Some(name) = key.strip_prefix(self.fleet.prefix().as_str())
+            && let Ok(key) = LockKey::new(self.fleet.prefix(), name)
+        {
+            // It waits no longer, and must not keep the lock from others.
+            let ticket = Ticket { number, client: self.fleet.client() };
+            self.send(UNHEARD, RoundNumber::default(), node, Command::Leave { key, ticket });
+        }
+    }
+
+    /// Locks that were passed on to somebody who did not come go to the next in line.
+    fn nudge(&mut self) {
+        while let Some(key) = self.waiters.poll_nudge(self.now) {
+            for node in self.quorum.indexes() {
+                self.send(UNHEARD, RoundNumber::default(), node, Command::Nudge { key: key.clone() });
+            }
+        }
     }
 
     fn begin_shutdown(&mut self, limit: Duration, reply: oneshot::Sender<Option<Unfinished>>) {

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use tenure_core::{NameError, OptionError, QuorumError};
+use tenure_core::{NameError, OptionError, Place, QuorumError};
 
 use crate::votes::Votes;
 
@@ -16,9 +16,9 @@ use crate::votes::Votes;
 pub enum AcquireError {
     /// Others have it: a majority of nodes answered, and too few of them were free.
     #[error(
-        "lock {name:?} is held by another: {} of {} nodes granted it and {} are needed, after {attempts} {} in \
+        "lock {name:?} is held by another{}: {} of {} nodes granted it and {} are needed, after {attempts} {} in \
          {elapsed:?} ({votes}). {}",
-        votes.granted(), votes.nodes(), votes.majority(), tries(attempts), advice(retry_after)
+        who(place), votes.granted(), votes.nodes(), votes.majority(), tries(attempts), advice(retry_after)
     )]
     #[non_exhaustive]
     Contended {
@@ -32,6 +32,8 @@ pub enum AcquireError {
         attempts: u32,
         /// How long it all took.
         elapsed: Duration,
+        /// Where we stood in line and what the holder wrote beside the lock, as far as that is known.
+        place: Option<Place>,
     },
     /// The nodes could not be asked: no majority of them gave an answer.
     #[error(
@@ -322,6 +324,14 @@ pub struct ShutdownError {
 
 fn tries(attempts: &u32) -> &'static str {
     if *attempts == 1 { "attempt" } else { "attempts" }
+}
+
+/// Who holds the lock and who waits, as far as the nodes said.
+fn who(place: &Option<Place>) -> String {
+    let Some(Place { ahead, waiters, holder, .. }) = place else { return String::new() };
+    // Written by others, so nothing in it may move the cursor.
+    let holder = holder.as_ref().map(|holder| format!("{holder:?}, "));
+    format!(" ({}{ahead} ahead of us in a line of {waiters})", holder.unwrap_or_default())
 }
 
 fn advice(retry_after: &Option<Duration>) -> String {

@@ -38,6 +38,7 @@ mod guard;
 mod handover;
 mod inspect;
 mod key_scheme;
+mod label;
 mod lock;
 mod manager;
 mod node;
@@ -60,7 +61,7 @@ pub use nodes::{Finding, FindingKind, NodeReport, Severity};
 pub use observe::Event;
 pub use tenure_core::{
     Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, MaxHold, NAME_BYTES_MAX, NODES_MAX, NameError,
-    OptionError, Options, OwnerToken, QuorumError, Refusal, Renewal, RestartGuard, Retry, Vote, Wait,
+    OptionError, Options, OwnerToken, Place, QuorumError, Refusal, Renewal, RestartGuard, Retry, Vote, Wait,
 };
 pub use votes::{NodeVote, Votes};
 pub use watch::GuardStates;

@@ -17,6 +17,7 @@ use tracing::Instrument;
 use crate::driver::{AcquireFailure, Request, draw_entropy};
 use crate::error::{AcquireError, WithError};
 use crate::guard::{Guard, Hold};
+use crate::label;
 use crate::manager::Inner;
 
 /// A lock that can be asked for. Made by [`Locks::lock`](crate::Locks::lock).
@@ -57,14 +58,14 @@ impl Lock {
         self
     }
 
-    /// How long [`Lock::acquire`] may go on trying. Default 10 s. The last attempt begins at the end of
+    /// How long [`Lock::acquire`] may wait. Default 10 s. The last attempt begins at the end of
     /// this time and may take one node timeout more.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.options.wait = Wait::AtMost(wait);
         self
     }
 
-    /// Lets [`Lock::acquire`] try until it has the lock or its future is dropped.
+    /// Lets [`Lock::acquire`] wait until it has the lock or its future is dropped.
     pub fn wait_forever(mut self) -> Self {
         self.options.wait = Wait::Forever;
         self
@@ -121,6 +122,20 @@ impl Lock {
         self
     }
 
+    /// Keeps this beside the lock while it is held, together with the id of this process and the name of this machine,
+    /// for whoever asks who holds it: as `4711@web-1 nightly import`. At most 256 bytes in all.
+    pub fn label(mut self, note: impl AsRef<str>) -> Self {
+        self.options.label = Some(label::of(note.as_ref()).into());
+        self
+    }
+
+    /// Waits without a place in line: asks again and again, as [`Lock::retry`] says, and takes the lock when it happens to
+    /// be free. Others who wait in line are served before, if the holder is a Tenure client.
+    pub fn unqueued(mut self) -> Self {
+        self.options.queued = false;
+        self
+    }
+
     /// The margin an acquisition must have: how many nodes may forget the lock at once before another client could
     /// get it. Default 0, a bare majority. With 1 of five nodes, four must grant instead of three.
     ///
@@ -131,6 +146,9 @@ impl Lock {
     }
 
     /// Acquires the lock, waiting for it as long as [`Lock::wait`] says.
+    ///
+    /// If it is not free, the call waits in line with those of all other clients, and is woken when its turn comes: first
+    /// come, first served.
     ///
     /// # Errors
     /// [`AcquireError::Contended`] if others have it, [`AcquireError::Unavailable`] if no majority of nodes
@@ -234,7 +252,8 @@ impl Lock {
         let (key, terms) = self.check()?;
         let entropy =
             draw_entropy().map_err(|error| self.error(&terms, AcquireFailure::NoRandomness(error)))?;
-        let lease = Arc::new(Mutex::new(Lease::new(key.clone(), terms, self.manager.quorum)));
+        let lease = Lease::new(key.clone(), terms, self.manager.quorum).labelled(self.options.label.clone());
+        let lease = Arc::new(Mutex::new(lease));
         let (reply, answer) = oneshot::channel();
         // From here on, dropping `hold` gives up whatever the lease has come to.
         let hold = Hold::new(Arc::clone(&self.manager), key, Arc::clone(&lease));
@@ -271,7 +290,7 @@ impl Lock {
 
     fn error(&self, terms: &Terms, failure: AcquireFailure) -> AcquireError {
         let name = self.name.clone();
-        let NotAcquired { cause, ballots, attempts, elapsed } = match failure {
+        let NotAcquired { cause, ballots, attempts, elapsed, place } = match failure {
             AcquireFailure::NotAcquired(end) => end,
             AcquireFailure::ShutDown => return AcquireError::ShutDown { name },
             AcquireFailure::NoRandomness(error) => {
@@ -281,7 +300,7 @@ impl Lock {
         let votes = self.manager.votes(&ballots);
         match cause {
             Cause::Contended { retry_after } => {
-                AcquireError::Contended { name, votes, retry_after, attempts, elapsed }
+                AcquireError::Contended { name, votes, retry_after, attempts, elapsed, place }
             }
             Cause::TooLate => AcquireError::TooLate { name, votes, ttl: terms.term.ttl() },
             _ => AcquireError::Unavailable { name, votes, attempts, elapsed },

@@ -317,7 +317,8 @@ impl Builder {
         let seed = getrandom::u64().map_err(|error| std::io::Error::other(error.to_string()))?;
         let bounds = settings.bounds();
         let fleet = Fleet::new(settings, quorum, prefix.clone(), seed);
-        let nodes = self.nodes.into_iter().map(|node| node.connect(&prefix, bounds)).collect();
+        let client = fleet.client();
+        let nodes = self.nodes.into_iter().map(|node| node.connect(&prefix, bounds, client)).collect();
         let names = addresses.clone();
         let driver = Driver::new(self.clock, self.observer, names, requests, nodes, fleet, Arc::clone(&ids));
         self.worker.start(driver)?;

@@ -10,7 +10,7 @@ mod server;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use tenure_core::{Command, Fault, FenceBounds, Prefix, Reply, RoundNumber, Time};
+use tenure_core::{ClientId, Command, Fault, FenceBounds, Prefix, Reply, RoundNumber, Time};
 
 pub use memory::{Faults, MemoryNode};
 #[cfg(feature = "redis")]
@@ -66,15 +66,17 @@ impl Node {
         }
     }
 
-    #[cfg_attr(
-        not(feature = "redis"),
-        expect(unused_variables, reason = "memory nodes need to know nothing")
-    )]
-    pub(crate) fn connect(self, prefix: &Prefix, bounds: FenceBounds) -> Box<dyn Connection> {
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables, reason = "memory nodes need to know less"))]
+    pub(crate) fn connect(
+        self,
+        prefix: &Prefix,
+        bounds: FenceBounds,
+        client: ClientId,
+    ) -> Box<dyn Connection> {
         match self.0 {
-            Kind::Memory(node) => Box::new(node.connect()),
+            Kind::Memory(node) => Box::new(node.connect(client)),
             #[cfg(feature = "redis")]
-            Kind::Redis(node) => Box::new(node.connect(prefix, bounds)),
+            Kind::Redis(node) => Box::new(node.connect(prefix, bounds, client)),
         }
     }
 }
@@ -139,6 +141,13 @@ pub(crate) enum NodeEvent {
     Unreachable(Arc<str>),
     /// The node's record was changed by another, or is gone.
     Changed,
+    /// The node has set a lock aside for a waiter of ours.
+    Woken {
+        /// The number of its ticket.
+        number: u64,
+        /// The whole key of the lock.
+        key: String,
+    },
 }
 
 /// Where an answer belongs.

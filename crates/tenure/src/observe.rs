@@ -35,6 +35,22 @@ pub enum Event<'a> {
         /// The pause before the next attempt.
         pause: Duration,
     },
+    /// The lock is held by another, and an acquire waits in line for it.
+    #[non_exhaustive]
+    Waiting {
+        /// The lock.
+        name: &'a str,
+        /// How many are ahead.
+        ahead: u64,
+        /// How many wait in all.
+        waiters: u64,
+        /// What the holder wrote beside the lock, if anything.
+        holder: Option<&'a str>,
+        /// When a majority of nodes would be free if no holder extends.
+        free_after: Option<Duration>,
+        /// The time after which it asks again unless it is woken before.
+        asks_in: Duration,
+    },
     /// An acquire ended without the lock.
     #[non_exhaustive]
     NotAcquired {
@@ -172,6 +188,11 @@ impl Event<'_> {
             }
             Self::Retrying { name, cause, pause } => {
                 tracing::debug!(target: "tenure", lock = name, ?cause, ?pause, "retrying");
+            }
+            Self::Waiting { name, ahead, waiters, holder, free_after, asks_in } => {
+                tracing::debug!(
+                    target: "tenure", lock = name, ahead, waiters, holder, ?free_after, ?asks_in, "waiting in line"
+                );
             }
             Self::NotAcquired { name, cause: cause @ Cause::Contended { .. }, attempts, elapsed } => {
                 tracing::debug!(target: "tenure", lock = name, ?cause, attempts, ?elapsed, "not acquired");

@@ -40,9 +40,18 @@ pub fn attempt(quorum: Quorum, entropy: Entropy) -> lease::Input {
 pub fn options() -> Options {
     let mut options = Options::default();
     options.renewal = Renewal::Off;
+    options.queued = false;
     options.ttl = ms(10_000);
     options.wait = Wait::No;
     options
+}
+
+/// The owner of a key that is not just set aside.
+pub fn token_of(entry: &Entry) -> Option<OwnerToken> {
+    match entry.owner {
+        Owner::Token(token) => Some(token),
+        Owner::Reserved(_) => None,
+    }
 }
 
 pub fn terms(options: &Options) -> Terms {
@@ -81,6 +90,7 @@ type Answered = Result<Reply, Fault>;
 enum Event {
     Request { machine: Machine, round: Option<RoundNumber>, node: usize, command: Command },
     Answer { machine: Machine, round: Option<RoundNumber>, node: usize, answer: Answered },
+    Wake { client: usize, ticket: Ticket, node: usize },
 }
 
 /// A client's lease and what it told its caller.
@@ -90,6 +100,8 @@ pub struct Client {
     /// Commands it sent, with the time.
     pub sent: Vec<(Time, NodeIndex, Command)>,
     pub tokens: Vec<OwnerToken>,
+    /// Its process is gone, or stands still.
+    pub dead: bool,
 }
 
 pub struct Cluster {
@@ -108,6 +120,10 @@ pub struct Cluster {
     last_arrivals: BTreeMap<(usize, usize), Time>,
     sequence: u64,
     entropy: u64,
+    /// The last ticket or fence.
+    tickets: u64,
+    /// Whether attempts propose fences.
+    pub fenced: bool,
 }
 
 impl Cluster {
@@ -126,15 +142,24 @@ impl Cluster {
             last_arrivals: BTreeMap::new(),
             sequence: 0,
             entropy: 0,
+            tickets: 0,
+            fenced: false,
         }
     }
 
     /// A new client that asks for "x". Returns its number.
     pub fn acquire(&mut self, options: &Options) -> usize {
-        let lease = Lease::new(key("x"), terms(options), self.quorum);
-        self.clients.push(Client { lease, told: VecDeque::new(), sent: vec![], tokens: vec![] });
+        self.acquire_with(Lease::new(key("x"), terms(options), self.quorum))
+    }
+
+    pub fn acquire_with(&mut self, lease: Lease) -> usize {
+        let dead = false;
+        self.clients.push(Client { lease, told: VecDeque::new(), sent: vec![], tokens: vec![], dead });
         let client = self.clients.len() - 1;
-        self.attempt(client);
+        for node in &mut self.nodes {
+            node.table.listen(ClientId::new(client as u64));
+        }
+        self.attempt(client, false);
         client
     }
 
@@ -177,7 +202,10 @@ impl Cluster {
     /// The owners on the nodes, `None` where the key is free.
     pub fn owners(&self) -> Vec<Option<OwnerToken>> {
         let now = self.node_time();
-        self.nodes.iter().map(|node| node.table.keys(now).next().map(|(_, entry)| entry.owner)).collect()
+        self.nodes
+            .iter()
+            .map(|node| node.table.keys(now).next().and_then(|(_, entry)| token_of(entry)))
+            .collect()
     }
 
     pub fn keys(&self) -> usize {
@@ -201,7 +229,12 @@ impl Cluster {
     /// The last thing the client was told, other than late votes.
     pub fn told(&mut self, client: usize) -> Option<lease::Output> {
         let told = &mut self.clients[client].told;
-        told.retain(|output| !matches!(output, lease::Output::Widened | lease::Output::State(_)));
+        told.retain(|output| {
+            !matches!(
+                output,
+                lease::Output::Widened | lease::Output::State(_) | lease::Output::Waiting { .. }
+            )
+        });
         told.pop_front()
     }
 
@@ -218,14 +251,17 @@ impl Cluster {
 
     fn next_time(&self) -> Option<Time> {
         let event = self.events.keys().next().map(|(time, _)| *time);
-        let leases = self.clients.iter().filter_map(|client| client.lease.poll_timeout());
+        let alive = self.clients.iter().filter(|client| !client.dead);
+        let leases = alive.filter_map(|client| client.lease.poll_timeout());
         let releases = self.releases.iter().filter_map(Release::poll_timeout);
         leases.chain(releases).chain(event).min()
     }
 
     fn step(&mut self) {
         for client in 0..self.clients.len() {
-            if self.clients[client].lease.poll_timeout().is_some_and(|time| time <= self.now) {
+            if !self.clients[client].dead
+                && self.clients[client].lease.poll_timeout().is_some_and(|time| time <= self.now)
+            {
                 self.input(client, lease::Input::Timeout);
             }
         }
@@ -243,8 +279,30 @@ impl Cluster {
                 Event::Answer { machine, round, node, answer } => {
                     self.answer(machine, round, node, answer);
                 }
+                Event::Wake { client, ticket, node } => {
+                    if self.clients[client].lease.ticket() == Some(ticket) {
+                        let node = self::node(self.quorum, node);
+                        self.input(client, lease::Input::Woken { node });
+                    } else {
+                        // As every driver does: who is not in line any more must not hold others up.
+                        self.leave(client, node, ticket);
+                    }
+                }
             }
         }
+    }
+
+    fn leave(&mut self, client: usize, node: usize, ticket: Ticket) {
+        let round = Some(RoundNumber::default());
+        self.send(Machine::Lease(client), round, node, Command::Leave { key: key("x"), ticket });
+    }
+
+    /// A client can be woken no longer: its process is gone.
+    pub fn kill(&mut self, client: usize) {
+        for node in &mut self.nodes {
+            node.table.stop_listening(ClientId::new(client as u64));
+        }
+        self.clients[client].dead = true;
     }
 
     fn execute(&mut self, machine: Machine, round: Option<RoundNumber>, node: usize, command: &Command) {
@@ -258,10 +316,22 @@ impl Cluster {
                 Ok(table.execute(now, command))
             }
         };
-        if *mode != Mode::Deaf {
-            let arrives = self.now + *latency / 2;
+        let (arrives, mode) = (self.now + *latency / 2, *mode);
+        let wakes: Vec<Ticket> = std::iter::from_fn(|| table.poll_wake()).map(|(_, ticket)| ticket).collect();
+        if mode != Mode::Deaf {
             self.push(arrives, Event::Answer { machine, round, node, answer });
+            for ticket in wakes {
+                let client = self.client_of(ticket);
+                if !self.clients[client].dead {
+                    self.push(arrives, Event::Wake { client, ticket, node });
+                }
+            }
         }
+    }
+
+    fn client_of(&self, ticket: Ticket) -> usize {
+        let is_its = |client: &usize| ClientId::new(*client as u64) == ticket.client;
+        (0..self.clients.len()).find(is_its).expect("tickets are drawn by clients")
     }
 
     fn answer(&mut self, machine: Machine, round: Option<RoundNumber>, node: usize, answer: Answered) {
@@ -287,14 +357,23 @@ impl Cluster {
         }
     }
 
-    fn attempt(&mut self, client: usize) {
+    fn attempt(&mut self, client: usize, ticket: bool) {
         self.entropy += 1;
         let mut bytes = [0; 20];
         bytes[..8].copy_from_slice(&self.entropy.to_be_bytes());
         let token = OwnerToken::from_bytes(bytes);
         let dice = self.entropy.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         self.clients[client].tokens.push(token);
-        self.input(client, attempt(self.quorum, Entropy { token, dice }));
+        let (entropy, mut proposal) = (Entropy { token, dice }, Proposal::plain(self.quorum));
+        self.tickets = (self.tickets + 1).max(self.now.as_nanos() / 1_000);
+        if self.fenced {
+            let bounds = FenceBounds::new(Duration::from_secs(10), Duration::from_secs(3_600));
+            proposal.fence = Some(FenceClaim::new(Fence::new(self.tickets), bounds));
+        }
+        if ticket {
+            proposal.ticket = Some(Ticket { number: self.tickets, client: ClientId::new(client as u64) });
+        }
+        self.input(client, lease::Input::Attempt { entropy, proposal });
     }
 
     fn drain(&mut self, client: usize) {
@@ -309,7 +388,7 @@ impl Cluster {
                     self.release_owners.push(client);
                     self.drain_release(self.releases.len() - 1);
                 }
-                lease::Output::Propose { .. } => self.attempt(client),
+                lease::Output::Propose { ticket, .. } => self.attempt(client, ticket),
                 told => self.clients[client].told.push_back(told),
             }
         }

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{HoldState, Lease, LockKey, NotAcquired, NotExtended, Standing, Time, lease};
+use tenure_core::{
+    HoldState, Lease, LockKey, NotAcquired, NotExtended, Place, Standing, Ticket, Time, lease,
+};
 use tokio::sync::oneshot;
 
 use super::timers::Timer;
@@ -17,6 +19,8 @@ pub(super) struct LeaseEntry {
     pub(super) timer: Option<Timer>,
     pub(super) acquire: Option<oneshot::Sender<AcquireReply>>,
     pub(super) extend: Option<oneshot::Sender<Result<(), NotExtended>>>,
+    /// Its place in line, as the driver knows it.
+    pub(super) ticket: Option<Ticket>,
     /// Who wants to hear how the lock stands.
     pub(super) watch: Option<Arc<Watch>>,
 }
@@ -28,6 +32,7 @@ pub(super) struct Facts {
     elapsed: Duration,
     margin: usize,
     valid_for: Duration,
+    place: Place,
 }
 
 impl Facts {
@@ -37,6 +42,7 @@ impl Facts {
             attempts: lease.attempts(),
             elapsed: lease.elapsed(now),
             margin: lease.standing().map_or(0, Standing::margin),
+            place: lease.place().unwrap_or_default(),
             valid_for: lease.standing().map_or(Duration::ZERO, |standing| standing.validity().left(now)),
         }
     }
@@ -44,7 +50,7 @@ impl Facts {
 
 impl LeaseEntry {
     pub(super) const fn of(lease: SharedLease) -> Self {
-        Self { lease, timer: None, acquire: None, extend: None, watch: None }
+        Self { lease, timer: None, acquire: None, extend: None, watch: None, ticket: None }
     }
 
     /// Passes on what a lease tells its caller.
@@ -60,6 +66,11 @@ impl LeaseEntry {
                 let NotAcquired { cause, attempts, elapsed, .. } = end;
                 observer.observe(&Event::NotAcquired { name, cause, attempts, elapsed });
                 self.tell_acquired(Err(AcquireFailure::NotAcquired(end)));
+            }
+            lease::Output::Waiting { at, free_after } => {
+                let Place { ahead, waiters, ref holder, .. } = facts.place;
+                let (holder, asks_in) = (holder.as_deref(), at.since(now));
+                observer.observe(&Event::Waiting { name, ahead, waiters, holder, free_after, asks_in });
             }
             lease::Output::Retrying { cause, at } => {
                 observer.observe(&Event::Retrying { name, cause, pause: at.since(now) });

@@ -50,7 +50,12 @@ impl Driver {
                         let _ = reply.send(ReleaseReply { outcome, ballots, frees_within });
                     }
                 }
-                release::Output::Done { unconfirmed } => done = Some(unconfirmed),
+                release::Output::Done { unconfirmed } => {
+                    done = Some(unconfirmed);
+                    if entry.release.passed_on() {
+                        self.waiters.passed_on(self.now, entry.release.key());
+                    }
+                }
             }
         }
         self.timers.set(id, &mut entry.timer, entry.release.poll_timeout());

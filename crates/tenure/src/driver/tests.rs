@@ -77,6 +77,7 @@ async fn every_attempt_asks_all_nodes_at_once_with_one_fresh_token() {
     let driver = tokio::spawn(driver);
     let mut options = Options::default();
     options.wait = Wait::Forever;
+    options.queued = false;
     options.retry = Retry::default().tries_max(50);
     let key = LockKey::new(&Prefix::default(), "x").unwrap();
     let lease = Lease::new(key, options.check(MaxTtl::default()).unwrap(), Quorum::of(5).unwrap());

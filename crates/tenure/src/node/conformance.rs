@@ -12,8 +12,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use tenure_core::{
-    Answer, Command, Fence, FenceBounds, FenceClaim, Holding, LockKey, LockTable, NodeTime, Nonce,
-    OwnerToken, Prefix, Refusal, Reply, RoundNumber, Swap, Time,
+    Answer, Beside, ClientId, Command, Fence, FenceBounds, FenceClaim, Holding, LockKey, LockTable, NodeTime,
+    Nonce, OwnerToken, Prefix, Refusal, Reply, RoundNumber, Swap, Ticket, Time, Turn,
 };
 use tenure_testkit::RedisServer;
 
@@ -61,6 +61,38 @@ enum Step {
         name: u8,
         owner: u8,
     },
+    /// Even tickets are those of a client that listens.
+    Wait {
+        name: u8,
+        owner: u8,
+        ttl_ms: u64,
+        fence_ms: Option<i64>,
+        ticket: Option<u8>,
+        fresh: bool,
+        label: bool,
+    },
+    PassOn {
+        name: u8,
+        owner: u8,
+        labelled: bool,
+        requeue: Option<u8>,
+    },
+    Requeue {
+        name: u8,
+        owner: u8,
+        ticket: u8,
+    },
+    Enqueue {
+        name: u8,
+        ticket: u8,
+    },
+    Leave {
+        name: u8,
+        ticket: u8,
+    },
+    Nudge {
+        name: u8,
+    },
     Inspect {
         name: u8,
     },
@@ -91,8 +123,18 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (prop::option::of(0..2_u8), 0..2_u8, any::<bool>())
             .prop_map(|(from, to, stamp)| Step::Record { from, to, stamp }),
         1 => Just(Step::Trim),
-        3 => (name.clone(), owner.clone(), ttl).prop_map(|(name, owner, ttl_ms)| Step::Extend { name, owner, ttl_ms }),
-        2 => (name.clone(), owner).prop_map(|(name, owner)| Step::Release { name, owner }),
+        3 => (name.clone(), owner.clone(), ttl.clone()).prop_map(|(name, owner, ttl_ms)| Step::Extend { name, owner, ttl_ms }),
+        2 => (name.clone(), owner.clone()).prop_map(|(name, owner)| Step::Release { name, owner }),
+        6 => (name.clone(), owner.clone(), ttl, prop::option::of(fence()), prop::option::of(0..6_u8), any::<[bool; 2]>())
+            .prop_map(|(name, owner, ttl_ms, fence_ms, ticket, [fresh, label])| {
+                Step::Wait { name, owner, ttl_ms, fence_ms, ticket, fresh, label }
+            }),
+        4 => (name.clone(), owner.clone(), any::<bool>(), prop::option::of(0..6_u8))
+            .prop_map(|(name, owner, labelled, requeue)| Step::PassOn { name, owner, labelled, requeue }),
+        1 => (name.clone(), owner, 0..6_u8).prop_map(|(name, owner, ticket)| Step::Requeue { name, owner, ticket }),
+        1 => (name.clone(), 0..6_u8).prop_map(|(name, ticket)| Step::Enqueue { name, ticket }),
+        2 => (name.clone(), 0..6_u8).prop_map(|(name, ticket)| Step::Leave { name, ticket }),
+        1 => name.clone().prop_map(|name| Step::Nudge { name }),
         1 => name.prop_map(|name| Step::Inspect { name }),
         1 => Just(Step::List),
         3 => (1..40_u64).prop_map(|millis| Step::Sleep { millis }),
@@ -153,7 +195,7 @@ fn agree(node: &Reply, table: &Reply, took: Duration) -> bool {
         (Some(a), Some(b)) => a.get().abs_diff(b.get()) <= 2_000,
         (a, b) => a == b,
     };
-    same_fence && answers_agree(&node.answer, &table.answer, took)
+    same_fence && node.queue == table.queue && answers_agree(&node.answer, &table.answer, took)
 }
 
 /// This machine's clock, which is also that of a server on it.
@@ -168,6 +210,11 @@ fn answers_agree(node: &Answer, table: &Answer, took: Duration) -> bool {
         (Answer::Refused(Refusal::Held { left: a }), Answer::Refused(Refusal::Held { left: b })) => {
             close(*a, *b)
         }
+        // The server's own `SET` does not tell whether it is only set aside.
+        (
+            Answer::Refused(Refusal::Reserved { left: a } | Refusal::Held { left: a }),
+            Answer::Refused(Refusal::Reserved { left: b }),
+        ) => close(*a, *b),
         (Answer::Told { holdings: a, .. }, Answer::Told { holdings: b, .. }) => {
             let (a, b): (BTreeSet<_>, BTreeSet<_>) = (a.iter().collect(), b.iter().collect());
             let same = |(a, b): (&&Holding, &&Holding)| {
@@ -188,11 +235,17 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
     let prefix = Prefix::new(&format!("case*{case}:")).unwrap();
     let key = |name: u8| LockKey::new(&prefix, &name.to_string()).unwrap();
     let token = |owner: u8| OwnerToken::from_bytes([owner; 20]);
+    let listening = ClientId::new(case);
+    let ticket = |ticket: u8| {
+        let client = if ticket % 2 == 0 { listening } else { ClientId::new(u64::MAX) };
+        Ticket { number: 1_000 + u64::from(ticket), client }
+    };
     let mut table = LockTable::default();
+    table.listen(listening);
 
     // So short that fences are forgotten while the case lasts.
     let bounds = FenceBounds::new(Duration::from_secs(10), Duration::from_millis(400));
-    let connection = &mut *node.connect(&prefix, bounds);
+    let connection = &mut *node.connect(&prefix, bounds, listening);
     // The first command waits for the connection; nothing is at stake with this one.
     let begun = ask(connection, Command::Inspect { key: key(0) }).await.time.unwrap();
     let begin = Swap { expected: None, text: record(0), stamp: false };
@@ -205,7 +258,8 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
             Step::Fenced { name, owner, ttl_ms, fence_ms, record } => {
                 let fence = Some(FenceClaim::new(fence_at(begun, fence_ms), bounds));
                 let nonce = Some(Nonce::new(record.into()));
-                Command::Acquire { key: key(name), token: token(owner), node_ttl_ms: ttl_ms, nonce, fence }
+                let (key, token, beside) = (key(name), token(owner), None);
+                Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
             }
             Step::Heal { name, owner, ttl_ms, fence_ms } => {
                 let fence = fence_ms.map(|fence_ms| fence_at(begun, fence_ms));
@@ -220,6 +274,26 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
                 Command::Extend { key: key(name), token: token(owner), node_ttl_ms: ttl_ms }
             }
             Step::Release { name, owner } => Command::Release { key: key(name), token: token(owner) },
+            Step::Wait { name, owner, ttl_ms, fence_ms, ticket: number, fresh, label } => {
+                let fence = fence_ms.map(|fence_ms| FenceClaim::new(fence_at(begun, fence_ms), bounds));
+                let turn = number.map(|number| Turn { ticket: ticket(number), fresh });
+                let label = label.then(|| Arc::from(format!("owner {owner}")));
+                let (key, token, nonce) = (key(name), token(owner), Some(Nonce::new(0)));
+                let beside = Some(Arc::new(Beside { turn, label }));
+                Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
+            }
+            Step::PassOn { name, owner, labelled, requeue } => {
+                let (key, token, requeue) = (key(name), token(owner), requeue.map(ticket));
+                Command::PassOn { key, token, labelled, requeue }
+            }
+            Step::Requeue { name, owner, ticket: number } => {
+                Command::Requeue { key: key(name), token: token(owner), ticket: ticket(number) }
+            }
+            Step::Enqueue { name, ticket: number } => {
+                Command::Enqueue { key: key(name), ticket: ticket(number) }
+            }
+            Step::Leave { name, ticket: number } => Command::Leave { key: key(name), ticket: ticket(number) },
+            Step::Nudge { name } => Command::Nudge { key: key(name) },
             Step::Inspect { name } => Command::Inspect { key: key(name) },
             Step::List => Command::List { prefix: prefix.clone(), cursor: 0 },
             Step::Sleep { millis } => {
@@ -264,7 +338,17 @@ fn conforms(node: impl Fn() -> Node, looks_at_record: bool) {
 fn server_conforms(program: &Path) {
     let server = RedisServer::start_program(program, &[]);
     conforms(|| RedisNode::parse(&server.url()).unwrap().into(), false);
-    server.execute(&["ACL", "SETUSER", "untold", "on", ">pw", "allkeys", "+@all", "-client|tracking"]);
+    server.execute(&[
+        "ACL",
+        "SETUSER",
+        "untold",
+        "on",
+        ">pw",
+        "allkeys",
+        "allchannels",
+        "+@all",
+        "-client|tracking",
+    ]);
     let untold = server.url().replace("//", "//untold:pw@");
     conforms(|| RedisNode::parse(&untold).unwrap().into(), true);
 }

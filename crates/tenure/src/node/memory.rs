@@ -1,13 +1,13 @@
 //! A node in this process's memory: for tests, examples and single-process use.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::RangeInclusive;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tenure_core::{Command, Fault, LockTable, Reply};
+use tenure_core::{ClientId, Command, Fault, LockKey, LockTable, Reply, Ticket};
 use tokio::time::{Instant, Sleep};
 
 use super::{Connection, NodeEvent, Server, Tag};
@@ -49,6 +49,15 @@ struct State {
     forgotten: u64,
     faults: Faults,
     random: u64,
+    /// Where clients are woken.
+    listeners: BTreeMap<ClientId, Arc<Mutex<Inbox>>>,
+}
+
+/// What a node says to one client unasked.
+#[derive(Debug, Default)]
+struct Inbox {
+    wakes: VecDeque<(LockKey, Ticket)>,
+    waker: Option<Waker>,
 }
 
 /// What a [`MemoryNode`] does wrong. The default is nothing.
@@ -73,7 +82,7 @@ impl MemoryNode {
     pub fn new(label: impl AsRef<str>) -> Self {
         let address: Arc<str> = format!("memory:{}", label.as_ref()).into();
         let (table, faults) = (LockTable::default(), Faults::default());
-        let state = State { table, forgotten: 0, faults, random: 0x2545_f491 };
+        let state = State { table, forgotten: 0, faults, random: 0x2545_f491, listeners: BTreeMap::new() };
         Self { address, state: Arc::new(Mutex::new(state)) }
     }
 
@@ -97,7 +106,7 @@ impl MemoryNode {
     /// new locks from then on until all that it may have forgotten are over.
     pub fn forget(&self) {
         let mut state = self.lock();
-        state.table = LockTable::default();
+        state.table.forget();
         state.forgotten += 1;
     }
 
@@ -112,10 +121,13 @@ impl MemoryNode {
         Arc::clone(&self.address)
     }
 
-    pub(super) fn connect(self) -> MemoryConnection {
+    pub(super) fn connect(self, client: ClientId) -> MemoryConnection {
         let (requests, answers, forgotten) = (Line::default(), Line::default(), self.lock().forgotten);
+        let inbox = Arc::new(Mutex::new(Inbox::default()));
+        self.lock().listeners.insert(client, Arc::clone(&inbox));
+        self.lock().table.listen(client);
         let news = VecDeque::from([NodeEvent::Connected(Box::new(self.server()))]);
-        MemoryConnection { node: self, requests, answers, news, forgotten, sleep: None }
+        MemoryConnection { node: self, client, inbox, requests, answers, news, forgotten, sleep: None }
     }
 
     fn server(&self) -> Server {
@@ -182,6 +194,19 @@ impl Default for Faults {
 }
 
 impl State {
+    /// Wakes those for whom locks were set aside, unless what the node says gets lost.
+    fn wake(&mut self) {
+        while let Some((key, ticket)) = self.table.poll_wake() {
+            if !self.loses_reply()
+                && let Some(inbox) = self.listeners.get(&ticket.client)
+            {
+                let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
+                inbox.wakes.push_back((key, ticket));
+                inbox.waker.take().map(Waker::wake);
+            }
+        }
+    }
+
     fn delay(&mut self) -> Duration {
         let (min, max) = (*self.faults.delay.start(), *self.faults.delay.end());
         let span = max.min(DELAY_MAX).saturating_sub(min);
@@ -210,6 +235,8 @@ impl State {
 /// One manager's line to a memory node: in order both ways, however the delays fall.
 pub(super) struct MemoryConnection {
     node: MemoryNode,
+    client: ClientId,
+    inbox: Arc<Mutex<Inbox>>,
     requests: Line<Command>,
     answers: Line<Result<Reply, Fault>>,
     news: VecDeque<NodeEvent>,
@@ -245,6 +272,14 @@ impl Connection for MemoryConnection {
             if let Some(news) = self.news.pop_front() {
                 return Poll::Ready(news);
             }
+            let woken = {
+                let mut inbox = self.inbox.lock().unwrap_or_else(PoisonError::into_inner);
+                inbox.waker = Some(cx.waker().clone());
+                inbox.wakes.pop_front()
+            };
+            if let Some((key, ticket)) = woken {
+                return Poll::Ready(NodeEvent::Woken { number: ticket.number, key: key.as_str().to_owned() });
+            }
             if let Some((tag, answer)) = self.answers.pop_due() {
                 return Poll::Ready(NodeEvent::Answer(tag, answer));
             }
@@ -260,6 +295,14 @@ impl Connection for MemoryConnection {
     }
 }
 
+impl Drop for MemoryConnection {
+    fn drop(&mut self) {
+        let mut state = self.node.lock();
+        state.listeners.remove(&self.client);
+        state.table.stop_listening(self.client);
+    }
+}
+
 impl MemoryConnection {
     fn execute(&mut self, tag: Tag, command: &Command) {
         let forgotten = self.node.lock().forgotten;
@@ -272,6 +315,7 @@ impl MemoryConnection {
             Some(error) => Err(Fault::Error(error.as_str().into())),
             None => Ok(state.table.execute(memory_node_time(), command)),
         };
+        state.wake();
         if !state.loses_reply() {
             let delay = state.delay();
             drop(state);

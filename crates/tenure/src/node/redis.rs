@@ -14,7 +14,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tenure_core::{FenceBounds, Prefix};
+use tenure_core::{ClientId, FenceBounds, Prefix};
 
 use self::connection::RedisConnection;
 pub use self::url::UrlError;
@@ -103,8 +103,8 @@ impl RedisNode {
         }
     }
 
-    pub(super) fn connect(self, prefix: &Prefix, bounds: FenceBounds) -> RedisConnection {
-        RedisConnection::new(self, prefix, bounds)
+    pub(super) fn connect(self, prefix: &Prefix, bounds: FenceBounds, client: ClientId) -> RedisConnection {
+        RedisConnection::new(self, prefix, bounds, client)
     }
 }
 

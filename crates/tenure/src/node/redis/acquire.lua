@@ -1,55 +1,127 @@
--- Sets the lock if it is free, the node's record is the one that the client knows, and the fence is a new highest.
--- KEYS: lock, fence, queue of fences by their end, record
--- ARGV: owner, node ttl in ms, fence ('' for none), when it is forgotten in ms, nonce; and if the server does not tell by
---       itself that the record has changed: 1. If it does, the record is looked at for names that are new here.
--- SLACK, AGE: how far the fence may be ahead of the node's clock and behind it, in us; set in a line before this
--- Granted: the node's time in microseconds. Else that time and why not:
+-- Sets the lock if it is free or set aside for us, the node's record is the one that the client knows, and the fence is a
+-- new highest. If it is not free, and a ticket is given, gets in line.
+-- KEYS: lock, fence, queue of fences by their end, record; with a ticket or label also: waiters in line, label
+-- ARGV: owner, node ttl in ms, fence ('' for none), when it is forgotten in ms, nonce; then, if needed:
+--       1 if the server does not tell by itself that the record has changed (else the record is looked at for names that
+--       are new here), ticket ('' for none), 1 to get in line only behind everybody who is there, label ('' for none)
+-- SLACK, AGE: how far the fence may be ahead of the node's clock and behind it, in us
+-- RESERVED, QUEUE_LIFE, WAITERS_MAX, LABEL_LIFE: as in queue.lua. All of these are set in a line before this
+-- Granted: the node's time in microseconds; if somebody may be in line, that time, 0 and the first ticket ('' if none or
+-- not looked at). Else that time and why not:
 --   1, time left in ms, lowest fence: held   2, lowest fence: fence too small   3: fence too large   4: another record
+--   5, time left in ms, lowest fence: set aside for another   6, last ticket's number: others are in line already
+--   With a ticket, 1 and 5 also have: how many are ahead, how many wait, the holder's label ('' for none)
 local call = redis.call
-local known = not ARGV[6] or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5]
+local ticket = ARGV[7] ~= '' and ARGV[7]
+local known = ARGV[6] ~= '1' or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5]
 -- Who had it before: nobody, and it is set.
 local owner = known and call('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[2])
+local aside
+if ticket and owner == RESERVED .. ticket then
+    aside = call('PTTL', KEYS[1])
+    call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+    owner = false
+end
 if known and not owner then
     -- Cheaper than asking for the time.
     local now = (call('PEXPIRETIME', KEYS[1]) - ARGV[2]) * 1000
-    if ARGV[3] == '' then
+    local queued = false
+    if ARGV[3] ~= '' then
+        local fence, last, highest = tonumber(ARGV[3]), nil, nil
+        if fence > now - AGE and fence <= now + SLACK then
+            last = call('SET', KEYS[2], ARGV[3], 'PXAT', ARGV[4], 'GET')
+            highest = last and tonumber(last)
+            if last and not highest then
+                -- A mark behind the number: somebody may be in line.
+                queued = true
+                highest = tonumber(string.sub(last, 1, -2))
+            end
+            if not last or highest == 0 then
+                if ARGV[6] == '1' or not KEYS[4] or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5] then
+                    call('RPUSH', KEYS[3], ARGV[4] .. ':' .. KEYS[2])
+                else
+                    call('DEL', KEYS[1], KEYS[2])
+                    return {now, 4}
+                end
+            elseif highest >= fence then
+                -- The larger one stays, for as long as it would have.
+                call('SET', KEYS[2], last, 'PXAT', ARGV[4] + math.floor(highest / 1000) - math.floor(fence / 1000))
+                fence = false
+            end
+        else
+            last = call('GET', KEYS[2])
+            highest = last and tonumber(string.match(last, '^%d+'))
+            fence = false
+        end
+        if not fence then
+            if aside and aside > 0 then
+                call('SET', KEYS[1], RESERVED .. ticket, 'PX', aside)
+            else
+                call('DEL', KEYS[1])
+            end
+            if tonumber(ARGV[3]) > now + SLACK then
+                return {now, 3}
+            end
+            return {now, 2, string.format('%.0f', math.max(highest or 0, now - AGE))}
+        end
+    end
+    if ARGV[9] and ARGV[9] ~= '' then
+        call('SET', KEYS[6], ARGV[1] .. ' ' .. ARGV[9], 'PX', LABEL_LIFE)
+    end
+    local first = ''
+    if ticket then
+        call('ZREM', KEYS[5], ticket)
+        first = call('ZRANGE', KEYS[5], 0, 0)[1]
+        queued = first
+    end
+    if not queued then
         return now
     end
-    local fence, last = tonumber(ARGV[3]), nil
-    if fence > now - AGE and fence <= now + SLACK then
-        last = call('SET', KEYS[2], ARGV[3], 'PXAT', ARGV[4], 'GET')
-        if not last and (ARGV[6] or not KEYS[4] or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5]) then
-            call('RPUSH', KEYS[3], ARGV[4] .. ':' .. KEYS[2])
-            return now
-        end
-        if not last then
-            call('DEL', KEYS[1], KEYS[2])
-            return {now, 4}
-        end
-        if tonumber(last) < fence then
-            return now
-        end
-        -- The larger one stays, for as long as it would have.
-        call('SET', KEYS[2], last, 'PXAT', ARGV[4] + math.floor(last / 1000) - math.floor(fence / 1000))
+    if ARGV[3] ~= '' then
+        call('SET', KEYS[2], ARGV[3] .. '+', 'KEEPTTL')
     end
-    call('DEL', KEYS[1])
-    if fence > now + SLACK then
-        return {now, 3}
-    end
-    last = tonumber(last or call('GET', KEYS[2]) or 0)
-    return {now, 2, string.format('%.0f', math.max(last, now - AGE))}
+    return {now, 0, first}
 end
 local now = call('TIME')
 now = now[1] * 1000000 + now[2]
 if not known then
     return {now, 4}
 end
-if ARGV[3] == '' then
-    return owner == ARGV[1] and now or {now, 1, call('PTTL', KEYS[1]), ''}
-end
-local last = call('GET', KEYS[2])
--- Asked again, because the first answer was lost. With another fence it is not the same question.
-if owner == ARGV[1] and last == ARGV[3] then
+local last = (ARGV[3] ~= '' or ticket) and call('GET', KEYS[2])
+local lowest = ''
+if ARGV[3] ~= '' then
+    local highest = last and string.match(last, '^%d+')
+    -- Asked again, because the first answer was lost. With another fence it is not the same question.
+    if owner == ARGV[1] and highest == ARGV[3] then
+        return now
+    end
+    lowest = string.format('%.0f', math.max(tonumber(highest or 0), now - AGE))
+elseif owner == ARGV[1] then
     return now
 end
-return {now, 1, call('PTTL', KEYS[1]), string.format('%.0f', math.max(tonumber(last or 0), now - AGE))}
+local why = string.sub(owner, 1, #RESERVED) == RESERVED and 5 or 1
+local left = call('PTTL', KEYS[1])
+if not ticket then
+    return {now, why, left, lowest}
+end
+if not call('ZSCORE', KEYS[5], ticket) then
+    local number = string.match(ticket, '^%d+')
+    local tail = ARGV[8] == '1' and call('ZRANGE', KEYS[5], -1, -1)[1]
+    tail = tail and string.match(tail, '^%d+')
+    if tail and tonumber(tail) >= tonumber(number) then
+        return {now, 6, tail}
+    end
+    if call('ZCARD', KEYS[5]) < WAITERS_MAX then
+        call('ZADD', KEYS[5], number, ticket)
+    end
+end
+call('PEXPIRE', KEYS[5], QUEUE_LIFE)
+if not last then
+    call('SET', KEYS[2], '0+', 'PX', QUEUE_LIFE)
+elseif string.sub(last, -1) ~= '+' then
+    call('SET', KEYS[2], last .. '+', 'KEEPTTL')
+end
+local waiters = call('ZCARD', KEYS[5])
+local label = call('GET', KEYS[6])
+label = label and string.sub(label, 1, #owner + 1) == owner .. ' ' and string.sub(label, #owner + 2) or ''
+return {now, why, left, lowest, call('ZRANK', KEYS[5], ticket) or waiters, waiters, label}

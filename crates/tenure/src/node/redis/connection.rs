@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_core::{Command, Fault, FenceBounds, Prefix};
+use tenure_core::{ClientId, Command, Fault, FenceBounds, Prefix};
 use tokio::time::Sleep;
 
 use super::RedisNode;
@@ -54,8 +54,8 @@ enum State {
 type Attempt = Pin<Box<dyn Future<Output = Result<Established, String>> + Send>>;
 
 impl RedisConnection {
-    pub(super) fn new(node: RedisNode, prefix: &Prefix, bounds: FenceBounds) -> Self {
-        let (node, scripts) = (Arc::new(node), Scripts::new(prefix, bounds));
+    pub(super) fn new(node: RedisNode, prefix: &Prefix, bounds: FenceBounds, client: ClientId) -> Self {
+        let (node, scripts) = (Arc::new(node), Scripts::new(prefix, bounds, client));
         let attempt: Attempt = Box::pin(establish(Arc::clone(&node), scripts.clone(), None));
         let state = State::First(attempt, vec![]);
         Self { node, scripts, state, events: VecDeque::new(), previous: None, pause: PAUSE_MIN }
@@ -83,6 +83,12 @@ impl RedisConnection {
                 Ok(news) => self.events.push_back(match news {
                     News::Answer((tag, answer)) => NodeEvent::Answer(tag, answer),
                     News::Changed => NodeEvent::Changed,
+                    News::Message(message) => match message.split_once(' ') {
+                        Some((number, key)) => {
+                            NodeEvent::Woken { number: number.parse().unwrap_or(0), key: key.to_owned() }
+                        }
+                        None => return Poll::Ready(()),
+                    },
                     News::Surveyed(server) => NodeEvent::Surveyed(server),
                 }),
                 Err(reason) => self.disconnect(&reason),

@@ -9,7 +9,7 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 
 use super::info;
-use super::resp::{Decimal, Value, decode, encode};
+use super::resp::{Decimal, Push, Value, decode, encode};
 use super::script::{NativeRelease, Scripts};
 use super::{Endpoint, Password, RedisNode};
 use crate::node::Server;
@@ -29,6 +29,8 @@ pub(super) struct Established {
     pub(super) server: Server,
     pub(super) scripts: Scripts,
     pub(super) identity: Option<Identity>,
+    /// What came after the last reply.
+    pub(super) unread: Vec<u8>,
 }
 
 /// How the server knows a connection. A server that was started again gives out the same ids to others, but not
@@ -63,7 +65,7 @@ async fn attempt(
     let (requests, asked) = greeting(node, &scripts, previous).await?;
     stream.write_all(&requests).await.map_err(|error| error.to_string())?;
     stream.flush().await.map_err(|error| error.to_string())?;
-    let replies = read_replies(&mut stream, asked.len()).await?;
+    let (replies, unread) = read_replies(&mut stream, asked.len()).await?;
     let (mut identity, mut native, mut names) = (None, NativeRelease::None, vec![]);
     let (mut about, mut config, mut tracked) = (String::new(), Value::Null, 0);
     for (question, reply) in asked.into_iter().zip(replies) {
@@ -73,6 +75,7 @@ async fn attempt(
             (Question::Select, Value::Error(message)) => return Err(message),
             (Question::Client, Value::Text(info)) => identity = identity_of(&info),
             (Question::Track, Value::Text(_)) => tracked += 1,
+            (Question::Listen, Value::Push(_)) => scripts.listens = true,
             (Question::Info, Value::Text(info)) => about = info,
             (Question::Config, settings) => config = settings,
             (Question::Kill, Value::Error(message)) if message.starts_with("NOPERM") => {
@@ -87,7 +90,7 @@ async fn attempt(
             // An older connection that is gone already, or a server that does not tell: both are fine.
             (Question::Kill | Question::Client | Question::Native | Question::Select, _) => {}
             // A user who may not do this has less protection, which is said where nodes are reported.
-            (Question::Track | Question::Info, _) => {}
+            (Question::Track | Question::Info | Question::Listen, _) => {}
             (Question::Hello | Question::Load, other) => {
                 return Err(format!("an unexpected reply: {other:?}"));
             }
@@ -96,8 +99,8 @@ async fn attempt(
     // A user must be allowed both: to be told, and to say of what.
     let tracks_record = tracked == 2;
     scripts.loaded(names, native, tracks_record);
-    let server = info::server(&about, &config, tracks_record);
-    Ok(Established { stream, server, scripts, identity })
+    let server = info::server(&about, &config, tracks_record, scripts.listens);
+    Ok(Established { stream, server, scripts, identity, unread })
 }
 
 async fn open(node: &RedisNode) -> Result<Box<dyn Stream>, String> {
@@ -126,6 +129,7 @@ enum Question {
     Kill,
     Client,
     Track,
+    Listen,
     Info,
     Config,
     Native,
@@ -173,6 +177,7 @@ async fn greeting(
     for text in scripts.texts() {
         ask(Question::Load, &[b"SCRIPT", b"LOAD", text.as_bytes()]);
     }
+    ask(Question::Listen, &[b"SUBSCRIBE", scripts.channel.as_bytes()]);
     Ok((buffer, asked))
 }
 
@@ -188,16 +193,21 @@ async fn password(node: &RedisNode) -> Result<Option<String>, String> {
     }
 }
 
-async fn read_replies(stream: &mut Box<dyn Stream>, count: usize) -> Result<Vec<Value>, String> {
+/// So many replies, and what came after them.
+async fn read_replies(stream: &mut Box<dyn Stream>, count: usize) -> Result<(Vec<Value>, Vec<u8>), String> {
     let (mut replies, mut buffer) = (Vec::with_capacity(count), Vec::with_capacity(4096));
     while replies.len() < count {
-        while let Some((reply, length)) = decode(&buffer)? {
+        while replies.len() < count
+            && let Some((reply, length)) = decode(&buffer)?
+        {
             if length > buffer.len() {
                 return Err("not the Redis protocol: a reply that is too long".to_owned());
             }
             buffer.drain(..length);
             match &reply {
-                Value::Push { .. } => {}
+                // The server says that we listen in this way, and that we may not by an error.
+                Value::Push(Push::Subscribed) => replies.push(reply),
+                Value::Push(_) => {}
                 // With a wrong password the rest would only say so again.
                 Value::Error(message) if replies.is_empty() => return Err(login_error(message)),
                 _ => replies.push(reply),
@@ -211,7 +221,7 @@ async fn read_replies(stream: &mut Box<dyn Stream>, count: usize) -> Result<Vec<
             }
         }
     }
-    Ok(replies)
+    Ok((replies, buffer))
 }
 
 /// What to say about an error at login. A server that does not know the command repeats it in its `ERR`, with the

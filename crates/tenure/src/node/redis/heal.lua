@@ -11,7 +11,7 @@ if owner then
     return {now, redis.call('PTTL', KEYS[1])}
 end
 local fence = ARGV[3] ~= '' and redis.call('GET', KEYS[2])
-if fence and tonumber(fence) > tonumber(ARGV[3]) then
+if fence and tonumber(string.match(fence, '^%d+')) > tonumber(ARGV[3]) then
     return {now}
 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])

@@ -13,7 +13,7 @@ pub(super) const CONFIG: &[&[u8]] =
     &[b"CONFIG", b"GET", b"appendfsync", b"no-appendfsync-on-rewrite", b"save"];
 
 /// Puts the answers together. What this user may not see is left out, and named.
-pub(super) fn server(info: &str, config: &Value, tracks_record: bool) -> Server {
+pub(super) fn server(info: &str, config: &Value, tracks_record: bool, listens: bool) -> Server {
     let mut unprotected = vec![];
     if info.is_empty() {
         unprotected.push(
@@ -29,6 +29,10 @@ pub(super) fn server(info: &str, config: &Value, tracks_record: bool) -> Server 
         unprotected.push(
             "CLIENT TRACKING is not allowed: a node that copied another's data while we were connected is not noticed",
         );
+    }
+    if !listens {
+        unprotected
+            .push("SUBSCRIBE is not allowed: waiters are not woken, and ask every two seconds instead");
     }
     let field = |name: &str| field(info, name);
     let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
@@ -100,7 +104,7 @@ mod tests {
     #[test]
     fn a_server_is_read_from_its_own_words() {
         let always = config(&[("appendfsync", "always"), ("no-appendfsync-on-rewrite", "no"), ("save", "")]);
-        let server = server(INFO_TEXT, &always, true);
+        let server = server(INFO_TEXT, &always, true, true);
         assert_eq!(server.version.as_deref(), Some("redis 7.0.15"));
         assert_eq!((server.role.clone(), server.replicas, server.promoted), (Role::Master, 2, false));
         assert_eq!(server.eviction.as_deref(), Some("allkeys-lru"));
@@ -114,11 +118,11 @@ mod tests {
             [("appendfsync", "everysec"), ("no-appendfsync-on-rewrite", "no")],
             [("appendfsync", "always"), ("no-appendfsync-on-rewrite", "yes")],
         ] {
-            assert!(!server(INFO_TEXT, &config(&pairs), true).facts().durable, "{pairs:?}");
+            assert!(!server(INFO_TEXT, &config(&pairs), true, true).facts().durable, "{pairs:?}");
         }
         let promoted = INFO_TEXT.replace("master_replid2:0000", "master_replid2:00ab");
         let always = config(&[("appendfsync", "always"), ("no-appendfsync-on-rewrite", "no")]);
-        assert!(server(&promoted, &always, true).facts().promoted, "it may have been a replica");
+        assert!(server(&promoted, &always, true, true).facts().promoted, "it may have been a replica");
     }
 
     #[test]
@@ -127,13 +131,13 @@ mod tests {
             [("role:master", "role:slave"), ("standalone", "cluster"), ("standalone", "sentinel")]
         {
             let info = INFO_TEXT.replace(from, to);
-            assert!(server(&info, &Value::Null, true).facts().unfit.is_some(), "{to}");
+            assert!(server(&info, &Value::Null, true, true).facts().unfit.is_some(), "{to}");
         }
     }
 
     #[test]
     fn what_a_user_may_not_see_is_named() {
         let denied = Value::Error("NOPERM".to_owned());
-        assert_eq!(server("", &denied, false).unprotected.len(), 3);
+        assert_eq!(server("", &denied, false, false).unprotected.len(), 4);
     }
 }

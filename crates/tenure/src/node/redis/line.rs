@@ -11,7 +11,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::handshake::{Established, Identity, Stream};
 use super::info;
-use super::resp::{Value, decode, encode};
+use super::resp::{Push, Value, decode, encode};
 use super::script::{Form, Scripts, is_no_script};
 use crate::node::{Server, Tag};
 
@@ -29,6 +29,8 @@ type Answered = (Tag, Result<Reply, Fault>);
 pub(super) enum News {
     Answer(Answered),
     Changed,
+    /// A message on our channel.
+    Message(String),
     Surveyed(Box<Server>),
 }
 
@@ -101,7 +103,7 @@ enum Asks {
 
 impl Line {
     pub(super) fn new(established: Established) -> Self {
-        let Established { stream, scripts, identity, .. } = established;
+        let Established { stream, scripts, identity, unread, .. } = established;
         Self {
             stream,
             scripts,
@@ -116,9 +118,9 @@ impl Line {
             answers: VecDeque::new(),
             output: vec![],
             written: 0,
-            input: vec![],
+            filled: unread.len(),
+            input: unread,
             decoded: 0,
-            filled: 0,
             skip: 0,
             in_flight: VecDeque::new(),
             established: Instant::now(),
@@ -237,11 +239,14 @@ impl Line {
         while let Some((value, length)) = decode(&self.input[self.decoded..self.filled])? {
             self.skip = (self.decoded + length).saturating_sub(self.filled);
             self.decoded = (self.decoded + length).min(self.filled);
-            if let Value::Push { changed } = value {
-                if changed && !std::mem::replace(&mut self.stale, true) {
-                    return Ok(Some(News::Changed));
+            if let Value::Push(push) = value {
+                match push {
+                    Push::Changed if !std::mem::replace(&mut self.stale, true) => {
+                        return Ok(Some(News::Changed));
+                    }
+                    Push::Message(message) => return Ok(Some(News::Message(message))),
+                    Push::Changed | Push::Subscribed | Push::Other => continue,
                 }
-                continue;
             }
             let Some(in_flight) = self.in_flight.pop_front() else {
                 return Err("a reply that nobody asked for".to_owned());
@@ -290,7 +295,7 @@ impl Line {
                     (Some(acquired), _) => {
                         let reply = acquired.map(|just_now| {
                             let time = Scripts::set_at(&command, ends_ms).filter(|_| just_now);
-                            Reply { time, fence: None, answer: Answer::Granted }
+                            Reply::new(time, Answer::Granted)
                         });
                         answer(self.in_known_memory(reply))
                     }
@@ -319,7 +324,7 @@ impl Line {
             }
             (Asks::Config, _) => {
                 let info = self.survey.take().unwrap_or_default();
-                let server = info::server(&info, &value, self.scripts.tracks_record);
+                let server = info::server(&info, &value, self.scripts.tracks_record, self.scripts.listens);
                 Ok(Some(News::Surveyed(Box::new(server))))
             }
             // A right that was taken away: from now on the record is looked at with every acquire.
@@ -378,7 +383,11 @@ impl Line {
     fn is_overtaken(&self, command: &Command) -> bool {
         let (Command::Acquire { token, .. } | Command::Heal { token, .. }) = command else { return false };
         let undoes = |in_flight: &InFlight| match &in_flight.command {
-            Some(Command::Release { token: released, .. }) => released == token,
+            Some(
+                Command::Release { token: released, .. }
+                | Command::PassOn { token: released, .. }
+                | Command::Requeue { token: released, .. },
+            ) => released == token,
             _ => false,
         };
         self.in_flight.iter().any(undoes)

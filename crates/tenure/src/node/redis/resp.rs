@@ -69,10 +69,21 @@ pub(super) enum Value {
     Error(String),
     /// A list, or the keys and values of a map in turn.
     List(Vec<Value>),
-    /// Something the server says unasked: that a key which it watches for us has changed, or anything else.
-    Push {
-        changed: bool,
-    },
+    /// Something the server says unasked.
+    Push(Push),
+}
+
+/// What a server says unasked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Push {
+    /// A key that it watches for us has changed.
+    Changed,
+    /// A message on our channel.
+    Message(String),
+    /// We listen on our channel.
+    Subscribed,
+    /// Anything else.
+    Other,
 }
 
 /// Takes one whole reply off the front of `buffer`: the reply and its length. Of a text that is too long to be ours
@@ -138,8 +149,15 @@ fn value(buffer: &[u8], frame: RangeFrame) -> Result<Value, String> {
             Value::List(list(data.into_iter().flat_map(|(key, value)| [key, value]).collect())?)
         }
         RangeFrame::Push { data, .. } => {
-            let kind = data.into_iter().next().map(|frame| value(buffer, frame)).transpose()?;
-            Value::Push { changed: kind == Some(Value::Text("invalidate".to_owned())) }
+            let parts = list(data)?;
+            Value::Push(match &parts[..] {
+                [Value::Text(kind), ..] if kind == "invalidate" => Push::Changed,
+                [Value::Text(kind), _, Value::Text(message)] if kind == "message" => {
+                    Push::Message(message.clone())
+                }
+                [Value::Text(kind), ..] if kind == "subscribe" => Push::Subscribed,
+                _ => Push::Other,
+            })
         }
         RangeFrame::Hello { .. } | RangeFrame::ChunkedString(_) => {
             return Err("not the Redis protocol: a reply that no server sends".to_owned());

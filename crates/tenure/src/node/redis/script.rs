@@ -9,11 +9,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Command, Fault, Fence, FenceBounds, Holding, KEY_LEAD_RESERVED, LockKey, NodeTime, Prefix,
-    Refusal, Reply, TRIM_FENCES,
+    Answer, ClientId, Command, DEAD_MAX, Fault, Fence, FenceBounds, Holding, KEY_LEAD_RESERVED, LABEL_LIFE,
+    LockKey, NodeTime, Prefix, QUEUE_LIFE, QueueReport, RESERVATION, RESERVED_LEAD, Refusal, Reply,
+    TRIM_FENCES, Ticket, WAITERS_MAX,
 };
 
 use super::resp::{Decimal, Value, encode, push_count, push_part};
+
+/// What the channel begins with on which a client is woken. The client's id follows.
+pub(super) const WAKE_CHANNEL: &str = "tenure~wake:";
 
 /// A script: its text, and what the server calls it.
 #[derive(Clone, Debug)]
@@ -29,6 +33,10 @@ pub(super) struct Scripts {
     native_release: NativeRelease,
     /// The server says by itself when the record changes, so an acquire need not look.
     pub(super) tracks_record: bool,
+    /// The server wakes us on our channel.
+    pub(super) listens: bool,
+    /// Our channel.
+    pub(super) channel: String,
     record_key: String,
     queue_key: String,
     retention_ms: u64,
@@ -40,6 +48,11 @@ enum Name {
     Acquire,
     Extend,
     Release,
+    PassOn,
+    Requeue,
+    Enqueue,
+    Leave,
+    Nudge,
     Heal,
     Record,
     Trim,
@@ -68,25 +81,46 @@ pub(super) enum Form {
 
 impl Scripts {
     /// The scripts for the locks under `prefix`, not loaded yet.
-    pub(super) fn new(prefix: &Prefix, bounds: FenceBounds) -> Self {
+    pub(super) fn new(prefix: &Prefix, bounds: FenceBounds, client: ClientId) -> Self {
         // The same for every acquire, so they are part of the text.
         let FenceBounds { slack_us, retention_us } = bounds;
         let numbers = format!("local SLACK, AGE = {slack_us}, {}\n", retention_us / 2);
+        let millis = |duration: Duration| duration.as_millis();
+        let limits = format!(
+            "local RESERVED, QUEUE_LIFE, WAITERS_MAX, LABEL_LIFE = '{RESERVED_LEAD}', {}, {WAITERS_MAX}, {}\n",
+            millis(QUEUE_LIFE),
+            millis(LABEL_LIFE)
+        );
+        let passing = format!(
+            "local RESERVATION, DEAD_MAX, CHANNEL = {}, {DEAD_MAX}, '{WAKE_CHANNEL}'\n",
+            millis(RESERVATION)
+        );
+        let queue = |text: &str| Cow::Owned([&*limits, &passing, include_str!("queue.lua"), text].concat());
+        let acquire = Cow::Owned([&*numbers, &limits, include_str!("acquire.lua")].concat());
+        let queueing = [
+            acquire,
+            Cow::Borrowed(include_str!("extend.lua")),
+            Cow::Borrowed(include_str!("release.lua")),
+            queue(include_str!("pass_on.lua")),
+            queue(include_str!("requeue.lua")),
+            queue(include_str!("enqueue.lua")),
+            queue(include_str!("leave.lua")),
+            queue(include_str!("nudge.lua")),
+        ];
         let texts = [
-            include_str!("extend.lua"),
-            include_str!("release.lua"),
             include_str!("heal.lua"),
             include_str!("record.lua"),
             include_str!("trim.lua"),
             include_str!("inspect.lua"),
             include_str!("list.lua"),
         ];
-        let acquire = Cow::Owned(numbers + include_str!("acquire.lua"));
-        let texts = std::iter::once(acquire).chain(texts.map(Cow::Borrowed));
+        let texts = queueing.into_iter().chain(texts.map(Cow::Borrowed));
         Self {
             scripts: texts.map(|text| Script { text, sha: None }).collect(),
             native_release: NativeRelease::None,
             tracks_record: false,
+            listens: false,
+            channel: format!("{WAKE_CHANNEL}{client}"),
             record_key: format!("{KEY_LEAD_RESERVED}node:{{{}}}", prefix.as_str()),
             queue_key: format!("{KEY_LEAD_RESERVED}fences:{{{}}}", prefix.as_str()),
             retention_ms: retention_us / 1_000,
@@ -112,7 +146,9 @@ impl Scripts {
     /// Whether this is an acquire that is sent as the server's own `SET`.
     pub(super) fn is_native_acquire(&self, command: &Command) -> bool {
         match command {
-            Command::Acquire { nonce, fence: None, .. } => nonce.is_none() || self.tracks_record,
+            Command::Acquire { nonce, fence: None, beside: None, .. } => {
+                nonce.is_none() || self.tracks_record
+            }
             _ => false,
         }
     }
@@ -128,9 +164,9 @@ impl Scripts {
                 let (key, ttl) = (key.as_str().as_bytes(), ttl.as_bytes());
                 encode(buffer, &[b"SET", key, &token, b"NX", b"GET", b"PX", ttl]);
             }
-            Command::Acquire { key, token, node_ttl_ms, nonce, fence } => {
+            Command::Acquire { key, token, node_ttl_ms, nonce, fence, beside } => {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
-                let (nonce, fence_key) = (nonce.map(tenure_core::Nonce::to_hex), fence_key(key));
+                let (nonce, fence_key) = (nonce.map(tenure_core::Nonce::to_hex), key_beside(FENCE, key));
                 let claim = fence.map(|claim| [claim.fence.get(), claim.ends_ms].map(Decimal::of));
                 let [fence, ends_ms] =
                     claim.as_ref().map_or([&b""[..]; 2], |[a, b]| [a.as_bytes(), b.as_bytes()]);
@@ -142,6 +178,21 @@ impl Scripts {
                 // look: for the cases in which it does not tell.
                 let looks = usize::from(!nonce.is_empty());
                 let always = usize::from(looks == 1 && !self.tracks_record);
+                if let Some(beside) = beside {
+                    let [line, label_key] = [key_beside(WAITERS, key), key_beside(LABEL, key)];
+                    let [lock, fence_key, fences, record] = keys;
+                    let keys = [lock, fence_key, fences, record, line.as_bytes(), label_key.as_bytes()];
+                    let ticket = beside.turn.map_or_else(String::new, |turn| turn.ticket.to_string());
+                    let fresh = beside.turn.is_some_and(|turn| turn.fresh);
+                    let flag = |set: bool| if set { &b"1"[..] } else { b"" };
+                    let label = beside.label.as_deref().unwrap_or_default().as_bytes();
+                    let [owner, ttl, fence, ends_ms, nonce, _] = arguments;
+                    // Without a nonce there is nothing to compare the record with, so it compares what is there.
+                    let check = flag(looks == 1);
+                    let arguments =
+                        [owner, ttl, fence, ends_ms, nonce, check, ticket.as_bytes(), flag(fresh), label];
+                    return script(Name::Acquire).encode(buffer, form, &keys, &arguments);
+                }
                 script(Name::Acquire).encode(
                     buffer,
                     form,
@@ -153,7 +204,7 @@ impl Scripts {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
                 let fence = fence.map(|fence| Decimal::of(fence.get()));
                 let fence = fence.as_ref().map_or(&b""[..], Decimal::as_bytes);
-                let fence_key = fence_key(key);
+                let fence_key = key_beside(FENCE, key);
                 let keys = [key.as_str().as_bytes(), fence_key.as_bytes()];
                 script(Name::Heal).encode(buffer, form, &keys, &[&token, ttl.as_bytes(), fence]);
             }
@@ -165,6 +216,35 @@ impl Scripts {
                     NativeRelease::DelEx => encode(buffer, &[b"DELEX", key, b"IFEQ", &token]),
                     NativeRelease::None => script(Name::Release).encode(buffer, form, &[key], &[&token]),
                 }
+            }
+            Command::PassOn { key, token, labelled, requeue } => {
+                let [line, fence, label] = [WAITERS, FENCE, LABEL].map(|kind| key_beside(kind, key));
+                let keys = [key.as_str().as_bytes(), line.as_bytes(), fence.as_bytes(), label.as_bytes()];
+                let (token, ticket) = (token.to_hex(), requeue.map(|ticket| ticket.to_string()));
+                let arguments = [&token[..], ticket.as_deref().unwrap_or_default().as_bytes()];
+                let (keys, arguments) =
+                    (&keys[..3 + usize::from(*labelled)], &arguments[..1 + usize::from(ticket.is_some())]);
+                script(Name::PassOn).encode(buffer, form, keys, arguments);
+            }
+            Command::Requeue { key, token, ticket } => {
+                let [line, fence] = [WAITERS, FENCE].map(|kind| key_beside(kind, key));
+                let keys = [key.as_str().as_bytes(), line.as_bytes(), fence.as_bytes()];
+                let (token, ticket) = (token.to_hex(), ticket.to_string());
+                script(Name::Requeue).encode(buffer, form, &keys, &[&token, ticket.as_bytes()]);
+            }
+            Command::Enqueue { key, ticket } => {
+                let [line, fence] = [WAITERS, FENCE].map(|kind| key_beside(kind, key));
+                let keys = [line.as_bytes(), fence.as_bytes()];
+                script(Name::Enqueue).encode(buffer, form, &keys, &[ticket.to_string().as_bytes()]);
+            }
+            Command::Leave { key, ticket } => {
+                let line = key_beside(WAITERS, key);
+                let keys = [key.as_str().as_bytes(), line.as_bytes()];
+                script(Name::Leave).encode(buffer, form, &keys, &[ticket.to_string().as_bytes()]);
+            }
+            Command::Nudge { key } => {
+                let line = key_beside(WAITERS, key);
+                script(Name::Nudge).encode(buffer, form, &[key.as_str().as_bytes(), line.as_bytes()], &[]);
             }
             Command::Record { swap: None, .. } => {
                 script(Name::Record).encode(buffer, form, &[record_key], &[]);
@@ -232,7 +312,7 @@ impl Scripts {
                 Some(Value::Number(left)) => Answer::Refused(held(*left)),
                 Some(other) => return Err(unexpected(other)),
             };
-            Ok(Reply { time: *time, fence: None, answer })
+            Ok(Reply::new(*time, answer))
         })
     }
 
@@ -259,16 +339,32 @@ impl Scripts {
 
     /// What the reply to a script, or to the server's own release, means.
     pub(super) fn reply(command: &Command, value: Value) -> Result<Reply, Fault> {
-        let answer = |answer| Ok(Reply { time: None, fence: None, answer });
+        let answer = |answer| Ok(Reply::new(None, answer));
         match (command, value) {
             (_, Value::Error(message)) => Err(Fault::Error(message.into())),
             (Command::Acquire { .. } | Command::Heal { .. }, Value::Number(micros)) => {
-                Ok(Reply { time: time(micros), fence: None, answer: Answer::Granted })
+                Ok(Reply::new(time(micros), Answer::Granted))
             }
-            (Command::Acquire { .. }, Value::List(list)) => not_acquired(&list),
+            (Command::Acquire { .. }, Value::List(list)) => acquired(&list),
             (Command::Heal { .. }, Value::List(list)) => not_had(&list, Refusal::Behind),
-            (Command::Release { .. }, Value::Number(1)) => answer(Answer::Granted),
-            (Command::Release { .. }, Value::Number(0)) => answer(Answer::Refused(Refusal::NotHeld)),
+            (
+                Command::Release { .. } | Command::PassOn { .. } | Command::Requeue { .. },
+                Value::Number(0),
+            ) => answer(Answer::Refused(Refusal::NotHeld)),
+            (
+                Command::Release { .. }
+                | Command::PassOn { .. }
+                | Command::Requeue { .. }
+                | Command::Enqueue { .. }
+                | Command::Leave { .. }
+                | Command::Nudge { .. },
+                Value::Number(1),
+            ) => answer(Answer::Granted),
+            (Command::PassOn { .. }, Value::Text(ticket)) => {
+                let ahead = Some(Ticket::parse(&ticket).unwrap_or(Ticket::SOMEBODY));
+                let queue = Some(Box::new(QueueReport { ahead, ..QueueReport::default() }));
+                Ok(Reply { queue, ..Reply::new(None, Answer::Granted) })
+            }
             (Command::Record { .. }, Value::List(list)) => recorded(&list),
             (Command::Trim { .. }, Value::List(list)) => trimmed(&list),
             (Command::Inspect { .. } | Command::List { .. }, Value::List(list)) => told(&list),
@@ -295,9 +391,7 @@ impl Scripts {
     /// both together do not tell the time: the lock may be another by then.
     pub(super) fn time_left(value: Value) -> Result<Reply, Fault> {
         match value {
-            Value::Number(millis) => {
-                Ok(Reply { time: None, fence: None, answer: Answer::Refused(held(millis)) })
-            }
+            Value::Number(millis) => Ok(Reply::new(None, Answer::Refused(held(millis)))),
             Value::Error(message) => Err(Fault::Error(message.into())),
             other => Err(unexpected(&other)),
         }
@@ -344,13 +438,18 @@ pub(super) fn is_no_script(value: &Value) -> bool {
     matches!(value, Value::Error(message) if message.starts_with("NOSCRIPT"))
 }
 
-/// Where a lock's fence is: beside it, in the same slot.
-fn fence_key(key: &LockKey) -> String {
-    let mut fence_key = String::with_capacity(key.as_str().len() + 16);
-    for part in [KEY_LEAD_RESERVED, "fence:{", key.as_str(), "}"] {
-        fence_key.push_str(part);
+/// What is kept beside a lock: its last fence, who waits for it, and what its holder wrote.
+const FENCE: &str = "fence:{";
+const WAITERS: &str = "queue:{";
+const LABEL: &str = "label:{";
+
+/// Where something is that is kept beside a lock, in the same slot.
+fn key_beside(kind: &str, key: &LockKey) -> String {
+    let mut beside = String::with_capacity(key.as_str().len() + 16);
+    for part in [KEY_LEAD_RESERVED, kind, key.as_str(), "}"] {
+        beside.push_str(part);
     }
-    fence_key
+    beside
 }
 
 /// A pattern that matches every key under `prefix`, whatever characters it has.
@@ -379,13 +478,35 @@ fn told(list: &[Value]) -> Result<Reply, Fault> {
     };
     let holdings = holdings.chunks(3).map(holding).collect::<Result<_, _>>()?;
     let next = next.parse().map_err(|_| unexpected())?;
-    Ok(Reply { time: time(*micros), fence: None, answer: Answer::Told { holdings, next } })
+    Ok(Reply::new(time(*micros), Answer::Told { holdings, next }))
 }
 
-fn not_acquired(list: &[Value]) -> Result<Reply, Fault> {
+/// What the reply to an acquire means that is not simply granted.
+fn acquired(list: &[Value]) -> Result<Reply, Fault> {
+    let mut queue = None;
     let (micros, refusal, fence) = match list {
-        [Value::Number(micros), Value::Number(1), Value::Number(millis), Value::Text(fence)] => {
-            (micros, held(*millis), Some(fence))
+        [Value::Number(micros), Value::Number(0), Value::Text(first)] => {
+            let ahead = Some(Ticket::parse(first).unwrap_or(Ticket::SOMEBODY));
+            let queue = Some(Box::new(QueueReport { ahead, ..QueueReport::default() }));
+            return Ok(Reply { queue, ..Reply::new(time(*micros), Answer::Granted) });
+        }
+        [
+            Value::Number(micros),
+            Value::Number(why @ (1 | 5)),
+            Value::Number(millis),
+            Value::Text(fence),
+            rest @ ..,
+        ] => {
+            if let [Value::Number(ahead), Value::Number(waiters), Value::Text(label)] = rest {
+                let count = |number: i64| u64::try_from(number).unwrap_or(0);
+                let place = Some((count(*ahead), count(*waiters)));
+                let holder = (!label.is_empty()).then(|| label.as_str().into());
+                queue = Some(Box::new(QueueReport { ahead: None, place, holder }));
+            }
+            (micros, if *why == 1 { held(*millis) } else { reserved(*millis) }, Some(fence))
+        }
+        [Value::Number(micros), Value::Number(6), Value::Text(tail)] => {
+            (micros, Refusal::Overtaken, Some(tail))
         }
         [Value::Number(micros), Value::Number(2), Value::Text(fence)] => {
             (micros, Refusal::Behind, Some(fence))
@@ -398,7 +519,7 @@ fn not_acquired(list: &[Value]) -> Result<Reply, Fault> {
     let number =
         fence.and_then(|fence| fence.parse::<f64>().ok()).filter(|number| (1.0..1e17).contains(number));
     let fence = number.and_then(|number| format!("{number:.0}").parse().ok()).map(Fence::new);
-    Ok(Reply { time: time(*micros), fence, answer: Answer::Refused(refusal) })
+    Ok(Reply { time: time(*micros), fence, queue, answer: Answer::Refused(refusal) })
 }
 
 fn not_had(list: &[Value], refusal: Refusal) -> Result<Reply, Fault> {
@@ -407,7 +528,7 @@ fn not_had(list: &[Value], refusal: Refusal) -> Result<Reply, Fault> {
         [Value::Number(micros), Value::Number(millis)] => (micros, held(millis)),
         _ => return Err(unexpected(&Value::List(list.to_vec()))),
     };
-    Ok(Reply { time: time(micros), fence: None, answer: Answer::Refused(refusal) })
+    Ok(Reply::new(time(micros), Answer::Refused(refusal)))
 }
 
 fn recorded(list: &[Value]) -> Result<Reply, Fault> {
@@ -415,7 +536,7 @@ fn recorded(list: &[Value]) -> Result<Reply, Fault> {
         return Err(unexpected(&Value::List(list.to_vec())));
     };
     let record = (!record.is_empty()).then(|| Arc::from(record.as_str()));
-    Ok(Reply { time: time(*micros), fence: None, answer: Answer::Record(record) })
+    Ok(Reply::new(time(*micros), Answer::Record(record)))
 }
 
 fn trimmed(list: &[Value]) -> Result<Reply, Fault> {
@@ -424,7 +545,7 @@ fn trimmed(list: &[Value]) -> Result<Reply, Fault> {
     };
     let count = |number: i64| u64::try_from(number).unwrap_or(0);
     let answer = Answer::Trimmed { seen: count(seen), left: count(left) };
-    Ok(Reply { time: time(micros), fence: None, answer })
+    Ok(Reply::new(time(micros), answer))
 }
 
 /// Held by another for so many milliseconds. A key without an end (-1) was not set by a lock client and is held all
@@ -435,6 +556,11 @@ fn held(millis: i64) -> Refusal {
         _ => u64::try_from(millis).map_or(Duration::MAX, Duration::from_millis),
     };
     Refusal::Held { left }
+}
+
+/// Set aside for a waiter for so many milliseconds.
+fn reserved(millis: i64) -> Refusal {
+    Refusal::Reserved { left: u64::try_from(millis).map_or(Duration::ZERO, Duration::from_millis) }
 }
 
 fn before(ends_ms: i64, millis: i64) -> Option<NodeTime> {
@@ -459,8 +585,8 @@ mod tests {
         let token = tenure_core::OwnerToken::from_bytes([1; 20]);
         let release = Command::Release { key, token };
         let bounds = FenceBounds { slack_us: 1, retention_us: 2 };
-        let mut scripts = Scripts::new(&Prefix::default(), bounds);
-        scripts.loaded(vec![Some("0".repeat(40)); 8], NativeRelease::DelIfEq, true);
+        let mut scripts = Scripts::new(&Prefix::default(), bounds, ClientId::default());
+        scripts.loaded(vec![Some("0".repeat(40)); scripts.scripts.len()], NativeRelease::DelIfEq, true);
         let encoded = |scripts: &Scripts| {
             let mut buffer = vec![];
             scripts.encode(&mut buffer, &release, Form::Short);

@@ -1,0 +1,183 @@
+//! The part of a lease that waits in line. The rules are in `queue.rs`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Lease, Output, PROPOSALS_MAX, Phase};
+use crate::acquire::Cause;
+use crate::command::{Answer, Command, Refusal, Reply};
+use crate::config::Wait;
+use crate::names::LockKey;
+use crate::queue::{Beside, Place, RESERVATION, Ticket, Waiter};
+use crate::quorum::{NodeIndex, NodeSet};
+use crate::release::Undo;
+use crate::round::RoundNumber;
+use crate::standing::Standing;
+use crate::time::Time;
+
+/// Waiters so near the front ask at once when a node is back; the others only get in line there again.
+const FRONT: u64 = 4;
+
+impl Lease {
+    /// Where we stand in line, as far as the nodes have said.
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        self.waiter.as_ref().and_then(|waiter| waiter.place())
+    }
+
+    /// Our place in line, while we wait.
+    #[must_use]
+    pub fn ticket(&self) -> Option<Ticket> {
+        match self.phase {
+            Phase::Waiting { .. } | Phase::Acquiring(_) => self.waiter.as_ref()?.ticket,
+            Phase::Held(_) | Phase::Ended => None,
+        }
+    }
+
+    /// What the attempts ask for besides the lock.
+    pub(super) fn beside(&self) -> Option<Arc<Beside>> {
+        let turn = self.waiter.as_ref().and_then(|waiter| waiter.turn());
+        let label = self.label.clone();
+        (turn.is_some() || label.is_some()).then(|| Arc::new(Beside { turn, label }))
+    }
+
+    /// Others have the lock. First of all we get in line; then we wait to be woken, but not for ever.
+    pub(super) fn wait_in_line(&mut self, now: Time, free_after: Option<Duration>) {
+        let Phase::Acquiring(acquire) = &self.phase else { return };
+        let (majority, dice) = (self.quorum.majority(), acquire.entropy.dice);
+        let waiter = self.waiter.get_or_insert_default();
+        if waiter.ticket.is_none() {
+            waiter.draws = 1;
+            return self.propose_again(0, true);
+        }
+        if waiter.overtaken && waiter.draws <= PROPOSALS_MAX {
+            // Somebody who came later was in line before us. As long as we are where we are, nobody is behind us by
+            // right, so we begin again at the end. If that never ends, we stay.
+            waiter.draws += 1;
+            waiter.in_line = waiter.draws > PROPOSALS_MAX;
+            self.leave_line();
+            return self.propose_again(0, true);
+        }
+        let pause = waiter.patience(majority).unwrap_or_else(|| waiter.poll_after(free_after, dice));
+        if pause.is_zero() {
+            return self.propose_again(0, false);
+        }
+        self.wait(now, pause, free_after);
+    }
+
+    fn wait(&mut self, now: Time, pause: Duration, free_after: Option<Duration>) {
+        let at = self.next_attempt(now, pause).unwrap_or(now);
+        self.phase = Phase::Waiting { until: Some(at) };
+        self.outputs.push_back(Output::Waiting { at, free_after });
+    }
+
+    /// Whom we must let go first, although a majority has granted us the lock.
+    pub(super) fn yields_to(&self) -> Option<Ticket> {
+        let waits = self.terms.queued && self.terms.wait != Wait::No;
+        self.waiter.as_ref().filter(|_| waits).and_then(|waiter| waiter.yields_to())
+    }
+
+    /// Passes the lock on to whoever is ahead of us, and waits on.
+    pub(super) fn yield_lock(&mut self, now: Time) {
+        let Some(ahead) = self.yields_to() else { return };
+        let Phase::Acquiring(acquire) = &mut self.phase else { return };
+        acquire.cleaned_up = true;
+        let waiter = self.waiter.get_or_insert_default();
+        waiter.yielded_to(ahead);
+        let ticket = waiter.ticket;
+        let undo = Undo::PassOn { labelled: self.label.is_some(), requeue: ticket };
+        let claim = acquire.claim(self.terms.term, undo);
+        self.clean_up(now, claim);
+        let pause = if ticket.is_some() { RESERVATION } else { Duration::ZERO };
+        if self.next_attempt(now, pause).is_none() {
+            self.retry_or_end(now, Cause::Contended { retry_after: None });
+        } else if ticket.is_some() {
+            self.wait(now, pause, None);
+        } else {
+            self.propose_again(0, true);
+        }
+    }
+
+    pub(super) fn handle_woken(&mut self, now: Time, node: NodeIndex) {
+        let majority = self.quorum.majority();
+        let Some(waiter) = &mut self.waiter else { return };
+        let patience = waiter.wake(node, majority);
+        if let Phase::Waiting { until: Some(until) } = &mut self.phase {
+            *until = (*until).min(now + patience);
+            if patience.is_zero() {
+                self.propose_again(0, false);
+            }
+        }
+    }
+
+    pub(super) fn handle_connected(&mut self, now: Time, node: NodeIndex) {
+        let Some(ticket) = self.ticket() else { return };
+        let front = self.place().is_some_and(|place| place.ahead < FRONT);
+        match &mut self.phase {
+            Phase::Waiting { until: Some(until) } if front => *until = (*until).min(now + RESERVATION / 4),
+            Phase::Waiting { .. } => self.tell_node(node, |key| Command::Enqueue { key, ticket }),
+            _ => {}
+        }
+    }
+
+    pub(super) fn handle_behind_own(&mut self, now: Time, behind: bool) {
+        let Some(waiter) = &mut self.waiter else { return };
+        let was_behind = std::mem::replace(&mut waiter.behind_own, behind);
+        if was_behind
+            && !behind
+            && let Phase::Waiting { until: Some(until) } = &mut self.phase
+        {
+            *until = (*until).min(now + waiter.poll_after(None, 0));
+        }
+    }
+
+    /// The lock is ours. Nodes that refused it have us in line, and must not keep it for us later.
+    pub(super) fn leave_refused(&mut self, standing: &Standing) {
+        let number = standing.round().number();
+        for node in standing.round().refused().iter() {
+            self.leave_node(number, node);
+        }
+    }
+
+    /// Leaves the line on a node that refused us in the round that was won.
+    pub(super) fn leave_node(&mut self, round: RoundNumber, node: NodeIndex) {
+        let Some(waiter) = &mut self.waiter else { return };
+        if let Some(ticket) = waiter.ticket
+            && *waiter.won.get_or_insert(round) == round
+        {
+            self.tell_node(node, |key| Command::Leave { key, ticket });
+        }
+    }
+
+    /// Nobody is to wait for us any more.
+    pub(super) fn leave_line(&mut self) {
+        let Some(ticket) = self.waiter.as_mut().and_then(|waiter| waiter.ticket.take()) else { return };
+        let all: NodeSet = self.quorum.all();
+        for node in all.iter() {
+            self.tell_node(node, |key| Command::Leave { key, ticket });
+        }
+    }
+
+    /// Tells a node something that needs no answer.
+    fn tell_node(&mut self, node: NodeIndex, command: impl Fn(LockKey) -> Command) {
+        let round = self.rounds.take_next();
+        self.outputs.push_back(Output::Send { round, node, command: command(self.key.clone()) });
+    }
+}
+
+/// Takes in what a node says about those who wait.
+pub(super) fn learn(waiter: &mut Option<Box<Waiter>>, reply: &Reply) {
+    if let Some(report) = &reply.queue {
+        waiter.get_or_insert_default().learn(report);
+    }
+    if reply.answer == Answer::Refused(Refusal::Overtaken)
+        && let Some(waiter) = waiter
+    {
+        waiter.overtaken = true;
+    }
+}
+
+/// How an attempt that was lost is undone.
+pub(super) fn undo(waiter: Option<&Waiter>) -> Undo {
+    waiter.and_then(|waiter| waiter.ticket).map_or(Undo::Silently, Undo::Requeue)
+}

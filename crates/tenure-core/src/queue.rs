@@ -1,0 +1,312 @@
+//! Waiting in line for a lock.
+//!
+//! Each node keeps the waiters of a lock in order of their tickets. A ticket is drawn after the first refusal, above all
+//! that a majority of nodes showed, so whoever was in line before has the smaller one; and because it is the same on all
+//! nodes, all of them sort alike.
+//!
+//! Whoever releases a lock passes it on: each node sets it aside for its first waiter for a moment (a *reservation*) and
+//! wakes that one alone. A node refuses for no other reason that has to do with the queue: one that refused everybody
+//! behind the first waiter would be stuck with a waiter that reaches only a few nodes. So a lock that frees itself can be
+//! taken by anybody; but a waiter that is granted it is told who is ahead on each node, and *yields* once to each of
+//! those: it passes the lock on and gets in line again. Every majority of grants shares a node with the majority that the
+//! one ahead is waiting on, so nobody is overtaken by whoever came later.
+//!
+//! A waiter that is dead is found out when it is woken: nobody listens any more. One that stands still costs the time of a
+//! reservation. Waking can fail in many ways, so every waiter also asks by itself now and then.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::quorum::{NodeIndex, NodeSet};
+use crate::round::RoundNumber;
+
+/// How long a node keeps a lock for the waiter whose turn it is: many times a wake-up and a round trip.
+pub const RESERVATION: Duration = Duration::from_millis(200);
+
+/// The claim window: what a waiter that is dead or stands still costs those behind it, at most. A reservation, and a
+/// quarter more until the next in line asks.
+pub const CLAIM_WINDOW: Duration = Duration::from_millis(250);
+
+/// How often the first waiter of a client asks by itself at least.
+pub const POLL_MAX: Duration = Duration::from_secs(2);
+
+/// How often a waiter behind another one of the same client asks by itself, to keep its place in line.
+pub const REFRESH: Duration = Duration::from_secs(30);
+
+/// How long a node keeps a queue that nobody touches: many times longer than [`REFRESH`].
+pub const QUEUE_LIFE: Duration = Duration::from_secs(600);
+
+/// The most waiters of one lock that a node keeps in line. More than these only ask now and then.
+pub const WAITERS_MAX: usize = 65_536;
+
+/// How many waiters that are gone a node passes over at a time.
+pub const DEAD_MAX: usize = 32;
+
+/// The most bytes of a label.
+pub const LABEL_BYTES_MAX: usize = 256;
+
+/// How long a node keeps a label whose lock nobody releases.
+pub const LABEL_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// When only some nodes have woken us, the others get this long before we ask all the same.
+const PARTIAL_WAKE_PATIENCE: Duration = Duration::from_millis(10);
+
+/// A client: all waiters of one manager, which are woken over one channel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(u64);
+
+/// A place in line. Smaller tickets are served first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket {
+    /// Drawn above all that were seen. Numbers are those of fences: near the nodes' clock, so that they grow.
+    pub number: u64,
+    /// Who waits.
+    pub client: ClientId,
+}
+
+/// A waiter's turn to ask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Turn {
+    /// Its ticket.
+    pub ticket: Ticket,
+    /// Whether it gets in line for the first time: then only behind everybody who is there.
+    pub fresh: bool,
+}
+
+/// What an acquire asks for besides the lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Beside {
+    /// To wait in line if the lock is not free.
+    pub turn: Option<Turn>,
+    /// To keep this beside the lock, for whoever asks who holds it.
+    pub label: Option<Arc<str>>,
+}
+
+/// What a node says about those who wait for a lock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct QueueReport {
+    /// Granted, but this one is first in line. Passed on: to this one.
+    pub ahead: Option<Ticket>,
+    /// Refused: how many are ahead of us, and how many wait in all.
+    pub place: Option<(u64, u64)>,
+    /// Refused: what the holder wrote beside the lock.
+    pub holder: Option<Arc<str>>,
+}
+
+/// Where a waiter stands, as the nodes said last.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Place {
+    /// How many are ahead of us.
+    pub ahead: u64,
+    /// How many wait in all, with us.
+    pub waiters: u64,
+    /// What the holder wrote beside the lock, if anything.
+    pub holder: Option<Arc<str>>,
+}
+
+impl ClientId {
+    /// A client of this number, which must be random.
+    #[must_use]
+    pub const fn new(number: u64) -> Self {
+        Self(number)
+    }
+
+    /// Reads what [`fmt::Display`] wrote.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        (text.len() == 16).then(|| u64::from_str_radix(text, 16).ok().map(Self))?
+    }
+}
+
+impl Ticket {
+    /// Smaller than all others: somebody is ahead, but the node did not say who.
+    pub const SOMEBODY: Self = Self { number: 0, client: ClientId(0) };
+
+    /// Reads what [`fmt::Display`] wrote.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (number, client) = text.split_once(':')?;
+        Some(Self { number: number.parse().ok()?, client: ClientId::parse(client)? })
+    }
+}
+
+impl fmt::Display for ClientId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}
+
+impl fmt::Display for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}", self.number, self.client)
+    }
+}
+
+/// One waiter: its ticket and what it has been told.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Waiter {
+    pub(crate) ticket: Option<Ticket>,
+    /// Some node has put us in line, so nobody who came later can say that we are late.
+    pub(crate) in_line: bool,
+    /// How often a ticket was drawn.
+    pub(crate) draws: u32,
+    /// Those up to this one were yielded to.
+    yielded: Option<Ticket>,
+    /// Nodes that have woken us since the last attempt began.
+    woken: NodeSet,
+    /// Whether no other waiter of this client is ahead of us.
+    pub(crate) behind_own: bool,
+    /// What the nodes said in the present attempt.
+    ahead: Option<Ticket>,
+    places: Vec<(u64, u64)>,
+    holder: Option<Arc<str>>,
+    pub(crate) overtaken: bool,
+    /// The round that gave us the lock.
+    pub(crate) won: Option<RoundNumber>,
+}
+
+impl Waiter {
+    /// A new attempt begins: what was said before is old.
+    pub(crate) fn begin(&mut self) {
+        self.woken = NodeSet::default();
+        self.ahead = None;
+        self.places.clear();
+        self.overtaken = false;
+    }
+
+    pub(crate) fn turn(&self) -> Option<Turn> {
+        self.ticket.map(|ticket| Turn { ticket, fresh: !self.in_line })
+    }
+
+    /// Takes in what a node said, granting or refusing.
+    pub(crate) fn learn(&mut self, report: &QueueReport) {
+        self.ahead = self.ahead.into_iter().chain(report.ahead).min();
+        if let Some(place) = report.place {
+            self.in_line = true;
+            self.places.push(place);
+        }
+        if report.holder.is_some() {
+            self.holder.clone_from(&report.holder);
+        }
+    }
+
+    /// Who is ahead on a node that granted, and was not yielded to yet.
+    pub(crate) fn yields_to(&self) -> Option<Ticket> {
+        let ahead = self.ahead?;
+        let overtaken = self.ticket.is_none_or(|ticket| ahead < ticket);
+        (overtaken && self.yielded.is_none_or(|yielded| ahead > yielded)).then_some(ahead)
+    }
+
+    pub(crate) fn yielded_to(&mut self, ahead: Ticket) {
+        self.yielded = Some(ahead);
+    }
+
+    /// A node has set the lock aside for us. How long to wait for others to do so, too; zero if a majority has.
+    pub(crate) fn wake(&mut self, node: NodeIndex, majority: usize) -> Duration {
+        self.woken.insert(node);
+        self.patience(majority).unwrap_or(Duration::ZERO)
+    }
+
+    /// If nodes have woken us since the last attempt began: how long to wait for others.
+    pub(crate) fn patience(&self, majority: usize) -> Option<Duration> {
+        match self.woken.len() {
+            0 => None,
+            woken if woken >= majority => Some(Duration::ZERO),
+            _ => Some(PARTIAL_WAKE_PATIENCE),
+        }
+    }
+
+    /// The place that a majority of those nodes that told one agree on, as far as that is possible.
+    pub(crate) fn place(&self) -> Option<Place> {
+        let mut places = self.places.clone();
+        places.sort_unstable();
+        let (ahead, waiters) = *places.get(places.len() / 2)?;
+        Some(Place { ahead, waiters, holder: self.holder.clone() })
+    }
+
+    /// How long to wait before asking again, unless we are woken.
+    pub(crate) fn poll_after(&self, free_after: Option<Duration>, dice: u64) -> Duration {
+        let ahead = self.place().map_or(0, |place| place.ahead);
+        let ranks = u32::try_from(ahead.saturating_add(1)).unwrap_or(u32::MAX);
+        let limit = if self.behind_own { REFRESH } else { POLL_MAX };
+        let pause = RESERVATION.saturating_mul(ranks).min(limit - limit / 5);
+        let jitter = pause / 4 * u32::try_from(dice >> 48).unwrap_or(0) / (1 << 16);
+        match free_after {
+            // The holder's time ends before that, if it does not extend.
+            Some(left) if ahead == 0 && left < pause => left + Duration::from_millis(1),
+            _ => pause + jitter,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tickets_read_back_as_they_were_written_and_sort_by_number_first() {
+        let ticket = Ticket { number: 1_700_000_000_000_000, client: ClientId(0xab) };
+        assert_eq!(ticket.to_string(), "1700000000000000:00000000000000ab");
+        assert_eq!(Ticket::parse(&ticket.to_string()), Some(ticket));
+        assert!(ticket < Ticket { number: ticket.number + 1, client: ClientId(0) });
+        for damaged in ["", "7", "7:", "x:00000000000000ab", "7:ab", "rsv:7:00000000000000ab"] {
+            assert_eq!(Ticket::parse(damaged), None, "{damaged}");
+        }
+    }
+
+    #[test]
+    fn a_waiter_asks_the_more_seldom_the_further_back_it_is_and_within_the_stated_times() {
+        let mut waiter = Waiter::default();
+        let mut last = Duration::ZERO;
+        for ahead in 0..20 {
+            waiter.places = vec![(ahead, 20)];
+            let (least, most) = (waiter.poll_after(None, 0), waiter.poll_after(None, u64::MAX));
+            assert!(least >= last && most <= POLL_MAX, "{ahead}: {least:?} to {most:?}");
+            last = least;
+        }
+        waiter.places = vec![(0, 1)];
+        assert!(waiter.poll_after(None, u64::MAX) <= CLAIM_WINDOW);
+        let soon = Duration::from_millis(30);
+        assert_eq!(
+            waiter.poll_after(Some(soon), 7),
+            Duration::from_millis(31),
+            "when the holder's time is over"
+        );
+        (waiter.places, waiter.behind_own) = (vec![(900, 1_000)], true);
+        assert!(waiter.poll_after(None, u64::MAX) <= REFRESH);
+        assert!(waiter.poll_after(None, 0) > POLL_MAX);
+    }
+
+    #[test]
+    fn a_waiter_yields_to_each_that_is_ahead_once_and_to_none_that_is_behind() {
+        let ticket = |number| Ticket { number, client: ClientId(1) };
+        let ahead = |waiter: &mut Waiter, number| {
+            waiter.begin();
+            waiter.learn(&QueueReport { ahead: Some(ticket(number)), ..QueueReport::default() });
+            waiter.yields_to()
+        };
+        let mut waiter = Waiter { ticket: Some(ticket(10)), ..Waiter::default() };
+        assert_eq!(ahead(&mut waiter, 11), None);
+        assert_eq!(ahead(&mut waiter, 5), Some(ticket(5)));
+        waiter.yielded_to(ticket(5));
+        assert_eq!(ahead(&mut waiter, 5), None);
+        assert_eq!(ahead(&mut waiter, 7), Some(ticket(7)));
+        let mut newcomer = Waiter::default();
+        assert_eq!(ahead(&mut newcomer, 99), Some(ticket(99)), "everybody in line is ahead of a newcomer");
+    }
+
+    #[test]
+    fn a_majority_of_wake_ups_is_enough_and_fewer_get_a_little_time() {
+        let mut waiter = Waiter::default();
+        let nodes: Vec<_> = crate::Quorum::of(5).unwrap().indexes().collect();
+        assert_eq!(waiter.patience(3), None);
+        assert!(waiter.wake(nodes[0], 3) > Duration::ZERO);
+        assert!(waiter.wake(nodes[0], 3) > Duration::ZERO, "the same node again");
+        assert!(waiter.wake(nodes[1], 3) > Duration::ZERO);
+        assert_eq!(waiter.wake(nodes[2], 3), Duration::ZERO);
+        waiter.begin();
+        assert_eq!(waiter.patience(3), None);
+    }
+}

@@ -1,0 +1,255 @@
+//! Waiting in line: who gets the lock when, and who is passed over.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
+
+mod support {
+    pub mod cluster;
+}
+
+use std::time::Duration;
+
+use support::cluster::*;
+use tenure_core::*;
+
+/// Options of a waiter: in line, without a limit.
+fn waiting() -> Options {
+    let mut options = options();
+    options.queued = true;
+    options.wait = Wait::Forever;
+    options
+}
+
+fn fenced_cluster(nodes: usize) -> Cluster {
+    let mut cluster = Cluster::of(nodes);
+    cluster.fenced = true;
+    cluster
+}
+
+fn in_line(cluster: &Cluster) -> Vec<usize> {
+    cluster.nodes.iter().map(|node| node.table.waiters(&key("x"))).collect()
+}
+
+/// Lets the holder release after a moment, again and again, and returns who held the lock, in order.
+fn serve(cluster: &mut Cluster, until: Duration) -> Vec<usize> {
+    let (mut served, end) = (vec![], cluster.now + until);
+    while cluster.now < end {
+        cluster.run(ms(1));
+        if let [holder] = cluster.holders()[..] {
+            served.push(holder);
+            cluster.run(ms(3));
+            cluster.input(holder, lease::Input::Release);
+        }
+    }
+    served
+}
+
+#[test]
+fn waiters_are_served_in_the_order_in_which_they_came_and_at_once() {
+    let mut cluster = fenced_cluster(5);
+    let mut expected = vec![];
+    for _ in 0..8 {
+        expected.push(cluster.acquire(&waiting()));
+        cluster.run(ms(7));
+    }
+    assert_eq!(in_line(&cluster), [7; 5]);
+    let begun = cluster.now;
+    let served = serve(&mut cluster, ms(1_000));
+    assert_eq!(served, expected);
+    assert!(cluster.outcomes.iter().filter(|outcome| **outcome == ReleaseOutcome::Released).count() >= 8);
+    assert_eq!((in_line(&cluster), cluster.keys()), (vec![0; 5], 0));
+    // Eight holds of at most 4 ms and hand-overs of two round trips each: nobody waited for a timer.
+    let last = cluster.clients[expected[7]].sent.iter().map(|(time, ..)| *time).max().unwrap();
+    assert!(last.since(begun) < ms(8 * 12), "{:?}", last.since(begun));
+}
+
+#[test]
+fn a_release_wakes_one_waiter_and_sends_the_same_commands_however_many_wait() {
+    let commands_of = |waiters: usize| {
+        let mut cluster = fenced_cluster(5);
+        let holder = cluster.acquire(&waiting());
+        cluster.run(ms(5));
+        for _ in 0..waiters {
+            cluster.acquire(&waiting());
+            cluster.run(ms(7));
+        }
+        // Between two rounds of asking.
+        cluster.run(ms(20));
+        let before: usize = cluster.nodes.iter().map(|node| node.log.len()).sum();
+        let polls: usize = cluster.clients.iter().map(|client| client.tokens.len()).sum();
+        cluster.input(holder, lease::Input::Release);
+        cluster.run(ms(9));
+        assert_eq!(cluster.holders().len(), 1);
+        let polls = cluster.clients.iter().map(|client| client.tokens.len()).sum::<usize>() - polls;
+        (cluster.nodes.iter().map(|node| node.log.len()).sum::<usize>() - before, polls)
+    };
+    let few = commands_of(2);
+    assert_eq!(few.1, 1, "one attempt, of the one that was woken");
+    assert_eq!(commands_of(9), few);
+}
+
+#[test]
+fn a_dead_waiter_is_passed_over_at_once() {
+    let mut cluster = fenced_cluster(5);
+    let clients: Vec<usize> = (0..5)
+        .map(|_| {
+            let client = cluster.acquire(&waiting());
+            cluster.run(ms(7));
+            client
+        })
+        .collect();
+    cluster.kill(clients[1]);
+    cluster.kill(clients[2]);
+    cluster.input(clients[0], lease::Input::Release);
+    cluster.run(ms(9));
+    assert_eq!(cluster.holders(), [clients[3]]);
+}
+
+#[test]
+fn a_waiter_that_stands_still_when_it_is_its_turn_costs_a_claim_window() {
+    let mut cluster = fenced_cluster(5);
+    let clients: Vec<usize> = (0..3)
+        .map(|_| {
+            let client = cluster.acquire(&waiting());
+            cluster.run(ms(7));
+            client
+        })
+        .collect();
+    cluster.clients[clients[1]].dead = true;
+    cluster.input(clients[0], lease::Input::Release);
+    cluster.run(CLAIM_WINDOW * 2);
+    assert_eq!(cluster.holders(), [clients[2]], "the next one had asked when the reservation was over");
+    cluster.clients[clients[1]].dead = false;
+    cluster.input(clients[2], lease::Input::Release);
+    cluster.run(POLL_MAX);
+    assert_eq!(cluster.holders(), [clients[1]], "and when it goes on, it gets in line again");
+}
+
+#[test]
+fn a_lock_that_frees_itself_goes_to_the_first_in_line_not_to_whoever_comes_along() {
+    let mut cluster = fenced_cluster(5);
+    let holder = cluster.acquire(&waiting());
+    cluster.run(ms(5));
+    let waiters = [cluster.acquire(&waiting()), cluster.acquire(&waiting())];
+    cluster.run(ms(20));
+    cluster.kill(holder);
+    // Newcomers ask all the time, also at the very moment at which the lock is free.
+    let mut newcomers = vec![];
+    while cluster.holders().is_empty() || cluster.holders() == [holder] {
+        newcomers.push(cluster.acquire(&waiting()));
+        cluster.run(ms(97));
+        assert!(newcomers.len() < 200, "somebody gets it");
+    }
+    let first = cluster.holders()[0];
+    assert!(waiters.contains(&first), "{first} of {waiters:?}");
+    cluster.input(first, lease::Input::Release);
+    cluster.run(ms(20));
+    let second = cluster.holders()[0];
+    assert!(waiters.contains(&second) && second != first, "{second} of {waiters:?}");
+}
+
+#[test]
+fn waiters_that_reach_only_a_minority_of_nodes_hold_nobody_up_for_long() {
+    let mut cluster = fenced_cluster(5);
+    let holder = cluster.acquire(&waiting());
+    cluster.run(ms(5));
+    // Each of three waiters gets in line on other nodes; none of them could ever win.
+    for reach in [[0, 1], [2, 3], [4, 4]] {
+        for node in 0..5 {
+            cluster.nodes[node].mode = if reach.contains(&node) { Mode::Up } else { Mode::Silent };
+        }
+        let stuck = cluster.acquire(&waiting());
+        cluster.run(ms(300));
+        cluster.clients[stuck].dead = true;
+    }
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Up);
+    let waiter = cluster.acquire(&waiting());
+    cluster.run(ms(20));
+    cluster.input(holder, lease::Input::Release);
+    cluster.run(CLAIM_WINDOW * 4);
+    assert_eq!(cluster.holders(), [waiter]);
+}
+
+#[test]
+fn a_waiter_that_gives_up_leaves_the_line_and_passes_on_what_was_kept_for_it() {
+    let mut cluster = fenced_cluster(5);
+    let holder = cluster.acquire(&waiting());
+    cluster.run(ms(5));
+    let (first, second) = (cluster.acquire(&waiting()), cluster.acquire(&waiting()));
+    cluster.run(ms(20));
+    assert_eq!(in_line(&cluster), [2; 5]);
+    cluster.input(holder, lease::Input::Release);
+    // The lock is set aside for the first, which has just given up.
+    cluster.run(Duration::from_micros(1_100));
+    cluster.input(first, lease::Input::Abandon);
+    cluster.run(ms(20));
+    assert_eq!(cluster.holders(), [second]);
+    assert_eq!(in_line(&cluster), [0; 5]);
+}
+
+#[test]
+fn a_wait_that_is_over_leaves_the_line_and_tells_where_it_stood() {
+    let mut cluster = fenced_cluster(5);
+    cluster.acquire(&waiting());
+    cluster.run(ms(5));
+    let first = cluster.acquire(&waiting());
+    cluster.run(ms(10));
+    let mut limited = waiting();
+    limited.wait = Wait::AtMost(ms(100));
+    let second = cluster.acquire(&limited);
+    cluster.run(ms(120));
+    let Some(lease::Output::NotAcquired(end)) = cluster.told(second) else { panic!("it waits no longer") };
+    let place = end.place.unwrap();
+    assert_eq!((place.ahead, place.waiters), (1, 2));
+    cluster.run(ms(10));
+    assert_eq!(in_line(&cluster), [1; 5]);
+    assert!(cluster.clients[first].lease.ticket().is_some());
+}
+
+#[test]
+fn whoever_is_overtaken_by_clocks_that_differ_draws_again_and_comes_after() {
+    let mut cluster = fenced_cluster(3);
+    cluster.acquire(&waiting());
+    cluster.run(ms(5));
+    // A client whose numbers run ahead.
+    let ahead = Ticket { number: cluster.now.as_nanos() / 1_000 + 20_000, client: ClientId::new(77) };
+    for node in 0..3 {
+        let now = NodeTime::from_micros(cluster.now.as_nanos() / 1_000);
+        cluster.nodes[node].table.execute(now, &Command::Enqueue { key: key("x"), ticket: ahead });
+    }
+    let late = cluster.acquire(&waiting());
+    cluster.run(ms(100));
+    let ticket = cluster.clients[late].lease.ticket().unwrap();
+    assert!(ticket > ahead || in_line(&cluster) == [2; 3], "{ticket} after {ahead}");
+}
+
+#[test]
+fn a_lost_wake_up_costs_no_more_than_the_backstop() {
+    let mut cluster = fenced_cluster(5);
+    let holder = cluster.acquire(&waiting());
+    cluster.run(ms(5));
+    let waiter = cluster.acquire(&waiting());
+    cluster.run(ms(20));
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Deaf);
+    cluster.input(holder, lease::Input::Release);
+    cluster.run(ms(10));
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Up);
+    cluster.run(CLAIM_WINDOW);
+    assert_eq!(cluster.holders(), [waiter]);
+}
+
+#[test]
+fn a_label_is_shown_to_whoever_waits_and_is_gone_with_the_lock() {
+    let mut cluster = fenced_cluster(3);
+    let lease =
+        Lease::new(key("x"), terms(&waiting()), cluster.quorum).labelled(Some("nightly import".into()));
+    let holder = cluster.acquire_with(lease);
+    cluster.run(ms(5));
+    let waiter = cluster.acquire(&waiting());
+    cluster.run(ms(10));
+    let place = cluster.clients[waiter].lease.place().unwrap();
+    assert_eq!(place.holder.as_deref(), Some("nightly import"));
+    cluster.input(holder, lease::Input::Release);
+    cluster.run(ms(10));
+    let next = cluster.acquire(&waiting());
+    cluster.run(ms(10));
+    assert_eq!(cluster.clients[next].lease.place().unwrap().holder, None, "the new holder wrote nothing");
+}

@@ -1,0 +1,18 @@
+//! What a holder leaves beside its lock, so that others can see who it is.
+
+/// The note, behind the process and the machine that it comes from.
+pub(crate) fn of(note: &str) -> String {
+    let (pid, host) = (std::process::id(), host());
+    let label = format!("{pid}@{host} {note}");
+    label.trim_end().to_owned()
+}
+
+#[cfg(target_os = "linux")]
+fn host() -> String {
+    rustix::system::uname().nodename().to_string_lossy().into_owned()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn host() -> String {
+    "?".to_owned()
+}

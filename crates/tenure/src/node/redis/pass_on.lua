@@ -1,0 +1,18 @@
+-- If the lock is the owner's, sets it aside for the first waiter that listens, or deletes it.
+-- KEYS: lock, waiters in line, fence, and if it has one its label   ARGV: owner, and if wanted the ticket with which to
+-- get in line then
+-- 0 if it is not the owner's, 1 if it was deleted, else the ticket that it is set aside for.
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+    return 0
+end
+local ticket = pass_on(KEYS[1], KEYS[2])
+if not ticket then
+    redis.call('DEL', KEYS[1])
+end
+if KEYS[4] then
+    redis.call('DEL', KEYS[4])
+end
+if ARGV[2] then
+    line_up(KEYS[2], KEYS[3], ARGV[2])
+end
+return ticket or 1
