@@ -153,7 +153,7 @@ async fn behind_a_partition_work_is_cancelled_while_its_lock_is_still_valid() {
     for task in tasks {
         assert!(matches!(task.await.unwrap(), Err(WithError::Lost { .. })));
     }
-    let left = left.lock().unwrap();
+    let left = std::mem::take(&mut *left.lock().unwrap());
     assert!(left.len() == 20 && left.iter().all(|left| !left.is_zero()), "{left:?}");
     // Afterwards the keys are gone, or go when the nodes can be reached.
     proxies.iter().for_each(|proxy| proxy.set_both(Mode::Pass));
