@@ -1,6 +1,7 @@
 //! The two commands, encoded once for all servers.
 
 use std::io::Write as _;
+use std::ops::Range;
 
 /// The compare-and-delete of the Redlock page, word for word.
 pub(crate) const RELEASE: &str = r#"if redis.call("get",KEYS[1]) == ARGV[1] then
@@ -48,12 +49,34 @@ impl Commands {
         self.key_and_owner(cycle);
     }
 
+    /// `EVALSHA sha count key... value 33000...` for several locks.
+    pub(crate) fn extend(&mut self, sha: &str, cycles: Range<u64>) {
+        let count = cycles.end - cycles.start;
+        let (parts, digits) = (3 + 3 * count, count.to_string());
+        let head = format!("*{parts}\r\n$7\r\nEVALSHA\r\n$40\r\n{sha}\r\n${}\r\n{digits}\r\n", digits.len());
+        self.buffer.extend_from_slice(head.as_bytes());
+        cycles.clone().for_each(|cycle| self.key(cycle));
+        for cycle in cycles {
+            self.owner(cycle);
+            self.buffer.extend_from_slice(b"$5\r\n33000\r\n");
+        }
+    }
+
     fn key_and_owner(&mut self, cycle: u64) {
+        self.key(cycle);
+        self.owner(cycle);
+    }
+
+    fn key(&mut self, cycle: u64) {
         self.key.clear();
         let _ = write!(self.key, "{}:{cycle}", self.keys);
         let _ = write!(self.buffer, "${}\r\n", self.key.len());
         self.buffer.extend_from_slice(&self.key);
-        self.buffer.extend_from_slice(b"\r\n$40\r\n");
+        self.buffer.extend_from_slice(b"\r\n");
+    }
+
+    fn owner(&mut self, cycle: u64) {
+        self.buffer.extend_from_slice(b"$40\r\n");
         let first = mixed(self.seed ^ cycle);
         let second = mixed(first);
         hex(&mut self.buffer, &first.to_be_bytes());
@@ -94,5 +117,11 @@ mod tests {
         let release = String::from_utf8(commands.as_bytes().to_vec()).unwrap();
         assert!(release.starts_with("*5\r\n$7\r\nEVALSHA\r\n$40\r\n5555"));
         assert!(release.ends_with(&format!("$1\r\n1\r\n$7\r\nfloor:7\r\n$40\r\n{}\r\n", parts[6])));
+        commands.clear();
+        commands.extend(&"6".repeat(40), 6..8);
+        let extend = String::from_utf8(commands.as_bytes().to_vec()).unwrap();
+        let words: Vec<&str> = extend.split("\r\n").collect();
+        assert_eq!((words[0], words[6], words[8], words[10]), ("*9", "2", "floor:6", "floor:7"));
+        assert_eq!((words[16], words[18], words.len()), (parts[6], "33000", 20));
     }
 }

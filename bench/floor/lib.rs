@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod holder;
 mod server;
 
 use std::io;
@@ -18,6 +19,7 @@ use std::ops::Range;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::command::Commands;
+pub use crate::holder::Holder;
 use crate::server::Server;
 
 /// So many replies decide, out of five.

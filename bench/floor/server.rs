@@ -38,22 +38,14 @@ struct Ledger {
 
 impl Server {
     pub(crate) fn connect(port: u16) -> io::Result<Self> {
-        let stream = TcpStream::connect(("127.0.0.1", port))?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(IO_LIMIT))?;
-        stream.set_write_timeout(Some(IO_LIMIT))?;
+        let stream = open(port)?;
         let input = vec![0; 64 * 1024].into();
         Ok(Self { stream, input, filled: 0, takes_part: true, left_out: 0, ledger: Ledger::default() })
     }
 
     /// Loads a script and returns its name.
     pub(crate) fn load(&mut self, script: &str) -> io::Result<String> {
-        write!(self.stream, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${}\r\n{script}\r\n", script.len())?;
-        let mut reply = [0; "$40\r\n\r\n".len() + 40];
-        self.stream.read_exact(&mut reply)?;
-        let reply = String::from_utf8_lossy(&reply);
-        let sha = reply.strip_prefix("$40\r\n").ok_or_else(|| io::Error::other(reply.to_string()))?;
-        Ok(sha.trim_end().to_owned())
+        load(&mut self.stream, script)
     }
 
     /// Whether it can be asked in `count` more cycles.
@@ -109,6 +101,25 @@ impl Server {
     pub(crate) const fn is_quiet(&self) -> bool {
         self.ledger.awaited == 0
     }
+}
+
+/// Connects to a loopback port.
+pub(crate) fn open(port: u16) -> io::Result<TcpStream> {
+    let stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.set_nodelay(true)?;
+    stream.set_read_timeout(Some(IO_LIMIT))?;
+    stream.set_write_timeout(Some(IO_LIMIT))?;
+    Ok(stream)
+}
+
+/// Loads a script and returns its name.
+pub(crate) fn load(stream: &mut (impl io::Read + io::Write), script: &str) -> io::Result<String> {
+    write!(stream, "*3\r\n$6\r\nSCRIPT\r\n$4\r\nLOAD\r\n${}\r\n{script}\r\n", script.len())?;
+    let mut reply = [0; "$40\r\n\r\n".len() + 40];
+    stream.read_exact(&mut reply)?;
+    let reply = String::from_utf8_lossy(&reply);
+    let sha = reply.strip_prefix("$40\r\n").ok_or_else(|| io::Error::other(reply.to_string()))?;
+    Ok(sha.trim_end().to_owned())
 }
 
 impl AsFd for Server {

@@ -101,7 +101,7 @@ impl Client for TenureClient {
 }
 
 /// One task: one cycle after the other, with locks of its own that come round again, as the locks of most programs do.
-async fn work(locks: Locks, fenced: bool, names: String, end: Instant) -> Work {
+pub(crate) async fn work(locks: Locks, fenced: bool, names: String, end: Instant) -> Work {
     let mut work = Work::default();
     while Instant::now() < end {
         let name = format!("{names}:{}", (work.cycles.len() + work.failed) % NAMES);

@@ -11,7 +11,9 @@ mod client;
 mod cluster;
 mod cpu_time;
 mod fenced;
+mod held;
 mod measure;
+mod memory;
 mod pipelined;
 mod report;
 mod settings;
@@ -33,11 +35,13 @@ Benchmarks:
   uncontended   a whole cycle (acquire, release) that nobody competes for, on five Redis servers: Tenure against
                 the least that it can cost, with all servers healthy, one hung and one dead
   fenced        the same with and without fences, on healthy servers, and what an acquire costs one server
+  held          100,000 locks held and renewed by one process: memory, CPU beside bare messages, acquires meanwhile
 
 Options:
   --seconds S   how long each case is measured in each round; 0.05 to 10, default 1
   --rounds N    how often; the median is reported; 1 to 20, default 5
   --json        one JSON object per line instead of tables
+                held: --seconds is for the whole, 12 to 3600, default 120; --locks N, default 100,000
 ";
 
 fn main() -> ExitCode {
@@ -58,6 +62,7 @@ fn run(arguments: &[String]) -> Result<()> {
             uncontended::UNCONTENDED.run(&Settings::parse(options)?)
         }
         Some((name, options)) if name == "fenced" && !wants_help => fenced::run(&Settings::parse(options)?),
+        Some((name, options)) if name == "held" && !wants_help => held::run(options),
         Some((name, _)) if !wants_help => bail!("there is no benchmark {name:?}\n\n{HELP}"),
         _ => {
             print!("{HELP}");

@@ -55,9 +55,9 @@ pub(crate) struct Summary {
 }
 
 #[derive(Clone, Copy)]
-struct Percentiles {
-    p50: Duration,
-    p99: Duration,
+pub(crate) struct Percentiles {
+    pub(crate) p50: Duration,
+    pub(crate) p99: Duration,
 }
 
 impl Measurement {
@@ -115,7 +115,7 @@ impl Summary {
 }
 
 impl Percentiles {
-    fn of(mut times: Vec<Duration>) -> Self {
+    pub(crate) fn of(mut times: Vec<Duration>) -> Self {
         times.sort_unstable();
         let at = |percent| times[(times.len() - 1) * percent / 100];
         Self { p50: at(50), p99: at(99) }
@@ -132,7 +132,7 @@ fn middle(values: &[f64]) -> f64 {
     f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
 }
 
-fn micros(time: Duration) -> f64 {
+pub(crate) fn micros(time: Duration) -> f64 {
     time.as_secs_f64() * 1e6
 }
 

@@ -403,7 +403,7 @@ impl Lease {
                 let (claim, round) = (acquire.claim(self.terms.term, undo), acquire.round.clone());
                 let fence = acquire.fence.map(|claim| claim.fence);
                 let mut standing = Standing::new(claim, fence, validity, round);
-                standing.plan_renewal(&self.terms);
+                standing.plan_renewal(&self.terms, standing.acquired);
                 self.leave_refused(&standing);
                 self.phase = Phase::Held(Box::new(standing));
                 self.outputs.push_back(Output::Acquired);
@@ -525,8 +525,8 @@ impl Lease {
         match extend.decide(now, standing.validity) {
             extend::Decision::Open => {}
             extend::Decision::Extended(validity) => {
-                standing.confirm(validity);
-                standing.plan_renewal(&self.terms);
+                let started = standing.confirm(validity);
+                standing.plan_renewal(&self.terms, started);
                 self.outputs.push_back(Output::Extended);
                 self.heal();
             }

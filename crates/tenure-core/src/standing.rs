@@ -130,9 +130,9 @@ impl Standing {
         extending.into_iter().chain(self.renew_at).chain(loss).min()
     }
 
-    /// Plans the next renewal after the round that the validity counts from.
-    pub(crate) fn plan_renewal(&mut self, terms: &Terms) {
-        self.renew_at = terms.renewal.map(|interval| renewal::next(self.round.started(), interval));
+    /// Plans the next renewal after a round that was begun at `started` and was won.
+    pub(crate) fn plan_renewal(&mut self, terms: &Terms, started: Time) {
+        self.renew_at = terms.renewal.map(|interval| renewal::next(started, interval));
     }
 
     /// Plans the next renewal after one that failed; none, if it could only fail again.
@@ -268,10 +268,11 @@ impl Standing {
 
     /// A majority of members confirmed the extension. Grants of other nodes count from here on, if they were not
     /// healed just now: the round proves that nobody else had the lock, so a key of ours that is there is ours
-    /// without a gap.
-    pub(crate) fn confirm(&mut self, validity: Validity) {
+    /// without a gap. Returns when the extension was begun.
+    pub(crate) fn confirm(&mut self, validity: Validity) -> Time {
         let extend = self.extending.take().expect("only an extension under way is confirmed");
         assert!(validity.end() >= self.validity.end(), "an extension never shortens");
+        let started = extend.round.started();
         self.at_risk = false;
         self.countable(&extend.round).iter().for_each(|node| self.members.insert(node));
         for (node, ballot) in extend.round.quorum().indexes().zip(extend.round.ballots()) {
@@ -284,6 +285,7 @@ impl Standing {
             self.validity = validity;
             self.round = extend.round;
         }
+        started
     }
 }
 

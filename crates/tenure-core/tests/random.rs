@@ -42,8 +42,8 @@ fn step() -> impl Strategy<Value = Step> {
 fn options_of(ttl_ms: u64, wait_ms: u64) -> Options {
     let mut options = options();
     options.ttl = ms(ttl_ms);
-    options.queued = ttl_ms % 3 > 0;
-    options.renewal = if ttl_ms % 2 == 0 { Renewal::AtThird } else { Renewal::Off };
+    options.queued = !ttl_ms.is_multiple_of(3);
+    options.renewal = if ttl_ms.is_multiple_of(2) { Renewal::AtThird } else { Renewal::Off };
     options.wait = if wait_ms == 0 { Wait::No } else { Wait::AtMost(ms(wait_ms)) };
     options
 }

@@ -1,13 +1,18 @@
 //! Clients in processes of their own.
 
-use std::process::{Child, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdout, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::{nursery, signal};
 
 /// A process that ends when this is dropped.
 #[derive(Debug)]
-pub struct Client(Child);
+pub struct Client {
+    process: Child,
+    /// What it says, if it is listened to.
+    words: Option<BufReader<ChildStdout>>,
+}
 
 impl Client {
     /// Starts a program with these arguments.
@@ -15,7 +20,30 @@ impl Client {
     pub fn start<'a>(program: &str, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         let mut command = nursery::command(program);
         command.args(arguments).stdout(Stdio::inherit()).stderr(Stdio::inherit());
-        Self(nursery::spawn(command).unwrap())
+        Self { process: nursery::spawn(command).unwrap(), words: None }
+    }
+
+    /// Starts a program with these arguments, to talk to it line by line.
+    #[must_use]
+    pub fn start_talking<'a>(program: &str, arguments: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut command = nursery::command(program);
+        command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
+        let mut process = nursery::spawn(command).unwrap();
+        let words = process.stdout.take().map(BufReader::new);
+        Self { process, words }
+    }
+
+    /// Says one line to it.
+    pub fn say(&mut self, line: &str) {
+        writeln!(self.process.stdin.as_ref().expect("it was started to talk to"), "{line}").unwrap();
+    }
+
+    /// Waits for the next line that it says.
+    pub fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.words.as_mut().expect("it was started to talk to").read_line(&mut line).unwrap();
+        assert!(line.ends_with('\n'), "it ended in the middle of {line:?}");
+        line.trim_end().to_owned()
     }
 
     /// Starts a program with these arguments and variables of the environment. Of what it prints only errors are shown.
@@ -27,13 +55,13 @@ impl Client {
     ) -> Self {
         let mut command = nursery::command(program);
         command.args(arguments).envs(environment).stdout(Stdio::null()).stderr(Stdio::inherit());
-        Self(nursery::spawn(command).unwrap())
+        Self { process: nursery::spawn(command).unwrap(), words: None }
     }
 
     /// Its process id.
     #[must_use]
     pub fn pid(&self) -> u32 {
-        self.0.id()
+        self.process.id()
     }
 
     /// Halts it with SIGSTOP; it stands still when this comes back.
@@ -48,20 +76,20 @@ impl Client {
 
     /// Ends it with SIGKILL and waits until it is gone.
     pub fn kill(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 
     /// Waits for its end: whether it was a success.
     pub fn succeeds(&mut self) -> bool {
-        self.0.wait().unwrap().success()
+        self.process.wait().unwrap().success()
     }
 
     /// Waits for its end: whether it came in this time and was a success.
     pub fn succeeds_within(&mut self, limit: Duration) -> bool {
         let start = Instant::now();
         while start.elapsed() < limit {
-            if let Some(status) = self.0.try_wait().unwrap() {
+            if let Some(status) = self.process.try_wait().unwrap() {
                 return status.success();
             }
             std::thread::sleep(Duration::from_millis(2));

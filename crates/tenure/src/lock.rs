@@ -223,8 +223,8 @@ impl Lock {
     /// let rows = locks.lock("import").with(async |guard| {
     ///     println!("importing with fence {}", guard.fence());
     ///     42
-    /// });
-    /// assert_eq!(rows.await?, 42);
+    /// }).await?;
+    /// assert_eq!(rows, 42);
     /// # Ok(()) }
     /// ```
     pub async fn with<T>(&self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T, WithError> {

@@ -50,7 +50,8 @@ async fn concurrent_increments_under_the_lock_are_all_counted() {
 async fn the_validity_is_ttl_less_elapsed_less_drift_and_counts_down() {
     let nodes = nodes::<5>();
     fail(&nodes, &Faults::none().delay(ms(5)..=ms(5)));
-    let guard = paused(&nodes).lock("x").ttl(secs(10)).acquire().await.unwrap();
+    let lock = paused(&nodes).lock("x").ttl(secs(10)).renewal(Renewal::Off);
+    let guard = lock.acquire().await.unwrap();
     // Ten milliseconds for the round, 1 % and 2 ms for drift.
     assert_eq!(guard.valid_for(), ms(10_000 - 10 - 100 - 2));
     advance(secs(3)).await;
@@ -65,7 +66,8 @@ async fn the_validity_is_ttl_less_elapsed_less_drift_and_counts_down() {
 async fn a_lock_frees_itself_when_its_holder_is_gone() {
     let nodes = nodes::<3>();
     let crashed = paused(&nodes);
-    let guard = crashed.lock("x").ttl(secs(10)).acquire().await.unwrap();
+    // The worker lives on here, so it is told to renew nothing.
+    let guard = crashed.lock("x").ttl(secs(10)).renewal(Renewal::Off).acquire().await.unwrap();
     std::mem::forget(guard);
     let waiter = paused(&nodes);
     let start = Instant::now();
@@ -181,7 +183,7 @@ async fn margin_and_votes_show_the_nodes_behind_the_lock() {
 async fn an_extension_starts_the_term_anew() {
     let nodes = nodes::<3>();
     let locks = paused(&nodes);
-    let mut guard = locks.lock("x").ttl(secs(10)).acquire().await.unwrap();
+    let mut guard = locks.lock("x").ttl(secs(10)).renewal(Renewal::Off).acquire().await.unwrap();
     for _ in 0..10 {
         sleep(secs(6)).await;
         guard.extend().await.unwrap();
@@ -225,7 +227,7 @@ async fn a_lock_that_a_majority_forgot_is_lost() {
 async fn an_expired_lock_is_not_extended() {
     let nodes = nodes::<3>();
     let locks = paused(&nodes);
-    let mut guard = locks.lock("x").ttl(secs(1)).acquire().await.unwrap();
+    let mut guard = locks.lock("x").ttl(secs(1)).renewal(Renewal::Off).acquire().await.unwrap();
     sleep(ms(1_000)).await;
     assert_eq!(keys(&nodes).len(), 3, "the nodes still have it, in the guard band");
     let error = guard.extend().await.unwrap_err();
@@ -256,7 +258,7 @@ async fn extensions_are_limited_by_max_hold() {
 async fn a_release_after_expiry_does_not_touch_the_next_holder() {
     let nodes = nodes::<5>();
     let (first, second) = (paused(&nodes), paused(&nodes));
-    let late = first.lock("x").ttl(secs(1)).acquire().await.unwrap();
+    let late = first.lock("x").ttl(secs(1)).renewal(Renewal::Off).acquire().await.unwrap();
     sleep(secs(2)).await;
     let guard = second.lock("x").acquire().await.unwrap();
     let error = late.release().await.unwrap_err();
@@ -381,11 +383,12 @@ async fn waiters_without_a_pause_let_others_run() {
     let locks = paused(&nodes);
     let guard = locks.lock("x").acquire().await.unwrap();
     let lock = locks.lock("x").retry(Retry::default().delay(ms(0)).jitter(ms(0))).wait_forever();
-    let waiters: Vec<_> = (0..1_000).map(|_| tokio::spawn(lock.acquire())).collect();
+    let cycle = async |lock: Lock| lock.acquire().await.unwrap().release().await.unwrap();
+    let waiters: Vec<_> = (0..1_000).map(|_| tokio::spawn(cycle(lock.clone()))).collect();
     sleep(ms(20)).await;
     guard.release().await.unwrap();
     for waiter in waiters {
-        waiter.await.unwrap().unwrap().release().await.unwrap();
+        waiter.await.unwrap();
     }
 }
 

@@ -78,7 +78,7 @@ async fn not_extended() {
     nodes[2].forget();
     insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "x" is lost: 2 of 3 nodes no longer have it for us (memory:0: not held; memory:1: granted; memory:2: not held). Stop the work it protects"#);
     let locks = paused(&support::nodes::<3>());
-    let mut guard = locks.lock("y").acquire().await.unwrap();
+    let mut guard = locks.lock("y").renewal(Renewal::Off).acquire().await.unwrap();
     sleep(secs(30)).await;
     insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "y" has expired and cannot be extended. Stop the work it protects, and acquire it anew"#);
 }
@@ -91,7 +91,7 @@ async fn not_released() {
     fail(&nodes[..2], &Faults::silent());
     insta::assert_snapshot!(guard.release().await.unwrap_err(), @r#"lock "x" could not be released for certain: only 1 of 3 nodes answered and 2 are needed (memory:0: no answer in time; memory:1: no answer in time; memory:2: granted). The release goes on in the background, and the lock frees itself within 33.252s; check these nodes: memory:0, memory:1"#);
     fail(&nodes, &Faults::none());
-    let guard = locks.lock("y").ttl(secs(1)).acquire().await.unwrap();
+    let guard = locks.lock("y").ttl(secs(1)).renewal(Renewal::Off).acquire().await.unwrap();
     sleep(secs(2)).await;
     let _next = paused(&nodes).lock("y").acquire().await.unwrap();
     insta::assert_snapshot!(guard.release().await.unwrap_err(), @r#"lock "y" was no longer ours when it was released: 2 of 3 nodes did not have it for us (memory:0: not held; memory:1: not held; memory:2: no answer yet). Another may have held it meanwhile; use a longer ttl or extend it in time"#);

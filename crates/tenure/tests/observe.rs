@@ -36,6 +36,7 @@ async fn events_tell_the_story_of_a_lock() {
     NotAcquired { name: "x", cause: Contended { retry_after: Some(32.9s) }, attempts: 2, elapsed: 100ms }
     CleanedUp { name: "x" }
     NotExtended { name: "x", lost: false, valid_for: 29.548s }
+    AtRisk { name: "x", valid_for: 29.548s }
     GivenUp { name: "x" }
     CleanedUp { name: "x" }
     Acquired { name: "y", attempts: 1, elapsed: 0ns, margin: 0 }

@@ -39,12 +39,13 @@ impl Story {
         locks
     }
 
-    /// Takes the lock on A, B and C alone: D and E are held by others for that moment.
+    /// Takes the lock on A, B and C alone: D and E are held by others for that moment. It is not renewed, which would bring
+    /// it to D and E.
     async fn hold_a_b_c(&self, locks: &Locks) -> Guard {
         for server in &self.servers[3..] {
             server.execute(&["SET", "tenure:x", "another"]);
         }
-        let guard = locks.lock("x").acquire().await.unwrap();
+        let guard = locks.lock("x").renewal(Renewal::Off).acquire().await.unwrap();
         until("C has it", || self.servers[2].get("tenure:x").is_some()).await;
         for server in &self.servers[3..] {
             server.execute(&["DEL", "tenure:x"]);

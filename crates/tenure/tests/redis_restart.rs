@@ -86,12 +86,14 @@ impl Story {
         self.copy.execute(&["REPLICAOF", "NO", "ONE"]);
     }
 
-    /// Takes the lock on A, B and C alone: D and E are held by others for that moment.
+    /// Takes the lock on A, B and C alone: D and E are held by others for that moment. It is not renewed, which would bring
+    /// it to D and E.
     async fn hold_a_b_c(&self, locks: &Locks) -> Guard {
         for server in &self.servers[3..] {
             server.execute(&["SET", "tenure:x", "another"]);
         }
-        let guard = locks.lock("x").ttl(MAX_TTL).unfenced().acquire().await.unwrap();
+        let lock = locks.lock("x").ttl(MAX_TTL).unfenced().renewal(Renewal::Off);
+        let guard = lock.acquire().await.unwrap();
         until("C has it", || self.servers[2].get("tenure:x").is_some()).await;
         sleep(ms(20)).await;
         for server in &self.servers[3..] {

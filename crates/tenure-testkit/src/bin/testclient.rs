@@ -6,13 +6,19 @@
 //! `testclient fence URL...` takes the lock "fenced" for a moment and prints its fence, and the time in milliseconds that
 //! this process believes it is.
 //!
+//! `testclient hold TTL URL...` takes the lock "held" for TTL milliseconds, which is renewed, and prints its fence. Then it
+//! does what it is told, line by line: `state` prints how the lock stands; `release` releases it, and `hand over` prints
+//! what another process needs to go on with it. The last two end the program.
+//!
+//! `testclient resume HANDOVER URL...` goes on with a lock that was handed over, and then does the same.
+//!
 //! `testclient serve` starts two servers, prints their process ids and waits to be killed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test client that cannot go on has to fail")]
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tenure::{Locks, Retry};
+use tenure::{Guard, Locks, Retry};
 use tenure_testkit::RedisServer;
 
 #[tokio::main(flavor = "current_thread")]
@@ -30,12 +36,42 @@ async fn main() {
             println!("{} {}", guard.fence(), now.as_millis());
             guard.release().await.unwrap();
         }
+        ["hold", ttl_ms, urls @ ..] => {
+            let ttl = Duration::from_millis(ttl_ms.parse().unwrap());
+            let locks = Locks::connect(urls).await.unwrap();
+            let guard = locks.lock("held").ttl(ttl).node_timeout(ttl / 4).acquire().await.unwrap();
+            do_what_is_told(guard).await;
+            locks.shutdown().await.unwrap();
+        }
+        ["resume", handover, urls @ ..] => {
+            let locks = Locks::connect(urls).await.unwrap();
+            let mut guard = locks.resume(&handover.parse().unwrap()).await.unwrap();
+            guard.extend().await.unwrap();
+            do_what_is_told(guard).await;
+            locks.shutdown().await.unwrap();
+        }
         ["serve"] => {
             let servers: [RedisServer; 2] = RedisServer::start_many(&[]);
             println!("{} {}", servers[0].pid(), servers[1].pid());
             std::future::pending::<()>().await;
         }
         other => panic!("not a verb: {other:?}"),
+    }
+}
+
+async fn do_what_is_told(guard: Guard) {
+    println!("{}", guard.fence());
+    let (sender, mut orders) = tokio::sync::mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        std::io::stdin().lines().map_while(Result::ok).try_for_each(|line| sender.send(line))
+    });
+    while let Some(order) = orders.recv().await {
+        match order.as_str() {
+            "state" => println!("{:?}", guard.state()),
+            "release" => return println!("{}", guard.release().await.unwrap().votes.granted()),
+            "hand over" => return println!("{}", guard.hand_over()),
+            other => panic!("not an order: {other:?}"),
+        }
     }
 }
 

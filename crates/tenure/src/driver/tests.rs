@@ -11,8 +11,9 @@ use super::*;
 
 type Log = Arc<Mutex<Vec<(usize, Command)>>>;
 
-/// A node that refuses every acquire at once.
-struct Refusing {
+/// A node that answers at once, and may refuse every acquire.
+struct Scripted {
+    refuses: bool,
     index: usize,
     log: Log,
     table: LockTable,
@@ -20,12 +21,12 @@ struct Refusing {
     waker: Option<Waker>,
 }
 
-impl Connection for Refusing {
+impl Connection for Scripted {
     fn send(&mut self, tag: Tag, command: Command) {
         let mut reply = self
             .table
             .execute(NodeTime::from_micros(1_000_000_000_000 + tag.sent.as_nanos() / 1_000), &command);
-        if let Command::Acquire { .. } = command {
+        if self.refuses && matches!(command, Command::Acquire { .. }) {
             reply.answer = Answer::Refused(Refusal::Held { left: Duration::from_secs(1) });
         }
         if !matches!(command, Command::Record { .. } | Command::Trim { .. }) {
@@ -53,13 +54,13 @@ impl Connection for Refusing {
     }
 }
 
-fn refusing_driver(nodes: usize) -> (Driver, mpsc::UnboundedSender<Request>, Log) {
+fn driver_with(nodes: usize, refuses: bool) -> (Driver, mpsc::UnboundedSender<Request>, Log) {
     let log = Log::default();
     let quorum = Quorum::of(nodes).unwrap();
     let connection = |index| {
         let news = vec![NodeEvent::Connected(Box::default())];
         let (log, table) = (log.clone(), LockTable::default());
-        Box::new(Refusing { index, log, table, news, waker: None }) as Box<dyn Connection>
+        Box::new(Scripted { refuses, index, log, table, news, waker: None }) as Box<dyn Connection>
     };
     let (mailbox, requests) = mpsc::unbounded_channel();
     let connections = (0..nodes).map(connection).collect();
@@ -73,7 +74,7 @@ fn refusing_driver(nodes: usize) -> (Driver, mpsc::UnboundedSender<Request>, Log
 
 #[tokio::test(start_paused = true)]
 async fn every_attempt_asks_all_nodes_at_once_with_one_fresh_token() {
-    let (driver, mailbox, log) = refusing_driver(5);
+    let (driver, mailbox, log) = driver_with(5, true);
     let driver = tokio::spawn(driver);
     let mut options = Options::default();
     options.wait = Wait::Forever;
@@ -110,6 +111,68 @@ async fn every_attempt_asks_all_nodes_at_once_with_one_fresh_token() {
         assert!(tokens.insert(*token), "a token was used for two attempts");
     }
     assert_eq!(tokens.len(), 50);
+}
+
+/// Asks for a lock with the default options, which renew it. Returns what is told about it.
+fn ask(mailbox: &mpsc::UnboundedSender<Request>, id: MachineId) -> oneshot::Receiver<AcquireReply> {
+    let key = LockKey::new(&Prefix::default(), &id.to_string()).unwrap();
+    let terms = Options::default().check(MaxTtl::default()).unwrap();
+    let lease = Arc::new(Mutex::new(Lease::new(key, terms, Quorum::of(3).unwrap())));
+    let (reply, answer) = oneshot::channel();
+    let entropy = draw_entropy().unwrap();
+    assert!(mailbox.send(Request::Acquire { id, lease, fenced: true, entropy, reply }).is_ok());
+    answer
+}
+
+#[tokio::test(start_paused = true)]
+async fn ten_thousand_short_locks_that_would_be_renewed_leave_no_timer() {
+    let (mut driver, mailbox, log) = driver_with(3, false);
+    let ids = Arc::clone(&driver.ids);
+    let cycles = async {
+        for cycle in 0..10_000 {
+            let id = ids.fetch_add(1, Ordering::Relaxed);
+            assert!(ask(&mailbox, id).await.unwrap().is_ok());
+            match cycle % 3 {
+                0 => drop(mailbox.send(Request::Abandon { id })),
+                1 => drop(mailbox.send(Request::HandOver { id })),
+                _ => {
+                    let (reply, answer) = oneshot::channel();
+                    drop(mailbox.send(Request::Release { id, reply }));
+                    answer.await.unwrap();
+                }
+            }
+        }
+        // For the last of them.
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    };
+    tokio::select! {
+        () = &mut driver => panic!("the driver ended"),
+        () = cycles => {}
+    }
+    assert!(driver.leases.is_empty() && driver.releases.is_empty() && driver.undoing.is_empty());
+    driver.timers.clear(&mut driver.fleet_timer);
+    assert!(driver.timers.is_empty());
+    assert!(!log.lock().unwrap().iter().any(|(_, command)| matches!(command, Command::Extend { .. })));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_sent_for_a_lock_that_was_given_up() {
+    let (driver, mailbox, log) = driver_with(3, false);
+    let driver = tokio::spawn(driver);
+    let extended = || {
+        let log = log.lock().unwrap();
+        log.iter().filter(|(_, command)| matches!(command, Command::Extend { .. })).count()
+    };
+    assert!(ask(&mailbox, 7).await.unwrap().is_ok());
+    tokio::time::sleep(Duration::from_secs(25)).await;
+    assert_eq!(extended(), 6, "two renewals on three nodes");
+    drop(mailbox.send(Request::Abandon { id: 7 }));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let sent = log.lock().unwrap().len();
+    tokio::time::sleep(Duration::from_secs(3_600)).await;
+    assert_eq!((extended(), log.lock().unwrap().len()), (6, sent));
+    drop(mailbox);
+    driver.await.unwrap();
 }
 
 #[test]

@@ -1,8 +1,11 @@
 //! When to look at which machine again: a timing wheel.
 //!
 //! Setting, moving and removing a timer costs the same whether ten locks are held or a hundred thousand. There are
-//! eight levels of 64 slots, enough for any time; a slot of level *k* spans 64^*k* ticks of a millisecond. A timer lies in the level of the highest
-//! digit, to the base 64, in which its tick differs from the present one, and moves down when that digit comes round.
+//! eight levels of 64 slots, enough for any time; a slot of level *k* spans 64^*k* ticks of a millisecond. A timer lies in
+//! the level of the highest digit, to the base 64, in which its tick differs from the present one, and moves down when
+//! that digit comes round.
+
+use std::time::Duration;
 
 use tenure_core::Time;
 
@@ -24,6 +27,9 @@ pub(super) struct Timers {
     heads: [u32; DUE + 1],
     /// Which slots of each level have entries.
     occupied: [u64; LEVELS],
+    /// The moment that ticks are counted from. It is our own, so that a timer set for whole milliseconds from the start
+    /// is not rounded.
+    origin: Time,
     /// The present tick.
     tick: u64,
 }
@@ -52,8 +58,8 @@ impl Timer {
 
 impl Timers {
     pub(super) fn new(now: Time) -> Self {
-        let tick = now.as_nanos() / TICK_NANOS;
-        Self { entries: vec![], free: NIL, heads: [NIL; DUE + 1], occupied: [0; LEVELS], tick }
+        let (heads, occupied) = ([NIL; DUE + 1], [0; LEVELS]);
+        Self { entries: vec![], free: NIL, heads, occupied, origin: now, tick: 0 }
     }
 
     /// Sets, moves or removes the timer of a machine. Each has at most one.
@@ -79,7 +85,7 @@ impl Timers {
 
     /// A machine whose timer is due. It has none any more.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<MachineId> {
-        self.turn(now.as_nanos() / TICK_NANOS);
+        self.turn(self.nanos(now) / TICK_NANOS);
         let entry = self.heads[DUE];
         if entry == NIL {
             return None;
@@ -95,12 +101,17 @@ impl Timers {
         if self.heads[DUE] != NIL {
             return Some(Time::from_nanos(0));
         }
-        self.next_slot().map(|(_, tick)| Time::from_nanos(tick.saturating_mul(TICK_NANOS)))
+        let begins = |tick: u64| self.origin + Duration::from_nanos(tick.saturating_mul(TICK_NANOS));
+        self.next_slot().map(|(_, tick)| begins(tick))
+    }
+
+    fn nanos(&self, time: Time) -> u64 {
+        time.as_nanos().saturating_sub(self.origin.as_nanos())
     }
 
     fn insert(&mut self, machine: MachineId, at: Time) -> u32 {
         // Rounded up: never before it is due.
-        let tick = at.as_nanos().div_ceil(TICK_NANOS);
+        let tick = self.nanos(at).div_ceil(TICK_NANOS);
         let entry = Entry { machine, tick, list: DUE, previous: NIL, next: NIL };
         let index = if self.free == NIL {
             self.entries.push(entry);
@@ -144,7 +155,7 @@ impl Timers {
             DUE
         } else {
             let level = (63 - (tick ^ self.tick).leading_zeros()) as usize / LEVEL_BITS;
-            let slot = (tick >> (level * LEVEL_BITS)) as usize & (SLOTS - 1);
+            let slot = slot_of(tick, level);
             self.occupied[level] |= 1 << slot;
             level * SLOTS + slot
         };
@@ -176,6 +187,11 @@ impl Timers {
     }
 }
 
+/// The digit of a tick at this level.
+fn slot_of(tick: u64, level: usize) -> usize {
+    usize::try_from((tick >> (level * LEVEL_BITS)) % SLOTS as u64).expect("less than the number of slots")
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -200,7 +216,7 @@ mod tests {
         let mut handles: Vec<Option<Timer>> = (0..64).map(|_| None).collect();
         for _ in 0..100_000 {
             let machine = roll(64);
-            let handle = &mut handles[machine as usize];
+            let handle = &mut handles[usize::try_from(machine).unwrap()];
             match roll(4) {
                 0 => {
                     timers.clear(handle);
@@ -217,12 +233,12 @@ mod tests {
                     let next = set.first().map_or(now, |(due, _): &(u64, u64)| *due);
                     assert!(
                         timers.next().is_none_or(|wake| wake <= at(next))
-                            && timers.next().is_some() == !set.is_empty()
+                            && timers.next().is_some() != set.is_empty()
                     );
                     now = now.max(if roll(2) == 0 { next } else { now + roll(100) });
                     let mut fired = BTreeSet::new();
                     while let Some(machine) = timers.pop_due(at(now)) {
-                        handles[machine as usize] = None;
+                        handles[usize::try_from(machine).unwrap()] = None;
                         fired.insert(machine);
                     }
                     let due: BTreeSet<u64> =
