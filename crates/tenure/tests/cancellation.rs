@@ -207,14 +207,14 @@ async fn a_cancelled_waiter_asks_no_more() {
     let retries = std::sync::Arc::new(std::sync::atomic::AtomicU32::new(0));
     let seen = retries.clone();
     let observer = move |event: &Event<'_>| {
-        if matches!(event, Event::Retrying { .. }) {
+        if matches!(event, Event::Waiting { .. }) {
             seen.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         }
     };
     let waiter = builder(&nodes).tokio_time().observer(observer).build().unwrap();
     assert!(timeout(secs(1), waiter.lock("x").wait_forever().acquire()).await.is_err());
     let before = retries.load(std::sync::atomic::Ordering::Relaxed);
-    assert!(before > 5);
+    assert!(before > 3, "{before}");
     sleep(secs(10)).await;
     assert_eq!(retries.load(std::sync::atomic::Ordering::Relaxed), before);
 }

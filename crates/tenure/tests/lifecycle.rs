@@ -122,7 +122,7 @@ async fn a_wait_ends_at_its_limit() {
     let _guard = holder.lock("x").acquire().await.unwrap();
     let start = Instant::now();
     let error = waiter.lock("x").wait(secs(2)).acquire().await.unwrap_err();
-    assert!(matches!(error, AcquireError::Contended { attempts: 20..=40, .. }), "{error}");
+    assert!(matches!(error, AcquireError::Contended { attempts: 8..=14, .. }), "{error}");
     assert!((secs(2)..secs(2) + ms(5)).contains(&start.elapsed()), "{:?}", start.elapsed());
 }
 
@@ -137,7 +137,7 @@ async fn a_wait_is_over_when_the_holder_releases() {
     guard.release().await.unwrap();
     let start = Instant::now();
     assert!(waiting.await.unwrap().unwrap().is_valid());
-    assert!(start.elapsed() <= ms(102), "one pause with its jitter");
+    assert_eq!(start.elapsed(), ms(0), "it is woken at once");
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,7 +154,7 @@ async fn the_pause_between_attempts_is_random_and_configurable() {
     };
     let waiter = builder(&nodes).tokio_time().observer(observer).build().unwrap();
     let retry = Retry::default().tries_max(8).delay(ms(200)).jitter(ms(100));
-    let error = waiter.lock("x").retry(retry).wait_forever().acquire().await.unwrap_err();
+    let error = waiter.lock("x").unqueued().retry(retry).wait_forever().acquire().await.unwrap_err();
     assert!(matches!(error, AcquireError::Contended { attempts: 8, .. }), "{error}");
     let pauses = pauses.lock().unwrap();
     assert_eq!(pauses.len(), 7);

@@ -28,7 +28,7 @@ async fn contended_although_some_nodes_are_down() {
     assert!(matches!(error, AcquireError::Contended { .. }));
     let message = error.to_string();
     let (beginning, _) = message.split_once(", after").unwrap();
-    insta::assert_snapshot!(beginning, @r#"lock "x" is held by another: 0 of 5 nodes granted it and 3 are needed"#);
+    insta::assert_snapshot!(beginning, @r#"lock "x" is held by another (0 ahead of us in a line of 1): 0 of 5 nodes granted it and 3 are needed"#);
     assert!(
         message.contains(
             "memory:0: not reachable (connection refused); memory:1: error \"LOADING Redis is loading"

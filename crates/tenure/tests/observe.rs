@@ -20,7 +20,7 @@ async fn events_tell_the_story_of_a_lock() {
     let mut guard = locks.lock("x").acquire().await.unwrap();
     guard.extend().await.unwrap();
     let retry = Retry::default().tries_max(2).delay(ms(100)).jitter(ms(0));
-    locks.lock("x").retry(retry).wait_forever().acquire().await.unwrap_err();
+    locks.lock("x").unqueued().retry(retry).wait_forever().acquire().await.unwrap_err();
     fail(&nodes, &Faults::silent());
     guard.extend().await.unwrap_err();
     fail(&nodes, &Faults::none());

@@ -79,7 +79,7 @@ async fn attempts_follow_each_other_after_random_pauses() {
     };
     let waiter = builder(servers.iter().map(RedisServer::url)).observer(observer).build().unwrap();
     let retry = Retry::default().tries_max(6).delay(ms(20)).jitter(ms(40));
-    let error = waiter.lock("x").retry(retry).wait_forever().acquire().await.unwrap_err();
+    let error = waiter.lock("x").unqueued().retry(retry).wait_forever().acquire().await.unwrap_err();
     assert!(matches!(error, AcquireError::Contended { attempts: 6, .. }), "{error}");
     let pauses = pauses.lock().unwrap();
     assert_eq!(pauses.len(), 5);

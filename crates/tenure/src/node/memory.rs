@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use tenure_core::{ClientId, Command, Fault, LockKey, LockTable, Reply, Ticket};
+use tenure_core::{ClientId, Command, Fault, LockKey, LockTable, Owner, Reply, Ticket};
 use tokio::time::{Instant, Sleep};
 
 use super::{Connection, NodeEvent, Server, Tag};
@@ -110,11 +110,13 @@ impl MemoryNode {
         state.forgotten += 1;
     }
 
-    /// The keys (prefix and name) that the node holds now, in order.
+    /// The keys (prefix and name) of the locks that are held now, in order.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         let now = memory_node_time();
-        self.lock().table.keys(now).map(|(key, _)| key.as_str().to_owned()).collect()
+        let state = self.lock();
+        let held = state.table.keys(now).filter(|(_, entry)| matches!(entry.owner, Owner::Token(_)));
+        held.map(|(key, _)| key.as_str().to_owned()).collect()
     }
 
     pub(super) fn shared_address(&self) -> Arc<str> {

@@ -1,6 +1,5 @@
 -- If the lock is the owner's, sets it aside for the first waiter that listens, or deletes it.
--- KEYS: lock, waiters in line, fence, and if it has one its label   ARGV: owner, and if wanted the ticket with which to
--- get in line then
+-- KEYS: lock, waiters in line; if needed: fence, label   ARGV: owner, and if wanted the ticket with which to get in line then
 -- 0 if it is not the owner's, 1 if it was deleted, else the ticket that it is set aside for.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return 0

@@ -222,9 +222,13 @@ impl Scripts {
                 let keys = [key.as_str().as_bytes(), line.as_bytes(), fence.as_bytes(), label.as_bytes()];
                 let (token, ticket) = (token.to_hex(), requeue.map(|ticket| ticket.to_string()));
                 let arguments = [&token[..], ticket.as_deref().unwrap_or_default().as_bytes()];
-                let (keys, arguments) =
-                    (&keys[..3 + usize::from(*labelled)], &arguments[..1 + usize::from(ticket.is_some())]);
-                script(Name::PassOn).encode(buffer, form, keys, arguments);
+                let count = match (labelled, &ticket) {
+                    (true, _) => 4,
+                    (false, Some(_)) => 3,
+                    (false, None) => 2,
+                };
+                let arguments = &arguments[..1 + usize::from(ticket.is_some())];
+                script(Name::PassOn).encode(buffer, form, &keys[..count], arguments);
             }
             Command::Requeue { key, token, ticket } => {
                 let [line, fence] = [WAITERS, FENCE].map(|kind| key_beside(kind, key));
