@@ -102,6 +102,8 @@ pub struct Place {
     pub ahead: u64,
     /// How many wait in all, with us.
     pub waiters: u64,
+    /// How many nodes said so.
+    pub nodes: usize,
     /// What the holder wrote beside the lock, if anything.
     pub holder: Option<Arc<str>>,
 }
@@ -223,7 +225,7 @@ impl Waiter {
         let mut places = self.places.clone();
         places.sort_unstable();
         let (ahead, waiters) = *places.get(places.len() / 2)?;
-        Some(Place { ahead, waiters, holder: self.holder.clone() })
+        Some(Place { ahead, waiters, nodes: places.len(), holder: self.holder.clone() })
     }
 
     /// How long to wait before asking again, unless we are woken.

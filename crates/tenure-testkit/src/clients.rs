@@ -46,6 +46,12 @@ impl Client {
         line.trim_end().to_owned()
     }
 
+    /// Hears everything that it says until it ends, line by line, in a thread of its own.
+    pub fn hear_all(&mut self, mut listen: impl FnMut(String) + Send + 'static) {
+        let words = self.words.take().expect("it was started to talk to");
+        std::thread::spawn(move || words.lines().map_while(Result::ok).for_each(&mut listen));
+    }
+
     /// Starts a program with these arguments and variables of the environment. Of what it prints only errors are shown.
     #[must_use]
     pub fn start_quiet<'a>(

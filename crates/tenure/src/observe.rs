@@ -44,6 +44,8 @@ pub enum Event<'a> {
         ahead: u64,
         /// How many wait in all.
         waiters: u64,
+        /// How many nodes have it in line.
+        nodes: usize,
         /// What the holder wrote beside the lock, if anything.
         holder: Option<&'a str>,
         /// When a majority of nodes would be free if no holder extends.
@@ -189,7 +191,7 @@ impl Event<'_> {
             Self::Retrying { name, cause, pause } => {
                 tracing::debug!(target: "tenure", lock = name, ?cause, ?pause, "retrying");
             }
-            Self::Waiting { name, ahead, waiters, holder, free_after, asks_in } => {
+            Self::Waiting { name, ahead, waiters, holder, free_after, asks_in, .. } => {
                 tracing::debug!(
                     target: "tenure", lock = name, ahead, waiters, holder, ?free_after, ?asks_in, "waiting in line"
                 );

@@ -12,8 +12,12 @@
 //!
 //! `testclient resume HANDOVER URL...` goes on with a lock that was handed over, and then does the same.
 //!
+//! `testclient queue WAITERS HOLD IMPATIENT URL...` and `testclient crowd MANAGERS WAITERS HOLD URL...`: see `queue.rs`.
+//!
 //! `testclient serve` starts two servers, prints their process ids and waits to be killed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test client that cannot go on has to fail")]
+
+mod queue;
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -49,6 +53,14 @@ async fn main() {
             guard.extend().await.unwrap();
             do_what_is_told(guard).await;
             locks.shutdown().await.unwrap();
+        }
+        ["queue", waiters, hold_ms, impatient, urls @ ..] => {
+            let hold = Duration::from_millis(hold_ms.parse().unwrap());
+            queue::queue(waiters.parse().unwrap(), hold, impatient.parse().unwrap(), urls).await;
+        }
+        ["crowd", managers, waiters, hold_ms, urls @ ..] => {
+            let hold = Duration::from_millis(hold_ms.parse().unwrap());
+            queue::crowd(managers.parse().unwrap(), waiters.parse().unwrap(), hold, urls).await;
         }
         ["serve"] => {
             let servers: [RedisServer; 2] = RedisServer::start_many(&[]);
