@@ -7,8 +7,8 @@
 //! Whoever releases a lock passes it on: each node sets it aside for its first waiter for a moment (a *reservation*) and
 //! wakes that one alone. A node refuses for no other reason that has to do with the queue: one that refused everybody
 //! behind the first waiter would be stuck with a waiter that reaches only a few nodes. So a lock that frees itself can be
-//! taken by anybody; but a waiter that is granted it is told who is ahead on each node, and *yields* once to each of
-//! those: it passes the lock on and gets in line again. Every majority of grants shares a node with the majority that the
+//! taken by anybody; but a waiter that is granted it is told who is ahead on each node, and *yields* to that one: it
+//! passes the lock on and gets in line again, a few times if the one ahead is held up by others. Every majority of grants shares a node with the majority that the
 //! one ahead is waiting on, so nobody is overtaken by whoever came later.
 //!
 //! A waiter that is dead is found out when it is woken: nobody listens any more. One that stands still costs the time of a
@@ -48,6 +48,10 @@ pub const LABEL_BYTES_MAX: usize = 256;
 
 /// How long a node keeps a label whose lock nobody releases.
 pub const LABEL_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// How often a waiter yields to the same one ahead, which wants the lock but does not get a majority: clients that reach
+/// only some of the nodes may be in its way. After that the lock is better used than kept.
+const YIELDS_MAX: u32 = 16;
 
 /// When only some nodes have woken us, the others get this long before we ask all the same.
 const PARTIAL_WAKE_PATIENCE: Duration = Duration::from_millis(10);
@@ -154,8 +158,8 @@ pub(crate) struct Waiter {
     pub(crate) in_line: bool,
     /// How often a ticket was drawn.
     pub(crate) draws: u32,
-    /// Those up to this one were yielded to.
-    yielded: Option<Ticket>,
+    /// Who was yielded to last, and how often in a row.
+    yielded: Option<(Ticket, u32)>,
     /// Nodes that have woken us since the last attempt began.
     woken: NodeSet,
     /// Whether no other waiter of this client is ahead of us.
@@ -194,15 +198,19 @@ impl Waiter {
         }
     }
 
-    /// Who is ahead on a node that granted, and was not yielded to yet.
+    /// Who is ahead on a node that granted, and was not yielded to too often.
     pub(crate) fn yields_to(&self) -> Option<Ticket> {
         let ahead = self.ahead?;
         let overtaken = self.ticket.is_none_or(|ticket| ahead < ticket);
-        (overtaken && self.yielded.is_none_or(|yielded| ahead > yielded)).then_some(ahead)
+        let patient = self.yielded.is_none_or(|(yielded, times)| ahead > yielded || times < YIELDS_MAX);
+        (overtaken && patient).then_some(ahead)
     }
 
     pub(crate) fn yielded_to(&mut self, ahead: Ticket) {
-        self.yielded = Some(ahead);
+        self.yielded = Some(match self.yielded {
+            Some((yielded, times)) if ahead <= yielded => (yielded, times + 1),
+            _ => (ahead, 1),
+        });
     }
 
     /// A node has set the lock aside for us. How long to wait for others to do so, too; zero if a majority has.
@@ -282,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waiter_yields_to_each_that_is_ahead_once_and_to_none_that_is_behind() {
+    fn a_waiter_yields_to_those_ahead_but_not_for_ever_and_to_none_that_is_behind() {
         let ticket = |number| Ticket { number, client: ClientId(1) };
         let ahead = |waiter: &mut Waiter, number| {
             waiter.begin();
@@ -291,9 +299,12 @@ mod tests {
         };
         let mut waiter = Waiter { ticket: Some(ticket(10)), ..Waiter::default() };
         assert_eq!(ahead(&mut waiter, 11), None);
-        assert_eq!(ahead(&mut waiter, 5), Some(ticket(5)));
-        waiter.yielded_to(ticket(5));
+        for _ in 0..YIELDS_MAX {
+            assert_eq!(ahead(&mut waiter, 5), Some(ticket(5)));
+            waiter.yielded_to(ticket(5));
+        }
         assert_eq!(ahead(&mut waiter, 5), None);
+        assert_eq!(ahead(&mut waiter, 4), None);
         assert_eq!(ahead(&mut waiter, 7), Some(ticket(7)));
         let mut newcomer = Waiter::default();
         assert_eq!(ahead(&mut newcomer, 99), Some(ticket(99)), "everybody in line is ahead of a newcomer");

@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use tenure_sim::{Mutant, Options, Scenario, campaign, first_broken, tell};
 
-const SCENARIOS: [Scenario; 9] = [
+const SCENARIOS: [Scenario; 10] = [
     Scenario::WithinAssumptions,
     Scenario::FencingOnly,
     Scenario::RollingRestart,
+    Scenario::Waiting,
     Scenario::AllForget,
     Scenario::BackAcrossLoss,
     Scenario::BackWithLoss,

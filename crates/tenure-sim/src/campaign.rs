@@ -79,7 +79,8 @@ pub const fn scenario_of(seed: u64) -> Scenario {
     match seed % 100 {
         0..65 => Scenario::WithinAssumptions,
         65..94 => Scenario::FencingOnly,
-        94..99 => Scenario::BackWithLoss,
+        94..98 => Scenario::BackWithLoss,
+        98 => Scenario::Waiting,
         _ => Scenario::RollingRestart,
     }
 }

@@ -43,6 +43,22 @@ pub enum Violation {
         /// Who held it.
         holder: Holder,
     },
+    /// Somebody who asked later was served before a waiter that was in line on a majority of nodes.
+    Overtaken {
+        /// The lock.
+        name: usize,
+        /// Who waits.
+        earlier: Holder,
+        /// Who was served.
+        later: Holder,
+    },
+    /// A waiter that reaches a majority of nodes has waited for far too long.
+    Stuck {
+        /// The lock.
+        name: usize,
+        /// Who waits.
+        waiter: Holder,
+    },
     /// A lock that was extended in time was lost while nodes were restarted one after another.
     Gap {
         /// The lock.
@@ -71,6 +87,8 @@ impl Violation {
             Self::TwoHolders { .. } => "exclusion",
             Self::FenceNotLarger { .. } | Self::FenceNotUnique { .. } => "fencing",
             Self::LossToldLate { .. } => "loss signal",
+            Self::Overtaken { .. } => "order of the queue",
+            Self::Stuck { .. } => "liveness",
             Self::Gap { .. } => "rolling restart",
         }
     }
@@ -100,6 +118,10 @@ impl fmt::Display for Violation {
             Self::LossToldLate { name, holder } => {
                 write!(f, "lock {name}: {holder} heard of the loss only after the end")
             }
+            Self::Overtaken { name, earlier, later } => {
+                write!(f, "lock {name}: {later} was served although {earlier} was in line before it asked")
+            }
+            Self::Stuck { name, waiter } => write!(f, "lock {name}: {waiter} waits and waits"),
             Self::Gap { name, holder } => write!(f, "lock {name}: {holder} extended in time and lost it"),
         }
     }

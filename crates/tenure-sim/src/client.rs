@@ -30,6 +30,8 @@ pub(crate) struct Client {
     /// The connection to each node, while it is up as far as the client knows.
     pub(crate) links: Vec<Option<usize>>,
     pub(crate) paused: bool,
+    /// The nodes that it can reach.
+    pub(crate) reach: NodeSet,
     /// When it last went on after a pause.
     pub(crate) resumed_ns: Option<u64>,
     /// It will be paused when it has sent the commands of its next attempt.
@@ -52,6 +54,9 @@ pub(crate) struct Slot {
     pub(crate) name: usize,
     pub(crate) lease: Lease,
     pub(crate) terms: Terms,
+    /// When it asked for the lock, in true time, and when a majority of nodes had it in line.
+    pub(crate) called_ns: u64,
+    pub(crate) in_line_ns: Option<u64>,
     /// When the present attempt began, in true time.
     pub(crate) begun_ns: u64,
     pub(crate) extensions_left: u32,
@@ -92,6 +97,7 @@ impl Client {
             releases: vec![],
             links: vec![None; options.nodes],
             paused: false,
+            reach: quorum.all(),
             resumed_ns: None,
             pause_armed: false,
             inbox: VecDeque::new(),

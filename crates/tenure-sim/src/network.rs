@@ -86,6 +86,9 @@ impl World {
     }
 
     pub(crate) fn connect(&mut self, client: usize, node: NodeIndex) {
+        if !self.clients[client].reach.contains(node) {
+            return;
+        }
         let life = self.clients[client].life;
         self.links.push(Link::new(client, life, node));
         let link = self.links.len() - 1;

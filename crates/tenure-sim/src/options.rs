@@ -18,6 +18,9 @@ pub enum Scenario {
     FencingOnly,
     /// Every node is restarted empty, one after another, under one lock that is extended regularly.
     RollingRestart,
+    /// Many wait in line for one lock; some die, give up, or reach only a minority of nodes. Nobody is overtaken, and
+    /// nobody is stuck.
+    Waiting,
     /// All nodes lose their memory together.
     AllForget,
     /// Nodes lose their memory, and their clocks step back by more than the quarantine lasts.
@@ -104,7 +107,7 @@ impl Scenario {
     }
 
     const fn is_within(self) -> bool {
-        matches!(self, Self::WithinAssumptions)
+        matches!(self, Self::WithinAssumptions | Self::Waiting)
     }
 }
 
@@ -117,6 +120,7 @@ impl Options {
             Scenario::WithinAssumptions => Self::within_assumptions(seed, &mut dice),
             Scenario::FencingOnly => Self::fencing_only(seed, &mut dice),
             Scenario::RollingRestart => Self::rolling_restart(seed, &mut dice),
+            Scenario::Waiting => Self::waiting(seed, &mut dice),
             _ => Self::outside(seed, scenario, &mut dice),
         }
     }
@@ -193,6 +197,30 @@ impl Options {
         options.events_max = 20_000;
         options
     }
+
+    fn waiting(seed: u64, dice: &mut Dice) -> Self {
+        let mut options = Self::base(seed, Scenario::Waiting, dice);
+        options.nodes = dice.pick(&[1, 3, 5]);
+        options.names = 1;
+        options.clients = dice.index(5) + 3;
+        options.max_ttl_ms = dice.of_any_size(300, 2_000);
+        // Far below a reservation: whoever is woken comes in time.
+        options.delay_us = dice.of_any_size(50, 10_000);
+        options.cut_off_per_mille = 0;
+        (options.spike_per_mille, options.breaks, options.pauses) = (0, 0, 0);
+        options.client_crashes = dice.below(8);
+        (options.node_faults, options.durable, options.kinds) = (0, 0, Kinds::default());
+        options.skew_us = options.skew_us.min(90_000);
+        options.queued_per_mille = 1_000;
+        options.fenced = true;
+        options.horizon_ns = 2 * Self::STUCK_NS;
+        options.events_max = 200_000;
+        options
+    }
+
+    /// Whoever has waited for so long is stuck. Some sixteen wait at a time; each costs at most a term and a guard band if
+    /// it dies while it holds the lock, and the time after which the next one asks by itself.
+    pub(crate) const STUCK_NS: u64 = 16 * (2_200 + 2_000) * 1_000_000;
 
     /// One assumption is dropped, and what helps to see it is turned on.
     fn outside(seed: u64, scenario: Scenario, dice: &mut Dice) -> Self {

@@ -53,6 +53,7 @@ marks! {
     WokenInVain "wake-ups for whoever waits no longer",
     Yielded "locks yielded to whoever is ahead",
     Nudged "locks nudged",
+    MinorityOnly "clients that reach only a minority",
     Extended "extensions",
     NotExtended "failed extensions",
     Lost "locks lost to a majority of refusals",
@@ -105,7 +106,8 @@ impl Marks {
         self.0[mark as usize]
     }
 
-    pub(crate) fn add(&mut self, other: &Self) {
+    /// Adds those of another history.
+    pub fn add(&mut self, other: &Self) {
         self.0.iter_mut().zip(other.0).for_each(|(sum, count)| *sum += count);
     }
 }

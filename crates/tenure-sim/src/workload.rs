@@ -6,7 +6,7 @@ use tenure_core::{HoldState, Lease, LockKey, NotExtended, Prefix, Renewal, Stand
 
 use crate::checker::{Holder, Violation};
 use crate::client::{Act, Client, Slot};
-use crate::options::Scenario;
+use crate::options::{Options, Scenario};
 use crate::trace::Mark;
 use crate::world::{ClientEvent, Event, World};
 
@@ -20,10 +20,18 @@ impl World {
             // A client that is new could not know that a clock has just stepped.
             return self.at(stepped_ns + calm_ns, Event::Start { client });
         }
-        let state = &mut self.clients[client];
-        if state.alive {
+        if self.clients[client].alive {
             return;
         }
+        // Some reach only a minority of nodes, and different ones; the first client reaches all.
+        if self.options.scenario == Scenario::Waiting && client > 0 && self.dice.chance(250) {
+            let count = self.options.nodes - self.options.quorum().majority();
+            let first = self.dice.index(self.options.nodes);
+            let nodes = self.options.quorum().indexes().cycle().skip(first).take(count);
+            self.clients[client].reach = nodes.collect();
+            self.marks.see(Mark::MinorityOnly);
+        }
+        let state = &mut self.clients[client];
         state.alive = true;
         let life = state.life;
         self.note(|| format!("client {client}.{life} starts"));
@@ -58,7 +66,9 @@ impl World {
             let state = &mut self.clients[client];
             state.leases_begun += 1;
             let id = state.leases_begun;
-            state.leases.push(Slot::new(id, name, Lease::new(key, terms, quorum), terms));
+            let mut slot = Slot::new(id, name, Lease::new(key, terms, quorum), terms);
+            slot.called_ns = self.now_ns;
+            state.leases.push(slot);
             self.note(|| format!("client {client} lease {id}: wants lock {name} for {:?}", terms.term.ttl()));
             self.attempt(client, id, terms.fenced, false);
             self.drain_lease(client, id);
@@ -73,6 +83,7 @@ impl World {
         options.ttl = Duration::from_millis(ttl_ms);
         options.wait = match self.dice.below(3) {
             _ if whole_term => Wait::Forever,
+            0 | 1 if self.options.scenario == Scenario::Waiting => Wait::Forever,
             0 => Wait::No,
             1 => Wait::AtMost(Duration::from_millis(self.dice.below(ttl_ms * 4))),
             _ => Wait::AtMost(Duration::from_millis(self.dice.below(ttl_ms))),
@@ -87,7 +98,11 @@ impl World {
         if self.dice.chance(100) {
             options.min_margin = self.options.nodes / 2;
         }
-        if self.dice.chance(300) && ttl_ms > 200 && !whole_term {
+        if self.options.scenario == Scenario::Waiting {
+            // Longer than any answer takes.
+            options.ttl = Duration::from_millis(max_ttl_ms);
+            options.node_timeout = Some(Duration::from_millis(max_ttl_ms / 4));
+        } else if self.dice.chance(300) && ttl_ms > 200 && !whole_term {
             options.node_timeout = Some(Duration::from_millis(self.dice.between(1, ttl_ms / 2)));
         }
         options.check(self.options.max_ttl()).expect("drawn within the limits")
@@ -109,6 +124,7 @@ impl World {
         if client == 0 {
             self.first_to_hold.get_or_insert(holder);
         }
+        self.check_order(client, lease);
         if let Some(fence) = fence {
             let violation = self.fencing.acquired(self.now_ns, begun_ns, name, holder, fence);
             self.judge(violation);
@@ -160,6 +176,60 @@ impl World {
         }
     }
 
+    /// Takes note of those whom a majority of nodes has in line.
+    pub(crate) fn note_in_line(&mut self) {
+        if self.options.scenario != Scenario::Waiting {
+            return;
+        }
+        let (nodes, majority, now_ns) = (&self.nodes, self.options.quorum().majority(), self.now_ns);
+        for slot in self.clients.iter_mut().flat_map(|client| &mut client.leases) {
+            if let Some(ticket) = slot.lease.ticket().filter(|_| slot.in_line_ns.is_none()) {
+                let in_line =
+                    nodes.iter().filter(|node| node.table.is_in_line(slot.lease.key(), ticket)).count();
+                slot.in_line_ns = (in_line >= majority).then_some(now_ns);
+            }
+        }
+    }
+
+    /// Whoever was in line on a majority of nodes before another asked is served before that one.
+    fn check_order(&mut self, client: usize, lease: u32) {
+        if self.options.scenario != Scenario::Waiting {
+            return;
+        }
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        let (called_ns, name) = (slot.called_ns, slot.name);
+        let later = self.holder(client, lease);
+        for (number, state) in self.clients.iter().enumerate().filter(|(_, state)| state.alive) {
+            let overtaken = |slot: &&Slot| {
+                slot.lease.ticket().is_some()
+                    && slot.in_line_ns.is_some_and(|in_line_ns| in_line_ns < called_ns)
+            };
+            if let Some(slot) = state.leases.iter().find(overtaken) {
+                let earlier = Holder { client: number, life: state.life, lease: slot.id };
+                return self.judge(Some(Violation::Overtaken { name, earlier, later }));
+            }
+        }
+    }
+
+    /// At the end nobody has waited for too long who could reach a majority.
+    pub(crate) fn check_stuck(&mut self) {
+        if self.options.scenario != Scenario::Waiting || self.now_ns < Options::STUCK_NS {
+            return;
+        }
+        let majority = self.options.quorum().majority();
+        let since_ns = self.now_ns - Options::STUCK_NS;
+        for (number, state) in self.clients.iter().enumerate() {
+            let stuck = |slot: &&Slot| slot.lease.standing().is_none() && slot.called_ns < since_ns;
+            if state.alive
+                && state.reach.len() >= majority
+                && let Some(slot) = state.leases.iter().find(stuck)
+            {
+                let waiter = Holder { client: number, life: state.life, lease: slot.id };
+                return self.judge(Some(Violation::Stuck { name: slot.name, waiter }));
+            }
+        }
+    }
+
     /// Tells the checker until when the client counts on the lock.
     fn hold(&mut self, client: usize, lease: u32) {
         let (clock, holder) = (self.clients[client].clock, self.holder(client, lease));
@@ -172,7 +242,14 @@ impl World {
 
     fn plan_next(&mut self, client: usize, lease: u32) {
         let rolling = self.options.scenario == Scenario::RollingRestart && client == 0;
-        let share = if rolling { 333 } else { self.dice.between(50, 1_050) };
+        let waiting = self.options.scenario == Scenario::Waiting;
+        let share = if rolling {
+            333
+        } else if waiting {
+            self.dice.between(0, 200)
+        } else {
+            self.dice.between(50, 1_050)
+        };
         let Some(slot) = self.clients[client].slot(lease) else { return };
         let ttl_us = u64::try_from(slot.terms.term.ttl().as_micros()).unwrap_or(u64::MAX);
         let act = if slot.extensions_left > 0 {
@@ -305,6 +382,18 @@ impl Slot {
     fn new(id: u32, name: usize, lease: Lease, terms: Terms) -> Self {
         // No plan yet: it is made when the lock is held.
         let extensions_left = u32::MAX;
-        Self { id, name, lease, terms, begun_ns: 0, extensions_left, grants: 0, shown: 0 }
+        let (called_ns, in_line_ns) = (0, None);
+        Self {
+            id,
+            name,
+            lease,
+            terms,
+            called_ns,
+            in_line_ns,
+            begun_ns: 0,
+            extensions_left,
+            grants: 0,
+            shown: 0,
+        }
     }
 }

@@ -237,6 +237,7 @@ impl World {
             }
         }
         self.check_rolling_restart();
+        self.check_stuck();
     }
 
     fn handle(&mut self, event: Event) {
@@ -272,6 +273,7 @@ impl World {
             let reply = self.execute(link, &command);
             self.reply(link, to, sent, reply, Some(command));
             self.wake_waiters(self.links[link].node);
+            self.note_in_line();
         }
     }
 

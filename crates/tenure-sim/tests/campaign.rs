@@ -1,6 +1,6 @@
 //! A slice of the campaign that is short enough for every change: `simulate` runs the long one.
 
-use tenure_sim::{Failure, Mark, Options, Scenario, campaign, run, tell};
+use tenure_sim::{Failure, Mark, Marks, Options, Scenario, campaign, run, tell};
 
 #[test]
 fn no_promise_is_broken_within_the_assumptions() {
@@ -55,4 +55,31 @@ fn a_story_says_how_to_replay_it() {
     let replay = format!("simulate replay {} Unguarded", story.options.seed);
     assert!(text.lines().last().unwrap().ends_with(&replay), "{text}");
     assert!(text.contains("VIOLATION: two holders") && text.contains("max_ttl_ms:"), "{text}");
+}
+
+#[test]
+fn nobody_in_line_is_overtaken_or_stuck_though_some_die_give_up_or_reach_only_a_minority() {
+    let mut seen = Marks::default();
+    // The last two were overtaken once: by a newcomer when the mark beside the fence had been forgotten, and by one who
+    // yielded only once while a client that reaches two nodes was in the way.
+    for seed in (0..40).chain([37, 308]) {
+        let options = Options::draw(seed, Scenario::Waiting);
+        let outcome = run(&options, false);
+        assert_eq!(
+            outcome.violation,
+            None,
+            "{}",
+            tell(&options).map_or_else(String::new, |story| story.to_string())
+        );
+        seen.add(&outcome.marks);
+    }
+    let telling = [
+        Mark::Woken,
+        Mark::WokenInVain,
+        Mark::Yielded,
+        Mark::Nudged,
+        Mark::MinorityOnly,
+        Mark::ClientCrashed,
+    ];
+    assert!(telling.into_iter().all(|mark| seen.count(mark) > 10), "{seen}");
 }

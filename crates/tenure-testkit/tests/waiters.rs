@@ -98,7 +98,8 @@ fn longest_idle(calls: &[Call], term: Duration) -> Duration {
     let mut longest = 0;
     for call in calls {
         let Some(begun) = call.served else { continue };
-        let freed = call.released.or_else(|| call.gone.map(|gone| gone + term.as_nanos())).unwrap_or(u128::MAX);
+        let freed =
+            call.released.or_else(|| call.gone.map(|gone| gone + term.as_nanos())).unwrap_or(u128::MAX);
         let Some(next) = served.iter().find(|served| **served > begun) else { continue };
         // Who waited for it all that time?
         let waited = |other: &&Call| {
@@ -144,7 +145,8 @@ fn of_64_waiters_in_8_processes_none_is_overtaken_while_some_are_killed_and_give
 #[test]
 fn no_wake_up_that_is_lost_costs_more_than_the_backstop() {
     // They keep what they know over a restart, so that it costs them no quarantine.
-    let mut servers: [RedisServer; 5] = RedisServer::start_many(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let mut servers: [RedisServer; 5] =
+        RedisServer::start_many(&["--appendonly", "yes", "--appendfsync", "always"]);
     let history = History::default();
     let mut clients: Vec<Client> = (0..4).map(|_| history.start("4", "0", &servers)).collect();
     let start = Instant::now();
@@ -181,4 +183,97 @@ fn no_wake_up_that_is_lost_costs_more_than_the_backstop() {
     println!("{} calls, {served} served, longest idle {idle:?}", calls.len());
     assert!(served > 100, "{served}");
     assert!(idle < ms(2_500), "{idle:?}");
+}
+
+/// How often a server has executed this command.
+fn calls_of(server: &RedisServer, command: &str) -> u64 {
+    let info = format!("{:?}", server.execute(&["INFO", "commandstats"]));
+    let lead = format!("cmdstat_{command}:calls=");
+    let calls = info.split(&lead).nth(1).and_then(|rest| rest.split(',').next());
+    calls.map_or(0, |calls| calls.parse().unwrap())
+}
+
+/// The time for which a process has used a processor.
+fn cpu_of(pid: u32) -> Duration {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
+    Duration::from_millis(ticks * 10)
+}
+
+/// What a crowd of waiters costs.
+#[derive(Debug)]
+struct Cost {
+    /// Scripts per waiter and second on one node, while all of them just wait.
+    scripts_per_waiter: f64,
+    /// The share of one processor that all of their processes together use meanwhile.
+    idle_cpu: f64,
+    /// Scripts and wake-ups on one node for each release.
+    scripts_per_release: f64,
+    wakes_per_release: f64,
+}
+
+fn cost_of_a_crowd(processes: usize, managers: usize, waiters: usize) -> Cost {
+    let servers: [RedisServer; 3] = RedisServer::start_many(&[]);
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let locks = runtime.block_on(tenure::Locks::connect(&urls)).unwrap();
+    let guard = runtime.block_on(locks.lock("x").acquire()).unwrap();
+    let served = Arc::new(Mutex::new(0));
+    let numbers = [managers, waiters].map(|number| number.to_string());
+    let clients: Vec<Client> = (0..processes)
+        .map(|_| {
+            let arguments = ["crowd", &numbers[0], &numbers[1], "5"].into_iter();
+            let arguments = arguments.chain(urls.iter().map(String::as_str));
+            let mut client = Client::start_talking(env!("CARGO_BIN_EXE_testclient"), arguments);
+            let served = Arc::clone(&served);
+            client.hear_all(move |_| *served.lock().unwrap() += 1);
+            client
+        })
+        .collect();
+    let all = processes * managers * waiters;
+    let in_line =
+        |server: &RedisServer| format!("{:?}", server.execute(&["ZCARD", "tenure~queue:{tenure:x}"]));
+    let start = Instant::now();
+    while !servers.iter().all(|server| in_line(server).contains(&all.to_string())) {
+        assert!(start.elapsed() < ms(60_000), "in line: {:?} of {all}", servers.each_ref().map(in_line));
+        sleep(ms(50));
+    }
+    // Everybody knows its place.
+    sleep(ms(2_500));
+    let cpu = || clients.iter().map(|client| cpu_of(client.pid())).sum::<Duration>();
+    let (scripts, used, start) = (calls_of(&servers[0], "evalsha"), cpu(), Instant::now());
+    sleep(ms(6_000));
+    let idle = start.elapsed().as_secs_f64();
+    let idle_scripts = (calls_of(&servers[0], "evalsha") - scripts) as f64 / idle;
+    let idle_cpu = (cpu() - used).as_secs_f64() / idle;
+
+    let before = ["evalsha", "publish"].map(|command| calls_of(&servers[0], command));
+    let start = Instant::now();
+    runtime.block_on(guard.release()).unwrap();
+    sleep(ms(3_000).min(ms(20 * all as u64)));
+    let (served, served_for) = (*served.lock().unwrap() as f64, start.elapsed().as_secs_f64());
+    let after = ["evalsha", "publish"].map(|command| calls_of(&servers[0], command));
+    Cost {
+        scripts_per_waiter: idle_scripts / all as f64,
+        idle_cpu,
+        scripts_per_release: ((after[0] - before[0]) as f64 - idle_scripts * served_for) / served,
+        wakes_per_release: (after[1] - before[1]) as f64 / served,
+    }
+}
+
+#[test]
+fn ten_thousand_waiters_cost_no_more_per_release_than_sixty_four_and_little_while_they_wait() {
+    let few = cost_of_a_crowd(8, 8, 1);
+    let many = cost_of_a_crowd(8, 8, 157);
+    println!("64 waiters: {few:?}\n10,048 waiters: {many:?}");
+    for cost in [&few, &many] {
+        assert!(cost.wakes_per_release < 1.2, "{cost:?}");
+        assert!(cost.scripts_per_release < 6.0, "{cost:?}");
+    }
+    assert!(many.scripts_per_release < few.scripts_per_release + 1.0, "{few:?} {many:?}");
+    // The first of each client asks every two seconds at most, the others every thirty.
+    assert!(few.scripts_per_waiter < 1.2, "{few:?}");
+    assert!(many.scripts_per_waiter < 0.06, "{many:?}");
+    assert!(many.idle_cpu < 0.5, "{many:?}");
 }

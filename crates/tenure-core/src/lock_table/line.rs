@@ -80,16 +80,36 @@ impl LockTable {
     ) -> Option<Ticket> {
         let Some(ticket) = ticket else {
             let remembered = self.prefixes.get(key.prefix()).and_then(|kept| kept.fences.get(key));
-            let queued = remembered.is_some_and(|remembered| remembered.queued);
-            return (fenced && queued).then_some(Ticket::SOMEBODY);
+            if !fenced || !remembered.is_some_and(|remembered| remembered.queued) {
+                return None;
+            }
+            self.mark(now_ms, key);
+            return Some(Ticket::SOMEBODY);
         };
         let line = self.line(now_ms, key);
         line.tickets.remove(&ticket);
         let first = line.tickets.first().copied();
-        if fenced && let Some(remembered) = self.kept(key).fences.get_mut(key) {
-            remembered.queued = first.is_some();
+        if fenced && first.is_some() {
+            self.mark(now_ms, key);
+        } else if fenced && let Some(remembered) = self.kept(key).fences.get_mut(key) {
+            remembered.queued = false;
         }
         first
+    }
+
+    /// Leaves a mark beside the fence that somebody may be in line. It lives as long as the line does.
+    fn mark(&mut self, now_ms: u64, key: &LockKey) {
+        let kept = self.kept(key);
+        let mut remembered = kept.fences.get(key).copied().unwrap_or(Remembered {
+            fence: Fence::NONE,
+            ends_ms: 0,
+            queued: true,
+        });
+        kept.fence_ends.remove(&(remembered.ends_ms, key.clone()));
+        remembered.queued = true;
+        remembered.ends_ms = remembered.ends_ms.max(now_ms + millis(QUEUE_LIFE));
+        kept.fence_ends.insert((remembered.ends_ms, key.clone()));
+        kept.fences.insert(key.clone(), remembered);
     }
 
     /// Puts a waiter in line whose acquire was refused, and tells it where it stands.
@@ -127,14 +147,7 @@ impl LockTable {
             line.tickets.insert(ticket);
         }
         line.ends_ms = now_ms + millis(QUEUE_LIFE);
-        let kept = self.kept(key);
-        if let Some(remembered) = kept.fences.get_mut(key) {
-            remembered.queued = true;
-        } else {
-            let ends_ms = now_ms + millis(QUEUE_LIFE);
-            kept.fences.insert(key.clone(), Remembered { fence: Fence::NONE, ends_ms, queued: true });
-            kept.fence_ends.insert((ends_ms, key.clone()));
-        }
+        self.mark(now_ms, key);
         Answer::Granted
     }
 

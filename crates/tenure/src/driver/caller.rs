@@ -70,7 +70,15 @@ impl LeaseEntry {
             lease::Output::Waiting { at, free_after } => {
                 let Place { ahead, waiters, nodes, ref holder, .. } = facts.place;
                 let (holder, asks_in) = (holder.as_deref(), at.since(now));
-                observer.observe(&Event::Waiting { name, ahead, waiters, nodes, holder, free_after, asks_in });
+                observer.observe(&Event::Waiting {
+                    name,
+                    ahead,
+                    waiters,
+                    nodes,
+                    holder,
+                    free_after,
+                    asks_in,
+                });
             }
             lease::Output::Retrying { cause, at } => {
                 observer.observe(&Event::Retrying { name, cause, pause: at.since(now) });

@@ -79,6 +79,7 @@ if known and not owner then
     end
     if ARGV[3] ~= '' then
         call('SET', KEYS[2], ARGV[3] .. '+', 'KEEPTTL')
+        call('PEXPIRE', KEYS[2], QUEUE_LIFE, 'GT')
     end
     return {now, 0, first}
 end
@@ -121,6 +122,8 @@ if not last then
 elseif string.sub(last, -1) ~= '+' then
     call('SET', KEYS[2], last .. '+', 'KEEPTTL')
 end
+-- The mark lives as long as the line does.
+call('PEXPIRE', KEYS[2], QUEUE_LIFE, 'GT')
 local waiters = call('ZCARD', KEYS[5])
 local label = call('GET', KEYS[6])
 label = label and string.sub(label, 1, #owner + 1) == owner .. ' ' and string.sub(label, #owner + 2) or ''

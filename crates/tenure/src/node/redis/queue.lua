@@ -26,7 +26,8 @@ local function pass_on(lock, waiters)
     return false
 end
 
--- Puts a waiter in line, and leaves a mark beside the lock's fence, which whoever gets the lock looks at anyway.
+-- Puts a waiter in line, and leaves a mark beside the lock's fence, which whoever gets the lock looks at anyway. The mark
+-- lives as long as the line does.
 local function line_up(waiters, fence, ticket)
     if redis.call('ZCARD', waiters) < WAITERS_MAX then
         redis.call('ZADD', waiters, string.match(ticket, '^%d+'), ticket)
@@ -38,5 +39,6 @@ local function line_up(waiters, fence, ticket)
     elseif string.sub(last, -1) ~= '+' then
         redis.call('SET', fence, last .. '+', 'KEEPTTL')
     end
+    redis.call('PEXPIRE', fence, QUEUE_LIFE, 'GT')
 end
 
