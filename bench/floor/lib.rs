@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 mod command;
+mod handover;
 mod holder;
 mod server;
 
@@ -19,6 +20,7 @@ use std::ops::Range;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::command::Commands;
+pub use crate::handover::Party;
 pub use crate::holder::Holder;
 use crate::server::Server;
 

@@ -9,6 +9,7 @@
 
 mod client;
 mod cluster;
+mod contended;
 mod cpu_time;
 mod fenced;
 mod held;
@@ -35,6 +36,8 @@ Benchmarks:
   uncontended   a whole cycle (acquire, release) that nobody competes for, on five Redis servers: Tenure against
                 the least that it can cost, with all servers healthy, one hung and one dead
   fenced        the same with and without fences, on healthy servers, and what an acquire costs one server
+  contended     one lock that 16 workers in 4 processes want: time from release to the next holder, fairness, CPU,
+                beside two parties that only pass messages
   held          100,000 locks held and renewed by one process: memory, CPU beside bare messages, acquires meanwhile
 
 Options:
@@ -62,6 +65,11 @@ fn run(arguments: &[String]) -> Result<()> {
             uncontended::UNCONTENDED.run(&Settings::parse(options)?)
         }
         Some((name, options)) if name == "fenced" && !wants_help => fenced::run(&Settings::parse(options)?),
+        Some((name, options)) if name == "contended" && !wants_help => {
+            contended::run(&Settings::parse(options)?)
+        }
+        // What `contended` starts.
+        Some((name, options)) if name == "contended-worker" => contended::run_worker(options),
         Some((name, options)) if name == "held" && !wants_help => held::run(options),
         Some((name, _)) if !wants_help => bail!("there is no benchmark {name:?}\n\n{HELP}"),
         _ => {

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail};
 use crate::command::cargo;
 
 /// The benchmarks by name.
-const BENCHMARKS: &[&str] = &["uncontended", "fenced", "held"];
+const BENCHMARKS: &[&str] = &["uncontended", "fenced", "contended", "held"];
 
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     match arguments.first() {

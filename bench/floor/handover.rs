@@ -1,0 +1,155 @@
+//! The least that passing a lock on can cost: two parties and nothing else.
+//!
+//! One holds the lock, the other listens. The holder's release deletes the key and publishes, in one script on each of
+//! five servers; the third message wakes the other, which acquires with `SET NX` on all five, and has the lock with the
+//! third positive reply. Then they change places. Each has one connection to each server, which takes messages as well.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+
+use rustix::event::{PollFd, PollFlags, poll};
+
+use crate::{MAJORITY, SILENCE_MAX};
+
+const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) \
+                       return redis.call('PUBLISH', ARGV[2], '1') end return -1";
+
+/// One of the two.
+pub struct Party {
+    lines: Vec<Line>,
+    /// How often it has acquired, and waited.
+    acquired: usize,
+    waited: usize,
+    acquire: Vec<u8>,
+    release: Vec<u8>,
+}
+
+struct Line {
+    stream: TcpStream,
+    input: Vec<u8>,
+    /// How many replies have come, and which of them was the last to grant. Replies to acquires and releases take turns.
+    replies: usize,
+    granted: usize,
+    messages: usize,
+}
+
+impl Party {
+    /// Connects to the servers at these loopback ports. Listens to its own name; releases tell the `other`.
+    ///
+    /// # Errors
+    /// If a server cannot be reached.
+    pub fn connect(ports: &[u16], name: &str, other: &str) -> io::Result<Self> {
+        let mut lines = vec![];
+        for port in ports {
+            let stream = TcpStream::connect(("127.0.0.1", *port))?;
+            stream.set_nodelay(true)?;
+            let mut line = Line { stream, input: vec![], replies: 0, granted: 0, messages: 0 };
+            line.stream.write_all(&command(&["HELLO", "3"]))?;
+            line.stream.write_all(&command(&["SUBSCRIBE", name]))?;
+            line.stream.write_all(&command(&["PING"]))?;
+            while !line.input.ends_with(b"+PONG\r\n") {
+                line.read()?;
+            }
+            line.input.clear();
+            lines.push(line);
+        }
+        let acquire = command(&["SET", "floor:handover", name, "NX", "PX", "30000"]);
+        let release = command(&["EVAL", RELEASE, "1", "floor:handover", name, other]);
+        Ok(Self { lines, acquired: 0, waited: 0, acquire, release })
+    }
+
+    /// Acquires. Returns with the third positive reply.
+    ///
+    /// # Errors
+    /// If a server fails, or all are silent.
+    pub fn acquire(&mut self) -> io::Result<()> {
+        for line in &mut self.lines {
+            line.stream.write_all(&self.acquire)?;
+        }
+        self.acquired += 1;
+        let reply = 2 * self.acquired - 1;
+        self.receive_until(|line| line.granted == reply)
+    }
+
+    /// Releases and tells the other. Does not wait for the replies.
+    ///
+    /// # Errors
+    /// If a server fails.
+    pub fn release(&mut self) -> io::Result<()> {
+        for line in &mut self.lines {
+            line.stream.write_all(&self.release)?;
+        }
+        Ok(())
+    }
+
+    /// Waits until three servers have told that the other has released.
+    ///
+    /// # Errors
+    /// If a server fails, or all are silent.
+    pub fn wait(&mut self) -> io::Result<()> {
+        self.waited += 1;
+        let messages = self.waited;
+        self.receive_until(|line| line.messages >= messages)
+    }
+
+    fn receive_until(&mut self, counts: impl Fn(&Line) -> bool) -> io::Result<()> {
+        while self.lines.iter().filter(|line| counts(line)).count() < MAJORITY {
+            let watched = self.lines.iter().map(|line| PollFd::new(&line.stream, PollFlags::IN));
+            let mut watched: Vec<PollFd<'_>> = watched.collect();
+            if poll(&mut watched, Some(&SILENCE_MAX))? == 0 {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the servers are silent"));
+            }
+            let ready: Vec<bool> = watched.iter().map(|line| !line.revents().is_empty()).collect();
+            for (line, _) in self.lines.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
+                line.read()?;
+                line.take();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Line {
+    fn read(&mut self) -> io::Result<()> {
+        let mut bytes = [0; 4096];
+        match self.stream.read(&mut bytes)? {
+            0 => Err(io::ErrorKind::UnexpectedEof.into()),
+            count => {
+                self.input.extend_from_slice(&bytes[..count]);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes whole replies and messages off the front: `+OK`, `_` (refused), `:1` (released), and `>3` and six lines.
+    fn take(&mut self) {
+        loop {
+            let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") else { return };
+            let mut length = end + 2;
+            match self.input[0] {
+                b'+' => self.granted = self.replies + 1,
+                b'>' => {
+                    let ends: Vec<usize> = (0..self.input.len().saturating_sub(1))
+                        .filter(|at| self.input[*at..].starts_with(b"\r\n"))
+                        .collect();
+                    let Some(last) = ends.get(6) else { return };
+                    length = last + 2;
+                    self.messages += 1;
+                }
+                _ => {}
+            }
+            if self.input[0] != b'>' {
+                self.replies += 1;
+            }
+            self.input.drain(..length);
+        }
+    }
+}
+
+fn command(parts: &[&str]) -> Vec<u8> {
+    let mut bytes = format!("*{}\r\n", parts.len()).into_bytes();
+    for part in parts {
+        bytes.extend_from_slice(format!("${}\r\n{part}\r\n", part.len()).as_bytes());
+    }
+    bytes
+}
