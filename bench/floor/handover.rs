@@ -1,8 +1,9 @@
-//! The least that passing a lock on can cost: two parties and nothing else.
+//! The least that passing a lock on can cost: parties in a ring, and nothing else.
 //!
-//! One holds the lock, the other listens. The holder's release deletes the key and publishes, in one script on each of
-//! five servers; the third message wakes the other, which acquires with `SET NX` on all five, and has the lock with the
-//! third positive reply. Then they change places. Each has one connection to each server, which takes messages as well.
+//! One holds the lock, the others listen. The holder's release deletes the key and publishes, in one script on each of
+//! five servers; the third message wakes the next one, which acquires with `SET NX` on all five, and has the lock with the
+//! third positive reply. Each has one connection to each server, which takes messages as well. Nobody queues: whose turn
+//! it is was agreed on before.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -14,7 +15,7 @@ use crate::{MAJORITY, SILENCE_MAX};
 const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) \
                        return redis.call('PUBLISH', ARGV[2], '1') end return -1";
 
-/// One of the two.
+/// One of them.
 pub struct Party {
     lines: Vec<Line>,
     /// How often it has acquired, and waited.
@@ -34,11 +35,11 @@ struct Line {
 }
 
 impl Party {
-    /// Connects to the servers at these loopback ports. Listens to its own name; releases tell the `other`.
+    /// Connects to the servers at these loopback ports. Listens to its own name; releases tell the `next`.
     ///
     /// # Errors
     /// If a server cannot be reached.
-    pub fn connect(ports: &[u16], name: &str, other: &str) -> io::Result<Self> {
+    pub fn connect(ports: &[u16], name: &str, next: &str) -> io::Result<Self> {
         let mut lines = vec![];
         for port in ports {
             let stream = TcpStream::connect(("127.0.0.1", *port))?;
@@ -54,7 +55,7 @@ impl Party {
             lines.push(line);
         }
         let acquire = command(&["SET", "floor:handover", name, "NX", "PX", "30000"]);
-        let release = command(&["EVAL", RELEASE, "1", "floor:handover", name, other]);
+        let release = command(&["EVAL", RELEASE, "1", "floor:handover", name, next]);
         Ok(Self { lines, acquired: 0, waited: 0, acquire, release })
     }
 
@@ -71,7 +72,7 @@ impl Party {
         self.receive_until(|line| line.granted == reply)
     }
 
-    /// Releases and tells the other. Does not wait for the replies.
+    /// Releases and tells the next one. Does not wait for the replies.
     ///
     /// # Errors
     /// If a server fails.
@@ -82,7 +83,7 @@ impl Party {
         Ok(())
     }
 
-    /// Waits until three servers have told that the other has released.
+    /// Waits until three servers have told that it is our turn.
     ///
     /// # Errors
     /// If a server fails, or all are silent.

@@ -1,7 +1,7 @@
 //! One lock that everybody wants: 16 workers in 4 processes, beside the least that passing a lock on can cost.
 //!
-//! The rounds are interleaved: Tenure with hold times of 0 and 5 ms, the floor (two parties, see `floor/handover.rs`) with
-//! the same, and a bare round (five servers, return at the third reply). A hand-over lasts from the call that releases
+//! The rounds are interleaved: Tenure with hold times of 0 and 5 ms, the floor (a ring of as many processes, see
+//! `floor/handover.rs`) with the same, and a bare round (five servers, return at the third reply). A hand-over lasts from the call that releases
 //! the lock to the return of the call that acquires it next, in whichever process; the clock is the machine's.
 
 mod worker;
@@ -61,8 +61,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
         for turn in 0..2 {
             let case = (round + turn) % 2;
             for (place, hold_ms) in HOLDS_MS.into_iter().enumerate() {
-                let parties = if case == 0 { PROCESSES } else { 2 };
-                shown[case][place].push(measure(&cluster, case == 1, parties, hold_ms, time)?);
+                shown[case][place].push(measure(&cluster, case == 1, hold_ms, time)?);
             }
         }
         bare.push(bare_round(&cluster, time / 4, round)?);
@@ -111,18 +110,19 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     Ok(())
 }
 
-/// Lets so many processes compete for this time.
-fn measure(cluster: &Cluster, floor: bool, processes: usize, hold_ms: u64, time: Duration) -> Result<Shown> {
+/// Lets the processes compete for this time.
+fn measure(cluster: &Cluster, floor: bool, hold_ms: u64, time: Duration) -> Result<Shown> {
     let server_cpu = cluster.cpu_time()?;
     let program = std::env::current_exe()?;
     let start = |index: usize| -> Result<Child> {
         let mut command = Command::new(&program);
+        let workers = if floor { PROCESSES } else { WORKERS };
         command.args(["contended-worker", if floor { "floor" } else { "tenure" }, &index.to_string()]);
-        command.args([WORKERS.to_string(), hold_ms.to_string(), time.as_millis().to_string()]);
+        command.args([workers.to_string(), hold_ms.to_string(), time.as_millis().to_string()]);
         command.args(cluster.ports().iter().map(u16::to_string));
         Ok(command.stdout(Stdio::piped()).spawn()?)
     };
-    let mut children = (0..processes).map(start).collect::<Result<Vec<_>>>()?;
+    let mut children = (0..PROCESSES).map(start).collect::<Result<Vec<_>>>()?;
     let (mut holds, mut client_cpu) = (vec![], 0.0);
     for (process, child) in children.iter_mut().enumerate() {
         let mut text = String::new();
@@ -132,7 +132,8 @@ fn measure(cluster: &Cluster, floor: bool, processes: usize, hold_ms: u64, time:
             let numbers: Vec<u64> = line.split(' ').filter_map(|number| number.parse().ok()).collect();
             match numbers[..] {
                 [worker, called, acquired, released] => {
-                    let worker = process * WORKERS + usize::try_from(worker)?;
+                    let workers = if floor { 1 } else { WORKERS };
+                    let worker = process * workers + usize::try_from(worker)?;
                     holds.push(Hold { worker, called, acquired, released });
                 }
                 [cpu_nanos] => client_cpu += cpu_nanos as f64,
@@ -141,7 +142,7 @@ fn measure(cluster: &Cluster, floor: bool, processes: usize, hold_ms: u64, time:
         }
     }
     let server_cpu = (cluster.cpu_time()? - server_cpu).as_nanos() as f64;
-    Shown::of(holds, client_cpu, server_cpu, if floor { 2 } else { processes * WORKERS })
+    Shown::of(holds, client_cpu, server_cpu, if floor { PROCESSES } else { PROCESSES * WORKERS })
 }
 
 /// The time that a bare acquire takes on five servers.

@@ -37,7 +37,7 @@ Benchmarks:
                 the least that it can cost, with all servers healthy, one hung and one dead
   fenced        the same with and without fences, on healthy servers, and what an acquire costs one server
   contended     one lock that 16 workers in 4 processes want: time from release to the next holder, fairness, CPU,
-                beside two parties that only pass messages
+                beside processes that only pass messages
   held          100,000 locks held and renewed by one process: memory, CPU beside bare messages, acquires meanwhile
 
 Options:

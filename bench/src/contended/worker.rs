@@ -19,7 +19,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let end = now() + Duration::from_millis(time_ms.parse()?).as_nanos() as u64;
     let text = match kind.as_str() {
         "tenure" => compete(&ports, workers.parse()?, hold, end)?,
-        "floor" => take_turns(&ports, index == "0", hold, end)?,
+        "floor" => take_turns(&ports, index.parse()?, workers.parse()?, hold, end)?,
         other => bail!("not a kind of worker: {other:?}"),
     };
     print!("{text}");
@@ -60,13 +60,13 @@ fn compete(ports: &[u16], workers: usize, hold: Duration, end: u64) -> Result<St
     })
 }
 
-/// The two parties of the floor; the first one begins.
-fn take_turns(ports: &[u16], first: bool, hold: Duration, end: u64) -> Result<String> {
-    let (name, other) = if first { ("floor-a", "floor-b") } else { ("floor-b", "floor-a") };
-    let mut party = Party::connect(ports, name, other)?;
-    let mut text = String::new();
-    // The other one may not be there yet.
-    std::thread::sleep(Duration::from_millis(if first { 100 } else { 0 }));
+/// One party of the floor's ring; the first one begins.
+fn take_turns(ports: &[u16], index: usize, parties: usize, hold: Duration, end: u64) -> Result<String> {
+    let (name, next) = (format!("floor-{index}"), format!("floor-{}", (index + 1) % parties));
+    let mut party = Party::connect(ports, &name, &next)?;
+    let (mut text, first) = (String::new(), index == 0);
+    // The others may not be there yet.
+    std::thread::sleep(Duration::from_millis(if first { 150 } else { 0 }));
     let mut called = now();
     if !first {
         party.wait().context("the first turn")?;
@@ -80,10 +80,10 @@ fn take_turns(ports: &[u16], first: bool, hold: Duration, end: u64) -> Result<St
         writeln!(text, "0 {called} {acquired} {released}")?;
         called = now();
         if party.wait().is_err() {
-            break; // The other one has gone.
+            return Ok(text); // The others have gone.
         }
     }
-    // So that the other one does not wait for us.
+    // So that the next one does not wait for us.
     let _ = party.acquire();
     let _ = party.release();
     Ok(text)

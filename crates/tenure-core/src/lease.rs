@@ -297,7 +297,8 @@ impl Lease {
         let number = self.rounds.take_next();
         let acquire = Acquire::begin(number, self.quorum, now, &self.terms, entropy, proposal);
         if proposal.ticket.is_some() {
-            self.waiter.get_or_insert_default().ticket = proposal.ticket;
+            let waiter = self.waiter.get_or_insert_default();
+            (waiter.ticket, waiter.draws) = (proposal.ticket, waiter.draws.max(1));
         }
         let beside = self.beside();
         for (node, command) in acquire.commands(&self.key, self.terms.term, proposal, beside) {
@@ -409,6 +410,9 @@ impl Lease {
                 self.outputs.push_back(Output::Acquired);
             }
             Decision::Lost { cause } => {
+                if waiting::has_time(self.waiter.as_deref(), &acquire.round) {
+                    return;
+                }
                 let is_behind = acquire.round.is_behind();
                 if !std::mem::replace(&mut acquire.cleaned_up, true) {
                     let undo = waiting::undo(self.waiter.as_deref());

@@ -164,7 +164,11 @@ impl LockTable {
             return Answer::Refused(Refusal::Stranger);
         }
         let owner = Owner::Token(token);
-        let entry = self.entries.get(key).filter(|entry| ticket.map(Owner::Reserved) != Some(entry.owner));
+        let aside = |entry: &&Entry| ticket.map(Owner::Reserved) == Some(entry.owner);
+        let (aside, entry) = match self.entries.get(key) {
+            entry if entry.as_ref().is_some_and(aside) => (true, None),
+            entry => (false, entry),
+        };
         match entry {
             // Asked again by the same owner: the first answer was lost. Saying no would make the client
             // refuse itself; setting the end anew would let a late duplicate lengthen the hold. With another
@@ -179,16 +183,21 @@ impl LockTable {
                 if let Some(claim @ FenceClaim { fence, bounds, .. }) = claim {
                     // Whole milliseconds, in which nodes count.
                     let now = NodeTime::from_micros(now_ms * 1_000);
-                    if fence > bounds.highest(now) {
-                        return Answer::Refused(Refusal::Ahead);
-                    }
-                    if Some(fence) <= self.lowest(now, key, bounds) {
-                        return Answer::Refused(Refusal::Behind);
+                    let refusal = if fence > bounds.highest(now) {
+                        Some(Refusal::Ahead)
+                    } else {
+                        (Some(fence) <= self.lowest(now, key, bounds)).then_some(Refusal::Behind)
+                    };
+                    if let Some(refusal) = refusal {
+                        if let (true, Some(ticket)) = (aside, ticket) {
+                            self.reserve(now_ms, key, ticket);
+                        }
+                        return Answer::Refused(refusal);
                     }
                     self.put_fence(key, claim);
                 }
                 self.put(key, Entry { owner, ends_ms: now_ms.saturating_add(node_ttl_ms) });
-                let ahead = self.step_out(now_ms, key, ticket, claim.is_some());
+                let ahead = self.step_out(now_ms, key, ticket, aside, claim.is_some());
                 *queue =
                     ahead.map(|ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() }));
                 if let Some(label) = &beside.label {

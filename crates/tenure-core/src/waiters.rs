@@ -50,6 +50,13 @@ impl<Id: Copy> Waiters<Id> {
         first.map(|id| (id, false)).into_iter().chain(behind.map(|id| (id, true)))
     }
 
+    /// Whether others are known to want this lock: somebody of this client is in line for it, or it was passed on a moment
+    /// ago. Then whoever asks for it gets in line at once.
+    #[must_use]
+    pub fn is_wanted(&self, key: &LockKey) -> bool {
+        self.lines.contains_key(key) || self.nudges.contains_key(key)
+    }
+
     /// Whom a wake-up for this ticket is meant for. Nobody, if it waits no longer: then the ticket has to leave the line.
     #[must_use]
     pub fn find(&self, number: u64) -> Option<Id> {
@@ -119,6 +126,7 @@ mod tests {
         assert_eq!(change(1, ticket(10), ticket(40)), [(3, false), (1, true)]);
         assert_eq!((waiters.find(10), waiters.find(40), waiters.ids().count()), (None, Some(1), 2));
         assert_eq!(waiters.change(&key("y"), 9, None, ticket(99)).count(), 0, "another lock, another line");
+        assert!(waiters.is_wanted(&key("x")) && !waiters.is_wanted(&key("z")));
     }
 
     #[test]
@@ -129,8 +137,10 @@ mod tests {
             waiters.passed_on(at(millis), &key("x"));
         }
         assert_eq!(waiters.poll_timeout(), Some(at(225)));
+        assert!(waiters.is_wanted(&key("x")));
         assert_eq!(waiters.poll_nudge(at(400)), None);
         assert_eq!(waiters.poll_nudge(at(425)), Some(key("x")));
         assert_eq!((waiters.poll_nudge(at(9_999)), waiters.poll_timeout()), (None, None));
+        assert!(!waiters.is_wanted(&key("x")));
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Client {
     pub(crate) watched: NodeSet,
     pub(crate) leases_begun: u32,
     releases_begun: u32,
-    waiters: Waiters<u32>,
+    pub(crate) waiters: Waiters<u32>,
     /// The place in line of each lease that has one.
     pub(crate) tickets: BTreeMap<u32, Ticket>,
 }

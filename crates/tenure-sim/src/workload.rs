@@ -70,7 +70,10 @@ impl World {
             slot.called_ns = self.now_ns;
             state.leases.push(slot);
             self.note(|| format!("client {client} lease {id}: wants lock {name} for {:?}", terms.term.ttl()));
-            self.attempt(client, id, terms.fenced, false);
+            let state = &self.clients[client];
+            let lease = &state.leases[state.leases.len() - 1].lease;
+            let wanted = lease.waits() && state.waiters.is_wanted(lease.key());
+            self.attempt(client, id, terms.fenced, wanted);
             self.drain_lease(client, id);
         }
         self.act_later(client, self.options.max_ttl_ms * 1_000_000, Act::Begin);

@@ -291,10 +291,15 @@ impl Driver {
                 if let Some(early) = &mut self.early {
                     return early.push(Request::Acquire { id, lease, fenced, entropy, reply });
                 }
+                let wanted = {
+                    let lease = look(&lease);
+                    lease.waits() && self.waiters.is_wanted(lease.key())
+                };
                 let mut entry = LeaseEntry::of(lease);
                 entry.acquire = Some(reply);
                 self.leases.insert(id, entry);
-                let proposal = self.fleet.propose(self.now, fenced);
+                let mut proposal = self.fleet.propose(self.now, fenced);
+                proposal.ticket = wanted.then(|| self.fleet.draw_ticket(self.now));
                 self.set_fleet_timer();
                 self.advance_lease(id, lease::Input::Attempt { entropy, proposal });
             }

@@ -11,7 +11,7 @@ use crate::names::LockKey;
 use crate::queue::{Beside, Place, RESERVATION, Ticket, Waiter};
 use crate::quorum::{NodeIndex, NodeSet};
 use crate::release::Undo;
-use crate::round::RoundNumber;
+use crate::round::{Round, RoundNumber};
 use crate::standing::Standing;
 use crate::time::Time;
 
@@ -73,8 +73,7 @@ impl Lease {
 
     /// Whom we must let go first, although a majority has granted us the lock.
     pub(super) fn yields_to(&self) -> Option<Ticket> {
-        let waits = self.terms.queued && self.terms.wait != Wait::No;
-        self.waiter.as_ref().filter(|_| waits).and_then(|waiter| waiter.yields_to())
+        self.waiter.as_ref().filter(|_| self.waits()).and_then(|waiter| waiter.yields_to())
     }
 
     /// Passes the lock on to whoever is ahead of us, and waits on.
@@ -102,12 +101,23 @@ impl Lease {
         let majority = self.quorum.majority();
         let Some(waiter) = &mut self.waiter else { return };
         let patience = waiter.wake(node, majority);
-        if let Phase::Waiting { until: Some(until) } = &mut self.phase {
-            *until = (*until).min(now + patience);
-            if patience.is_zero() {
-                self.propose_again(0, false);
+        match &mut self.phase {
+            Phase::Waiting { until: Some(until) } => {
+                *until = (*until).min(now + patience);
+                if patience.is_zero() {
+                    self.propose_again(0, false);
+                }
             }
+            // A round that is lost waits no longer for votes that change nothing.
+            Phase::Acquiring(_) => self.advance_acquire(now),
+            _ => {}
         }
+    }
+
+    /// Whether the lock may be waited for.
+    #[must_use]
+    pub fn waits(&self) -> bool {
+        self.terms.queued && self.terms.wait != Wait::No
     }
 
     pub(super) fn handle_connected(&mut self, now: Time, node: NodeIndex) {
@@ -175,6 +185,13 @@ pub(super) fn learn(waiter: &mut Option<Box<Waiter>>, reply: &Reply) {
     {
         waiter.overtaken = true;
     }
+}
+
+/// Whether an attempt that is lost may wait for the rest of its votes: it is in line, nobody wakes it, and it keeps no node
+/// from others. When all nodes have refused it, there is nothing to undo.
+pub(super) fn has_time(waiter: Option<&Waiter>, round: &Round) -> bool {
+    let in_line = waiter.is_some_and(|waiter| waiter.ticket.is_some() && waiter.patience(1).is_none());
+    in_line && !round.is_complete() && round.granted().is_empty()
 }
 
 /// How an attempt that was lost is undone.

@@ -76,8 +76,16 @@ impl LockTable {
         now_ms: u64,
         key: &LockKey,
         ticket: Option<Ticket>,
+        aside: bool,
         fenced: bool,
     ) -> Option<Ticket> {
+        if aside {
+            // It left the line when the lock was set aside for it. Who is next does not matter: it was its turn.
+            if fenced {
+                self.mark(now_ms, key);
+            }
+            return None;
+        }
         let Some(ticket) = ticket else {
             let remembered = self.prefixes.get(key.prefix()).and_then(|kept| kept.fences.get(key));
             if !fenced || !remembered.is_some_and(|remembered| remembered.queued) {
@@ -215,8 +223,7 @@ impl LockTable {
         for _ in 0..DEAD_MAX {
             let ticket = self.line(now_ms, key).tickets.pop_first()?;
             if self.listeners.contains(&ticket.client) {
-                let ends_ms = now_ms + millis(RESERVATION);
-                self.put(key, Entry { owner: Owner::Reserved(ticket), ends_ms });
+                self.reserve(now_ms, key, ticket);
                 self.wakes.push_back((key.clone(), ticket));
                 return Some(ticket);
             }
@@ -234,6 +241,11 @@ impl LockTable {
                 self.prefixes.remove(key.prefix());
             }
         }
+    }
+
+    pub(super) fn reserve(&mut self, now_ms: u64, key: &LockKey, ticket: Ticket) {
+        let ends_ms = now_ms + millis(RESERVATION);
+        self.put(key, Entry { owner: Owner::Reserved(ticket), ends_ms });
     }
 
     fn line(&mut self, now_ms: u64, key: &LockKey) -> &mut Line {

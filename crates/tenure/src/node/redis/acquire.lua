@@ -5,7 +5,7 @@
 --       1 if the server does not tell by itself that the record has changed (else the record is looked at for names that
 --       are new here), ticket ('' for none), 1 to get in line only behind everybody who is there, label ('' for none)
 -- SLACK, AGE: how far the fence may be ahead of the node's clock and behind it, in us
--- RESERVED, QUEUE_LIFE, WAITERS_MAX, LABEL_LIFE: as in queue.lua. All of these are set in a line before this
+-- RESERVED, RESERVATION, QUEUE_LIFE, WAITERS_MAX, LABEL_LIFE: as in queue.lua. All of these are set in a line before this
 -- Granted: the node's time in microseconds; if somebody may be in line, that time, 0 and the first ticket ('' if none or
 -- not looked at). Else that time and why not:
 --   1, time left in ms, lowest fence: held   2, lowest fence: fence too small   3: fence too large   4: another record
@@ -16,9 +16,8 @@ local ticket = ARGV[7] ~= '' and ARGV[7]
 local known = ARGV[6] ~= '1' or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5]
 -- Who had it before: nobody, and it is set.
 local owner = known and call('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[2])
-local aside
-if ticket and owner == RESERVED .. ticket then
-    aside = call('PTTL', KEYS[1])
+local aside = ticket and owner == RESERVED .. ticket
+if aside then
     call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
     owner = false
 end
@@ -29,7 +28,8 @@ if known and not owner then
     if ARGV[3] ~= '' then
         local fence, last, highest = tonumber(ARGV[3]), nil, nil
         if fence > now - AGE and fence <= now + SLACK then
-            last = call('SET', KEYS[2], ARGV[3], 'PXAT', ARGV[4], 'GET')
+            -- Others are in line behind whom it was set aside for, so the mark stays without a look at the line.
+            last = call('SET', KEYS[2], aside and ARGV[3] .. '+' or ARGV[3], 'PXAT', ARGV[4], 'GET')
             highest = last and tonumber(last)
             if last and not highest then
                 -- A mark behind the number: somebody may be in line.
@@ -37,7 +37,7 @@ if known and not owner then
                 highest = tonumber(string.sub(last, 1, -2))
             end
             if not last or highest == 0 then
-                if ARGV[6] == '1' or not KEYS[4] or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5] then
+                if ARGV[6] == '1' or not KEYS[4] or ARGV[5] == '' or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5] then
                     call('RPUSH', KEYS[3], ARGV[4] .. ':' .. KEYS[2])
                 else
                     call('DEL', KEYS[1], KEYS[2])
@@ -54,8 +54,8 @@ if known and not owner then
             fence = false
         end
         if not fence then
-            if aside and aside > 0 then
-                call('SET', KEYS[1], RESERVED .. ticket, 'PX', aside)
+            if aside then
+                call('SET', KEYS[1], RESERVED .. ticket, 'PX', RESERVATION)
             else
                 call('DEL', KEYS[1])
             end
@@ -69,7 +69,12 @@ if known and not owner then
         call('SET', KEYS[6], ARGV[1] .. ' ' .. ARGV[9], 'PX', LABEL_LIFE)
     end
     local first = ''
-    if ticket then
+    if aside then
+        queued = false
+        if ARGV[3] ~= '' and 2 * AGE < 1000 * QUEUE_LIFE then
+            call('PEXPIRE', KEYS[2], QUEUE_LIFE, 'GT')
+        end
+    elseif ticket then
         call('ZREM', KEYS[5], ticket)
         first = call('ZRANGE', KEYS[5], 0, 0)[1]
         queued = first
@@ -105,16 +110,21 @@ local left = call('PTTL', KEYS[1])
 if not ticket then
     return {now, why, left, lowest}
 end
-if not call('ZSCORE', KEYS[5], ticket) then
-    local number = string.match(ticket, '^%d+')
-    local tail = ARGV[8] == '1' and call('ZRANGE', KEYS[5], -1, -1)[1]
-    tail = tail and string.match(tail, '^%d+')
-    if tail and tonumber(tail) >= tonumber(number) then
+local number = string.match(ticket, '^%d+')
+local waiters = call('ZCARD', KEYS[5])
+local rank = waiters
+if ARGV[8] == '1' then
+    local tail = waiters > 0 and string.match(call('ZRANGE', KEYS[5], -1, -1)[1], '^%d+')
+    if tail and tonumber(tail) >= tonumber(number) and not call('ZSCORE', KEYS[5], ticket) then
         return {now, 6, tail}
     end
-    if call('ZCARD', KEYS[5]) < WAITERS_MAX then
-        call('ZADD', KEYS[5], number, ticket)
-    end
+end
+if waiters < WAITERS_MAX then
+    waiters = waiters + call('ZADD', KEYS[5], number, ticket)
+end
+-- Who has come last is last.
+if ARGV[8] ~= '1' or waiters == rank then
+    rank = call('ZRANK', KEYS[5], ticket) or waiters
 end
 call('PEXPIRE', KEYS[5], QUEUE_LIFE)
 if not last then
@@ -122,9 +132,10 @@ if not last then
 elseif string.sub(last, -1) ~= '+' then
     call('SET', KEYS[2], last .. '+', 'KEEPTTL')
 end
--- The mark lives as long as the line does.
-call('PEXPIRE', KEYS[2], QUEUE_LIFE, 'GT')
-local waiters = call('ZCARD', KEYS[5])
+if 2 * AGE < 1000 * QUEUE_LIFE then
+    -- The mark lives as long as the line does.
+    call('PEXPIRE', KEYS[2], QUEUE_LIFE, 'GT')
+end
 local label = call('GET', KEYS[6])
 label = label and string.sub(label, 1, #owner + 1) == owner .. ' ' and string.sub(label, #owner + 2) or ''
-return {now, why, left, lowest, call('ZRANK', KEYS[5], ticket) or waiters, waiters, label}
+return {now, why, left, lowest, rank, waiters, label}

@@ -87,14 +87,12 @@ impl Scripts {
         let numbers = format!("local SLACK, AGE = {slack_us}, {}\n", retention_us / 2);
         let millis = |duration: Duration| duration.as_millis();
         let limits = format!(
-            "local RESERVED, QUEUE_LIFE, WAITERS_MAX, LABEL_LIFE = '{RESERVED_LEAD}', {}, {WAITERS_MAX}, {}\n",
+            "local RESERVED, RESERVATION, QUEUE_LIFE, WAITERS_MAX, LABEL_LIFE = '{RESERVED_LEAD}', {}, {}, {WAITERS_MAX}, {}\n",
+            millis(RESERVATION),
             millis(QUEUE_LIFE),
             millis(LABEL_LIFE)
         );
-        let passing = format!(
-            "local RESERVATION, DEAD_MAX, CHANNEL = {}, {DEAD_MAX}, '{WAKE_CHANNEL}'\n",
-            millis(RESERVATION)
-        );
+        let passing = format!("local DEAD_MAX, CHANNEL = {DEAD_MAX}, '{WAKE_CHANNEL}'\n");
         let queue = |text: &str| Cow::Owned([&*limits, &passing, include_str!("queue.lua"), text].concat());
         let acquire = Cow::Owned([&*numbers, &limits, include_str!("acquire.lua")].concat());
         let queueing = [
@@ -181,14 +179,15 @@ impl Scripts {
                 if let Some(beside) = beside {
                     let [line, label_key] = [key_beside(WAITERS, key), key_beside(LABEL, key)];
                     let [lock, fence_key, fences, record] = keys;
+                    // The record is looked at for names that are new here, as always; without a nonce there is nothing to
+                    // compare it with, and what does not exist is no obstacle.
                     let keys = [lock, fence_key, fences, record, line.as_bytes(), label_key.as_bytes()];
                     let ticket = beside.turn.map_or_else(String::new, |turn| turn.ticket.to_string());
                     let fresh = beside.turn.is_some_and(|turn| turn.fresh);
                     let flag = |set: bool| if set { &b"1"[..] } else { b"" };
                     let label = beside.label.as_deref().unwrap_or_default().as_bytes();
                     let [owner, ttl, fence, ends_ms, nonce, _] = arguments;
-                    // Without a nonce there is nothing to compare the record with, so it compares what is there.
-                    let check = flag(looks == 1);
+                    let check = flag(always == 1);
                     let arguments =
                         [owner, ttl, fence, ends_ms, nonce, check, ticket.as_bytes(), flag(fresh), label];
                     return script(Name::Acquire).encode(buffer, form, &keys, &arguments);
