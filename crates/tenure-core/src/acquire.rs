@@ -28,6 +28,15 @@ pub(crate) struct Acquire {
     pub(crate) round: Round,
     /// Set when the attempt's keys were handed to a release, which must happen exactly once.
     pub(crate) cleaned_up: bool,
+    /// Nodes that have not been asked yet, because they have not woken us, and when they are asked all the same.
+    pub(crate) unasked: Option<Unasked>,
+}
+
+/// What is still to be sent in an attempt that was begun when the first node woke us.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Unasked {
+    pub(crate) commands: Vec<(NodeIndex, Command)>,
+    pub(crate) until: Time,
 }
 
 /// What the votes of an attempt come to.
@@ -93,7 +102,7 @@ impl Acquire {
                 round.record(now, node, Err(fault.clone().not_sent()));
             }
         }
-        Self { entropy, fence: proposal.fence, round, cleaned_up: false }
+        Self { entropy, fence: proposal.fence, round, cleaned_up: false, unasked: None }
     }
 
     /// What to send to each node that may vote.
@@ -130,10 +139,31 @@ impl Acquire {
         }
     }
 
+    /// When the attempt has to be looked at again.
+    pub(crate) fn timeout(&self) -> Option<Time> {
+        let unasked = self.unasked.as_ref().map(|unasked| unasked.until);
+        self.round.timeout().into_iter().chain(unasked).min()
+    }
+
+    /// The command for a node that was not asked yet.
+    pub(crate) fn take_unasked(&mut self, node: NodeIndex) -> Option<Command> {
+        let commands = &mut self.unasked.as_mut()?.commands;
+        let place = commands.iter().position(|(other, _)| *other == node)?;
+        let (_, command) = commands.swap_remove(place);
+        if commands.is_empty() {
+            self.unasked = None;
+        }
+        Some(command)
+    }
+
     /// What this attempt may have left on the nodes.
     pub(crate) fn claim(&self, term: Term, undo: Undo) -> Claim {
         let (token, round) = (self.entropy.token, self.round.number());
-        Claim { token, term, round, may_hold: self.round.may_have_run(), undo }
+        let mut may_hold = self.round.may_have_run();
+        for (node, _) in self.unasked.iter().flat_map(|unasked| &unasked.commands) {
+            may_hold.remove(*node);
+        }
+        Claim { token, term, round, may_hold, undo }
     }
 
     fn cause(&self) -> Option<Cause> {

@@ -66,7 +66,7 @@ pub enum Command {
         token: OwnerToken,
         /// Whether the owner's label is to be removed, too.
         labelled: bool,
-        /// Then get in line, behind whom it was passed on to.
+        /// Get in line first: it comes back to us where nobody is ahead.
         requeue: Option<Ticket>,
     },
     /// Delete the key if it is ours, and get in line again. Nobody is woken.

@@ -19,12 +19,12 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::acquire::{Acquire, Cause, Decision, NotAcquired};
+use crate::acquire::{Acquire, Cause, Decision, NotAcquired, Unasked};
 use crate::command::{Answer, Command, Fault, Reply};
 use crate::config::{MaxHold, Term, Terms, Wait};
 use crate::extend::{self, Extend, NotExtended};
 use crate::names::LockKey;
-use crate::queue::Waiter;
+use crate::queue::{PARTIAL_WAKE_PATIENCE, Waiter};
 use crate::quorum::{NodeIndex, Quorum};
 use crate::release::{Claim, Release, Undo};
 use crate::round::{Round, RoundNumber};
@@ -249,7 +249,7 @@ impl Lease {
     pub fn poll_timeout(&self) -> Option<Time> {
         match &self.phase {
             Phase::Waiting { until } => *until,
-            Phase::Acquiring(acquire) => acquire.round.timeout(),
+            Phase::Acquiring(acquire) => acquire.timeout(),
             Phase::Held(standing) => standing.timeout(),
             Phase::Ended => None,
         }
@@ -295,14 +295,24 @@ impl Lease {
             self.attempts = self.attempts.saturating_add(1);
         }
         let number = self.rounds.take_next();
-        let acquire = Acquire::begin(number, self.quorum, now, &self.terms, entropy, proposal);
+        let mut acquire = Acquire::begin(number, self.quorum, now, &self.terms, entropy, proposal);
         if proposal.ticket.is_some() {
             let waiter = self.waiter.get_or_insert_default();
             (waiter.ticket, waiter.draws) = (proposal.ticket, waiter.draws.max(1));
         }
         let beside = self.beside();
+        let woken = self.waiter.as_mut().and_then(|waiter| waiter.claims.take());
+        let mut unasked = vec![];
         for (node, command) in acquire.commands(&self.key, self.terms.term, proposal, beside) {
-            self.outputs.push_back(Output::Send { round: number, node, command });
+            if woken.is_none_or(|woken| woken.contains(node)) {
+                self.outputs.push_back(Output::Send { round: number, node, command });
+            } else {
+                unasked.push((node, command));
+            }
+        }
+        if !unasked.is_empty() {
+            let patience = PARTIAL_WAKE_PATIENCE.min(self.terms.term.node_timeout() / 2);
+            acquire.unasked = Some(Unasked { commands: unasked, until: now + patience });
         }
         self.phase = Phase::Acquiring(Box::new(acquire));
         // If too few nodes may vote, that is decided.
@@ -319,7 +329,7 @@ impl Lease {
         match &mut self.phase {
             Phase::Acquiring(acquire) if acquire.round.number() == number => {
                 if let Ok(reply) = &answer {
-                    waiting::learn(&mut self.waiter, reply);
+                    waiting::learn(&mut self.waiter, node, reply);
                 }
                 acquire.round.record(now, node, answer);
                 self.advance_acquire(now);
@@ -380,6 +390,9 @@ impl Lease {
             }
             Phase::Acquiring(acquire) => {
                 acquire.round.close_if_due(now);
+                if acquire.unasked.as_ref().is_some_and(|unasked| now >= unasked.until) {
+                    self.ask_the_rest();
+                }
                 self.advance_acquire(now);
             }
             Phase::Held(standing) => {
@@ -400,6 +413,9 @@ impl Lease {
             Decision::Open => {}
             Decision::Won(_) if yields => self.yield_lock(now),
             Decision::Won(validity) => {
+                // A larger margin, and others kept out.
+                self.ask_the_rest();
+                let Phase::Acquiring(acquire) = &mut self.phase else { return };
                 let undo = Undo::PassOn { labelled: self.label.is_some(), requeue: None };
                 let (claim, round) = (acquire.claim(self.terms.term, undo), acquire.round.clone());
                 let fence = acquire.fence.map(|claim| claim.fence);

@@ -53,8 +53,8 @@ pub const LABEL_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
 /// only some of the nodes may be in its way. After that the lock is better used than kept.
 const YIELDS_MAX: u32 = 16;
 
-/// When only some nodes have woken us, the others get this long before we ask all the same.
-const PARTIAL_WAKE_PATIENCE: Duration = Duration::from_millis(10);
+/// When only some nodes have woken us, the others get this long before we ask them all the same.
+pub(crate) const PARTIAL_WAKE_PATIENCE: Duration = Duration::from_millis(10);
 
 /// A client: all waiters of one manager, which are woken over one channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -162,13 +162,16 @@ pub(crate) struct Waiter {
     yielded: Option<(Ticket, u32)>,
     /// Nodes that have woken us since the last attempt began.
     woken: NodeSet,
+    /// Those that have woken us when an attempt is to begin: they are asked first.
+    pub(crate) claims: Option<NodeSet>,
     /// Whether no other waiter of this client is ahead of us.
     pub(crate) behind_own: bool,
     /// What the nodes said in the present attempt.
     ahead: Option<Ticket>,
     places: Vec<(u64, u64)>,
     holder: Option<Arc<str>>,
-    pub(crate) overtaken: bool,
+    /// Nodes that did not put us in line because somebody with a larger ticket was there before.
+    overtaken: NodeSet,
     /// The round that gave us the lock.
     pub(crate) won: Option<RoundNumber>,
 }
@@ -179,7 +182,7 @@ impl Waiter {
         self.woken = NodeSet::default();
         self.ahead = None;
         self.places.clear();
-        self.overtaken = false;
+        self.overtaken = NodeSet::default();
     }
 
     pub(crate) fn turn(&self) -> Option<Turn> {
@@ -198,6 +201,16 @@ impl Waiter {
         }
     }
 
+    pub(crate) fn overtaken_at(&mut self, node: NodeIndex) {
+        self.overtaken.insert(node);
+    }
+
+    /// Whether a new ticket is needed. Not if a majority of nodes has put us in line: whoever was in line on a majority before
+    /// we came would have been seen there. Then the other nodes have to do so as well.
+    pub(crate) fn must_draw_again(&self, majority: usize) -> Result<(), NodeSet> {
+        if self.overtaken.is_empty() || self.places.len() >= majority { Err(self.overtaken) } else { Ok(()) }
+    }
+
     /// Who is ahead on a node that granted, and was not yielded to too often.
     pub(crate) fn yields_to(&self) -> Option<Ticket> {
         let ahead = self.ahead?;
@@ -213,19 +226,19 @@ impl Waiter {
         });
     }
 
-    /// A node has set the lock aside for us. How long to wait for others to do so, too; zero if a majority has.
-    pub(crate) fn wake(&mut self, node: NodeIndex, majority: usize) -> Duration {
+    /// A node has set the lock aside for us.
+    pub(crate) fn wake(&mut self, node: NodeIndex) {
         self.woken.insert(node);
-        self.patience(majority).unwrap_or(Duration::ZERO)
     }
 
-    /// If nodes have woken us since the last attempt began: how long to wait for others.
-    pub(crate) fn patience(&self, majority: usize) -> Option<Duration> {
-        match self.woken.len() {
-            0 => None,
-            woken if woken >= majority => Some(Duration::ZERO),
-            _ => Some(PARTIAL_WAKE_PATIENCE),
-        }
+    /// Whether nodes have woken us since the last attempt began. They are asked first in the next one.
+    pub(crate) fn claim(&mut self) -> bool {
+        self.claims = Some(self.woken).filter(|woken| !woken.is_empty());
+        self.claims.is_some()
+    }
+
+    pub(crate) const fn is_woken(&self) -> bool {
+        !self.woken.is_empty()
     }
 
     /// The place that a majority of those nodes that told one agree on, as far as that is possible.
@@ -308,18 +321,5 @@ mod tests {
         assert_eq!(ahead(&mut waiter, 7), Some(ticket(7)));
         let mut newcomer = Waiter::default();
         assert_eq!(ahead(&mut newcomer, 99), Some(ticket(99)), "everybody in line is ahead of a newcomer");
-    }
-
-    #[test]
-    fn a_majority_of_wake_ups_is_enough_and_fewer_get_a_little_time() {
-        let mut waiter = Waiter::default();
-        let nodes: Vec<_> = crate::Quorum::of(5).unwrap().indexes().collect();
-        assert_eq!(waiter.patience(3), None);
-        assert!(waiter.wake(nodes[0], 3) > Duration::ZERO);
-        assert!(waiter.wake(nodes[0], 3) > Duration::ZERO, "the same node again");
-        assert!(waiter.wake(nodes[1], 3) > Duration::ZERO);
-        assert_eq!(waiter.wake(nodes[2], 3), Duration::ZERO);
-        waiter.begin();
-        assert_eq!(waiter.patience(3), None);
     }
 }

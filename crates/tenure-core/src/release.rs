@@ -47,7 +47,7 @@ pub enum Undo {
     PassOn {
         /// Whether there is a label to be removed.
         labelled: bool,
-        /// We get in line again behind the one it is passed on to.
+        /// We get in line again, and it comes back to us where nobody is ahead.
         requeue: Option<Ticket>,
     },
 }

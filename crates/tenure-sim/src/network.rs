@@ -191,6 +191,7 @@ impl World {
     pub(crate) fn wake_waiters(&mut self, node: NodeIndex) {
         while let Some((key, ticket)) = self.nodes[node.get()].table.poll_wake() {
             self.marks.see(Mark::PassedOn);
+            self.note(|| format!("node {}: the lock is set aside for {ticket}", node.get()));
             let listens = |client: &Client| client.fleet.client() == ticket.client;
             let Some(client) = self.clients.iter().position(listens) else { continue };
             let (life, number) = (self.clients[client].life, ticket.number);

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use tenure_core::{HoldState, Lease, LockKey, NotExtended, Prefix, Renewal, Standing, Terms, Wait, lease};
+use tenure_core::{
+    Command, HoldState, Lease, LockKey, NodeIndex, NotExtended, Prefix, Renewal, Reply, Standing, Terms,
+    Wait, lease,
+};
 
 use crate::checker::{Holder, Violation};
 use crate::client::{Act, Client, Slot};
@@ -191,6 +194,36 @@ impl World {
                     nodes.iter().filter(|node| node.table.is_in_line(slot.lease.key(), ticket)).count();
                 slot.in_line_ns = (in_line >= majority).then_some(now_ns);
             }
+        }
+    }
+
+    /// Writes down what a node did with a command that has to do with waiting.
+    pub(crate) fn note_queue_command(
+        &mut self,
+        node: NodeIndex,
+        link: usize,
+        reply: &Reply,
+        asked: Option<&Command>,
+    ) {
+        let (client, node) = (self.links[link].client, node.get());
+        match asked {
+            Some(Command::Acquire { beside, .. }) => {
+                let turn = beside.as_ref().and_then(|beside| beside.turn);
+                self.note(|| {
+                    format!(
+                        "node {node}: acquire of client {client}, {turn:?}: {:?} {:?}",
+                        reply.answer, reply.queue
+                    )
+                });
+            }
+            Some(
+                command @ (Command::PassOn { .. }
+                | Command::Requeue { .. }
+                | Command::Leave { .. }
+                | Command::Enqueue { .. }
+                | Command::Nudge { .. }),
+            ) => self.note(|| format!("node {node}: client {client} {command:?}: {:?}", reply.answer)),
+            _ => {}
         }
     }
 

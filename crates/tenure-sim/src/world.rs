@@ -280,6 +280,9 @@ impl World {
     /// Sends an answer back, unless the connection is gone.
     pub(crate) fn reply(&mut self, link: usize, to: To, sent: Time, reply: Reply, asked: Option<Command>) {
         let node = self.links[link].node;
+        if self.options.scenario == crate::options::Scenario::Waiting {
+            self.note_queue_command(node, link, &reply, asked.as_ref());
+        }
         self.maybe_snapshot(node);
         self.mark_reply(&reply, asked.as_ref());
         if self.links[link].broken.is_some() {

@@ -44,24 +44,34 @@ impl Lease {
     /// Others have the lock. First of all we get in line; then we wait to be woken, but not for ever.
     pub(super) fn wait_in_line(&mut self, now: Time, free_after: Option<Duration>) {
         let Phase::Acquiring(acquire) = &self.phase else { return };
-        let (majority, dice) = (self.quorum.majority(), acquire.entropy.dice);
+        let dice = acquire.entropy.dice;
         let waiter = self.waiter.get_or_insert_default();
         if waiter.ticket.is_none() {
             waiter.draws = 1;
             return self.propose_again(0, true);
         }
-        if waiter.overtaken && waiter.draws <= PROPOSALS_MAX {
-            // Somebody who came later was in line before us. As long as we are where we are, nobody is behind us by
-            // right, so we begin again at the end. If that never ends, we stay.
-            waiter.draws += 1;
-            waiter.in_line = waiter.draws > PROPOSALS_MAX;
-            self.leave_line();
-            return self.propose_again(0, true);
+        match waiter.must_draw_again(self.quorum.majority()) {
+            Ok(()) if waiter.draws <= PROPOSALS_MAX => {
+                // Others may have been in line before we came, so we begin again behind them. If that never ends, we stay.
+                waiter.draws += 1;
+                waiter.in_line = waiter.draws > PROPOSALS_MAX;
+                self.leave_line();
+                return self.propose_again(0, true);
+            }
+            Ok(()) => {}
+            Err(nodes) => {
+                if let Some(ticket) = waiter.ticket {
+                    for node in nodes.iter() {
+                        self.tell_node(node, |key| Command::Enqueue { key, ticket });
+                    }
+                }
+            }
         }
-        let pause = waiter.patience(majority).unwrap_or_else(|| waiter.poll_after(free_after, dice));
-        if pause.is_zero() {
+        let waiter = self.waiter.get_or_insert_default();
+        if waiter.claim() {
             return self.propose_again(0, false);
         }
+        let pause = waiter.poll_after(free_after, dice);
         self.wait(now, pause, free_after);
     }
 
@@ -98,19 +108,34 @@ impl Lease {
     }
 
     pub(super) fn handle_woken(&mut self, now: Time, node: NodeIndex) {
-        let majority = self.quorum.majority();
         let Some(waiter) = &mut self.waiter else { return };
-        let patience = waiter.wake(node, majority);
         match &mut self.phase {
-            Phase::Waiting { until: Some(until) } => {
-                *until = (*until).min(now + patience);
-                if patience.is_zero() {
-                    self.propose_again(0, false);
+            // Each node is asked when it has woken us; the slowest do not hold up the others.
+            Phase::Waiting { until: Some(_) } => {
+                waiter.wake(node);
+                waiter.claim();
+                self.propose_again(0, false);
+            }
+            Phase::Acquiring(acquire) => {
+                if let Some(command) = acquire.take_unasked(node) {
+                    let round = acquire.round.number();
+                    self.outputs.push_back(Output::Send { round, node, command });
+                } else {
+                    // It had refused before. A round that is lost waits no longer for votes that change nothing.
+                    waiter.wake(node);
+                    self.advance_acquire(now);
                 }
             }
-            // A round that is lost waits no longer for votes that change nothing.
-            Phase::Acquiring(_) => self.advance_acquire(now),
-            _ => {}
+            _ => waiter.wake(node),
+        }
+    }
+
+    /// Asks the nodes that have not woken us.
+    pub(super) fn ask_the_rest(&mut self) {
+        let Phase::Acquiring(acquire) = &mut self.phase else { return };
+        let round = acquire.round.number();
+        for (node, command) in acquire.unasked.take().into_iter().flat_map(|unasked| unasked.commands) {
+            self.outputs.push_back(Output::Send { round, node, command });
         }
     }
 
@@ -176,21 +201,21 @@ impl Lease {
 }
 
 /// Takes in what a node says about those who wait.
-pub(super) fn learn(waiter: &mut Option<Box<Waiter>>, reply: &Reply) {
+pub(super) fn learn(waiter: &mut Option<Box<Waiter>>, node: NodeIndex, reply: &Reply) {
     if let Some(report) = &reply.queue {
         waiter.get_or_insert_default().learn(report);
     }
     if reply.answer == Answer::Refused(Refusal::Overtaken)
         && let Some(waiter) = waiter
     {
-        waiter.overtaken = true;
+        waiter.overtaken_at(node);
     }
 }
 
 /// Whether an attempt that is lost may wait for the rest of its votes: it is in line, nobody wakes it, and it keeps no node
 /// from others. When all nodes have refused it, there is nothing to undo.
 pub(super) fn has_time(waiter: Option<&Waiter>, round: &Round) -> bool {
-    let in_line = waiter.is_some_and(|waiter| waiter.ticket.is_some() && waiter.patience(1).is_none());
+    let in_line = waiter.is_some_and(|waiter| waiter.ticket.is_some() && !waiter.is_woken());
     in_line && !round.is_complete() && round.granted().is_empty()
 }
 

@@ -175,11 +175,12 @@ impl LockTable {
             self.kept(key).labels.remove(key);
         }
         self.remove(key);
-        let ahead = self.pass_on(now_ms, key);
-        *queue = ahead.map(|ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() }));
+        // Ahead of those who came later: where nobody is before us, it comes back to us.
         if let Some(ticket) = requeue {
             self.enqueue(now_ms, key, ticket);
         }
+        let ahead = self.pass_on(now_ms, key);
+        *queue = ahead.map(|ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() }));
         Answer::Granted
     }
 

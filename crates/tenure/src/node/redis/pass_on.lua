@@ -1,8 +1,12 @@
 -- If the lock is the owner's, sets it aside for the first waiter that listens, or deletes it.
--- KEYS: lock, waiters in line; if needed: fence, label   ARGV: owner, and if wanted the ticket with which to get in line then
+-- KEYS: lock, waiters in line; if needed: fence, label   ARGV: owner, and if wanted the ticket with which to get in line first
 -- 0 if it is not the owner's, 1 if it was deleted, else the ticket that it is set aside for.
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return 0
+end
+-- Ahead of those who came later: where nobody is before us, it comes back to us.
+if ARGV[2] then
+    line_up(KEYS[2], KEYS[3], ARGV[2])
 end
 local ticket = pass_on(KEYS[1], KEYS[2])
 if not ticket then
@@ -10,8 +14,5 @@ if not ticket then
 end
 if KEYS[4] then
     redis.call('DEL', KEYS[4])
-end
-if ARGV[2] then
-    line_up(KEYS[2], KEYS[3], ARGV[2])
 end
 return ticket or 1
