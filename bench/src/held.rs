@@ -120,8 +120,7 @@ fn acquire_evenly(runtime: &Runtime, locks: &Locks, count: u64) -> Result<Vec<Gu
     let start = Instant::now();
     for moment in 0..MOMENTS {
         wait_for(start, moment, |pause| runtime.block_on(async { tokio::time::sleep(pause).await }));
-        // No more at once than is usual; a machine that is busy may take its time.
-        let lock = |number| locks.lock(format!("held:{number}")).node_timeout(Duration::from_secs(5));
+        let lock = |number| locks.lock(format!("held:{number}"));
         let tasks: Vec<_> =
             share(count, moment).map(|number| runtime.spawn(lock(number).acquire())).collect();
         for task in tasks {
