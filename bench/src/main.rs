@@ -44,7 +44,7 @@ Options:
   --seconds S   how long each case is measured in each round; 0.05 to 10, default 1
   --rounds N    how often; the median is reported; 1 to 20, default 5
   --json        one JSON object per line instead of tables
-                held: --seconds is for the whole, 12 to 3600, default 120; --locks N, default 100,000
+                held: --seconds is how long they are held, 12 to 3600, default 120; --locks N, default 100,000
 ";
 
 fn main() -> ExitCode {

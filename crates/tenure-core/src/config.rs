@@ -114,10 +114,11 @@ pub struct MaxTtl(Duration);
 /// The checked arithmetic of one term: what an acquisition or extension asks for and counts on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Term {
-    ttl: Duration,
-    drift: Duration,
+    // As plain numbers half as large: every lock that is held has two of these.
+    ttl_ns: u64,
+    drift_ns: u64,
     node_ttl_ms: u64,
-    node_timeout: Duration,
+    node_timeout_ns: u64,
 }
 
 /// Checked options of one lock.
@@ -236,7 +237,7 @@ impl Options {
             return Err(OptionError::Label { bytes });
         }
         if let Renewal::Every(interval) = self.renewal {
-            let (interval_min, interval_max) = (term.node_timeout, self.ttl / 2);
+            let (interval_min, interval_max) = (term.node_timeout(), self.ttl / 2);
             if interval < interval_min || interval > interval_max {
                 return Err(OptionError::Renewal { interval, interval_min, interval_max });
             }
@@ -284,7 +285,8 @@ impl Options {
         }
         let node_ttl_ms = (ttl + guard_band).as_micros().div_ceil(1_000);
         let node_ttl_ms = u64::try_from(node_ttl_ms).expect("at most twice the 24 h ceiling");
-        Ok(Term { ttl, drift, node_ttl_ms, node_timeout })
+        let [ttl_ns, drift_ns, node_timeout_ns] = [ttl, drift, node_timeout].map(nanos);
+        Ok(Term { ttl_ns, drift_ns, node_ttl_ms, node_timeout_ns })
     }
 }
 
@@ -385,19 +387,19 @@ impl Term {
     /// How long the client may count on the lock, before drift and elapsed time are taken off.
     #[must_use]
     pub const fn ttl(&self) -> Duration {
-        self.ttl
+        Duration::from_nanos(self.ttl_ns)
     }
 
     /// What is written off for clocks at different rates.
     #[must_use]
     pub const fn drift(&self) -> Duration {
-        self.drift
+        Duration::from_nanos(self.drift_ns)
     }
 
     /// How long before the end of its validity the lock counts as lost, so that work can be stopped in time.
     #[must_use]
     pub fn loss_lead(&self) -> Duration {
-        (self.ttl / LOSS_LEAD_SHARE).max(LOSS_LEAD_MIN).min(self.ttl / LOSS_LEAD_SHARE_MAX)
+        (self.ttl() / LOSS_LEAD_SHARE).max(LOSS_LEAD_MIN).min(self.ttl() / LOSS_LEAD_SHARE_MAX)
     }
 
     /// How long a node keeps the key: the ttl plus the guard band, in whole milliseconds rounded up.
@@ -415,8 +417,12 @@ impl Term {
     /// How long a node may take to answer.
     #[must_use]
     pub const fn node_timeout(&self) -> Duration {
-        self.node_timeout
+        Duration::from_nanos(self.node_timeout_ns)
     }
+}
+
+fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).expect("at most the 24 h ceiling")
 }
 
 impl fmt::Display for OptionError {

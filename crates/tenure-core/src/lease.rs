@@ -41,7 +41,8 @@ const PROPOSALS_MAX: u32 = 4;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Lease {
     key: LockKey,
-    terms: Terms,
+    /// Shared with other leases, if they have the same.
+    terms: Arc<Terms>,
     quorum: Quorum,
     /// When the first attempt began.
     begun: Option<Time>,
@@ -174,10 +175,10 @@ pub enum Output {
 impl Lease {
     /// A lease that has not begun. The first input is [`Input::Attempt`].
     #[must_use]
-    pub fn new(key: LockKey, terms: Terms, quorum: Quorum) -> Self {
+    pub fn new(key: LockKey, terms: impl Into<Arc<Terms>>, quorum: Quorum) -> Self {
         Self {
             key,
-            terms,
+            terms: terms.into(),
             quorum,
             begun: None,
             attempts: 0,
@@ -242,6 +243,16 @@ impl Lease {
     /// What to do next, if anything.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
+    }
+
+    /// Lends the lease room for its outputs, or takes it back. A caller with many leases keeps one queue for all of
+    /// them: swapped in before [`Lease::handle`], and out when the outputs are drained.
+    ///
+    /// # Panics
+    /// If the lease has outputs: they would be lost.
+    pub fn swap_outputs(&mut self, room: &mut VecDeque<Output>) {
+        assert!(self.outputs.is_empty() && room.is_empty(), "outputs are drained before");
+        std::mem::swap(&mut self.outputs, room);
     }
 
     /// When to call [`Lease::handle`] with [`Input::Timeout`] at the latest.
@@ -533,8 +544,8 @@ impl Lease {
         }
         let (number, token) = (self.rounds.take_next(), standing.claim.token);
         // An extension that is still under way is forgotten: the new one asks for more.
-        standing.extending =
-            Some(Extend::begin(number, self.quorum, standing.members, now, term, standing.validity));
+        let extend = Extend::begin(number, self.quorum, standing.members, now, term, standing.validity);
+        standing.extending = Some(Box::new(extend));
         standing.claim.term = standing.claim.term.max_by_node_ttl(term);
         self.send_to_all(number, |key| Command::Extend { key, token, node_ttl_ms: term.node_ttl_ms() });
     }

@@ -31,8 +31,19 @@ pub struct Round {
 pub struct Ballot {
     /// What the node said.
     pub vote: Vote,
+    elapsed_ns: u64,
+}
+
+impl Ballot {
+    fn new(vote: Vote, elapsed: Duration) -> Self {
+        Self { vote, elapsed_ns: u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX) }
+    }
+
     /// The time from the start of the round to the answer.
-    pub elapsed: Duration,
+    #[must_use]
+    pub const fn elapsed(&self) -> Duration {
+        Duration::from_nanos(self.elapsed_ns)
+    }
 }
 
 impl Round {
@@ -61,7 +72,7 @@ impl Round {
     pub(crate) fn record(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
         let ballot = &mut self.ballots[node.get()];
         if matches!(ballot, None | Some(Ballot { vote: Vote::Unknown(Fault::Timeout), .. })) {
-            *ballot = Some(Ballot { vote: answer.into(), elapsed: now.since(self.started) });
+            *ballot = Some(Ballot::new(answer.into(), now.since(self.started)));
         }
     }
 
@@ -89,7 +100,7 @@ impl Round {
         if now >= self.deadline {
             let elapsed = now.since(self.started);
             for ballot in &mut self.ballots {
-                ballot.get_or_insert(Ballot { vote: Vote::Unknown(Fault::Timeout), elapsed });
+                ballot.get_or_insert_with(|| Ballot::new(Vote::Unknown(Fault::Timeout), elapsed));
             }
         }
     }

@@ -26,7 +26,8 @@ pub struct Standing {
     pub(crate) round: Round,
     /// Nodes this lease has counted and that have not said otherwise since.
     pub(crate) members: NodeSet,
-    pub(crate) extending: Option<Extend>,
+    /// Boxed, because a lock is extended for a small part of its life.
+    pub(crate) extending: Option<Box<Extend>>,
     /// Nodes that said in a round that was won that they do not have the key.
     pub(crate) missing: NodeSet,
     /// Nodes on which the key was put back, each with the moment from which it counts there: a quarantine after it was

@@ -16,6 +16,7 @@ mod survey;
 mod tests;
 mod timers;
 
+use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -106,6 +107,9 @@ pub(crate) struct Driver {
     /// The release that undoes a round of a lease, for answers that come when the round is over.
     undoing: Machines<(MachineId, RoundNumber), MachineId>,
     timers: Timers,
+    /// Room for what a lease says while it is handled, so that none keeps room of its own: many are held at once.
+    outputs: VecDeque<lease::Output>,
+    told: Vec<lease::Output>,
     /// Wakes the driver for the next timer, and the time it is set for: at the latest when that timer is due.
     sleep: Option<(Time, Pin<Box<Sleep>>)>,
     settling: Vec<oneshot::Sender<()>>,
@@ -149,6 +153,8 @@ impl Driver {
             queries: Machines::default(),
             undoing: Machines::default(),
             timers: Timers::new(clock.now()),
+            outputs: VecDeque::new(),
+            told: vec![],
             sleep: None,
             settling: vec![],
             shutdown: Shutdown::default(),
@@ -463,9 +469,10 @@ impl Driver {
     /// Feeds one input to a lease and does what it says. Returns the clean-up that it began, if any.
     fn advance_lease(&mut self, id: MachineId, input: lease::Input) -> Option<MachineId> {
         let entry = self.leases.get_mut(&id)?;
-        let shared = Arc::clone(&entry.lease);
-        let mut lease = look(&shared);
-        let (mut clean_ups, mut told) = (vec![], vec![]);
+        let mut lease = look(&entry.lease);
+        let mut no_randomness = None;
+        let (mut clean_ups, mut told) = (vec![], std::mem::take(&mut self.told));
+        lease.swap_outputs(&mut self.outputs);
         let given_up = matches!(input, lease::Input::Release | lease::Input::Abandon);
         let now = self.now;
         lease.handle(now, input);
@@ -498,7 +505,7 @@ impl Driver {
                     }
                     Err(error) => {
                         lease.handle(now, lease::Input::Abandon);
-                        entry.tell_acquired(Err(AcquireFailure::NoRandomness(error)));
+                        no_randomness = Some(error);
                     }
                 },
                 // The guard sees late votes when it looks.
@@ -506,21 +513,30 @@ impl Driver {
                 news => told.push(news),
             }
         }
+        lease.swap_outputs(&mut self.outputs);
         self.timers.set(id, &mut entry.timer, lease.poll_timeout());
-        let (ended, facts) = (lease.is_ended(), Facts::of(&lease, now));
-        let ticket = lease.ticket();
+        let (ended, before, ticket) = (lease.is_ended(), entry.ticket, lease.ticket());
+        // Most answers are no news for anybody.
+        let news = given_up || !told.is_empty() || before != ticket;
+        let facts = news.then(|| Facts::of(&lease, now));
         // Observers may look at the guard, so nobody is told while the lease is locked.
         drop(lease);
-        if given_up {
-            self.observer.observe(&Event::GivenUp { name: facts.key.name() });
+        entry.ticket = ticket;
+        if let Some(error) = no_randomness {
+            entry.tell_acquired(Err(AcquireFailure::NoRandomness(error)));
         }
-        told.into_iter().for_each(|news| entry.tell(&mut self.observer, now, &facts, news));
-        let before = std::mem::replace(&mut entry.ticket, ticket);
+        if let Some(facts) = &facts {
+            if given_up {
+                self.observer.observe(&Event::GivenUp { name: facts.key.name() });
+            }
+            told.drain(..).for_each(|news| entry.tell(&mut self.observer, now, facts, news));
+        }
+        self.told = told;
         if ended {
             entry.tell_ended();
             self.leases.remove(&id);
         }
-        if before != ticket {
+        if let Some(facts) = facts.filter(|_| before != ticket) {
             for (id, behind) in self.waiters.change(&facts.key, id, before, ticket) {
                 self.advance_lease(id, lease::Input::BehindOwn(behind));
             }

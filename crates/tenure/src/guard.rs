@@ -28,7 +28,7 @@ use crate::watch::{GuardStates, Watch};
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct Guard {
     hold: Hold,
-    options: Options,
+    options: Arc<Options>,
 }
 
 /// What became of a release that succeeded.
@@ -40,11 +40,11 @@ pub struct Released {
 }
 
 impl Guard {
-    pub(crate) fn new(hold: Hold, options: Options) -> Self {
+    pub(crate) fn new(hold: Hold, options: Arc<Options>) -> Self {
         Self { hold, options }
     }
 
-    pub(crate) fn into_parts(self) -> (Hold, Options) {
+    pub(crate) fn into_parts(self) -> (Hold, Arc<Options>) {
         (self.hold, self.options)
     }
 

@@ -103,8 +103,10 @@ impl Locks {
         let invalid_name = |error| ExtendError::InvalidName { name: name(), error };
         let invalid_option = |error| ExtendError::InvalidOption { name: name(), error };
         let key = manager.key(&handover.name).map_err(invalid_name)?;
-        let mut options = manager.defaults.clone();
-        options.ttl = handover.ttl;
+        let mut options = Arc::clone(&manager.defaults);
+        if options.ttl != handover.ttl {
+            Arc::make_mut(&mut options).ttl = handover.ttl;
+        }
         let terms = options.check(manager.max_ttl).map_err(invalid_option)?;
         let nodes = manager.quorum.indexes().zip(&manager.addresses);
         let is_member = |address: &Arc<str>| handover.nodes.iter().any(|node| **node == **address);

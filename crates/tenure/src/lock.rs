@@ -42,97 +42,98 @@ use crate::manager::Inner;
 pub struct Lock {
     manager: Arc<Inner>,
     name: String,
-    options: Options,
+    /// Shared by all locks that have the manager's defaults, and with their guards.
+    options: Arc<Options>,
 }
 
 impl Lock {
     pub(crate) fn new(manager: Arc<Inner>, name: String) -> Self {
-        let options = manager.defaults.clone();
+        let options = Arc::clone(&manager.defaults);
         Self { manager, name, options }
     }
 
     /// The term: how long the lock lives unless it is extended or released. Default 30 s. While the guard lives, the
     /// lock is extended by itself ([`Lock::renewal`]); when its process is gone, it frees itself after this time.
     pub fn ttl(mut self, ttl: Duration) -> Self {
-        self.options.ttl = ttl;
+        self.options_mut().ttl = ttl;
         self
     }
 
     /// How long [`Lock::acquire`] may wait. Default 10 s. The last attempt begins at the end of
     /// this time and may take one node timeout more.
     pub fn wait(mut self, wait: Duration) -> Self {
-        self.options.wait = Wait::AtMost(wait);
+        self.options_mut().wait = Wait::AtMost(wait);
         self
     }
 
     /// Lets [`Lock::acquire`] wait until it has the lock or its future is dropped.
     pub fn wait_forever(mut self) -> Self {
-        self.options.wait = Wait::Forever;
+        self.options_mut().wait = Wait::Forever;
         self
     }
 
     /// The pause between attempts and their number. See [`Retry`].
     pub fn retry(mut self, retry: Retry) -> Self {
-        self.options.retry = retry;
+        self.options_mut().retry = retry;
         self
     }
 
     /// How long a node may take to answer before its vote counts as unknown. Default ttl / 10, at least
     /// 5 ms and at most 50 ms. It must be small against the ttl.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
-        self.options.node_timeout = Some(node_timeout);
+        self.options_mut().node_timeout = Some(node_timeout);
         self
     }
 
     /// The allowance for clocks that run at different rates. Default 1 % of the ttl plus 2 ms.
     pub fn drift(mut self, drift: Drift) -> Self {
-        self.options.drift = drift;
+        self.options_mut().drift = drift;
         self
     }
 
     /// How much longer than the ttl the nodes keep the key. Default 10 % of the ttl, at least 100 ms.
     pub fn guard_band(mut self, guard_band: Duration) -> Self {
-        self.options.guard_band = Some(guard_band);
+        self.options_mut().guard_band = Some(guard_band);
         self
     }
 
     /// How long extensions may keep the lock in all. Default one hour, or the ttl if that is longer.
     pub fn max_hold(mut self, max_hold: MaxHold) -> Self {
-        self.options.max_hold = Some(max_hold);
+        self.options_mut().max_hold = Some(max_hold);
         self
     }
 
     /// How the lock is extended by itself while it is held. Default: whenever a third of the ttl is over. See
     /// [`Renewal`].
     pub fn renewal(mut self, renewal: Renewal) -> Self {
-        self.options.renewal = renewal;
+        self.options_mut().renewal = renewal;
         self
     }
 
     /// At most so many renewals. By default as many as [`Lock::max_hold`] allows.
     pub fn renewals_max(mut self, renewals_max: u32) -> Self {
-        self.options.renewals_max = Some(renewals_max);
+        self.options_mut().renewals_max = Some(renewals_max);
         self
     }
 
     /// Acquires without a fence: a little faster, and nothing to hand to the resource. [`Guard::fence`] is
     /// [`Fence::NONE`](crate::Fence::NONE) then.
     pub fn unfenced(mut self) -> Self {
-        self.options.fenced = false;
+        self.options_mut().fenced = false;
         self
     }
 
     /// Keeps this beside the lock while it is held, together with the id of this process and the name of this machine,
     /// for whoever asks who holds it: as `4711@web-1 nightly import`. At most 256 bytes in all.
     pub fn label(mut self, note: impl AsRef<str>) -> Self {
-        self.options.label = Some(label::of(note.as_ref()).into());
+        self.options_mut().label = Some(label::of(note.as_ref()).into());
         self
     }
 
     /// Waits without a place in line: asks again and again, as [`Lock::retry`] says, and takes the lock when it happens to
     /// be free. Others who wait in line are served before, if the holder is a Tenure client.
     pub fn unqueued(mut self) -> Self {
-        self.options.queued = false;
+        self.options_mut().queued = false;
         self
     }
 
@@ -141,7 +142,7 @@ impl Lock {
     ///
     /// It is asked of the acquisition only; while the lock is held, [`Guard::margin`] shows what is left of it.
     pub fn min_margin(mut self, min_margin: usize) -> Self {
-        self.options.min_margin = min_margin;
+        self.options_mut().min_margin = min_margin;
         self
     }
 
@@ -194,7 +195,7 @@ impl Lock {
         &self,
     ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + Sync + use<> {
         let mut once = self.clone();
-        once.options.wait = Wait::No;
+        once.options_mut().wait = Wait::No;
         let acquire = once.acquire();
         async move {
             match acquire.await {
@@ -248,11 +249,16 @@ impl Lock {
         }
     }
 
+    fn options_mut(&mut self) -> &mut Options {
+        Arc::make_mut(&mut self.options)
+    }
+
     async fn ask(self) -> Result<Guard, AcquireError> {
         let (key, terms) = self.check()?;
         let entropy =
             draw_entropy().map_err(|error| self.error(&terms, AcquireFailure::NoRandomness(error)))?;
-        let lease = Lease::new(key.clone(), terms, self.manager.quorum).labelled(self.options.label.clone());
+        let lease = Lease::new(key.clone(), Arc::clone(&terms), self.manager.quorum)
+            .labelled(self.options.label.clone());
         let lease = Arc::new(Mutex::new(lease));
         let (reply, answer) = oneshot::channel();
         // From here on, dropping `hold` gives up whatever the lease has come to.
@@ -268,12 +274,15 @@ impl Lock {
         }
     }
 
-    fn check(&self) -> Result<(LockKey, Terms), AcquireError> {
+    fn check(&self) -> Result<(LockKey, Arc<Terms>), AcquireError> {
         let name = || self.name.clone();
         let invalid_name = |error: NameError| AcquireError::InvalidName { name: name(), error };
         let invalid_option = |error: OptionError| AcquireError::InvalidOption { name: name(), error };
         let key = self.manager.key(&self.name).map_err(invalid_name)?;
-        let terms = self.options.check(self.manager.max_ttl).map_err(invalid_option)?;
+        let terms = match &self.manager.default_terms {
+            Some(terms) if Arc::ptr_eq(&self.options, &self.manager.defaults) => Arc::clone(terms),
+            _ => Arc::new(self.options.check(self.manager.max_ttl).map_err(invalid_option)?),
+        };
         terms.check_nodes(self.manager.quorum).map_err(invalid_option)?;
         Ok((key, terms))
     }

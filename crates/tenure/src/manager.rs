@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tenure_core::{
-    Ballot, Fleet, LockKey, MaxTtl, NameError, Options, Prefix, Quorum, RestartGuard, Settings,
+    Ballot, Fleet, LockKey, MaxTtl, NameError, Options, Prefix, Quorum, RestartGuard, Settings, Terms,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -54,7 +54,9 @@ pub(crate) struct Inner {
     key_scheme: KeyScheme,
     pub(crate) max_ttl: MaxTtl,
     pub(crate) quorum: Quorum,
-    pub(crate) defaults: Options,
+    pub(crate) defaults: Arc<Options>,
+    /// What they come to, if they are allowed.
+    pub(crate) default_terms: Option<Arc<Terms>>,
 }
 
 /// Builds a [`Locks`]. Made by [`Locks::builder`].
@@ -324,8 +326,21 @@ impl Builder {
         self.worker.start(driver)?;
         let mut options = Options::default();
         options.ttl = options.ttl.min(max_ttl.get());
-        let (clock, key_scheme, defaults) = (self.clock, self.key_scheme, self.defaults.unwrap_or(options));
-        let inner = Inner { mailbox, ids, addresses, clock, prefix, key_scheme, max_ttl, quorum, defaults };
+        let (clock, key_scheme, defaults) =
+            (self.clock, self.key_scheme, Arc::new(self.defaults.unwrap_or(options)));
+        let default_terms = defaults.check(max_ttl).ok().map(Arc::new);
+        let inner = Inner {
+            mailbox,
+            ids,
+            addresses,
+            clock,
+            prefix,
+            key_scheme,
+            max_ttl,
+            quorum,
+            defaults,
+            default_terms,
+        };
         Ok(Locks { inner: Arc::new(inner) })
     }
 }

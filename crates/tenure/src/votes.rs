@@ -27,7 +27,7 @@ impl Votes {
         let votes = nodes.iter().zip(ballots).map(|(node, ballot)| NodeVote {
             node: Arc::clone(node),
             vote: ballot.as_ref().map(|ballot| ballot.vote.clone()),
-            elapsed: ballot.as_ref().map_or(Duration::ZERO, |ballot| ballot.elapsed),
+            elapsed: ballot.as_ref().map_or(Duration::ZERO, Ballot::elapsed),
         });
         Self(votes.collect())
     }

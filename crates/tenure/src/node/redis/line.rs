@@ -275,7 +275,7 @@ impl Line {
         match (asks, command) {
             (Asks::Command(form), Some(command)) => self.take_command_reply(tag, command, form, value),
             (Asks::Extends(form), _) => {
-                let sent = self.extends_sent.pop_front().ok_or("a reply that nobody asked for")?;
+                let mut sent = self.extends_sent.pop_front().ok_or("a reply that nobody asked for")?;
                 if form == Form::Short && is_no_script(&value) {
                     // What was extended by then goes out before, and is none the worse for it.
                     self.send_extends(Form::Short);
@@ -284,8 +284,12 @@ impl Line {
                     return Ok(None);
                 }
                 let count = sent.len();
-                let tags = sent.into_iter().map(|(tag, _)| tag);
+                let tags = sent.drain(..).map(|(tag, _)| tag);
                 self.answers.extend(tags.zip(Scripts::extended(value, count)));
+                // Its room serves the next ones.
+                if self.extends.capacity() == 0 {
+                    self.extends = sent;
+                }
                 Ok(self.answers.pop_front().map(News::Answer))
             }
             (Asks::End, _) => {
