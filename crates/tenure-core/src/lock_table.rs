@@ -93,8 +93,9 @@ impl LockTable {
                 let answer =
                     self.acquire(now, key, *token, *node_ttl_ms, *nonce, *claim, &beside, &mut queue);
                 match (&answer, beside.turn) {
-                    (Answer::Refused(Refusal::Held { .. } | Refusal::Reserved { .. }), Some(turn)) => {
-                        fence = claim.and_then(|claim| self.lowest(now, key, claim.bounds));
+                    (Answer::Refused(Refusal::Held { .. } | Refusal::Reserved { .. }), Some(turn))
+                        if self.entries.get(key).is_some_and(|entry| entry.owner != Owner::Token(*token)) =>
+                    {
                         self.line_up(now_ms, key, turn, answer, &mut fence, &mut queue)
                     }
                     (

@@ -10,7 +10,7 @@
 -- not looked at). Else that time and why not:
 --   1, time left in ms, lowest fence: held   2, lowest fence: fence too small   3: fence too large   4: another record
 --   5, time left in ms, lowest fence: set aside for another   6, last ticket's number: others are in line already
---   With a ticket, 1 and 5 also have: how many are ahead, how many wait, the holder's label ('' for none)
+--   With a ticket, 1 and 5 have no lowest fence (''), but: how many are ahead, how many wait, the holder's label ('' for none)
 local call = redis.call
 local ticket = ARGV[7] ~= '' and ARGV[7]
 local known = ARGV[6] ~= '1' or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5]
@@ -71,7 +71,7 @@ if known and not owner then
     local first = ''
     if aside then
         queued = false
-        if ARGV[3] ~= '' and 2 * AGE < 1000 * QUEUE_LIFE then
+        if ARGV[3] ~= '' and 2 * AGE < 1000 * tonumber(QUEUE_LIFE) then
             call('PEXPIRE', KEYS[2], QUEUE_LIFE, 'GT')
         end
     elseif ticket then
@@ -95,7 +95,7 @@ if not known then
 end
 local last = (ARGV[3] ~= '' or ticket) and call('GET', KEYS[2])
 local lowest = ''
-if ARGV[3] ~= '' then
+if ARGV[3] ~= '' and not (ticket and owner ~= ARGV[1]) then
     local highest = last and string.match(last, '^%d+')
     -- Asked again, because the first answer was lost. With another fence it is not the same question.
     if owner == ARGV[1] and highest == ARGV[3] then
@@ -107,7 +107,7 @@ elseif owner == ARGV[1] then
 end
 local why = string.sub(owner, 1, #RESERVED) == RESERVED and 5 or 1
 local left = call('PTTL', KEYS[1])
-if not ticket then
+if not ticket or owner == ARGV[1] then
     return {now, why, left, lowest}
 end
 local number = string.match(ticket, '^%d+')
@@ -126,13 +126,16 @@ end
 if ARGV[8] ~= '1' or waiters == rank then
     rank = call('ZRANK', KEYS[5], ticket) or waiters
 end
-call('PEXPIRE', KEYS[5], QUEUE_LIFE)
+-- Now and then is enough.
+if ARGV[8] ~= '1' or waiters == 1 or string.sub(number, -2) < '05' then
+    call('PEXPIRE', KEYS[5], QUEUE_LIFE)
+end
 if not last then
     call('SET', KEYS[2], '0+', 'PX', QUEUE_LIFE)
 elseif string.sub(last, -1) ~= '+' then
     call('SET', KEYS[2], last .. '+', 'KEEPTTL')
 end
-if 2 * AGE < 1000 * QUEUE_LIFE then
+if 2 * AGE < 1000 * tonumber(QUEUE_LIFE) then
     -- The mark lives as long as the line does.
     call('PEXPIRE', KEYS[2], QUEUE_LIFE, 'GT')
 end

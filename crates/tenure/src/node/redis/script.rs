@@ -85,9 +85,10 @@ impl Scripts {
         // The same for every acquire, so they are part of the text.
         let FenceBounds { slack_us, retention_us } = bounds;
         let numbers = format!("local SLACK, AGE = {slack_us}, {}\n", retention_us / 2);
+        // As texts, because a number that is passed to a command is printed anew each time.
         let millis = |duration: Duration| duration.as_millis();
         let limits = format!(
-            "local RESERVED, RESERVATION, QUEUE_LIFE, WAITERS_MAX, LABEL_LIFE = '{RESERVED_LEAD}', {}, {}, {WAITERS_MAX}, {}\n",
+            "local RESERVED, RESERVATION, QUEUE_LIFE, WAITERS_MAX, LABEL_LIFE = '{RESERVED_LEAD}', '{}', '{}', {WAITERS_MAX}, '{}'\n",
             millis(RESERVATION),
             millis(QUEUE_LIFE),
             millis(LABEL_LIFE)
@@ -309,13 +310,15 @@ impl Scripts {
         };
         (1..=count).map(move |place| {
             let (time, list) = told.as_ref().map_err(Clone::clone)?;
+            // All were executed at the same moment, which is told once.
+            let time = time.filter(|_| place == 1);
             let answer = match list.get(place) {
                 None | Some(Value::Number(-1)) => Answer::Granted,
                 Some(Value::Number(-2)) => Answer::Refused(Refusal::NotHeld),
                 Some(Value::Number(left)) => Answer::Refused(held(*left)),
                 Some(other) => return Err(unexpected(other)),
             };
-            Ok(Reply::new(*time, answer))
+            Ok(Reply::new(time, answer))
         })
     }
 
