@@ -57,6 +57,13 @@ impl<Id: Copy> Waiters<Id> {
         self.lines.contains_key(key) || self.nudges.contains_key(key)
     }
 
+    /// Whether this lock is just being passed on while several of this client are in line for it. Whoever asks for it now
+    /// would not get it for a while, but would hold up those who do.
+    #[must_use]
+    pub fn is_crowded(&self, key: &LockKey) -> bool {
+        self.nudges.contains_key(key) && self.lines.get(key).is_some_and(|line| line.len() > 1)
+    }
+
     /// Whom a wake-up for this ticket is meant for. Nobody, if it waits no longer: then the ticket has to leave the line.
     #[must_use]
     pub fn find(&self, number: u64) -> Option<Id> {

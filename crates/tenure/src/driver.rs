@@ -61,6 +61,9 @@ const FLEET: MachineId = MachineId::MAX;
 /// The machine that answers about trimming belong to. A user may not be allowed to, and that is no harm.
 const TRIM: MachineId = MachineId::MAX - 1;
 
+/// Whoever asks for a crowded lock that was just passed on gets in line so much later, when the next holder has it.
+const POLITE: Duration = Duration::from_millis(1);
+
 /// The machine that answers belong to which nobody waits for.
 const UNHEARD: MachineId = MachineId::MAX - 2;
 
@@ -98,6 +101,8 @@ pub(crate) struct Driver {
     /// Acquires that came before the nodes were known; `None` once they are.
     early: Option<Vec<Request>>,
     begun: Time,
+    /// Acquires that let a hand-over of their lock go first, and until when.
+    polite: VecDeque<(Time, Request)>,
     /// Commands were handed to a node since it was last polled.
     unsent: bool,
     ids: Arc<AtomicU64>,
@@ -146,6 +151,7 @@ impl Driver {
             fleet_timer: None,
             early: Some(vec![]),
             begun: clock.now(),
+            polite: VecDeque::new(),
             unsent: false,
             ids,
             leases: Machines::default(),
@@ -173,6 +179,7 @@ impl Driver {
             self.take_events(cx);
             self.fire_timers();
             self.nudge();
+            self.begin_polite();
             self.start_early();
             self.answer_settled();
             self.surveys.answer(self.now, &self.fleet, &self.quorum);
@@ -269,6 +276,7 @@ impl Driver {
         let limits = self.shutdown.next_limit().into_iter().chain(self.surveys.next_limit());
         let start = self.early.as_ref().filter(|early| !early.is_empty()).map(|_| self.begun + START_MAX);
         let limits = limits.chain(start.filter(|start| *start > self.now)).chain(self.waiters.poll_timeout());
+        let limits = limits.chain(self.polite.front().map(|(due, _)| *due));
         let Some(next) = self.timers.next().into_iter().chain(limits).min() else {
             return Poll::Pending;
         };
@@ -293,22 +301,7 @@ impl Driver {
             Request::Acquire { reply, .. } if self.shutdown.has_begun() => {
                 let _ = reply.send(Err(AcquireFailure::ShutDown));
             }
-            Request::Acquire { id, lease, fenced, entropy, reply } => {
-                if let Some(early) = &mut self.early {
-                    return early.push(Request::Acquire { id, lease, fenced, entropy, reply });
-                }
-                let wanted = {
-                    let lease = look(&lease);
-                    lease.waits() && self.waiters.is_wanted(lease.key())
-                };
-                let mut entry = LeaseEntry::of(lease);
-                entry.acquire = Some(reply);
-                self.leases.insert(id, entry);
-                let mut proposal = self.fleet.propose(self.now, fenced);
-                proposal.ticket = wanted.then(|| self.fleet.draw_ticket(self.now));
-                self.set_fleet_timer();
-                self.advance_lease(id, lease::Input::Attempt { entropy, proposal });
-            }
+            request @ Request::Acquire { .. } => self.begin_acquire(request, false),
             Request::Extend { id, term, reply } => {
                 if let Some(entry) = self.leases.get_mut(&id) {
                     entry.extend = Some(reply);
@@ -339,10 +332,9 @@ impl Driver {
             }
             Request::Abandon { id } => {
                 if let Some(early) = &mut self.early {
-                    early.retain(
-                        |request| !matches!(request, Request::Acquire { id: other, .. } if *other == id),
-                    );
+                    early.retain(|request| !request.is_acquire(id));
                 }
+                self.polite.retain(|(_, request)| !request.is_acquire(id));
                 self.advance_lease(id, lease::Input::Abandon);
             }
             Request::Nodes { reply } => {
@@ -556,6 +548,38 @@ impl Driver {
         }
     }
 
+    /// Begins an acquire; `late`, if it has let others go first.
+    fn begin_acquire(&mut self, request: Request, late: bool) {
+        let Request::Acquire { id, lease, fenced, entropy, reply } = request else { return };
+        if let Some(early) = &mut self.early {
+            return early.push(Request::Acquire { id, lease, fenced, entropy, reply });
+        }
+        let (wanted, crowded) = {
+            let lease = look(&lease);
+            let (waits, key) = (lease.waits(), lease.key());
+            (waits && self.waiters.is_wanted(key), waits && !late && self.waiters.is_crowded(key))
+        };
+        if crowded {
+            let request = Request::Acquire { id, lease, fenced, entropy, reply };
+            return self.polite.push_back((self.now + POLITE, request));
+        }
+        let mut entry = LeaseEntry::of(lease);
+        entry.acquire = Some(reply);
+        self.leases.insert(id, entry);
+        let mut proposal = self.fleet.propose(self.now, fenced);
+        proposal.ticket = wanted.then(|| self.fleet.draw_ticket(self.now));
+        self.set_fleet_timer();
+        self.advance_lease(id, lease::Input::Attempt { entropy, proposal });
+    }
+
+    fn begin_polite(&mut self) {
+        while self.polite.front().is_some_and(|(due, _)| *due <= self.now) {
+            if let Some((_, request)) = self.polite.pop_front() {
+                self.begin_acquire(request, true);
+            }
+        }
+    }
+
     /// Locks that were passed on to somebody who did not come go to the next in line.
     fn nudge(&mut self) {
         while let Some(key) = self.waiters.poll_nudge(self.now) {
@@ -569,6 +593,8 @@ impl Driver {
         self.shutdown.begin(self.now + limit, reply);
         let early = self.early.take().unwrap_or_default();
         early.into_iter().for_each(|request| self.handle_request(request));
+        let polite = std::mem::take(&mut self.polite);
+        polite.into_iter().for_each(|(_, request)| self.handle_request(request));
         // Whoever still waits for a lock is told; whoever holds one keeps it and can release it.
         let waiting: Vec<MachineId> =
             self.leases.iter().filter(|(_, entry)| entry.acquire.is_some()).map(|(id, _)| *id).collect();

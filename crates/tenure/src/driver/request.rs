@@ -68,6 +68,13 @@ pub(crate) enum Request {
     },
 }
 
+impl Request {
+    /// Whether this asks for the lock of that lease.
+    pub(super) fn is_acquire(&self, lease: MachineId) -> bool {
+        matches!(self, Self::Acquire { id, .. } if *id == lease)
+    }
+}
+
 pub(crate) type AcquireReply = Result<(), AcquireFailure>;
 
 /// Why an acquire ended without the lock.
