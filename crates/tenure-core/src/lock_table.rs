@@ -72,6 +72,17 @@ pub struct Entry {
     pub ends_ms: u64,
 }
 
+/// What an acquire asks for.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    key: &'a LockKey,
+    token: OwnerToken,
+    node_ttl_ms: u64,
+    nonce: Option<Nonce>,
+    claim: Option<FenceClaim>,
+    beside: &'a Beside,
+}
+
 /// Who has a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Owner {
@@ -90,11 +101,13 @@ impl LockTable {
         let answer = match command {
             Command::Acquire { key, token, node_ttl_ms, nonce, fence: claim, beside } => {
                 let beside = beside.as_deref().cloned().unwrap_or_default();
-                let answer =
-                    self.acquire(now, key, *token, *node_ttl_ms, *nonce, *claim, &beside, &mut queue);
+                let (token, node_ttl_ms) = (*token, *node_ttl_ms);
+                let wanted =
+                    Wanted { key, token, node_ttl_ms, nonce: *nonce, claim: *claim, beside: &beside };
+                let answer = self.acquire(now, &wanted, &mut queue);
                 match (&answer, beside.turn) {
                     (Answer::Refused(Refusal::Held { .. } | Refusal::Reserved { .. }), Some(turn))
-                        if self.entries.get(key).is_some_and(|entry| entry.owner != Owner::Token(*token)) =>
+                        if self.entries.get(key).is_some_and(|entry| entry.owner != Owner::Token(token)) =>
                     {
                         self.line_up(now_ms, key, turn, answer, &mut fence, &mut queue)
                     }
@@ -151,14 +164,10 @@ impl LockTable {
     fn acquire(
         &mut self,
         now: NodeTime,
-        key: &LockKey,
-        token: OwnerToken,
-        node_ttl_ms: u64,
-        nonce: Option<Nonce>,
-        claim: Option<FenceClaim>,
-        beside: &Beside,
+        wanted: &Wanted<'_>,
         queue: &mut Option<Box<QueueReport>>,
     ) -> Answer {
+        let Wanted { key, token, node_ttl_ms, nonce, claim, beside } = *wanted;
         let now_ms = now.as_millis();
         let ticket = beside.turn.map(|turn| turn.ticket);
         if nonce.is_some_and(|nonce| !self.has_record(key.prefix(), nonce)) {
