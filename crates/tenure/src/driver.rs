@@ -6,6 +6,7 @@
 
 mod caller;
 mod debt;
+mod fleet;
 mod machines;
 mod queries;
 mod releases;
@@ -15,6 +16,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 mod timers;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -24,8 +26,8 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Command, Fault, Fleet, HoldState, Lease, LockKey, NodeIndex, Quorum, Refusal, Reply, RoundNumber,
-    Ticket, Time, Waiters, lease, query, release, trust,
+    Answer, Command, Fault, Fleet, HoldState, Lease, NodeIndex, Quorum, Refusal, Reply, RoundNumber, Time,
+    Waiters, lease, query, release, trust,
 };
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
@@ -376,68 +378,6 @@ impl Driver {
         }
     }
 
-    fn handle_connected(&mut self, node: NodeIndex) {
-        for id in self.releases.keys().copied().collect::<Vec<_>>() {
-            self.advance_release(id, release::Input::Connected { node });
-        }
-        for id in self.waiters.ids().collect::<Vec<_>>() {
-            self.advance_lease(id, lease::Input::Connected { node });
-        }
-    }
-
-    fn handle_disconnected(&mut self, node: NodeIndex) {
-        for id in self.leases.keys().copied().collect::<Vec<_>>() {
-            self.advance_lease(id, lease::Input::Disconnected { node });
-        }
-    }
-
-    fn advance_fleet(&mut self, input: trust::Input) {
-        self.fleet.handle(self.now, input);
-        self.drain_fleet();
-        self.set_fleet_timer();
-    }
-
-    /// Replies put off the next question to a silent node without an end, so a timer is only ever set for earlier.
-    fn set_fleet_timer(&mut self) {
-        if let Some(next) = self.fleet.poll_timeout()
-            && self.fleet_timer.as_ref().is_none_or(|set| next < set.at())
-        {
-            self.timers.set(FLEET, &mut self.fleet_timer, Some(next));
-        }
-    }
-
-    fn drain_fleet(&mut self) {
-        while let Some(output) = self.fleet.poll_output() {
-            match output {
-                trust::Output::Send { node, command } => {
-                    let machine = if matches!(command, Command::Trim { .. }) { TRIM } else { FLEET };
-                    self.send(machine, RoundNumber::default(), node, command);
-                }
-                trust::Output::Survey { node } => {
-                    self.unsent |= self.nodes[node.get()].survey();
-                }
-                trust::Output::Distrust { node, forgot } => {
-                    for id in self.leases.keys().copied().collect::<Vec<_>>() {
-                        self.advance_lease(id, lease::Input::Distrusted { node });
-                        if forgot {
-                            self.advance_lease(id, lease::Input::Disconnected { node });
-                        }
-                    }
-                }
-                trust::Output::Notice { node, distrust } => {
-                    let node = &*self.addresses[node.get()];
-                    self.observer.observe(&match &distrust {
-                        Some(distrust) => Event::NodeDistrusted { node, distrust },
-                        None => Event::NodeTrusted { node },
-                    });
-                }
-                trust::Output::Poisoned { node, fence } => {
-                    self.observer.observe(&Event::FencePoisoned { node: &self.addresses[node.get()], fence });
-                }
-            }
-        }
-    }
-
     fn send(&mut self, machine: MachineId, round: RoundNumber, node: NodeIndex, command: Command) {
         self.unsent = true;
         self.nodes[node.get()].send(Tag { machine, round, sent: self.now }, command);
@@ -534,59 +474,6 @@ impl Driver {
             }
         }
         clean_ups.into_iter().map(|(machine, release)| self.begin_release(machine, id, release)).last()
-    }
-
-    fn handle_woken(&mut self, node: NodeIndex, number: u64, key: &str) {
-        if let Some(id) = self.waiters.find(number) {
-            self.advance_lease(id, lease::Input::Woken { node });
-        } else if let Some(name) = key.strip_prefix(self.fleet.prefix().as_str())
-            && let Ok(key) = LockKey::new(self.fleet.prefix(), name)
-        {
-            // It waits no longer, and must not keep the lock from others.
-            let ticket = Ticket { number, client: self.fleet.client() };
-            self.send(UNHEARD, RoundNumber::default(), node, Command::Leave { key, ticket });
-        }
-    }
-
-    /// Begins an acquire; `late`, if it has let others go first.
-    fn begin_acquire(&mut self, request: Request, late: bool) {
-        let Request::Acquire { id, lease, fenced, entropy, reply } = request else { return };
-        if let Some(early) = &mut self.early {
-            return early.push(Request::Acquire { id, lease, fenced, entropy, reply });
-        }
-        let (wanted, crowded) = {
-            let lease = look(&lease);
-            let (waits, key) = (lease.waits(), lease.key());
-            (waits && self.waiters.is_wanted(key), waits && !late && self.waiters.is_crowded(key))
-        };
-        if crowded {
-            let request = Request::Acquire { id, lease, fenced, entropy, reply };
-            return self.polite.push_back((self.now + POLITE, request));
-        }
-        let mut entry = LeaseEntry::of(lease);
-        entry.acquire = Some(reply);
-        self.leases.insert(id, entry);
-        let mut proposal = self.fleet.propose(self.now, fenced);
-        proposal.ticket = wanted.then(|| self.fleet.draw_ticket(self.now));
-        self.set_fleet_timer();
-        self.advance_lease(id, lease::Input::Attempt { entropy, proposal });
-    }
-
-    fn begin_polite(&mut self) {
-        while self.polite.front().is_some_and(|(due, _)| *due <= self.now) {
-            if let Some((_, request)) = self.polite.pop_front() {
-                self.begin_acquire(request, true);
-            }
-        }
-    }
-
-    /// Locks that were passed on to somebody who did not come go to the next in line.
-    fn nudge(&mut self) {
-        while let Some(key) = self.waiters.poll_nudge(self.now) {
-            for node in self.quorum.indexes() {
-                self.send(UNHEARD, RoundNumber::default(), node, Command::Nudge { key: key.clone() });
-            }
-        }
     }
 
     fn begin_shutdown(&mut self, limit: Duration, reply: oneshot::Sender<Option<Unfinished>>) {
