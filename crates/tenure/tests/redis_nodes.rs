@@ -150,8 +150,8 @@ async fn a_user_with_the_documented_rights_can_do_everything() {
         let mut guard = lock.acquire().await.unwrap();
         guard.extend().await.unwrap();
         assert!(lock.try_acquire().await.unwrap().is_none());
-        assert!(locks.inspect("x").await.unwrap().iter().all(|node| node.holdings.is_ok()));
-        assert!(locks.list().await.unwrap().iter().all(|node| node.holdings.is_ok()));
+        assert!(locks.inspect("x").await.unwrap().nodes.iter().all(|node| node.holding.is_ok()));
+        assert!(locks.list().await.unwrap().nodes.iter().all(|node| node.told.is_ok()));
         // A node that was emptied is healed; a script cache that was emptied is no obstacle.
         servers[0].execute(&["SCRIPT", "FLUSH"]);
         servers[0].execute(&["DEL", "tenure:x"]);
