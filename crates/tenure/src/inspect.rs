@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tenure_core::{Agreement, Fault, Holding, LockState, NodeIndex, NodeSet, Query, Word};
+use tenure_core::{
+    Agreement, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, Place, Query, Time, Word,
+};
 use tokio::sync::oneshot;
 
 use crate::Locks;
@@ -176,6 +178,31 @@ impl NodeAnswer {
 }
 
 impl Inner {
+    /// Who holds a lock that was refused and how many wait for it, if a majority can be asked until then.
+    pub(crate) async fn place(&self, key: LockKey, until: Time) -> Option<Place> {
+        let query = Query::inspect(key, self.quorum, self.clock.now()).until(until);
+        let Found { told, voters } = self.query(query).await?;
+        let words: Vec<_> = told
+            .iter()
+            .map(|told| {
+                let told = told.as_ref().ok()?;
+                Some(Word { holding: told.holdings.first(), waiters: told.waiters })
+            })
+            .collect();
+        let Agreement { state, waiters, .. } = Agreement::of(self.quorum, voters, &words);
+        let mut place = Place::default();
+        place.holder = match state {
+            LockState::Unknown => return None,
+            LockState::Held { label, .. } => label,
+            _ => None,
+        };
+        // We are not in line: all who are would come before us.
+        place.waiters = waiters.unwrap_or(0);
+        place.ahead = place.waiters;
+        place.nodes = words.iter().flatten().count();
+        Some(place)
+    }
+
     /// Asks all nodes. `None` if the worker is gone.
     async fn query(&self, query: Query) -> Option<Found> {
         let (reply, answer) = oneshot::channel();

@@ -139,3 +139,32 @@ async fn a_list_has_one_entry_per_lock_with_what_a_majority_says() {
     let told: Vec<_> = list.nodes.iter().map(|node| node.told.clone().unwrap()).collect();
     assert_eq!(told, [2, 1, 1]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_wait_is_told_who_has_the_lock_and_how_many_wait() {
+    let nodes = nodes::<3>();
+    let (holder, asker) = (paused(&nodes), paused(&nodes));
+    tokio::join!(holder.ready(), asker.ready());
+    let _guard = holder.lock("x").label("nightly import").acquire().await.unwrap();
+    let _waiting = tokio::spawn(holder.lock("x").wait(secs(60)).acquire());
+    tokio::time::sleep(ms(20)).await;
+    for lock in [asker.lock("x").wait(ms(0)), asker.lock("x").unqueued().wait(ms(10))] {
+        let error = lock.acquire().await.unwrap_err();
+        let message = error.to_string();
+        let AcquireError::Contended { place: Some(place), .. } = error else { panic!("{error:?}") };
+        assert!(place.holder.as_deref().unwrap().ends_with("nightly import"), "{place:?}");
+        assert_eq!((place.ahead, place.waiters, place.nodes), (1, 1, 3));
+        assert!(message.contains("nightly import\", 1 ahead of us in a line of 1)"), "{message}");
+    }
+    let free = asker.lock("x").wait(ms(0));
+    assert_eq!(holder.inspect("x").await.unwrap().waiters, Some(1), "nothing was changed");
+    // A node that is silent costs a node timeout, and no more.
+    nodes[0].set_faults(Faults::silent());
+    let begun = tokio::time::Instant::now();
+    let error = free.clone().acquire().await.unwrap_err();
+    assert!(matches!(error, AcquireError::Contended { place: Some(_), .. }), "{error:?}");
+    assert!(begun.elapsed() <= ms(50), "{:?}", begun.elapsed());
+    let begun = tokio::time::Instant::now();
+    assert!(free.try_acquire().await.unwrap().is_none());
+    assert_eq!(begun.elapsed(), ms(0), "which nobody pays who only wants to know whether it is free");
+}

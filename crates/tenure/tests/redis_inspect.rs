@@ -53,6 +53,9 @@ async fn a_lock_of_another_librarys_client_is_held_as_well() {
     let LockState::Held { owner, label, left, fence, .. } = report.state else { panic!("{report:?}") };
     assert_eq!((&*owner, label, fence), ("my_random_value", None, Some(ours)));
     assert!(left.unwrap() > secs(20) && left.unwrap() <= secs(30), "{left:?}");
+    let error = locks.lock("x").wait(ms(0)).acquire().await.unwrap_err();
+    let AcquireError::Contended { place: Some(place), .. } = error else { panic!("{error:?}") };
+    assert_eq!((place.holder, place.waiters), (None, 0));
     drop(guard);
 }
 
@@ -70,6 +73,8 @@ async fn waiters_are_counted_and_a_reservation_is_no_holder() {
         assert!(begun.elapsed() < secs(5), "they are not in line");
         tokio::time::sleep(ms(5)).await;
     }
+    let error = holder.lock("x").wait(ms(0)).acquire().await.unwrap_err();
+    assert!(error.to_string().contains("nightly import\", 2 ahead of us in a line of 2)"), "{error}");
     drop(guard);
     for server in &servers {
         server.execute(&["SET", "tenure:y", "rsv:7:00000000000000ab", "PX", "200"]);
