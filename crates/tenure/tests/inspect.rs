@@ -111,8 +111,13 @@ fn those_in_line_are_counted_and_a_lock_that_is_set_aside_is_nobodys() {
         let report = locks.inspect("x").await.unwrap();
         assert!(matches!(report.state, LockState::Held { .. }), "{report:?}");
         assert_eq!(report.waiters, Some(3));
+        let released = std::time::Instant::now();
         guard.release().await.unwrap();
         let report = locks.inspect("x").await.unwrap();
+        if released.elapsed() > ms(190) {
+            // This machine was held up until it was over.
+            return;
+        }
         let LockState::Reserved { left, .. } = report.state else { panic!("{report:?}") };
         assert!(left.unwrap() <= ms(200), "{left:?}");
         assert_eq!((report.waiters, report.agree.len()), (Some(2), 3), "one of them is next");

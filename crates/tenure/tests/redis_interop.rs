@@ -97,11 +97,9 @@ fn a_reservation_keeps_a_foreign_client_out_for_its_200_milliseconds_only() {
         let guard = locks.lock("x").acquire().await.unwrap();
         (locks, guard)
     });
-    let waiting = there.block_on(async {
-        let waiting = tokio::spawn(client().lock("x").wait(secs(20)).acquire());
-        tokio::time::sleep(ms(100)).await;
-        waiting
-    });
+    let lock = there.block_on(async { client().lock("x").wait(secs(20)) });
+    let waiting = there.spawn(lock.acquire());
+    there.block_on(async { tokio::time::sleep(ms(100)).await });
     // Quicker than a process each.
     let foreign = || {
         let set = ["SET", "x", "my_random_value", "NX", "PX", "30000"];
