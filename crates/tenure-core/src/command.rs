@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fence::{Fence, FenceClaim};
+use crate::lock_table::RESERVED_LEAD;
 use crate::names::{LockKey, Prefix};
 use crate::queue::{Beside, QueueReport, Ticket};
 use crate::time::NodeTime;
@@ -109,7 +110,7 @@ pub enum Command {
         /// The prefix whose fences they are.
         prefix: Prefix,
     },
-    /// Tell who has the key.
+    /// Tell who has the key, and how many wait for it.
     Inspect {
         /// The lock.
         key: LockKey,
@@ -183,6 +184,8 @@ pub enum Answer {
     Told {
         /// The keys it was asked about that it has.
         holdings: Vec<Holding>,
+        /// How many are in line for the lock; `None` in a list, which does not look.
+        waiters: Option<u64>,
         /// Where the next page begins; 0 if this is the last.
         next: u64,
     },
@@ -197,6 +200,19 @@ pub struct Holding {
     pub owner: Arc<str>,
     /// The time until it frees itself, if nobody extends it; `None` if it never does.
     pub left: Option<Duration>,
+    /// The largest fence that the node has granted for the lock: the holder's, if that has one. `None` in a list, which
+    /// does not look.
+    pub fence: Option<Fence>,
+    /// What the owner wrote beside the lock. `None` in a list, which does not look.
+    pub label: Option<Arc<str>>,
+}
+
+impl Holding {
+    /// Whether nobody has the lock: it is only set aside, for the waiter whose turn it is.
+    #[must_use]
+    pub fn is_reserved(&self) -> bool {
+        self.owner.starts_with(RESERVED_LEAD)
+    }
 }
 
 /// Why a node changed nothing.

@@ -39,6 +39,7 @@
 #![warn(missing_debug_implementations)]
 
 mod acquire;
+mod agreement;
 mod command;
 mod config;
 mod extend;
@@ -61,6 +62,7 @@ mod validity;
 mod waiters;
 
 pub use acquire::{Cause, NotAcquired};
+pub use agreement::{Agreement, LockState, Word};
 pub use command::{Answer, Command, Fault, Holding, Refusal, Reply, Swap, Vote};
 pub use config::{Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, TTL_MIN, Term, Terms, Wait};
 pub use extend::NotExtended;

@@ -298,8 +298,13 @@ impl LockTable {
     }
 
     fn inspect(&self, now_ms: u64, key: &LockKey) -> Answer {
-        let holdings = self.entries.get(key).map(|entry| holding(now_ms, key, entry)).into_iter().collect();
-        Answer::Told { holdings, next: 0 }
+        let holding = self.entries.get(key).map(|entry| Holding {
+            fence: self.fence(key).filter(|fence| *fence != Fence::NONE),
+            label: self.label(now_ms, key).cloned(),
+            ..holding(now_ms, key, entry)
+        });
+        let waiters = Some(self.in_line(now_ms, key) as u64);
+        Answer::Told { holdings: holding.into_iter().collect(), waiters, next: 0 }
     }
 
     /// The keys in order, from the `cursor`-th on.
@@ -309,7 +314,7 @@ impl LockTable {
         let mut rest = under_prefix.skip(skip).map(|(key, entry)| holding(now_ms, key, entry));
         let holdings: Vec<Holding> = rest.by_ref().take(PAGE_KEYS).collect();
         let next = if rest.next().is_some() { cursor + holdings.len() as u64 } else { 0 };
-        Answer::Told { holdings, next }
+        Answer::Told { holdings, waiters: None, next }
     }
 
     fn put(&mut self, key: &LockKey, entry: Entry) {
@@ -353,6 +358,8 @@ fn holding(now_ms: u64, key: &LockKey, entry: &Entry) -> Holding {
         key: key.as_str().into(),
         owner: entry.owner.to_string().into(),
         left: Some(entry.left(now_ms)),
+        fence: None,
+        label: None,
     }
 }
 
@@ -465,13 +472,14 @@ mod tests {
             .execute(at(ms), &Command::Inspect { key: key() })
             .answer
         {
-            Answer::Told { holdings, next: 0 } => holdings,
+            Answer::Told { holdings, waiters: Some(0), next: 0 } => holdings,
             other => panic!("{other:?}"),
         };
         assert_eq!(inspect(&mut table, 0), []);
         acquire(&mut table, 0, A);
         let left = Some(Duration::from_millis(60));
-        let expected = Holding { key: "tenure:x".into(), owner: A.to_string().into(), left };
+        let expected =
+            Holding { key: "tenure:x".into(), owner: A.to_string().into(), left, fence: None, label: None };
         assert_eq!(inspect(&mut table, 40), [expected]);
         assert_eq!(inspect(&mut table, 101), []);
     }
@@ -487,7 +495,7 @@ mod tests {
         let (mut keys, mut cursor, mut pages) = (std::collections::BTreeSet::new(), 0, 0);
         loop {
             let command = Command::List { prefix: Prefix::new("app:").unwrap(), cursor };
-            let Answer::Told { holdings, next } = table.execute(at(1), &command).answer else {
+            let Answer::Told { holdings, waiters: None, next } = table.execute(at(1), &command).answer else {
                 panic!("a list")
             };
             keys.extend(holdings.into_iter().map(|holding| holding.key));

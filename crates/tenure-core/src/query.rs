@@ -1,6 +1,7 @@
 //! A question to all nodes that changes nothing: who has a lock, or which locks there are.
 //!
-//! It is no vote: every node's own answer is shown, and those that cannot be had are named.
+//! Every node's own answer is told, and why others cannot be had. What they come to together is for
+//! [`Agreement`](crate::Agreement) to say.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -16,8 +17,19 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 /// The most keys that are listed per node: enough to look at, and little memory.
 const KEYS_MAX: usize = 10_000;
 
-/// What one node told.
-pub type Told = Result<Vec<Holding>, Fault>;
+/// What one node told, or why it did not.
+pub type Told = Result<Answered, Fault>;
+
+/// What one node has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Answered {
+    /// The keys it was asked about that it has, in order.
+    pub holdings: Vec<Holding>,
+    /// How many are in line for the lock; `None` in a list.
+    pub waiters: Option<u64>,
+    /// Whether it has more than it was asked to list.
+    pub cut_short: bool,
+}
 
 /// A question under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -90,6 +102,13 @@ impl Query {
         query
     }
 
+    /// Ends it earlier than it would end by itself.
+    #[must_use]
+    pub fn until(mut self, deadline: Time) -> Self {
+        self.deadline = self.deadline.min(deadline);
+        self
+    }
+
     /// Takes one input at `now`; drain [`Query::poll_output`] afterwards.
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
@@ -120,7 +139,7 @@ impl Query {
     fn handle_answer(&mut self, node: NodeIndex, answer: Result<Reply, Fault>) {
         let Progress::Asked(so_far) = &mut self.nodes[node.get()] else { return };
         match answer.map(|reply| reply.answer) {
-            Ok(Answer::Told { holdings, next }) => {
+            Ok(Answer::Told { holdings, waiters, next }) => {
                 so_far.extend(holdings);
                 if next != 0 && so_far.len() < KEYS_MAX {
                     return self.ask(node, next);
@@ -129,7 +148,8 @@ impl Query {
                 all.sort_unstable();
                 // A key that is moved while the node is paged through may come twice.
                 all.dedup_by(|a, b| a.key == b.key);
-                self.nodes[node.get()] = Progress::Answered(Ok(all));
+                let answered = Answered { holdings: all, waiters, cut_short: next != 0 };
+                self.nodes[node.get()] = Progress::Answered(Ok(answered));
             }
             Ok(_) => {
                 self.nodes[node.get()] = Progress::Answered(Err(Fault::Error("an unexpected reply".into())));

@@ -427,7 +427,13 @@ impl Fleet {
     /// How many nodes may vote now.
     #[must_use]
     pub fn trusted(&self, now: Time) -> usize {
-        self.quorum.indexes().filter(|node| self.trust(now, *node).is_ok()).count()
+        self.voters(now).len()
+    }
+
+    /// Which nodes may vote now.
+    #[must_use]
+    pub fn voters(&self, now: Time) -> NodeSet {
+        self.quorum.indexes().filter(|node| self.trust(now, *node).is_ok()).collect()
     }
 
     /// How a node stands.

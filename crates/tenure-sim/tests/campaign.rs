@@ -60,9 +60,8 @@ fn a_story_says_how_to_replay_it() {
 #[test]
 fn nobody_in_line_is_overtaken_or_stuck_though_some_die_give_up_or_reach_only_a_minority() {
     let mut seen = Marks::default();
-    // The last two were overtaken once: by a newcomer when the mark beside the fence had been forgotten, and by one who
-    // yielded only once while a client that reaches two nodes was in the way.
-    for seed in (0..40).chain([37, 308]) {
+    // In the last ones somebody was overtaken once: `docs/simulator.md` says why.
+    for seed in (0..40).chain([308, 424, 698]) {
         let options = Options::draw(seed, Scenario::Waiting);
         let outcome = run(&options, false);
         assert_eq!(

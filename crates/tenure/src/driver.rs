@@ -35,6 +35,7 @@ use tokio::time::Sleep;
 use self::caller::{Facts, LeaseEntry};
 use self::debt::Debts;
 use self::machines::Machines;
+pub(crate) use self::queries::Found;
 use self::queries::QueryEntry;
 use self::releases::ReleaseEntry;
 pub(crate) use self::request::{

@@ -330,8 +330,10 @@ fn tries(attempts: &u32) -> &'static str {
 fn who(place: &Option<Place>) -> String {
     let Some(Place { ahead, waiters, holder, .. }) = place else { return String::new() };
     // Written by others, so nothing in it may move the cursor.
-    let holder = holder.as_ref().map(|holder| format!("{holder:?}, "));
-    format!(" ({}{ahead} ahead of us in a line of {waiters})", holder.unwrap_or_default())
+    let holder = holder.as_ref().map(|holder| format!("{holder:?}"));
+    let line = (*waiters > 0).then(|| format!("{ahead} ahead of us in a line of {waiters}"));
+    let known: Vec<String> = holder.into_iter().chain(line).collect();
+    if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
 }
 
 fn advice(retry_after: &Option<Duration>) -> String {

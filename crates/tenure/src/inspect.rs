@@ -1,28 +1,82 @@
 //! Looking at locks without touching them.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tenure_core::{Fault, Holding, Query};
+use tenure_core::{
+    Agreement, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, Place, Query, Time, Word,
+};
 use tokio::sync::oneshot;
 
 use crate::Locks;
-use crate::driver::Request;
+use crate::driver::{Found, Request};
 use crate::error::AcquireError;
+use crate::manager::Inner;
 
-/// What one node says it has.
+/// What the nodes say about one lock. Made by [`Locks::inspect`] and [`Locks::list`].
+///
+/// By the time it is read, the lock may be another's: it is for people and dashboards, not for decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct NodeHoldings {
+pub struct LockReport {
+    /// The lock. In a list, what follows the prefix in its key.
+    pub name: String,
+    /// What a majority of nodes says.
+    pub state: LockState,
+    /// How many wait in line, by the middle of what the nodes say; without the one that the lock is set aside for. `None`
+    /// if no node told, and in a list, which does not look.
+    pub waiters: Option<u64>,
+    /// The addresses of the nodes that say the same as the majority.
+    pub agree: Vec<Arc<str>>,
+    /// The addresses of the nodes that say otherwise; of all that answered, if there is no majority.
+    pub disagree: Vec<Arc<str>>,
+    /// What every node says, in the order of the node list.
+    pub nodes: Vec<NodeAnswer>,
+}
+
+/// What one node says about one lock.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeAnswer {
     /// The node's address.
     pub node: Arc<str>,
-    /// The keys it has, in order; or why it did not tell.
-    pub holdings: Result<Vec<Holding>, Fault>,
+    /// Whether it is counted: not if it may not vote now. [`Locks::nodes`] says why.
+    pub votes: bool,
+    /// The key as it has it, `None` if it does not; or why it did not tell.
+    pub holding: Result<Option<Holding>, Fault>,
+    /// How many it has in line, if it told.
+    pub waiters: Option<u64>,
+}
+
+/// The locks on the nodes. Made by [`Locks::list`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LockList {
+    /// Every lock that some node has, by name.
+    pub locks: Vec<LockReport>,
+    /// How every node did, in the order of the node list.
+    pub nodes: Vec<NodeList>,
+}
+
+/// What came of asking one node for its locks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct NodeList {
+    /// The node's address.
+    pub node: Arc<str>,
+    /// Whether it is counted: not if it may not vote now. [`Locks::nodes`] says why.
+    pub votes: bool,
+    /// How many locks it told of, or why it did not.
+    pub told: Result<usize, Fault>,
+    /// Whether it has more than that. Then nothing is known of a lock that it did not tell of.
+    pub cut_short: bool,
 }
 
 impl Locks {
-    /// Asks every node who has the lock `name`. A node that does not have it tells an empty list.
+    /// Asks every node about the lock `name`: who holds it, for how long, and how many wait.
     ///
-    /// Nodes may differ: a lock is held if a majority of them says so, by the same owner.
+    /// The answer is what a majority of the nodes that may vote says; [`LockReport::disagree`] names those that say
+    /// otherwise. It takes as long as the slowest node, at most two seconds.
     ///
     /// # Errors
     /// [`AcquireError::InvalidName`] if the name is not allowed, [`AcquireError::ShutDown`] if the manager is gone.
@@ -34,40 +88,148 @@ impl Locks {
     /// # Examples
     /// ```
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let locks = tenure::Locks::memory();
-    /// let guard = locks.lock("invoice:42").acquire().await?;
-    /// for node in locks.inspect("invoice:42").await? {
-    ///     println!("{}: {:?}", node.node, node.holdings);
-    /// }
+    /// use tenure::{LockState, Locks};
+    ///
+    /// let locks = Locks::memory();
+    /// let guard = locks.lock("invoice:42").label("billing").acquire().await?;
+    /// let report = locks.inspect("invoice:42").await?;
+    /// let LockState::Held { label, left, fence, .. } = report.state else { panic!("we hold it") };
+    /// println!("held by {label:?} for {left:?} more, {:?} wait, {:?} say otherwise", report.waiters, report.disagree);
+    /// assert_eq!(fence, Some(guard.fence()));
     /// # Ok(()) }
     /// ```
-    pub async fn inspect(&self, name: &str) -> Result<Vec<NodeHoldings>, AcquireError> {
+    pub async fn inspect(&self, name: &str) -> Result<LockReport, AcquireError> {
         let manager = &self.inner;
         let key =
             manager.key(name).map_err(|error| AcquireError::InvalidName { name: name.to_owned(), error })?;
-        let query = Query::inspect(key, manager.quorum, manager.clock.now());
-        self.query(query).await.ok_or_else(|| AcquireError::ShutDown { name: name.to_owned() })
+        let found = manager.query(Query::inspect(key, manager.quorum, manager.clock.now())).await;
+        let Found { told, voters } = found.ok_or_else(|| AcquireError::ShutDown { name: name.to_owned() })?;
+        let said = told.into_iter().map(|told| match told {
+            Ok(told) => (Ok(told.holdings.into_iter().next()), told.waiters),
+            Err(fault) => (Err(fault), None),
+        });
+        Ok(manager.report(name.to_owned(), voters, said))
     }
 
-    /// Asks every node which locks it has under this manager's prefix: at most 10,000 per node.
+    /// Asks every node which locks it has under this manager's prefix: at most 10,000 per node. What is kept beside the
+    /// locks is not looked at, so labels, fences and waiters are left out; [`Locks::inspect`] tells them.
+    ///
+    /// Nodes are paged through while clients go on, so a lock that changes hands meanwhile may look disputed.
     ///
     /// # Errors
     /// [`AcquireError::ShutDown`] if the manager is gone. Nodes that do not answer are named in the result.
     ///
     /// # Cancel safety
     /// Nothing is changed, so it may be dropped at any time.
-    pub async fn list(&self) -> Result<Vec<NodeHoldings>, AcquireError> {
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::memory();
+    /// let _guard = locks.lock("invoice:42").acquire().await?;
+    /// for lock in locks.list().await?.locks {
+    ///     println!("{}: {:?}", lock.name, lock.state);
+    /// }
+    /// # Ok(()) }
+    /// ```
+    pub async fn list(&self) -> Result<LockList, AcquireError> {
         let manager = &self.inner;
+        let prefix = manager.prefix.as_str();
         let query = Query::list(manager.prefix.clone(), manager.quorum, manager.clock.now());
-        let name = || format!("{}*", manager.prefix.as_str());
-        self.query(query).await.ok_or_else(|| AcquireError::ShutDown { name: name() })
+        let found = manager.query(query).await;
+        let Found { told, voters } =
+            found.ok_or_else(|| AcquireError::ShutDown { name: format!("{prefix}*") })?;
+        let listed = manager.quorum.indexes().zip(&told).map(|(node, told)| NodeList {
+            node: manager.address(node),
+            votes: voters.contains(node),
+            told: told.as_ref().map(|told| told.holdings.len()).map_err(Clone::clone),
+            cut_short: told.as_ref().is_ok_and(|told| told.cut_short),
+        });
+        let nodes = listed.collect();
+        // What a node says about a lock that it did not tell of.
+        let absent: Vec<_> = told
+            .iter()
+            .map(|told| match told {
+                Ok(told) if told.cut_short => Err(Fault::Error("it has more locks than were listed".into())),
+                Ok(_) => Ok(None),
+                Err(fault) => Err(fault.clone()),
+            })
+            .collect();
+        let mut locks = BTreeMap::new();
+        for (node, told) in told.into_iter().enumerate() {
+            for holding in told.into_iter().flat_map(|told| told.holdings) {
+                let said = locks.entry(Arc::clone(&holding.key)).or_insert_with(|| absent.clone());
+                said[node] = Ok(Some(holding));
+            }
+        }
+        let report = |(key, said): (Arc<str>, Vec<_>)| {
+            let name = key.strip_prefix(prefix).unwrap_or(&key).to_owned();
+            manager.report(name, voters, said.into_iter().map(|holding| (holding, None)))
+        };
+        Ok(LockList { locks: locks.into_iter().map(report).collect(), nodes })
+    }
+}
+
+impl NodeAnswer {
+    fn word(&self) -> Option<Word<'_>> {
+        let holding = self.holding.as_ref().ok()?.as_ref();
+        Some(Word { holding, waiters: self.waiters })
+    }
+}
+
+impl Inner {
+    /// Who holds a lock that was refused and how many wait for it, if a majority can be asked until then.
+    pub(crate) async fn place(&self, key: LockKey, until: Time) -> Option<Place> {
+        let query = Query::inspect(key, self.quorum, self.clock.now()).until(until);
+        let Found { told, voters } = self.query(query).await?;
+        let words: Vec<_> = told
+            .iter()
+            .map(|told| {
+                let told = told.as_ref().ok()?;
+                Some(Word { holding: told.holdings.first(), waiters: told.waiters })
+            })
+            .collect();
+        let Agreement { state, waiters, .. } = Agreement::of(self.quorum, voters, &words);
+        let mut place = Place::default();
+        place.holder = match state {
+            LockState::Unknown => return None,
+            LockState::Held { label, .. } => label,
+            _ => None,
+        };
+        // We are not in line: all who are would come before us.
+        place.waiters = waiters.unwrap_or(0);
+        place.ahead = place.waiters;
+        place.nodes = words.iter().flatten().count();
+        Some(place)
     }
 
-    async fn query(&self, query: Query) -> Option<Vec<NodeHoldings>> {
+    /// Asks all nodes. `None` if the worker is gone.
+    async fn query(&self, query: Query) -> Option<Found> {
         let (reply, answer) = oneshot::channel();
-        self.inner.send(Request::Query { query, reply });
-        let told = answer.await.ok()?;
-        let nodes = self.inner.addresses.iter().map(Arc::clone);
-        Some(nodes.zip(told).map(|(node, holdings)| NodeHoldings { node, holdings }).collect())
+        self.send(Request::Query { query, reply });
+        answer.await.ok()
+    }
+
+    fn report(
+        &self,
+        name: String,
+        voters: NodeSet,
+        said: impl Iterator<Item = (Result<Option<Holding>, Fault>, Option<u64>)>,
+    ) -> LockReport {
+        let answers = self.quorum.indexes().zip(said).map(|(node, (holding, waiters))| NodeAnswer {
+            node: self.address(node),
+            votes: voters.contains(node),
+            holding,
+            waiters,
+        });
+        let nodes: Vec<NodeAnswer> = answers.collect();
+        let words: Vec<_> = nodes.iter().map(NodeAnswer::word).collect();
+        let Agreement { state, waiters, agree, disagree } = Agreement::of(self.quorum, voters, &words);
+        let addresses = |set: NodeSet| set.iter().map(|node| self.address(node)).collect();
+        LockReport { name, state, waiters, agree: addresses(agree), disagree: addresses(disagree), nodes }
+    }
+
+    fn address(&self, node: NodeIndex) -> Arc<str> {
+        Arc::clone(&self.addresses[node.get()])
     }
 }

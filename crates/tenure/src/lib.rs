@@ -50,7 +50,7 @@ mod watch;
 pub use error::{AcquireError, BuildError, ExtendError, ReleaseError, ShutdownError, WithError};
 pub use guard::{Guard, Released};
 pub use handover::{Handover, HandoverError};
-pub use inspect::NodeHoldings;
+pub use inspect::{LockList, LockReport, NodeAnswer, NodeList};
 pub use key_scheme::KeyScheme;
 pub use lock::Lock;
 pub use manager::{Builder, Locks, Worker};
@@ -60,8 +60,9 @@ pub use node::{RedisNode, UrlError};
 pub use nodes::{Finding, FindingKind, NodeReport, Severity};
 pub use observe::Event;
 pub use tenure_core::{
-    Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, MaxHold, NAME_BYTES_MAX, NODES_MAX, NameError,
-    OptionError, Options, OwnerToken, Place, QuorumError, Refusal, Renewal, RestartGuard, Retry, Vote, Wait,
+    Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, LockState, MaxHold, NAME_BYTES_MAX, NODES_MAX,
+    NameError, OptionError, Options, OwnerToken, Place, QuorumError, Refusal, Renewal, RestartGuard, Retry,
+    Vote, Wait,
 };
 pub use votes::{NodeVote, Votes};
 pub use watch::GuardStates;

@@ -8,8 +8,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tenure_core::{
-    Cause, Drift, Lease, LockKey, MaxHold, NameError, NotAcquired, OptionError, Options, Renewal, Retry,
-    Terms, Wait,
+    Cause, Drift, Lease, LockKey, MaxHold, NameError, NotAcquired, OptionError, Options, Place, Renewal,
+    Retry, Terms, Wait,
 };
 use tokio::sync::oneshot;
 use tracing::Instrument;
@@ -155,7 +155,8 @@ impl Lock {
     /// [`AcquireError::Contended`] if others have it, [`AcquireError::Unavailable`] if no majority of nodes
     /// can be asked, [`AcquireError::TooLate`] if the answers took longer than the ttl, and the other
     /// variants for names, options and managers that cannot work. After a wait the reason is that of the
-    /// last attempt.
+    /// last attempt. Whoever did not wait in line is told who holds the lock all the same, which takes another round trip,
+    /// a node timeout at most.
     ///
     /// # Cancel safety
     /// The future may be dropped at any moment: the attempt is given up, and the manager removes in the
@@ -170,8 +171,7 @@ impl Lock {
     /// # Ok(()) }
     /// ```
     pub fn acquire(&self) -> impl Future<Output = Result<Guard, AcquireError>> + Send + Sync + use<> {
-        let span = tracing::debug_span!(target: "tenure", "acquire", lock = self.name);
-        self.clone().ask().instrument(span)
+        self.clone().ask(true)
     }
 
     /// Asks for the lock once. `Ok(None)` means that others have it.
@@ -196,9 +196,9 @@ impl Lock {
     ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + Sync + use<> {
         let mut once = self.clone();
         once.options_mut().wait = Wait::No;
-        let acquire = once.acquire();
+        let ask = once.ask(false);
         async move {
-            match acquire.await {
+            match ask.await {
                 Ok(guard) => Ok(Some(guard)),
                 Err(AcquireError::Contended { .. }) => Ok(None),
                 Err(error) => Err(error),
@@ -253,7 +253,29 @@ impl Lock {
         Arc::make_mut(&mut self.options)
     }
 
-    async fn ask(self) -> Result<Guard, AcquireError> {
+    /// Asks for it. `names_holder`: if others have it, finds out who, as far as the nodes did not say so already.
+    fn ask(self, names_holder: bool) -> impl Future<Output = Result<Guard, AcquireError>> + Send + Sync {
+        let span = tracing::debug_span!(target: "tenure", "acquire", lock = self.name);
+        let ask = async move {
+            let mut outcome = self.ask_for_lock().await;
+            if let (true, Err(AcquireError::Contended { place: place @ None, .. })) =
+                (names_holder, &mut outcome)
+            {
+                *place = self.place().await;
+            }
+            outcome
+        };
+        ask.instrument(span)
+    }
+
+    /// Looks who holds it and how many wait. Takes a node timeout at most.
+    async fn place(&self) -> Option<Place> {
+        let (key, terms) = self.check().ok()?;
+        let until = self.manager.clock.now() + terms.term.node_timeout();
+        self.manager.place(key, until).await
+    }
+
+    async fn ask_for_lock(&self) -> Result<Guard, AcquireError> {
         let (key, terms) = self.check()?;
         let entropy =
             draw_entropy().map_err(|error| self.error(&terms, AcquireFailure::NoRandomness(error)))?;
@@ -289,12 +311,12 @@ impl Lock {
 
     /// The guard, if the lock is still valid at this very moment: the caller may have been held up since the
     /// votes were counted.
-    fn guard(self, hold: Hold, terms: &Terms) -> Result<Guard, AcquireError> {
+    fn guard(&self, hold: Hold, terms: &Terms) -> Result<Guard, AcquireError> {
         if hold.valid_for().is_zero() {
             let votes = hold.votes();
-            return Err(AcquireError::TooLate { name: self.name, votes, ttl: terms.term.ttl() });
+            return Err(AcquireError::TooLate { name: self.name.clone(), votes, ttl: terms.term.ttl() });
         }
-        Ok(Guard::new(hold, self.options))
+        Ok(Guard::new(hold, Arc::clone(&self.options)))
     }
 
     fn error(&self, terms: &Terms, failure: AcquireFailure) -> AcquireError {

@@ -1,74 +1,175 @@
-//! Looking at locks without touching them, on memory nodes and on real servers.
+//! Looking at locks without touching them, on memory nodes.
 
-#[path = "support/servers.rs"]
+#[path = "support/nodes.rs"]
 mod support;
-
-use std::collections::BTreeSet;
 
 use support::*;
 use tenure::*;
-use tenure_testkit::RedisServer;
 
-#[tokio::test]
-async fn every_node_tells_who_has_a_lock() {
-    let servers = servers::<3>();
-    let locks = connect(&servers).await;
-    let guard = locks.lock("x").ttl(secs(10)).acquire().await.unwrap();
-    until("all three have it", || keys(&servers).len() == 3).await;
-    servers[2].execute(&["SET", "tenure:x", "foreign"]);
-    let told = locks.inspect("x").await.unwrap();
-    let holdings: Vec<Holding> = told.iter().flat_map(|node| node.holdings.clone().unwrap()).collect();
-    assert_eq!(
-        told.iter().map(|node| &*node.node).collect::<Vec<_>>(),
-        locks.node_addresses().collect::<Vec<_>>()
-    );
-    assert!(holdings.iter().all(|holding| &*holding.key == "tenure:x"));
-    assert_eq!(holdings[0].owner, holdings[1].owner);
-    assert!(holdings[0].left.unwrap() > secs(10) && holdings[0].left.unwrap() <= secs(11));
-    assert_eq!((&*holdings[2].owner, holdings[2].left), ("foreign", None), "disagreement is shown");
-    guard.release().await.unwrap();
-    let free = locks.inspect("y").await.unwrap();
-    assert!(free.iter().all(|node| node.holdings.as_ref().unwrap().is_empty()));
-    assert!(matches!(locks.inspect("").await, Err(AcquireError::InvalidName { .. })));
+/// The addresses of the nodes with these numbers.
+fn addresses(numbers: &[usize]) -> Vec<String> {
+    numbers.iter().map(|number| format!("memory:{number}")).collect()
 }
 
-#[tokio::test]
-async fn a_node_that_does_not_answer_is_named() {
-    let mut servers = servers::<3>();
-    let locks = connect(&servers).await;
-    servers[1].kill();
-    tokio::time::sleep(ms(50)).await;
-    let told = locks.inspect("x").await.unwrap();
-    let answered: Vec<bool> = told.iter().map(|node| node.holdings.is_ok()).collect();
-    assert_eq!(answered, [true, false, true]);
-}
-
-/// More than fit in one page, beside keys of other prefixes and kinds.
-#[tokio::test]
-async fn all_locks_under_the_prefix_are_listed() {
-    let server = RedisServer::start(&[]);
-    let locks = builder([server.url()]).prefix("a*b:").build().unwrap();
-    server.execute(&["SET", "axb:other", "1"]);
-    server.execute(&["HSET", "a*b:hash", "field", "1"]);
-    let mut guards = vec![];
-    for number in 0..350 {
-        guards.push(locks.lock(number.to_string()).acquire().await.unwrap());
-    }
-    let told = locks.list().await.unwrap();
-    let listed: BTreeSet<String> =
-        told[0].holdings.as_ref().unwrap().iter().map(|holding| holding.key.to_string()).collect();
-    assert_eq!(listed, (0..350).map(|number| format!("a*b:{number}")).collect());
+fn sides(report: &LockReport) -> [Vec<String>; 2] {
+    [&report.agree, &report.disagree].map(|nodes| nodes.iter().map(ToString::to_string).collect())
 }
 
 #[tokio::test(start_paused = true)]
-async fn memory_nodes_tell_as_well() {
-    let nodes = ["a", "b"].map(MemoryNode::new);
-    let locks = Locks::builder().nodes(&nodes).tokio_time().build().unwrap();
-    let _guards = [locks.lock("x").acquire().await.unwrap(), locks.lock("y").acquire().await.unwrap()];
-    let told = locks.list().await.unwrap();
-    assert!(told.iter().all(|node| node.holdings.as_ref().unwrap().len() == 2));
-    nodes[1].set_faults(Faults::silent());
-    let told = locks.inspect("x").await.unwrap();
-    assert_eq!(told[0].holdings.as_ref().unwrap().len(), 1);
-    assert_eq!(told[1].holdings, Err(Fault::Timeout));
+async fn a_lock_that_all_nodes_have_is_held_and_tells_by_whom_and_for_how_long() {
+    let nodes = nodes::<3>();
+    let (holder, asker) = (paused(&nodes), paused(&nodes));
+    let guard = holder.lock("x").ttl(secs(10)).label("nightly import").acquire().await.unwrap();
+    let report = asker.inspect("x").await.unwrap();
+    let LockState::Held { owner, label, left, fence, .. } = &report.state else { panic!("{report:?}") };
+    assert_eq!(owner.len(), 40);
+    let label = label.as_deref().unwrap();
+    assert!(
+        label.starts_with(&std::process::id().to_string()) && label.ends_with(" nightly import"),
+        "{label}"
+    );
+    assert!(left.unwrap() > secs(10) && left.unwrap() <= secs(11));
+    assert_eq!(*fence, Some(guard.fence()));
+    assert_eq!((&*report.name, report.waiters), ("x", Some(0)));
+    assert_eq!(sides(&report), [addresses(&[0, 1, 2]), vec![]]);
+    assert!(report.nodes.iter().all(|node| node.votes && node.holding.as_ref().unwrap().is_some()));
+    guard.release().await.unwrap();
+    let report = asker.inspect("x").await.unwrap();
+    assert_eq!((&report.state, report.agree.len()), (&LockState::Free, 3));
+    assert!(matches!(asker.inspect("").await, Err(AcquireError::InvalidName { .. })));
+}
+
+/// It has a key that a lost release left behind; a key of a few nodes keeps nobody out.
+#[tokio::test(start_paused = true)]
+async fn a_key_that_a_minority_still_has_is_a_free_lock_with_disagreement() {
+    let nodes = nodes::<3>();
+    let (holder, asker) = (paused(&nodes), paused(&nodes));
+    tokio::join!(holder.ready(), asker.ready());
+    let guard = holder.lock("x").acquire().await.unwrap();
+    nodes[2].set_faults(Faults::silent());
+    guard.release().await.unwrap();
+    nodes[2].set_faults(Faults::none());
+    let report = asker.inspect("x").await.unwrap();
+    assert_eq!(report.state, LockState::Free, "{report:?}");
+    assert_eq!(sides(&report), [addresses(&[0, 1]), addresses(&[2])]);
+    assert!(report.nodes[2].holding.as_ref().unwrap().is_some(), "what it says is shown");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_does_not_answer_is_named_and_without_a_majority_nothing_is_known() {
+    let nodes = nodes::<3>();
+    let locks = paused(&nodes);
+    let _guard = locks.lock("x").ttl(secs(60)).acquire().await.unwrap();
+    nodes[0].set_faults(Faults::silent());
+    let report = locks.inspect("x").await.unwrap();
+    assert!(matches!(report.state, LockState::Held { .. }), "{report:?}");
+    assert_eq!(report.nodes[0].holding, Err(Fault::Timeout));
+    assert_eq!(sides(&report), [addresses(&[1, 2]), vec![]]);
+    nodes[1].set_faults(Faults::unreachable());
+    let report = locks.inspect("x").await.unwrap();
+    assert_eq!((&report.state, sides(&report)), (&LockState::Unknown, [vec![], vec![]]), "{report:?}");
+    let list = locks.list().await.unwrap();
+    assert_eq!(list.locks[0].state, LockState::Unknown);
+    assert_eq!(list.nodes.iter().map(|node| node.told.is_ok()).collect::<Vec<_>>(), [false, false, true]);
+}
+
+/// It calls every lock free, because it forgot all of them.
+#[tokio::test(start_paused = true)]
+async fn nodes_in_quarantine_are_shown_and_not_counted() {
+    let nodes = nodes::<3>();
+    let locks = paused(&nodes);
+    let _guard = locks.lock("x").renewal(Renewal::Off).acquire().await.unwrap();
+    nodes[..2].iter().for_each(MemoryNode::forget);
+    // Whoever asks finds out that they are new.
+    let _ = locks.lock("y").try_acquire().await;
+    let report = locks.inspect("x").await.unwrap();
+    assert_eq!(report.state, LockState::Unknown, "{report:?}");
+    assert_eq!(report.nodes.iter().map(|node| node.votes).collect::<Vec<_>>(), [false, false, true]);
+}
+
+/// The waiters live on a runtime of their own that stands still while we look.
+#[test]
+fn those_in_line_are_counted_and_a_lock_that_is_set_aside_is_nobodys() {
+    let nodes = nodes::<3>();
+    let [here, there] =
+        [(); 2].map(|()| tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap());
+    let guard = here.block_on(async {
+        let locks = builder(&nodes).build().unwrap();
+        locks.lock("x").acquire().await.unwrap()
+    });
+    let _waiting = there.block_on(async {
+        let locks = builder(&nodes).build().unwrap();
+        let mut waiting = vec![];
+        for _ in 0..3 {
+            waiting.push(tokio::spawn(locks.lock("x").wait(secs(60)).acquire()));
+            tokio::time::sleep(ms(20)).await;
+        }
+        waiting
+    });
+    here.block_on(async {
+        let locks = builder(&nodes).build().unwrap();
+        let report = locks.inspect("x").await.unwrap();
+        assert!(matches!(report.state, LockState::Held { .. }), "{report:?}");
+        assert_eq!(report.waiters, Some(3));
+        let released = std::time::Instant::now();
+        guard.release().await.unwrap();
+        let report = locks.inspect("x").await.unwrap();
+        if released.elapsed() > ms(190) {
+            // This machine was held up until it was over.
+            return;
+        }
+        let LockState::Reserved { left, .. } = report.state else { panic!("{report:?}") };
+        assert!(left.unwrap() <= ms(200), "{left:?}");
+        assert_eq!((report.waiters, report.agree.len()), (Some(2), 3), "one of them is next");
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_has_one_entry_per_lock_with_what_a_majority_says() {
+    let nodes = nodes::<3>();
+    let locks = paused(&nodes);
+    tokio::join!(locks.ready());
+    let _held = locks.lock("held").label("not looked at").acquire().await.unwrap();
+    let stale = locks.lock("stale").acquire().await.unwrap();
+    nodes[0].set_faults(Faults::silent());
+    stale.release().await.unwrap();
+    nodes[0].set_faults(Faults::none());
+    let list = locks.list().await.unwrap();
+    assert_eq!(list.locks.iter().map(|lock| &*lock.name).collect::<Vec<_>>(), ["held", "stale"]);
+    let LockState::Held { label: None, fence: None, left: Some(_), .. } = list.locks[0].state else {
+        panic!("{list:?}")
+    };
+    assert_eq!(list.locks[1].state, LockState::Free);
+    assert_eq!(sides(&list.locks[1]), [addresses(&[1, 2]), addresses(&[0])]);
+    let told: Vec<_> = list.nodes.iter().map(|node| node.told.clone().unwrap()).collect();
+    assert_eq!(told, [2, 1, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_does_not_wait_is_told_who_has_the_lock_and_how_many_wait() {
+    let nodes = nodes::<3>();
+    let (holder, asker) = (paused(&nodes), paused(&nodes));
+    tokio::join!(holder.ready(), asker.ready());
+    let _guard = holder.lock("x").label("nightly import").acquire().await.unwrap();
+    let _waiting = tokio::spawn(holder.lock("x").wait(secs(60)).acquire());
+    tokio::time::sleep(ms(20)).await;
+    for lock in [asker.lock("x").wait(ms(0)), asker.lock("x").unqueued().wait(ms(10))] {
+        let error = lock.acquire().await.unwrap_err();
+        let message = error.to_string();
+        let AcquireError::Contended { place: Some(place), .. } = error else { panic!("{error:?}") };
+        assert!(place.holder.as_deref().unwrap().ends_with("nightly import"), "{place:?}");
+        assert_eq!((place.ahead, place.waiters, place.nodes), (1, 1, 3));
+        assert!(message.contains("nightly import\", 1 ahead of us in a line of 1)"), "{message}");
+    }
+    let free = asker.lock("x").wait(ms(0));
+    assert_eq!(holder.inspect("x").await.unwrap().waiters, Some(1), "nothing was changed");
+    // A node that is silent costs a node timeout, and no more.
+    nodes[0].set_faults(Faults::silent());
+    let begun = tokio::time::Instant::now();
+    let error = free.clone().acquire().await.unwrap_err();
+    assert!(matches!(error, AcquireError::Contended { place: Some(_), .. }), "{error:?}");
+    assert!(begun.elapsed() <= ms(50), "{:?}", begun.elapsed());
+    let begun = tokio::time::Instant::now();
+    assert!(free.try_acquire().await.unwrap().is_none());
+    assert_eq!(begun.elapsed(), ms(0), "which nobody pays who only wants to know whether it is free");
 }

@@ -5,6 +5,7 @@
 mod support;
 
 use std::process::Command;
+use std::time::Instant;
 
 use support::*;
 use tenure::*;
@@ -55,17 +56,81 @@ async fn we_and_a_foreign_client_exclude_each_other() {
     assert!(locks.lock("resource_name").try_acquire().await.unwrap().is_some());
 }
 
-/// A waiter gets the lock when a foreign holder releases it, without anybody telling it.
+/// Nobody wakes the waiters when a foreign holder releases, with a script or a plain `DEL`: the first in line asks, the others
+/// are woken by the one before them.
 #[tokio::test]
-async fn waiting_for_a_foreign_client_works() {
+async fn waiting_for_a_foreign_client_works_by_asking() {
     let servers = servers::<3>();
     let locks = builder(servers.iter().map(RedisServer::url)).prefix("").build().unwrap();
-    assert_eq!(foreign_acquire(&servers, "x"), 3);
-    let waiting = tokio::spawn(locks.lock("x").wait(secs(10)).acquire());
-    tokio::time::sleep(ms(200)).await;
-    assert!(!waiting.is_finished());
-    foreign_release(&servers, "x");
-    assert!(waiting.await.unwrap().unwrap().is_valid());
+    for plain in [false, true] {
+        assert_eq!(foreign_acquire(&servers, "x"), 3);
+        let mut waiting = vec![];
+        for _ in 0..3 {
+            let lock = locks.lock("x").wait(secs(10));
+            waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap().release().await }));
+        }
+        tokio::time::sleep(ms(300)).await;
+        assert_eq!(locks.inspect("x").await.unwrap().waiters, Some(3), "as if it were ours");
+        assert!(!waiting.iter().any(tokio::task::JoinHandle::is_finished));
+        let released = Instant::now();
+        if plain {
+            servers.iter().for_each(|server| assert_eq!(redis_cli(server, &["DEL", "x"]), "1"));
+        } else {
+            assert_eq!(foreign_release(&servers, "x"), 3);
+        }
+        for waiting in waiting {
+            waiting.await.unwrap().unwrap();
+        }
+        assert!(released.elapsed() < secs(2), "no later than the backstop: {:?}", released.elapsed());
+    }
+}
+
+/// The waiter lives on a runtime of its own, which stands still when it is its turn.
+#[test]
+fn a_reservation_keeps_a_foreign_client_out_for_its_200_milliseconds_only() {
+    let servers = servers::<3>();
+    let client = || builder(servers.iter().map(RedisServer::url)).prefix("").build().unwrap();
+    let [here, there] =
+        [(); 2].map(|()| tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap());
+    let (locks, guard) = here.block_on(async {
+        let locks = client();
+        let guard = locks.lock("x").acquire().await.unwrap();
+        (locks, guard)
+    });
+    let lock = there.block_on(async { client().lock("x").wait(secs(20)) });
+    let waiting = there.spawn(lock.acquire());
+    there.block_on(async { tokio::time::sleep(ms(100)).await });
+    // Quicker than a process each.
+    let foreign = || {
+        let set = ["SET", "x", "my_random_value", "NX", "PX", "30000"];
+        servers
+            .iter()
+            .filter(|server| format!("{:?}", server.execute(&set)).to_lowercase().contains("ok"))
+            .count()
+    };
+    here.block_on(async {
+        let released = Instant::now();
+        guard.release().await.unwrap();
+        until("set aside", || {
+            servers.iter().all(|server| server.get("x").is_none_or(|it| it.starts_with("rsv:")))
+        })
+        .await;
+        let taken = foreign();
+        assert!(taken == 0 || released.elapsed() > ms(190), "{taken} after {:?}", released.elapsed());
+        let report = locks.inspect("x").await.unwrap();
+        if released.elapsed() < ms(190) {
+            assert!(matches!(report.state, LockState::Reserved { .. }), "{report:?}");
+        }
+        until("it is over", || released.elapsed() > ms(210)).await;
+        assert_eq!(taken + foreign(), 3, "whoever comes first");
+    });
+    // The one whose turn it was goes on, and waits for the foreign client.
+    there.block_on(async {
+        tokio::time::sleep(ms(300)).await;
+        assert!(!waiting.is_finished());
+        assert_eq!(foreign_release(&servers, "x"), 3);
+        assert!(waiting.await.unwrap().unwrap().is_valid());
+    });
 }
 
 /// The key that Yii2's mutex uses, and its plain commands on it.

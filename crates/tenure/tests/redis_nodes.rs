@@ -4,6 +4,8 @@
 #[path = "support/servers.rs"]
 mod support;
 
+use std::time::Instant;
+
 use support::*;
 use tenure::*;
 use tenure_testkit::RedisServer;
@@ -132,6 +134,27 @@ fn set_user(server: &RedisServer, rules: &[String]) -> String {
     server.url().replace("//", "//tenure:password@")
 }
 
+/// Waits for the other's labelled lock, which it gets sooner than by asking, and hands it to the other.
+async fn waits_is_woken_and_hands_over(holder: &Locks, waiter: &Locks) {
+    let mut soonest = secs(9);
+    for _ in 0..3 {
+        let guard = holder.lock("x").label("nightly import").acquire().await.unwrap();
+        let waiting = tokio::spawn(waiter.lock("x").label("next").wait(secs(10)).acquire());
+        while holder.inspect("x").await.unwrap().waiters != Some(1) {
+            tokio::time::sleep(ms(5)).await;
+        }
+        let LockState::Held { label, .. } = waiter.inspect("x").await.unwrap().state else { panic!("held") };
+        assert!(label.as_deref().unwrap().ends_with("nightly import"), "{label:?}");
+        let released = Instant::now();
+        guard.release().await.unwrap();
+        let guard = waiting.await.unwrap().unwrap();
+        soonest = soonest.min(released.elapsed());
+        let guard = holder.resume(&guard.hand_over()).await.unwrap();
+        guard.release().await.unwrap();
+    }
+    assert!(soonest < ms(100), "woken, not found by asking every 200 ms: {soonest:?}");
+}
+
 /// Every operation works, nothing is missing, and no right is there that is not needed.
 #[tokio::test]
 async fn a_user_with_the_documented_rights_can_do_everything() {
@@ -150,8 +173,8 @@ async fn a_user_with_the_documented_rights_can_do_everything() {
         let mut guard = lock.acquire().await.unwrap();
         guard.extend().await.unwrap();
         assert!(lock.try_acquire().await.unwrap().is_none());
-        assert!(locks.inspect("x").await.unwrap().iter().all(|node| node.holdings.is_ok()));
-        assert!(locks.list().await.unwrap().iter().all(|node| node.holdings.is_ok()));
+        assert!(locks.inspect("x").await.unwrap().nodes.iter().all(|node| node.holding.is_ok()));
+        assert!(locks.list().await.unwrap().nodes.iter().all(|node| node.told.is_ok()));
         // A node that was emptied is healed; a script cache that was emptied is no obstacle.
         servers[0].execute(&["SCRIPT", "FLUSH"]);
         servers[0].execute(&["DEL", "tenure:x"]);
@@ -159,6 +182,7 @@ async fn a_user_with_the_documented_rights_can_do_everything() {
         until("it is healed", || servers[0].get("tenure:x").is_some()).await;
         guard.release().await.unwrap();
     }
+    waits_is_woken_and_hands_over(&locks, &builder(&urls).max_ttl(secs(2)).build().unwrap()).await;
     locks.shutdown().await.unwrap();
     assert_eq!(keys(&servers), [""; 0]);
     // After a broken connection as well, with a new record.
@@ -167,7 +191,8 @@ async fn a_user_with_the_documented_rights_can_do_everything() {
     set_user(&servers[2], &rules);
     let locks = builder(&urls).max_ttl(secs(2)).build().unwrap();
     all_vote(&locks).await;
-    assert!(!format!("{:?}", servers[0].execute(&["ACL", "LOG"])).contains("tenure:"), "nothing was denied");
+    let log = format!("{:?}", servers[0].execute(&["ACL", "LOG"]));
+    assert!(!log.contains("tenure:") && !log.contains("tenure~"), "nothing was denied: {log}");
     // And no more than that: another prefix, other keys and administration stay closed.
     let other = builder(&urls).prefix("other:").build().unwrap();
     assert!(other.lock("x").try_acquire().await.unwrap_err().to_string().contains("NOPERM"));
@@ -213,4 +238,39 @@ async fn a_user_without_info_can_lock_and_is_told_which_protection_is_off() {
         tokio::time::sleep(ms(20)).await;
     }
     assert!(left.is_some());
+}
+
+#[tokio::test]
+async fn a_user_who_cannot_be_woken_waits_by_asking_and_is_told_so() {
+    for missing in ["+subscribe", "&tenure~wake:*"] {
+        let servers = servers::<3>();
+        let mut rules = documented_rules();
+        rules.retain(|rule| rule != missing);
+        assert_eq!(rules.len(), documented_rules().len() - 1);
+        let urls: Vec<String> = servers.iter().map(|server| set_user(server, &rules)).collect();
+        let (holder, waiter) = (builder(&urls).build().unwrap(), builder(&urls).build().unwrap());
+        for report in waiter.nodes().await {
+            assert_eq!(
+                kinds(&report),
+                [(Severity::Warn, FindingKind::Persistence), (Severity::Warn, FindingKind::Permission)]
+            );
+            let message = &report.findings[1].message;
+            assert!(message.starts_with("SUBSCRIBE is not allowed: waiters are not woken"), "{message}");
+        }
+        let guard = holder.lock("x").acquire().await.unwrap();
+        let mut waiting = vec![];
+        for _ in 0..2 {
+            let lock = waiter.lock("x").wait(secs(20));
+            waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap().release().await }));
+        }
+        while holder.inspect("x").await.unwrap().waiters != Some(2) {
+            tokio::time::sleep(ms(5)).await;
+        }
+        let released = Instant::now();
+        guard.release().await.unwrap();
+        for waiting in waiting {
+            waiting.await.unwrap().unwrap();
+        }
+        assert!(released.elapsed() < secs(5), "{missing}: {:?}", released.elapsed());
+    }
 }

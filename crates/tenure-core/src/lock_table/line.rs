@@ -69,6 +69,19 @@ impl LockTable {
         kept.and_then(|kept| kept.lines.get(key)).map_or(0, |line| line.tickets.len())
     }
 
+    /// How many wait for a lock at this time.
+    pub(super) fn in_line(&self, now_ms: u64, key: &LockKey) -> usize {
+        let line = self.prefixes.get(key.prefix()).and_then(|kept| kept.lines.get(key));
+        line.filter(|line| line.ends_ms >= now_ms).map_or(0, |line| line.tickets.len())
+    }
+
+    /// What the owner of a lock wrote beside it. What one before it wrote does not count.
+    pub(super) fn label(&self, now_ms: u64, key: &LockKey) -> Option<&Arc<str>> {
+        let (entry, label) = (self.entries.get(key)?, self.prefixes.get(key.prefix())?.labels.get(key)?);
+        let current = label.ends_ms >= now_ms && entry.owner == Owner::Token(label.owner);
+        current.then_some(&label.text)
+    }
+
     /// Whoever is granted a lock waits for it no longer, and hears who is first in line. One who did not wait hears only
     /// that somebody may be, because the line is not looked at.
     pub(super) fn step_out(
@@ -141,11 +154,8 @@ impl LockTable {
         self.enqueue(now_ms, key, ticket);
         let tickets = &self.line(now_ms, key).tickets;
         let place = Some((tickets.range(..ticket).count() as u64, tickets.len() as u64));
-        let (entry, label) = (self.entries.get(key).copied(), self.kept(key).labels.get(key).cloned());
-        let holder = label.filter(|label| {
-            label.ends_ms >= now_ms && entry.is_some_and(|entry| entry.owner == Owner::Token(label.owner))
-        });
-        *queue = Some(Box::new(QueueReport { ahead: None, place, holder: holder.map(|label| label.text) }));
+        let holder = self.label(now_ms, key).cloned();
+        *queue = Some(Box::new(QueueReport { ahead: None, place, holder }));
         refused
     }
 

@@ -3,21 +3,31 @@
 use std::sync::atomic::Ordering;
 
 use tenure_core::query::{self, Told};
-use tenure_core::{Query, RoundNumber};
+use tenure_core::{NodeSet, Query, RoundNumber};
 use tokio::sync::oneshot;
 
 use super::timers::Timer;
-use super::{Driver, MachineId};
+use super::{Driver, MachineId, Request};
 use crate::node::Tag;
+
+/// What every node told, and which of them may vote.
+pub(crate) struct Found {
+    pub(crate) told: Vec<Told>,
+    pub(crate) voters: NodeSet,
+}
 
 pub(super) struct QueryEntry {
     query: Query,
     pub(super) timer: Option<Timer>,
-    reply: Option<oneshot::Sender<Vec<Told>>>,
+    reply: Option<oneshot::Sender<Found>>,
 }
 
 impl Driver {
-    pub(super) fn begin_query(&mut self, query: Query, reply: oneshot::Sender<Vec<Told>>) {
+    pub(super) fn begin_query(&mut self, query: Query, reply: oneshot::Sender<Found>) {
+        // As with acquires: who may vote is not known yet.
+        if let Some(early) = &mut self.early {
+            return early.push(Request::Query { query, reply });
+        }
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         self.queries.insert(id, QueryEntry { query, timer: None, reply: Some(reply) });
         self.drain_query(id);
@@ -42,7 +52,8 @@ impl Driver {
                 }
                 query::Output::Done(told) => {
                     done = true;
-                    entry.reply.take().map(|reply| reply.send(told));
+                    let voters = self.fleet.voters(self.now);
+                    entry.reply.take().map(|reply| reply.send(Found { told, voters }));
                 }
             }
         }

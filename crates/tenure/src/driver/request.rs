@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::query::Told;
 use tenure_core::{
     Ballot, Entropy, NodeSet, NotAcquired, NotExtended, OwnerToken, Query, ReleaseOutcome, Term,
 };
 use tokio::sync::oneshot;
 
+use super::queries::Found;
 use super::survey::Surveyed;
 use super::{MachineId, SharedLease};
 use crate::watch::Watch;
@@ -52,7 +52,7 @@ pub(crate) enum Request {
     },
     Query {
         query: Query,
-        reply: oneshot::Sender<Vec<Told>>,
+        reply: oneshot::Sender<Found>,
     },
     /// Asks how the nodes stand.
     Nodes {

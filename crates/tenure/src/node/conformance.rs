@@ -135,7 +135,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (name.clone(), 0..6_u8).prop_map(|(name, ticket)| Step::Enqueue { name, ticket }),
         2 => (name.clone(), 0..6_u8).prop_map(|(name, ticket)| Step::Leave { name, ticket }),
         1 => name.clone().prop_map(|name| Step::Nudge { name }),
-        1 => name.prop_map(|name| Step::Inspect { name }),
+        3 => name.prop_map(|name| Step::Inspect { name }),
         1 => Just(Step::List),
         3 => (1..40_u64).prop_map(|millis| Step::Sleep { millis }),
     ];
@@ -161,11 +161,11 @@ static COMPARED: AtomicU64 = AtomicU64::new(0);
 /// Sends one command and waits for its answer; of a list, for all pages.
 async fn ask(connection: &mut dyn Connection, command: Command) -> Reply {
     let mut reply = ask_once(connection, command.clone()).await;
-    while let (Command::List { prefix, .. }, Answer::Told { holdings, next: cursor @ 1.. }) =
+    while let (Command::List { prefix, .. }, Answer::Told { holdings, next: cursor @ 1.., .. }) =
         (&command, &mut reply.answer)
     {
         let page = Command::List { prefix: prefix.clone(), cursor: *cursor };
-        if let Answer::Told { holdings: more, next } = ask_once(connection, page).await.answer {
+        if let Answer::Told { holdings: more, next, .. } = ask_once(connection, page).await.answer {
             holdings.extend(more);
             *cursor = next;
         }
@@ -215,13 +215,16 @@ fn answers_agree(node: &Answer, table: &Answer, took: Duration) -> bool {
             Answer::Refused(Refusal::Reserved { left: a } | Refusal::Held { left: a }),
             Answer::Refused(Refusal::Reserved { left: b }),
         ) => close(*a, *b),
-        (Answer::Told { holdings: a, .. }, Answer::Told { holdings: b, .. }) => {
+        (
+            Answer::Told { holdings: a, waiters: waiting_a, .. },
+            Answer::Told { holdings: b, waiters: waiting_b, .. },
+        ) => {
             let (a, b): (BTreeSet<_>, BTreeSet<_>) = (a.iter().collect(), b.iter().collect());
             let same = |(a, b): (&&Holding, &&Holding)| {
-                (&a.key, &a.owner) == (&b.key, &b.owner)
+                (&a.key, &a.owner, a.fence, &a.label) == (&b.key, &b.owner, b.fence, &b.label)
                     && a.left.zip(b.left).is_some_and(|(a, b)| close(a, b))
             };
-            a.len() == b.len() && a.iter().zip(&b).all(same)
+            waiting_a == waiting_b && a.len() == b.len() && a.iter().zip(&b).all(same)
         }
         (Answer::Trimmed { .. }, Answer::Trimmed { .. }) => true,
         _ => node == table,

@@ -1,11 +1,17 @@
--- Tells who has the lock.
--- KEYS: lock
--- The node's time in microseconds, the next cursor (always 0), and if it is held: key, owner, time left in ms.
-local now = redis.call('TIME')
+-- Tells who has the lock and how many wait for it.
+-- KEYS: lock, fence, waiters in line, label
+-- The node's time in microseconds, the next cursor (always '0'), how many wait; and if it is not free: key, owner, time left in
+-- ms, last fence ('' for none), the owner's label ('' for none).
+local call = redis.call
+local now = call('TIME')
 now = now[1] * 1000000 + now[2]
+local waiters = call('ZCARD', KEYS[3])
 -- Of another client's value, which may be long, the beginning is enough.
-local owner = redis.call('GETRANGE', KEYS[1], 0, 127)
-if owner ~= '' then
-    return {now, '0', KEYS[1], owner, redis.call('PTTL', KEYS[1])}
+local owner = call('GETRANGE', KEYS[1], 0, 127)
+if owner == '' then
+    return {now, '0', waiters}
 end
-return {now, '0'}
+local fence = string.match(call('GETRANGE', KEYS[2], 0, 31), '^[1-9]%d*') or ''
+local label = call('GETRANGE', KEYS[4], 0, 511)
+label = string.sub(label, 1, #owner + 1) == owner .. ' ' and string.sub(label, #owner + 2) or ''
+return {now, '0', waiters, KEYS[1], owner, call('PTTL', KEYS[1]), fence, label}

@@ -1,6 +1,7 @@
 -- Tells who has which locks under a prefix, a page at a time. Keys of other kinds are passed over.
 -- ARGV: cursor, pattern
--- The node's time in microseconds, the next cursor ('0': no more), and for every lock: key, owner, time left in ms.
+-- The node's time in microseconds, the next cursor ('0': no more), and for every lock: key, owner, time left in ms. What is
+-- kept beside the locks is not looked at: three more calls for each of them, while others wait.
 local now = redis.call('TIME')
 local told = {now[1] * 1000000 + now[2]}
 local page = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', 100, 'TYPE', 'string')

@@ -265,7 +265,9 @@ impl Scripts {
                 script(Name::Trim).encode(buffer, form, &[self.queue_key.as_bytes()], &arguments);
             }
             Command::Inspect { key } => {
-                script(Name::Inspect).encode(buffer, form, &[key.as_str().as_bytes()], &[]);
+                let [fence, line, label] = [FENCE, WAITERS, LABEL].map(|kind| key_beside(kind, key));
+                let keys = [key.as_str().as_bytes(), fence.as_bytes(), line.as_bytes(), label.as_bytes()];
+                script(Name::Inspect).encode(buffer, form, &keys, &[]);
             }
             Command::List { prefix, cursor } => {
                 let (cursor, pattern) = (Decimal::of(*cursor), glob(prefix.as_str()));
@@ -373,7 +375,8 @@ impl Scripts {
             }
             (Command::Record { .. }, Value::List(list)) => recorded(&list),
             (Command::Trim { .. }, Value::List(list)) => trimmed(&list),
-            (Command::Inspect { .. } | Command::List { .. }, Value::List(list)) => told(&list),
+            (Command::Inspect { .. }, Value::List(list)) => inspected(&list),
+            (Command::List { .. }, Value::List(list)) => listed(&list),
             (_, other) => Err(unexpected(&other)),
         }
     }
@@ -471,20 +474,42 @@ fn glob(prefix: &str) -> String {
     pattern
 }
 
-fn told(list: &[Value]) -> Result<Reply, Fault> {
+fn inspected(list: &[Value]) -> Result<Reply, Fault> {
+    let unexpected = || unexpected(&Value::List(list.to_vec()));
+    let [Value::Number(micros), Value::Text(_), Value::Number(waiters), holding @ ..] = list else {
+        return Err(unexpected());
+    };
+    let holdings = match holding {
+        [] => vec![],
+        [_, _, _, Value::Text(fence), Value::Text(label)] => {
+            let fence = fence.parse().ok().map(Fence::new);
+            let label = (!label.is_empty()).then(|| label.as_str().into());
+            let holding = holding_of(&holding[..3]).ok_or_else(unexpected)?;
+            vec![Holding { fence, label, ..holding }]
+        }
+        _ => return Err(unexpected()),
+    };
+    let waiters = u64::try_from(*waiters).ok();
+    Ok(Reply::new(time(*micros), Answer::Told { holdings, waiters, next: 0 }))
+}
+
+fn listed(list: &[Value]) -> Result<Reply, Fault> {
     let unexpected = || unexpected(&Value::List(list.to_vec()));
     let [Value::Number(micros), Value::Text(next), holdings @ ..] = list else { return Err(unexpected()) };
-    let holding = |holding: &[Value]| match holding {
-        [Value::Text(key), Value::Text(owner), Value::Number(left)] => Ok(Holding {
-            key: key.as_str().into(),
-            owner: owner.as_str().into(),
-            left: u64::try_from(*left).ok().map(Duration::from_millis),
-        }),
-        _ => Err(unexpected()),
-    };
-    let holdings = holdings.chunks(3).map(holding).collect::<Result<_, _>>()?;
+    let holdings = holdings.chunks(3).map(holding_of).collect::<Option<_>>().ok_or_else(unexpected)?;
     let next = next.parse().map_err(|_| unexpected())?;
-    Ok(Reply::new(time(*micros), Answer::Told { holdings, next }))
+    Ok(Reply::new(time(*micros), Answer::Told { holdings, waiters: None, next }))
+}
+
+fn holding_of(parts: &[Value]) -> Option<Holding> {
+    let [Value::Text(key), Value::Text(owner), Value::Number(left)] = parts else { return None };
+    Some(Holding {
+        key: key.as_str().into(),
+        owner: owner.as_str().into(),
+        left: u64::try_from(*left).ok().map(Duration::from_millis),
+        fence: None,
+        label: None,
+    })
 }
 
 /// What the reply to an acquire means that is not simply granted.
