@@ -16,7 +16,7 @@ pub(crate) fn run(arguments: &[String]) -> Result<()> {
     let [kind, index, workers, hold_ms, time_ms, ports @ ..] = arguments else { bail!("too few arguments") };
     let ports = ports.iter().map(|port| port.parse()).collect::<Result<Vec<u16>, _>>()?;
     let hold = Duration::from_millis(hold_ms.parse()?);
-    let end = now() + Duration::from_millis(time_ms.parse()?).as_nanos() as u64;
+    let end = now() + time_ms.parse::<u64>()? * 1_000_000;
     let text = match kind.as_str() {
         "tenure" => compete(&ports, workers.parse()?, hold, end)?,
         "floor" => take_turns(&ports, index.parse()?, workers.parse()?, hold, end)?,

@@ -95,7 +95,8 @@ impl Standing {
     /// is set once for each owner, so where a node that counts still has it, it was never gone.
     pub(crate) fn resumed(round: Round, handover: &Handover, now: Time, term: Term) -> Self {
         let Handover { token, fence, members, .. } = *handover;
-        let undo = Undo::PassOn { labelled: false, requeue: None };
+        // It may have a label; removing one that is not there does no harm.
+        let undo = Undo::PassOn { labelled: true, requeue: None };
         let claim = Claim { token, term, round: round.number(), may_hold: round.quorum().all(), undo };
         let presumed = Validity::presumed(now + term.ttl() / 2);
         Self { members, ..Self::new(claim, fence, presumed, round) }

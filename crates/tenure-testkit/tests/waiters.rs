@@ -252,7 +252,7 @@ fn cost_of_a_crowd(processes: usize, managers: usize, waiters: usize) -> Cost {
     let start = Instant::now();
     runtime.block_on(guard.release()).unwrap();
     sleep(ms(3_000).min(ms(20 * all as u64)));
-    let (served, served_for) = (*served.lock().unwrap() as f64, start.elapsed().as_secs_f64());
+    let (served, served_for) = (f64::from(*served.lock().unwrap()), start.elapsed().as_secs_f64());
     let after = ["evalsha", "publish"].map(|command| calls_of(&servers[0], command));
     Cost {
         scripts_per_waiter: idle_scripts / all as f64,

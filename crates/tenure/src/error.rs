@@ -33,7 +33,7 @@ pub enum AcquireError {
         /// How long it all took.
         elapsed: Duration,
         /// Where we stood in line and what the holder wrote beside the lock, as far as that is known.
-        place: Option<Place>,
+        place: Option<Box<Place>>,
     },
     /// The nodes could not be asked: no majority of them gave an answer.
     #[error(
@@ -327,8 +327,8 @@ fn tries(attempts: &u32) -> &'static str {
 }
 
 /// Who holds the lock and who waits, as far as the nodes said.
-fn who(place: &Option<Place>) -> String {
-    let Some(Place { ahead, waiters, holder, .. }) = place else { return String::new() };
+fn who(place: &Option<Box<Place>>) -> String {
+    let Some(Place { ahead, waiters, holder, .. }) = place.as_deref() else { return String::new() };
     // Written by others, so nothing in it may move the cursor.
     let holder = holder.as_ref().map(|holder| format!("{holder:?}"));
     let line = (*waiters > 0).then(|| format!("{ahead} ahead of us in a line of {waiters}"));

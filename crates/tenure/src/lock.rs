@@ -261,7 +261,7 @@ impl Lock {
             if let (true, Err(AcquireError::Contended { place: place @ None, .. })) =
                 (names_holder, &mut outcome)
             {
-                *place = self.place().await;
+                *place = self.place().await.map(Box::new);
             }
             outcome
         };
@@ -331,6 +331,7 @@ impl Lock {
         let votes = self.manager.votes(&ballots);
         match cause {
             Cause::Contended { retry_after } => {
+                let place = place.map(Box::new);
                 AcquireError::Contended { name, votes, retry_after, attempts, elapsed, place }
             }
             Cause::TooLate => AcquireError::TooLate { name, votes, ttl: terms.term.ttl() },

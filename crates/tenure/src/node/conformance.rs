@@ -240,7 +240,7 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
     let token = |owner: u8| OwnerToken::from_bytes([owner; 20]);
     let listening = ClientId::new(case);
     let ticket = |ticket: u8| {
-        let client = if ticket % 2 == 0 { listening } else { ClientId::new(u64::MAX) };
+        let client = if ticket.is_multiple_of(2) { listening } else { ClientId::new(u64::MAX) };
         Ticket { number: 1_000 + u64::from(ticket), client }
     };
     let mut table = LockTable::default();

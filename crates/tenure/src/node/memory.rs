@@ -204,7 +204,9 @@ impl State {
             {
                 let mut inbox = inbox.lock().unwrap_or_else(PoisonError::into_inner);
                 inbox.wakes.push_back((key, ticket));
-                inbox.waker.take().map(Waker::wake);
+                if let Some(waker) = inbox.waker.take() {
+                    waker.wake();
+                }
             }
         }
     }

@@ -31,8 +31,7 @@ pub(super) fn server(info: &str, config: &Value, tracks_record: bool, listens: b
         );
     }
     if !listens {
-        unprotected
-            .push("SUBSCRIBE is not allowed: waiters are not woken, and ask every two seconds instead");
+        unprotected.push("SUBSCRIBE is not allowed: waiters are not woken, and only ask again and again");
     }
     let field = |name: &str| field(info, name);
     let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
