@@ -20,13 +20,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::holding::Renewing;
 use crate::acquire::{Acquire, Cause, Decision, NotAcquired, Unasked};
 use crate::command::{Answer, Command, Fault, Reply};
 use crate::config::{MaxHold, Term, Terms, Wait};
 use crate::extend::NotExtended;
 use crate::names::LockKey;
 use crate::queue::{PARTIAL_WAKE_PATIENCE, Waiter};
-use crate::quorum::{NodeIndex, Quorum};
+use crate::quorum::{NodeIndex, NodeSet, Quorum};
 use crate::release::{Claim, Release, Undo};
 use crate::round::{Round, RoundNumber};
 use crate::standing::{Handover, HoldState, Standing};
@@ -88,6 +89,13 @@ pub enum Input {
         node: NodeIndex,
         /// What it said, or why it did not.
         answer: Result<Reply, Fault>,
+    },
+    /// Several nodes granted what they were sent in a round.
+    Granted {
+        /// The round.
+        round: RoundNumber,
+        /// Which nodes.
+        nodes: NodeSet,
     },
     /// The connection to a node broke. What it granted in a round that is not decided does not count.
     Disconnected {
@@ -224,6 +232,7 @@ impl Lease {
         match input {
             Input::Attempt { entropy, proposal } => self.handle_attempt(now, entropy, &proposal),
             Input::Answer { round, node, answer } => self.handle_answer(now, round, node, answer),
+            Input::Granted { round, nodes } => self.handle_granted(now, round, nodes),
             Input::Disconnected { node } => self.handle_disconnected(now, node),
             Input::Distrusted { node } => self.handle_distrusted(now, node),
             Input::Woken { node } => self.handle_woken(now, node),

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::command::{Fault, Refusal, Reply, Vote};
+use crate::command::{Answer, Fault, Refusal, Reply, Vote};
 use crate::quorum::{NodeIndex, NodeSet, Quorum, Tally, Verdict};
 use crate::time::Time;
 
@@ -74,6 +74,11 @@ impl Round {
         if matches!(ballot, None | Some(Ballot { vote: Vote::Unknown(Fault::Timeout), .. })) {
             *ballot = Some(Ballot::new(answer.into(), now.since(self.started)));
         }
+    }
+
+    /// Takes a node's grant, as [`Round::record`] does.
+    pub(crate) fn grant(&mut self, now: Time, node: NodeIndex) {
+        self.record(now, node, Ok(Reply::new(None, Answer::Granted)));
     }
 
     /// Drops the grant of a node whose connection broke: what it granted may be gone with it.

@@ -190,15 +190,43 @@ impl Standing {
             let refused = is_refusal(&answer);
             self.note_missing(&answer, node);
             self.round.record(now, node, answer);
-            for node in self.countable(&self.round).iter() {
-                self.members.insert(node);
-                // It is a member whichever answer is read first.
-                if let Some(extend) = &mut self.extending {
-                    extend.round.count(node);
-                }
-            }
+            self.count_members();
             if refused {
                 self.forget(node);
+            }
+        }
+    }
+
+    /// Takes grants that came after the round was won.
+    pub(crate) fn take_late_grants(&mut self, now: Time, nodes: NodeSet) {
+        if !self.validity.is_over(now) {
+            nodes.iter().for_each(|node| self.round.grant(now, node));
+            self.count_members();
+        }
+    }
+
+    /// Takes grants of the extension under way.
+    pub(crate) fn take_extend_grants(&mut self, now: Time, nodes: NodeSet) {
+        if let Some(extend) = &mut self.extending {
+            nodes.iter().for_each(|node| extend.round.grant(now, node));
+        }
+    }
+
+    /// These nodes have our key. Where it was put back, they count a quarantine from now.
+    pub(crate) fn note_all_healed(&mut self, now: Time, quarantine: Duration, nodes: NodeSet) {
+        for (node, from) in &mut self.healed {
+            if nodes.contains(*node) {
+                from.get_or_insert(now + quarantine);
+            }
+        }
+    }
+
+    fn count_members(&mut self) {
+        for node in self.countable(&self.round).iter() {
+            self.members.insert(node);
+            // It is a member whichever answer is read first.
+            if let Some(extend) = &mut self.extending {
+                extend.round.count(node);
             }
         }
     }

@@ -341,3 +341,62 @@ fn a_handover_that_is_too_late_is_no_lock_and_releases_nothing() {
     assert_eq!((cluster.keys(), cluster.releases.len()), (5, 0));
     assert_eq!(cluster.holders(), [other]);
 }
+
+/// Drivers send the renewals of many leases together, and tell each of several grants at once.
+#[test]
+fn a_renewal_that_is_sent_and_counted_with_others_comes_to_the_same() {
+    let mut cluster = Cluster::of(5);
+    let mut options = options();
+    options.renewal = Renewal::AtThird;
+    let client = cluster.acquire(&options);
+    cluster.run(ms(5));
+    let mut one_by_one = cluster.clients[client].lease.clone();
+    let mut together = one_by_one.clone();
+    let due = one_by_one.poll_timeout().unwrap();
+    one_by_one.handle(due, lease::Input::Timeout);
+    let sent: Vec<(RoundNumber, NodeIndex)> = std::iter::from_fn(|| one_by_one.poll_output())
+        .filter_map(|output| match output {
+            lease::Output::Send { round, node, command: Command::Extend { .. } } => Some((round, node)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(sent.len(), 5);
+    assert_eq!(together.begin_renewal(at(0)), None, "not due yet");
+    let renewing = together.begin_renewal(due).unwrap();
+    assert_eq!((renewing.round, &renewing.key), (sent[0].0, &key("x")));
+    assert_eq!(together.poll_output(), None, "the caller sends it");
+    assert_eq!(together.poll_timeout(), one_by_one.poll_timeout());
+
+    let answered = due + ms(2);
+    for (round, node) in &sent {
+        let answer = Ok(Reply::new(None, Answer::Granted));
+        one_by_one.handle(answered, lease::Input::Answer { round: *round, node: *node, answer });
+    }
+    let nodes =
+        |range: std::ops::Range<usize>| sent[range].iter().map(|(_, node)| *node).collect::<NodeSet>();
+    for nodes in [nodes(0..3), nodes(3..5)] {
+        together.handle(answered, lease::Input::Granted { round: renewing.round, nodes });
+    }
+    let told = |lease: &mut Lease| {
+        let outputs: Vec<_> = std::iter::from_fn(|| lease.poll_output()).collect();
+        outputs.into_iter().filter(|output| *output != lease::Output::Widened).collect::<Vec<_>>()
+    };
+    assert_eq!(told(&mut together), told(&mut one_by_one));
+    assert_eq!(together.standing(), one_by_one.standing());
+    assert_eq!(together.standing().unwrap().margin(), 2);
+}
+
+#[test]
+fn a_renewal_that_is_not_allowed_is_left_to_the_timeout() {
+    let mut cluster = Cluster::of(3);
+    let mut options = options();
+    options.renewal = Renewal::AtThird;
+    options.renewals_max = Some(0);
+    let client = cluster.acquire(&options);
+    cluster.run(ms(5));
+    let lease = &mut cluster.clients[client].lease;
+    let due = lease.poll_timeout().unwrap();
+    assert_eq!(lease.begin_renewal(due), None);
+    lease.handle(due, lease::Input::Timeout);
+    assert_eq!(lease.poll_output(), Some(lease::Output::NotExtended(NotExtended::RenewalsMax)));
+}

@@ -10,6 +10,7 @@ mod fleet;
 mod machines;
 mod queries;
 mod releases;
+mod renewals;
 mod request;
 mod shutdown;
 mod survey;
@@ -38,6 +39,7 @@ use self::machines::Machines;
 pub(crate) use self::queries::Found;
 use self::queries::QueryEntry;
 use self::releases::ReleaseEntry;
+use self::renewals::Batches;
 pub(crate) use self::request::{
     AcquireFailure, AcquireReply, ReleaseReply, Request, Unfinished, draw_entropy,
 };
@@ -124,6 +126,7 @@ pub(crate) struct Driver {
     shutdown: Shutdown,
     surveys: Surveys,
     debts: Debts,
+    batches: Batches,
     /// Those who wait in line.
     waiters: Waiters<MachineId>,
 }
@@ -169,6 +172,7 @@ impl Driver {
             shutdown: Shutdown::default(),
             surveys: Surveys::default(),
             debts: Debts::default(),
+            batches: Batches::default(),
             waiters: Waiters::default(),
         }
     }
@@ -238,6 +242,8 @@ impl Driver {
                         let fault = Fault::Unreachable(reason);
                         self.advance_fleet(trust::Input::Disconnected { node, fault });
                     }
+                    NodeEvent::Renewed(renewals, time) => self.handle_renewed(node, &renewals, time),
+                    NodeEvent::Split(batch) => self.split_batch(batch),
                     NodeEvent::Changed => self.advance_fleet(trust::Input::Changed { node }),
                     NodeEvent::Woken { number, key } => self.handle_woken(node, number, &key),
                 }
@@ -262,7 +268,9 @@ impl Driver {
                 self.advance_fleet(trust::Input::Timeout);
             } else if let Some(entry) = self.leases.get_mut(&id) {
                 entry.timer = None;
-                self.advance_lease(id, lease::Input::Timeout);
+                if !self.begin_renewal(id) {
+                    self.advance_lease(id, lease::Input::Timeout);
+                }
             } else if let Some(entry) = self.releases.get_mut(&id) {
                 entry.timer = None;
                 self.advance_release(id, release::Input::Timeout);
@@ -271,6 +279,7 @@ impl Driver {
                 self.advance_query(id, query::Input::Timeout);
             }
         }
+        self.send_renewals();
     }
 
     /// Sleeps until the next timer; pending until then. Waking too early does no harm, so a sleep that is
@@ -279,7 +288,7 @@ impl Driver {
         let limits = self.shutdown.next_limit().into_iter().chain(self.surveys.next_limit());
         let start = self.early.as_ref().filter(|early| !early.is_empty()).map(|_| self.begun + START_MAX);
         let limits = limits.chain(start.filter(|start| *start > self.now)).chain(self.waiters.poll_timeout());
-        let limits = limits.chain(self.polite.front().map(|(due, _)| *due));
+        let limits = limits.chain(self.polite.front().map(|(due, _)| *due)).chain(self.next_late_grants());
         let Some(next) = self.timers.next().into_iter().chain(limits).min() else {
             return Poll::Pending;
         };

@@ -7,10 +7,11 @@ mod memory;
 mod redis;
 mod server;
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-use tenure_core::{ClientId, Command, Fault, FenceBounds, Prefix, Reply, RoundNumber, Time};
+use tenure_core::lease::Renewing;
+use tenure_core::{ClientId, Command, Fault, FenceBounds, NodeTime, Prefix, Reply, RoundNumber, Time};
 
 pub use memory::{Faults, MemoryNode};
 #[cfg(feature = "redis")]
@@ -121,6 +122,13 @@ pub(crate) trait Connection: Send {
     /// Whether the first try to connect has come to an end, good or bad.
     fn is_settled(&self) -> bool;
 
+    /// Takes a batch of renewals: [`NodeEvent::Renewed`] tells that all were granted; otherwise [`NodeEvent::Split`], and
+    /// then the answers one by one. `false` if they have to be sent one by one.
+    fn renew(&mut self, renewals: &Arc<Renewals>) -> bool {
+        let _ = renewals;
+        false
+    }
+
     /// Asks the server about itself again; [`NodeEvent::Surveyed`] brings the answer. `false` if there is nobody to
     /// ask.
     fn survey(&mut self) -> bool;
@@ -139,6 +147,10 @@ pub(crate) enum NodeEvent {
     Disconnected(Arc<str>),
     /// A try to connect failed.
     Unreachable(Arc<str>),
+    /// All renewals of a batch were granted.
+    Renewed(Arc<Renewals>, Option<NodeTime>),
+    /// The renewals of this batch are answered one by one.
+    Split(u64),
     /// The node's record was changed by another, or is gone.
     Changed,
     /// The node has set a lock aside for a waiter of ours.
@@ -148,6 +160,26 @@ pub(crate) enum NodeEvent {
         /// The whole key of the lock.
         key: String,
     },
+}
+
+/// Renewals that are sent together, to every node.
+#[derive(Debug)]
+pub(crate) struct Renewals {
+    pub(crate) batch: u64,
+    pub(crate) sent: Time,
+    pub(crate) locks: Vec<(u64, Renewing)>,
+    /// What was sent to the first node, for others that are to be sent the very same.
+    pub(crate) encoded: OnceLock<Vec<u8>>,
+}
+
+impl Renewals {
+    pub(crate) fn tags(&self) -> impl Iterator<Item = Tag> {
+        self.locks.iter().map(|(machine, renewing)| Tag {
+            machine: *machine,
+            round: renewing.round,
+            sent: self.sent,
+        })
+    }
 }
 
 /// Where an answer belongs.

@@ -1,14 +1,64 @@
 //! The part of a lease that holds the lock: extensions, asked for or by itself, and healing.
 
 use super::{Lease, Output, Phase};
-use crate::command::Command;
+use crate::command::{Answer, Command, Reply};
 use crate::config::Term;
 use crate::extend::{self, Extend, NotExtended};
 use crate::names::LockKey;
+use crate::quorum::NodeSet;
 use crate::round::RoundNumber;
 use crate::time::Time;
+use crate::token::OwnerToken;
+
+/// A renewal that was begun and has to be sent to all nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Renewing {
+    /// The round it belongs to.
+    pub round: RoundNumber,
+    /// The lock.
+    pub key: LockKey,
+    /// The owner.
+    pub token: OwnerToken,
+    /// How long the nodes keep the key from now on.
+    pub node_ttl_ms: u64,
+}
 
 impl Lease {
+    /// Begins a renewal if one is due, as [`Input::Timeout`](super::Input::Timeout) does, but leaves it to the caller to
+    /// send it, together with those of other leases. `None` if there is anything else to do.
+    pub fn begin_renewal(&mut self, now: Time) -> Option<Renewing> {
+        let Phase::Held(standing) = &mut self.phase else { return None };
+        let term = self.terms.term;
+        let allowed = standing.renew_at.is_some_and(|due| now >= due)
+            && standing.extending.is_none()
+            && self.terms.renewals_max.is_none_or(|renewals_max| standing.renewals < renewals_max)
+            && standing.may_extend(now, &term, self.terms.max_hold).is_ok();
+        if !allowed {
+            return None;
+        }
+        standing.renew_at = None;
+        standing.renewals += 1;
+        let token = standing.claim.token;
+        let round = self.begin_extension(now, term)?;
+        Some(Renewing { round, key: self.key.clone(), token, node_ttl_ms: term.node_ttl_ms() })
+    }
+
+    /// Takes the grants of several nodes at once.
+    pub(super) fn handle_granted(&mut self, now: Time, number: RoundNumber, nodes: NodeSet) {
+        let Phase::Held(standing) = &mut self.phase else {
+            let granted = || Ok(Reply::new(None, Answer::Granted));
+            return nodes.iter().for_each(|node| self.handle_answer(now, number, node, granted()));
+        };
+        standing.note_all_healed(now, self.terms.quarantine, nodes);
+        if standing.is_extending(number) {
+            standing.take_extend_grants(now, nodes);
+            self.advance_extend(now);
+        } else if standing.round.number() == number {
+            standing.take_late_grants(now, nodes);
+            self.outputs.push_back(Output::Widened);
+        }
+    }
+
     pub(super) fn renew_if_due(&mut self, now: Time) {
         let Phase::Held(standing) = &mut self.phase else { return };
         if standing.renew_at.is_none_or(|due| now < due) {
@@ -41,12 +91,20 @@ impl Lease {
             self.outputs.push_back(Output::NotExtended(reason));
             return;
         }
-        let (number, token) = (self.rounds.take_next(), standing.claim.token);
+        let token = standing.claim.token;
+        if let Some(number) = self.begin_extension(now, term) {
+            self.send_to_all(number, |key| Command::Extend { key, token, node_ttl_ms: term.node_ttl_ms() });
+        }
+    }
+
+    fn begin_extension(&mut self, now: Time, term: Term) -> Option<RoundNumber> {
+        let Phase::Held(standing) = &mut self.phase else { return None };
+        let number = self.rounds.take_next();
         // An extension that is still under way is forgotten: the new one asks for more.
         let extend = Extend::begin(number, self.quorum, standing.members, now, term, standing.validity);
         standing.extending = Some(Box::new(extend));
         standing.claim.term = standing.claim.term.max_by_node_ttl(term);
-        self.send_to_all(number, |key| Command::Extend { key, token, node_ttl_ms: term.node_ttl_ms() });
+        Some(number)
     }
 
     pub(super) fn advance_extend(&mut self, now: Time) {

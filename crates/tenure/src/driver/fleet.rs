@@ -32,6 +32,9 @@ impl Driver {
                     self.unsent |= self.nodes[node.get()].survey();
                 }
                 trust::Output::Distrust { node, forgot } => {
+                    if forgot {
+                        self.revoke_renewals(node);
+                    }
                     for id in self.leases.keys().copied().collect::<Vec<_>>() {
                         self.advance_lease(id, lease::Input::Distrusted { node });
                         if forgot {
@@ -63,6 +66,7 @@ impl Driver {
     }
 
     pub(super) fn handle_disconnected(&mut self, node: NodeIndex) {
+        self.revoke_renewals(node);
         for id in self.leases.keys().copied().collect::<Vec<_>>() {
             self.advance_lease(id, lease::Input::Disconnected { node });
         }

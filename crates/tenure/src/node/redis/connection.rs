@@ -17,7 +17,7 @@ use super::RedisNode;
 use super::handshake::{Established, Identity, establish};
 use super::line::{Line, News};
 use super::script::Scripts;
-use crate::node::{Connection, NodeEvent, Tag};
+use crate::node::{Connection, NodeEvent, Renewals, Tag};
 
 /// The most commands under way on one connection. A healthy server has a few hundred; what a hung one may
 /// hold up is bounded by this.
@@ -83,6 +83,8 @@ impl RedisConnection {
                 Ok(news) => self.events.push_back(match news {
                     News::Answer((tag, answer)) => NodeEvent::Answer(tag, answer),
                     News::Changed => NodeEvent::Changed,
+                    News::Renewed(renewals, time) => NodeEvent::Renewed(renewals, time),
+                    News::Split(batch) => NodeEvent::Split(batch),
                     News::Message(message) => match message.split_once(' ') {
                         Some((number, key)) => {
                             NodeEvent::Woken { number: number.parse().unwrap_or(0), key: key.to_owned() }
@@ -161,6 +163,16 @@ impl Connection for RedisConnection {
                 return Poll::Ready(event);
             }
             std::task::ready!(self.poll_state(cx));
+        }
+    }
+
+    fn renew(&mut self, renewals: &Arc<Renewals>) -> bool {
+        match &mut self.state {
+            State::Up(line) if line.in_flight() < IN_FLIGHT_MAX => {
+                line.renew(Arc::clone(renewals));
+                true
+            }
+            _ => false,
         }
     }
 

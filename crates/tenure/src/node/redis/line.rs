@@ -2,10 +2,11 @@
 
 use std::collections::VecDeque;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_core::{Answer, Command, Fault, Reply, RoundNumber, Time};
+use tenure_core::{Answer, Command, Fault, NodeTime, Reply, RoundNumber, Time};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep};
 
@@ -13,7 +14,7 @@ use super::handshake::{Established, Identity, Stream};
 use super::info;
 use super::resp::{Push, Value, decode, encode};
 use super::script::{Form, Scripts, is_no_script};
-use crate::node::{Server, Tag};
+use crate::node::{Renewals, Server, Tag};
 
 /// A server that has not answered for so long is gone, or as good as: far beyond any node timeout.
 const STALL_MAX: Duration = Duration::from_secs(2);
@@ -29,6 +30,8 @@ type Answered = (Tag, Result<Reply, Fault>);
 pub(super) enum News {
     Answer(Answered),
     Changed,
+    Renewed(Arc<Renewals>, Option<NodeTime>),
+    Split(u64),
     /// A message on our channel.
     Message(String),
     Surveyed(Box<Server>),
@@ -54,6 +57,8 @@ pub(super) struct Line {
     extends: Extends,
     /// Those that are under way, each for one [`Asks::Extends`].
     extends_sent: VecDeque<Extends>,
+    /// Batches of renewals that are under way, each for one [`Asks::Renewals`].
+    renewals_sent: VecDeque<Arc<Renewals>>,
     /// Answers that came together with one that was told.
     answers: VecDeque<Answered>,
     output: Vec<u8>,
@@ -87,6 +92,8 @@ enum Asks {
     Command(Form),
     /// Several extensions at once.
     Extends(Form),
+    /// A batch of renewals.
+    Renewals(Form),
     /// When does the lock end? Right behind the server's own `SET`; it tells the server's time.
     End,
     /// An acquire was refused: how long does the holder have it?
@@ -115,6 +122,7 @@ impl Line {
             identity,
             extends: vec![],
             extends_sent: VecDeque::new(),
+            renewals_sent: VecDeque::new(),
             answers: VecDeque::new(),
             output: vec![],
             written: 0,
@@ -140,6 +148,36 @@ impl Line {
         }
     }
 
+    /// Sends a batch of renewals as one script.
+    pub(super) fn renew(&mut self, renewals: Arc<Renewals>) {
+        self.send_renewals(renewals, Form::Short);
+    }
+
+    fn send_renewals(&mut self, renewals: Arc<Renewals>, form: Form) {
+        self.send_extends(Form::Short);
+        if self.in_flight.is_empty() {
+            self.progress = Instant::now();
+        }
+        let encode = |output: &mut Vec<u8>, scripts: &Scripts| {
+            let locks = renewals.locks.iter();
+            let extends = locks.map(|(_, lock)| (&lock.key, &lock.token, lock.node_ttl_ms));
+            scripts.encode_extends(output, extends, form);
+        };
+        if form == Form::Short && self.scripts.has_extend() {
+            let encoded = renewals.encoded.get_or_init(|| {
+                let mut encoded = vec![];
+                encode(&mut encoded, &self.scripts);
+                encoded
+            });
+            self.output.extend_from_slice(encoded);
+        } else {
+            encode(&mut self.output, &self.scripts);
+        }
+        let tag = Tag { machine: 0, round: RoundNumber::default(), sent: renewals.sent };
+        self.renewals_sent.push_back(renewals);
+        self.ask(tag, None, Asks::Renewals(form));
+    }
+
     /// Sends the extensions that wait, before anything that comes after them.
     fn send_extends(&mut self, form: Form) {
         if self.extends.is_empty() {
@@ -148,8 +186,11 @@ impl Line {
         if self.in_flight.is_empty() {
             self.progress = Instant::now();
         }
-        let commands = self.extends.iter().map(|(_, command)| command);
-        self.scripts.encode_extends(&mut self.output, commands, form);
+        let extends = self.extends.iter().map(|(_, command)| match command {
+            Command::Extend { key, token, node_ttl_ms } => (key, token, *node_ttl_ms),
+            _ => unreachable!("only extensions are kept here"),
+        });
+        self.scripts.encode_extends(&mut self.output, extends, form);
         let tag = self.extends[0].0;
         self.extends_sent.push_back(std::mem::take(&mut self.extends));
         self.ask(tag, None, Asks::Extends(form));
@@ -169,6 +210,9 @@ impl Line {
     pub(super) fn take_unanswered(&mut self) -> impl Iterator<Item = Tag> + use<'_> {
         let scripts = &self.scripts;
         let extends = self.extends_sent.drain(..).flatten().chain(self.extends.drain(..)).map(|(tag, _)| tag);
+        let renewals = std::mem::take(&mut self.renewals_sent);
+        let renewals = renewals.into_iter().flat_map(|sent| sent.tags().collect::<Vec<_>>());
+        let extends = extends.chain(renewals);
         let others = self.in_flight.drain(..).filter(|lost| lost.completes(scripts)).map(|lost| lost.tag);
         self.answers.drain(..).map(|(tag, _)| tag).chain(extends).chain(others)
     }
@@ -291,6 +335,20 @@ impl Line {
                     self.extends = sent;
                 }
                 Ok(self.answers.pop_front().map(News::Answer))
+            }
+            (Asks::Renewals(form), _) => {
+                let sent = self.renewals_sent.pop_front().ok_or("a reply that nobody asked for")?;
+                if form == Form::Short && is_no_script(&value) {
+                    self.send_renewals(sent, Form::Whole);
+                    return Ok(None);
+                }
+                if let Value::Number(_) = &value {
+                    let time =
+                        Scripts::extended(value, 1).next().and_then(Result::ok).and_then(|reply| reply.time);
+                    return Ok(Some(News::Renewed(sent, time)));
+                }
+                self.answers.extend(sent.tags().zip(Scripts::extended(value, sent.locks.len())));
+                Ok(Some(News::Split(sent.batch)))
             }
             (Asks::End, _) => {
                 let (ends_ms, command) = (Scripts::ends_ms(&value), self.asked.take());
@@ -479,9 +537,8 @@ impl InFlight {
             (Asks::Command(_), Some(Command::Record { .. })) => !scripts.tracks_record,
             (Asks::Command(_), Some(command)) => !scripts.is_native_acquire(command),
             // Those of extensions are kept apart.
-            (Asks::Command(_), None) | (Asks::Extends(_) | Asks::Watch | Asks::Info | Asks::Config, _) => {
-                false
-            }
+            (Asks::Command(_), None)
+            | (Asks::Extends(_) | Asks::Renewals(_) | Asks::Watch | Asks::Info | Asks::Config, _) => false,
         }
     }
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use tenure_core::{
     Answer, ClientId, Command, DEAD_MAX, Fault, Fence, FenceBounds, Holding, KEY_LEAD_RESERVED, LABEL_LIFE,
-    LockKey, NodeTime, Prefix, QUEUE_LIFE, QueueReport, RESERVATION, RESERVED_LEAD, Refusal, Reply,
-    TRIM_FENCES, Ticket, WAITERS_MAX,
+    LockKey, NodeTime, OwnerToken, Prefix, QUEUE_LIFE, QueueReport, RESERVATION, RESERVED_LEAD, Refusal,
+    Reply, TRIM_FENCES, Ticket, WAITERS_MAX,
 };
 
 use super::resp::{Decimal, Value, encode, push_count, push_part};
@@ -208,7 +208,9 @@ impl Scripts {
                 let keys = [key.as_str().as_bytes(), fence_key.as_bytes()];
                 script(Name::Heal).encode(buffer, form, &keys, &[&token, ttl.as_bytes(), fence]);
             }
-            Command::Extend { .. } => self.encode_extends(buffer, [command].into_iter(), form),
+            Command::Extend { key, token, node_ttl_ms } => {
+                self.encode_extends(buffer, [(key, token, *node_ttl_ms)].into_iter(), form);
+            }
             Command::Release { key, token } => {
                 let (key, token) = (key.as_str().as_bytes(), token.to_hex());
                 match self.native_release {
@@ -277,25 +279,26 @@ impl Scripts {
         }
     }
 
+    /// Whether the server knows the script that extends, by the name that all servers give it: a digest of its text.
+    pub(super) fn has_extend(&self) -> bool {
+        self.scripts[Name::Extend as usize].sha.is_some()
+    }
+
     /// Appends several extensions as one script.
     pub(super) fn encode_extends<'a>(
         &self,
         buffer: &mut Vec<u8>,
-        commands: impl ExactSizeIterator<Item = &'a Command> + Clone,
+        extends: impl ExactSizeIterator<Item = (&'a LockKey, &'a OwnerToken, u64)> + Clone,
         form: Form,
     ) {
-        let count = commands.len();
+        let count = extends.len();
         self.scripts[Name::Extend as usize].encode_head(buffer, form, count, 2 * count);
-        for command in commands.clone() {
-            if let Command::Extend { key, .. } = command {
-                push_part(buffer, key.as_str().as_bytes());
-            }
+        for (key, ..) in extends.clone() {
+            push_part(buffer, key.as_str().as_bytes());
         }
-        for command in commands {
-            if let Command::Extend { token, node_ttl_ms, .. } = command {
-                push_part(buffer, &token.to_hex());
-                push_part(buffer, Decimal::of(*node_ttl_ms).as_bytes());
-            }
+        for (_, token, node_ttl_ms) in extends {
+            push_part(buffer, &token.to_hex());
+            push_part(buffer, Decimal::of(node_ttl_ms).as_bytes());
         }
     }
 
