@@ -166,7 +166,8 @@ impl Acquire {
         Claim { token, term, round, may_hold, undo }
     }
 
-    fn cause(&self) -> Option<Cause> {
+    /// Why it is lost, once the votes tell.
+    pub(crate) fn cause(&self) -> Option<Cause> {
         match self.round.quorum().answered(self.round.tally())? {
             true => Some(Cause::Contended { retry_after: self.retry_after() }),
             false => Some(Cause::Unavailable),

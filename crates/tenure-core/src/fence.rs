@@ -136,6 +136,15 @@ impl FenceClock {
     }
 }
 
+impl FenceClock {
+    /// A number for a place in line, given the nodes' clock: above all that was seen. Nodes take any, so it is never held
+    /// back, and no two are alike.
+    pub fn draw(&mut self, now: NodeTime) -> u64 {
+        self.last = self.last.saturating_add(1).max(now.as_micros()).min(FENCE_MAX);
+        self.last
+    }
+}
+
 impl fmt::Display for Fence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
@@ -189,6 +198,15 @@ mod tests {
         let now = at(1_000_000_000);
         assert!(clock.observe(Fence::new(1_009_000_000), now, BOUNDS));
         assert_eq!(clock.propose(now, BOUNDS), Fence::new(1_005_000_000));
+    }
+
+    #[test]
+    fn no_two_places_in_line_have_the_same_number() {
+        let mut clock = FenceClock::default();
+        let now = at(1_000_000_000);
+        assert!(clock.observe(Fence::new(1_009_000_000), now, BOUNDS), "as far ahead as is believed");
+        let (first, second) = (clock.draw(now), clock.draw(now));
+        assert!(1_009_000_000 < first && first < second);
     }
 
     #[test]

@@ -380,6 +380,10 @@ impl Lease {
         match &mut self.phase {
             Phase::Acquiring(acquire) => {
                 acquire.round.revoke(node);
+                // What was meant for the connection that broke is not sent on the next one.
+                if acquire.take_unasked(node).is_some() {
+                    acquire.round.record(now, node, Err(Fault::Unreachable("connection lost".into())));
+                }
                 self.advance_acquire(now);
             }
             Phase::Held(standing) => {
@@ -452,6 +456,10 @@ impl Lease {
                 }
                 let is_behind = acquire.round.is_behind();
                 if !std::mem::replace(&mut acquire.cleaned_up, true) {
+                    // Whom we have not asked by now is asked no more: that would come behind the clean-up.
+                    for (node, _) in acquire.unasked.take().into_iter().flat_map(|unasked| unasked.commands) {
+                        acquire.round.record(now, node, Err(Fault::Unreachable("not asked".into())));
+                    }
                     let undo = waiting::undo(self.waiter.as_deref());
                     let claim = acquire.claim(self.terms.term, undo);
                     self.clean_up(now, claim);
@@ -460,7 +468,9 @@ impl Lease {
                     // The nodes are free, only our number was too small. Another attempt with another owner, behind
                     // the release of this one on the same connections: still one round trip.
                     self.propose_again(self.proposals + 1, false);
-                } else if let Some(cause) = cause {
+                } else if let Phase::Acquiring(acquire) = &self.phase
+                    && let Some(cause) = cause.or_else(|| acquire.cause())
+                {
                     self.retry_or_end(now, cause);
                 }
             }

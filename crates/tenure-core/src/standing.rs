@@ -21,6 +21,8 @@ pub struct Standing {
     pub(crate) claim: Claim,
     pub(crate) fence: Option<Fence>,
     pub(crate) acquired: Time,
+    /// How long other processes had held it before.
+    held_before: Duration,
     pub(crate) validity: Validity,
     /// The last round that won. It still takes late votes, which raise the margin.
     pub(crate) round: Round,
@@ -77,6 +79,7 @@ impl Standing {
             claim,
             fence,
             acquired,
+            held_before: Duration::ZERO,
             validity,
             round,
             members,
@@ -99,12 +102,15 @@ impl Standing {
         let undo = Undo::PassOn { labelled: true, requeue: None };
         let claim = Claim { token, term, round: round.number(), may_hold: round.quorum().all(), undo };
         let presumed = Validity::presumed(now + term.ttl() / 2);
-        Self { members, ..Self::new(claim, fence, presumed, round) }
+        // Nodes that did not count may have got the key back just now.
+        let others = round.quorum().indexes().filter(|node| !members.contains(*node));
+        let healed = others.map(|node| (node, None)).collect();
+        Self { members, healed, held_before: handover.held, ..Self::new(claim, fence, presumed, round) }
     }
 
-    pub(crate) const fn handover(&self, now: Time) -> Handover {
+    pub(crate) fn handover(&self, now: Time) -> Handover {
         let (token, fence, members) = (self.claim.token, self.fence, self.members);
-        Handover { token, fence, members, held: now.since(self.acquired) }
+        Handover { token, fence, members, held: self.held_before.saturating_add(now.since(self.acquired)) }
     }
 
     /// How the lock stands at `now`.

@@ -383,7 +383,7 @@ impl Fleet {
     /// A new place in line, behind all that nodes have shown.
     pub fn draw_ticket(&mut self, now: Time) -> Ticket {
         let time = self.nodes_time(now).unwrap_or(NodeTime::from_micros(0));
-        Ticket { number: self.fences.propose(time, self.settings.bounds).get(), client: self.client }
+        Ticket { number: self.fences.draw(time), client: self.client }
     }
 
     /// What its locks begin with.

@@ -321,7 +321,7 @@ fn only_nodes_that_counted_before_prove_that_the_lock_is_still_held() {
     let third = resume(&mut cluster, &handover, &options());
     cluster.run(ms(100));
     assert_eq!(cluster.told(third), Some(lease::Output::Extended), "a handover can be tried again");
-    assert_eq!(cluster.standing(third).margin(), 2, "and now all count");
+    assert_eq!(cluster.standing(third).margin(), 0, "the others count a quarantine later");
 }
 
 #[test]
@@ -399,4 +399,51 @@ fn a_renewal_that_is_not_allowed_is_left_to_the_timeout() {
     assert_eq!(lease.begin_renewal(due), None);
     lease.handle(due, lease::Input::Timeout);
     assert_eq!(lease.poll_output(), Some(lease::Output::NotExtended(NotExtended::RenewalsMax)));
+}
+
+#[test]
+fn max_hold_counts_over_all_processes_that_a_lock_was_handed_to() {
+    let mut options = options();
+    options.max_hold = Some(MaxHold::AtMost(Duration::from_secs(60)));
+    let (quorum, terms) = (Quorum::of(1).unwrap(), terms(&options));
+    let mut handover = Handover { token: token(1), fence: None, members: quorum.all(), held: Duration::ZERO };
+    let (mut now, mut holds) = (at(0), 0);
+    loop {
+        let mut lease = Lease::resume(key("x"), terms, quorum, &handover, now);
+        lease.handle(now, lease::Input::Extend(terms.term));
+        let Some(lease::Output::Send { round, node, .. }) = lease.poll_output() else { break };
+        let answer = Ok(Reply::new(None, Answer::Granted));
+        lease.handle(now, lease::Input::Answer { round, node, answer });
+        now = now + ms(8_000);
+        holds += 1;
+        handover = lease.handover(now).unwrap();
+        assert!(holds < 20, "held for {:?}", handover.held);
+    }
+    assert!(handover.held <= Duration::from_secs(60), "{:?}", handover.held);
+}
+
+#[test]
+fn a_node_that_did_not_count_when_a_lock_was_handed_over_counts_a_quarantine_later() {
+    let quorum = Quorum::of(3).unwrap();
+    let members: NodeSet = quorum.indexes().take(2).collect();
+    let handover = Handover { token: token(1), fence: None, members, held: Duration::ZERO };
+    let terms = terms(&options());
+    let mut lease = Lease::resume(key("x"), terms, quorum, &handover, at(0));
+    let extend = |lease: &mut Lease, now: Time| {
+        lease.handle(now, lease::Input::Extend(terms.term));
+        let sent: Vec<_> = std::iter::from_fn(|| lease.poll_output()).collect();
+        for output in sent {
+            if let lease::Output::Send { round, node, .. } = output {
+                let answer = Ok(Reply::new(None, Answer::Granted));
+                lease.handle(now, lease::Input::Answer { round, node, answer });
+            }
+        }
+        lease.standing().unwrap().margin()
+    };
+    let mut now = at(0);
+    while now < at(0) + terms.quarantine {
+        assert_eq!(extend(&mut lease, now), 0, "the third may have been healed a moment before");
+        now = now + ms(5_000);
+    }
+    assert_eq!(extend(&mut lease, now), 1);
 }

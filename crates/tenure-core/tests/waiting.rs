@@ -253,3 +253,72 @@ fn a_label_is_shown_to_whoever_waits_and_is_gone_with_the_lock() {
     cluster.run(ms(10));
     assert_eq!(cluster.clients[next].lease.place().unwrap().holder, None, "the new holder wrote nothing");
 }
+
+/// A lease that is in line on all nodes but those that are `down`, and has just been woken by node 0.
+fn woken(nodes: usize, down: &[usize]) -> (Lease, Quorum, RoundNumber) {
+    let quorum = Quorum::of(nodes).unwrap();
+    let mut lease = Lease::new(key("x"), terms(&waiting()), quorum);
+    let ticket = Some(Ticket { number: 7, client: ClientId::new(1) });
+    lease.handle(at(1_000), attempt_without(quorum, down, 1, ticket));
+    for output in outputs(&mut lease) {
+        if let lease::Output::Send { round, node, .. } = output {
+            lease.handle(at(1_001), lease::Input::Answer { round, node, answer: in_line_behind_nobody() });
+        }
+    }
+    assert!(matches!(outputs(&mut lease)[..], [.., lease::Output::Waiting { .. }]));
+    lease.handle(at(1_010), lease::Input::Woken { node: node(quorum, 0) });
+    assert!(matches!(outputs(&mut lease)[..], [lease::Output::Propose { .. }]));
+    lease.handle(at(1_010), attempt_without(quorum, down, 2, None));
+    let [lease::Output::Send { round, node: asked, .. }] = outputs(&mut lease)[..] else {
+        panic!("one is asked")
+    };
+    assert_eq!(asked, node(quorum, 0), "the one that woke us");
+    lease.handle(at(1_011), lease::Input::Answer { round, node: asked, answer: granted() });
+    (lease, quorum, round)
+}
+
+fn attempt_without(quorum: Quorum, down: &[usize], owner: u8, ticket: Option<Ticket>) -> lease::Input {
+    let mut nodes = Proposal::plain(quorum).nodes.to_vec();
+    down.iter().for_each(|node| nodes[*node] = Err(Fault::Unreachable("down".into())));
+    let proposal = Proposal { ticket, fence: None, nodes: nodes.into() };
+    lease::Input::Attempt { entropy: Entropy { token: token(owner), dice: 0 }, proposal }
+}
+
+fn outputs(lease: &mut Lease) -> Vec<lease::Output> {
+    std::iter::from_fn(|| lease.poll_output()).collect()
+}
+
+fn granted() -> Result<Reply, Fault> {
+    Ok(Reply::new(None, Answer::Granted))
+}
+
+fn in_line_behind_nobody() -> Result<Reply, Fault> {
+    let refused = Reply::new(None, Answer::Refused(Refusal::Held { left: ms(9_000) }));
+    let report = QueueReport { ahead: None, place: Some((0, 1)), holder: None };
+    Ok(Reply { queue: Some(Box::new(report)), ..refused })
+}
+
+#[test]
+fn nobody_is_asked_behind_the_clean_up_of_the_attempt() {
+    // Two of five are down, node 1 wakes us and refuses: lost, although node 2 was not asked yet.
+    let (mut lease, quorum, round) = woken(5, &[3, 4]);
+    lease.handle(at(1_012), lease::Input::Woken { node: node(quorum, 1) });
+    let answer = in_line_behind_nobody();
+    lease.handle(at(1_014), lease::Input::Answer { round, node: node(quorum, 1), answer });
+    assert!(outputs(&mut lease).iter().any(|output| matches!(output, lease::Output::CleanUp(_))));
+    lease.handle(at(1_020), lease::Input::Timeout);
+    let asks = |output: &lease::Output| matches!(output, lease::Output::Send { round: of, command: Command::Acquire { .. }, .. } if *of == round);
+    assert!(!outputs(&mut lease).iter().any(asks), "its key would be left on that node");
+}
+
+#[test]
+fn a_node_whose_connection_broke_in_the_round_is_asked_no_more_in_it() {
+    let (mut lease, quorum, round) = woken(3, &[]);
+    lease.handle(at(1_012), lease::Input::Disconnected { node: node(quorum, 1) });
+    lease.handle(at(1_013), lease::Input::Connected { node: node(quorum, 1) });
+    lease.handle(at(1_020), lease::Input::Timeout);
+    let asks = |output: &lease::Output| matches!(output, lease::Output::Send { node: to, command: Command::Acquire { .. }, .. } if *to == node(quorum, 1));
+    assert!(!outputs(&mut lease).iter().any(asks));
+    lease.handle(at(1_021), lease::Input::Answer { round, node: node(quorum, 1), answer: granted() });
+    assert_eq!(lease.standing(), None, "one vote of three");
+}

@@ -474,7 +474,7 @@ impl World {
                     }
                     self.send(client, To::Release { release: id }, node, command);
                 }
-                release::Output::Done { .. } => {
+                release::Output::Outcome { .. } => {
                     let now = self.time(client);
                     let state = &mut self.clients[client];
                     let release = &state.releases[index].release;
@@ -482,7 +482,7 @@ impl World {
                         state.waiters.passed_on(now, release.key());
                     }
                 }
-                release::Output::Outcome { .. } => {}
+                release::Output::Done { .. } => {}
             }
         }
     }

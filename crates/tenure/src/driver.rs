@@ -57,6 +57,9 @@ const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 /// How many requests or answers one reading of the clock serves: it costs as much as handling one of them.
 const CLOCK_STRIDE: u32 = 8;
 
+/// How much of what one node says is heard at a time.
+const EVENTS_MAX: usize = 1_024;
+
 /// How often the driver goes round before it lets other tasks run.
 const TURNS_MAX: usize = 32;
 
@@ -218,7 +221,10 @@ impl Driver {
 
     fn take_events(&mut self, cx: &mut Context<'_>) {
         for node in self.quorum.indexes() {
-            while let Poll::Ready(event) = self.nodes[node.get()].poll_event(cx) {
+            // One that talks without end must not keep us from the others.
+            for turn in 0..=EVENTS_MAX {
+                let Poll::Ready(event) = self.nodes[node.get()].poll_event(cx) else { break };
+                self.unsent |= turn == EVENTS_MAX;
                 self.look_at_the_clock();
                 match event {
                     NodeEvent::Answer(tag, answer) => self.handle_answer(tag, node, answer),
@@ -508,6 +514,19 @@ impl Driver {
         if !self.settling.is_empty() && settled() {
             for reply in self.settling.drain(..) {
                 let _ = reply.send(());
+            }
+        }
+    }
+}
+
+impl Drop for Driver {
+    /// Nobody renews any more: whoever holds a lock is told at once that it must not be counted on.
+    fn drop(&mut self) {
+        self.leases.values().for_each(LeaseEntry::tell_ended);
+        self.mailbox.close();
+        while let Ok(request) = self.mailbox.try_recv() {
+            if let Request::Watch { watch, .. } = request {
+                watch.tell(HoldState::Lost);
             }
         }
     }

@@ -353,7 +353,9 @@ impl Hold {
     pub(crate) fn watch(&self) -> &Arc<Watch> {
         self.watch.get_or_init(|| {
             let watch = Watch::new();
-            self.manager.send(Request::Watch { id: self.id, watch: Arc::clone(&watch) });
+            if !self.manager.send(Request::Watch { id: self.id, watch: Arc::clone(&watch) }) {
+                watch.tell(HoldState::Lost);
+            }
             watch
         })
     }
@@ -382,10 +384,11 @@ impl Hold {
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        match self.end {
+        // A worker that is gone cannot be told anything.
+        let _ = match self.end {
             End::Abandon => self.manager.send(Request::Abandon { id: self.id }),
             End::HandOver => self.manager.send(Request::HandOver { id: self.id }),
-            End::Nothing => {}
-        }
+            End::Nothing => true,
+        };
     }
 }

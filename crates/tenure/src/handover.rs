@@ -92,6 +92,9 @@ impl Locks {
     /// Goes on with a lock that was handed over: extends it, which proves that it is still held, and renews it from then
     /// on as any other.
     ///
+    /// Resume a handover once: two guards of one owner would both be valid. Limits on the hold are those of this manager's
+    /// defaults, and count the time that it was held before.
+    ///
     /// # Errors
     /// [`ExtendError`]. The lock is not released: the handover can be tried again.
     ///

@@ -371,9 +371,10 @@ impl Worker {
 }
 
 impl Inner {
-    /// Sends a request to the worker. If that is gone, the answer's channel is closed, which is answer enough.
-    pub(crate) fn send(&self, request: Request) {
-        let _ = self.mailbox.send(request);
+    /// Sends a request to the worker. If that is gone, the answer's channel is closed, which is answer enough where there
+    /// is one; otherwise `false`.
+    pub(crate) fn send(&self, request: Request) -> bool {
+        self.mailbox.send(request).is_ok()
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<LockKey, NameError> {

@@ -349,3 +349,18 @@ fn without_a_runtime_a_lock_is_renewed_and_its_state_is_seen() {
     }
     assert!(start.elapsed() < valid_for, "told before the end");
 }
+
+/// The worker lives on the runtime that the manager was built in. When that is gone, nobody renews any more.
+#[test]
+fn a_holder_is_told_when_the_runtime_of_its_manager_is_gone() {
+    let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    for asked_before in [true, false] {
+        let first = runtime();
+        let guard = first.block_on(async { Locks::memory().lock("x").acquire().await.unwrap() });
+        let early = asked_before.then(|| (guard.lost(), guard.cancellation_token()));
+        drop(first);
+        let (lost, token) = early.unwrap_or_else(|| (guard.lost(), guard.cancellation_token()));
+        runtime().block_on(async { tokio::time::timeout(secs(5), lost).await.expect("it is told") });
+        assert!(token.is_cancelled());
+    }
+}

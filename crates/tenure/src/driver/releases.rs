@@ -45,17 +45,15 @@ impl Driver {
                     self.nodes[node.get()].send(tag, command);
                 }
                 release::Output::Outcome { outcome, ballots } => {
+                    if entry.release.passed_on() {
+                        self.waiters.passed_on(self.now, entry.release.key());
+                    }
                     if let Some(reply) = entry.reply.take() {
                         let frees_within = entry.release.give_up_at().since(self.now);
                         let _ = reply.send(ReleaseReply { outcome, ballots, frees_within });
                     }
                 }
-                release::Output::Done { unconfirmed } => {
-                    done = Some(unconfirmed);
-                    if entry.release.passed_on() {
-                        self.waiters.passed_on(self.now, entry.release.key());
-                    }
-                }
+                release::Output::Done { unconfirmed } => done = Some(unconfirmed),
             }
         }
         self.timers.set(id, &mut entry.timer, entry.release.poll_timeout());

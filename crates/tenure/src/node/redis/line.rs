@@ -21,6 +21,9 @@ const STALL_MAX: Duration = Duration::from_secs(2);
 
 const READ_BYTES: usize = 16 * 1024;
 
+/// How much is read at a time if none of it is news.
+const READS_MAX: usize = 16;
+
 /// The most extensions in one script: a tenth of a millisecond of the server's time, which others wait for.
 const EXTENDS_MAX: usize = 64;
 
@@ -265,7 +268,7 @@ impl Line {
 
     /// The next answer, or why there will be none.
     pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<News, String>> {
-        loop {
+        for _ in 0..READS_MAX {
             if let Some(news) = self.take_news()? {
                 return Poll::Ready(Ok(news));
             }
@@ -274,6 +277,9 @@ impl Line {
                 return self.poll_stall(cx).map(Err);
             }
         }
+        // Much is said and nothing of it is news: the others want to be heard, too.
+        cx.waker().wake_by_ref();
+        Poll::Pending
     }
 
     fn take_news(&mut self) -> Result<Option<News>, String> {

@@ -4,8 +4,10 @@
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
     return 0
 end
--- Ahead of those who came later: where nobody is before us, it comes back to us.
+-- Ahead of those who came later: where nobody is before us, it comes back to us. It is deleted first: a server whose memory
+-- is full lets nobody get in line, and that must not keep the lock.
 if ARGV[2] then
+    redis.call('DEL', KEYS[1])
     line_up(KEYS[2], KEYS[3], ARGV[2])
 end
 local ticket = pass_on(KEYS[1], KEYS[2])
