@@ -4,6 +4,7 @@ mod connection;
 mod handshake;
 mod info;
 mod line;
+mod replies;
 mod resp;
 mod script;
 #[cfg(feature = "tls")]

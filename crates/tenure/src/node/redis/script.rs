@@ -1,17 +1,15 @@
-//! What our commands are on a server, and what the replies mean.
+//! What our commands are on a server. What the replies mean is in `replies.rs`.
 //!
 //! An acquire with a fence is a script; without one it is the server's own `SET NX`, half the cost, if the server
 //! tells us by itself when the node's record changes. The others compare first and are scripts, unless the server
 //! has a command of its own for it.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, ClientId, Command, DEAD_MAX, Fault, Fence, FenceBounds, Holding, KEY_LEAD_RESERVED, LABEL_LIFE,
-    LockKey, NodeTime, OwnerToken, Prefix, QUEUE_LIFE, QueueReport, RESERVATION, RESERVED_LEAD, Refusal,
-    Reply, TRIM_FENCES, Ticket, WAITERS_MAX,
+    ClientId, Command, DEAD_MAX, FenceBounds, KEY_LEAD_RESERVED, LABEL_LIFE, LockKey, OwnerToken, Prefix,
+    QUEUE_LIFE, RESERVATION, RESERVED_LEAD, TRIM_FENCES, WAITERS_MAX,
 };
 
 use super::resp::{Decimal, Value, encode, push_count, push_part};
@@ -302,31 +300,6 @@ impl Scripts {
         }
     }
 
-    /// What the reply to several extensions means for each of them.
-    pub(super) fn extended(value: Value, count: usize) -> impl Iterator<Item = Result<Reply, Fault>> {
-        let told: Result<(Option<NodeTime>, Vec<Value>), Fault> = match value {
-            Value::Number(micros) => Ok((time(micros), vec![])),
-            Value::Error(message) => Err(Fault::Error(message.into())),
-            Value::List(list) if list.len() == count + 1 => match list[0] {
-                Value::Number(micros) => Ok((time(micros), list)),
-                _ => Err(unexpected(&Value::List(list))),
-            },
-            other => Err(unexpected(&other)),
-        };
-        (1..=count).map(move |place| {
-            let (time, list) = told.as_ref().map_err(Clone::clone)?;
-            // All were executed at the same moment, which is told once.
-            let time = time.filter(|_| place == 1);
-            let answer = match list.get(place) {
-                None | Some(Value::Number(-1)) => Answer::Granted,
-                Some(Value::Number(-2)) => Answer::Refused(Refusal::NotHeld),
-                Some(Value::Number(left)) => Answer::Refused(held(*left)),
-                Some(other) => return Err(unexpected(other)),
-            };
-            Ok(Reply::new(time, answer))
-        })
-    }
-
     /// Appends the question how long a lock lives, for an acquire that was refused.
     pub(super) fn encode_time_left(buffer: &mut Vec<u8>, key: &LockKey) {
         encode(buffer, &[b"PTTL", key.as_str().as_bytes()]);
@@ -345,83 +318,6 @@ impl Scripts {
                 denied
             }
             _ => is_no_script(value),
-        }
-    }
-
-    /// What the reply to a script, or to the server's own release, means.
-    pub(super) fn reply(command: &Command, value: Value) -> Result<Reply, Fault> {
-        let answer = |answer| Ok(Reply::new(None, answer));
-        match (command, value) {
-            (_, Value::Error(message)) => Err(Fault::Error(message.into())),
-            (Command::Acquire { .. } | Command::Heal { .. }, Value::Number(micros)) => {
-                Ok(Reply::new(time(micros), Answer::Granted))
-            }
-            (Command::Acquire { .. }, Value::List(list)) => acquired(&list),
-            (Command::Heal { .. }, Value::List(list)) => not_had(&list, Refusal::Behind),
-            (
-                Command::Release { .. } | Command::PassOn { .. } | Command::Requeue { .. },
-                Value::Number(0),
-            ) => answer(Answer::Refused(Refusal::NotHeld)),
-            (
-                Command::Release { .. }
-                | Command::PassOn { .. }
-                | Command::Requeue { .. }
-                | Command::Enqueue { .. }
-                | Command::Leave { .. }
-                | Command::Nudge { .. },
-                Value::Number(1),
-            ) => answer(Answer::Granted),
-            (Command::PassOn { .. }, Value::Text(ticket)) => {
-                let ahead = Some(Ticket::parse(&ticket).unwrap_or(Ticket::SOMEBODY));
-                let queue = Some(Box::new(QueueReport { ahead, ..QueueReport::default() }));
-                Ok(Reply { queue, ..Reply::new(None, Answer::Granted) })
-            }
-            (Command::Record { .. }, Value::List(list)) => recorded(&list),
-            (Command::Trim { .. }, Value::List(list)) => trimmed(&list),
-            (Command::Inspect { .. }, Value::List(list)) => inspected(&list),
-            (Command::List { .. }, Value::List(list)) => listed(&list),
-            (_, other) => Err(unexpected(&other)),
-        }
-    }
-
-    /// What the reply to the server's own `SET` means: granted, and whether it was set just now. `None` if another owner
-    /// has the lock: how long it does must be asked for.
-    pub(super) fn native_reply(command: &Command, value: Value) -> Option<Result<bool, Fault>> {
-        match (command, value) {
-            (_, Value::Error(message)) => Some(Err(Fault::Error(message.into()))),
-            // `GET` makes it tell who had it before: nobody, so it is ours now; or ourselves, and the first answer was
-            // lost: it is granted, and lives no longer for it.
-            (_, Value::Null) => Some(Ok(true)),
-            (Command::Acquire { token, .. }, Value::Text(owner)) => {
-                (owner.as_bytes() == token.to_hex()).then_some(Ok(false))
-            }
-            (_, other) => Some(Err(unexpected(&other))),
-        }
-    }
-
-    /// What the reply to the question how long a lock lives means. It comes a round trip after the question for its end, and
-    /// both together do not tell the time: the lock may be another by then.
-    pub(super) fn time_left(value: Value) -> Result<Reply, Fault> {
-        match value {
-            Value::Number(millis) => Ok(Reply::new(None, Answer::Refused(held(millis)))),
-            Value::Error(message) => Err(Fault::Error(message.into())),
-            other => Err(unexpected(&other)),
-        }
-    }
-
-    /// When a lock ends, from the reply to that question: nothing, if it has no end or is gone.
-    pub(super) fn ends_ms(value: &Value) -> Option<i64> {
-        match value {
-            Value::Number(ends_ms @ 0..) => Some(*ends_ms),
-            _ => None,
-        }
-    }
-
-    /// The time at which a lock was set that ends then: cheaper than asking for it.
-    pub(super) fn set_at(command: &Command, ends_ms: Option<i64>) -> Option<NodeTime> {
-        match command {
-            Command::Acquire { node_ttl_ms, .. } => before(ends_ms?, i64::try_from(*node_ttl_ms).ok()?),
-            _ => None,
         }
     }
 }
@@ -475,138 +371,6 @@ fn glob(prefix: &str) -> String {
     }
     pattern.push('*');
     pattern
-}
-
-fn inspected(list: &[Value]) -> Result<Reply, Fault> {
-    let unexpected = || unexpected(&Value::List(list.to_vec()));
-    let [Value::Number(micros), Value::Text(_), Value::Number(waiters), holding @ ..] = list else {
-        return Err(unexpected());
-    };
-    let holdings = match holding {
-        [] => vec![],
-        [_, _, _, Value::Text(fence), Value::Text(label)] => {
-            let fence = fence.parse().ok().map(Fence::new);
-            let label = (!label.is_empty()).then(|| label.as_str().into());
-            let holding = holding_of(&holding[..3]).ok_or_else(unexpected)?;
-            vec![Holding { fence, label, ..holding }]
-        }
-        _ => return Err(unexpected()),
-    };
-    let waiters = u64::try_from(*waiters).ok();
-    Ok(Reply::new(time(*micros), Answer::Told { holdings, waiters, next: 0 }))
-}
-
-fn listed(list: &[Value]) -> Result<Reply, Fault> {
-    let unexpected = || unexpected(&Value::List(list.to_vec()));
-    let [Value::Number(micros), Value::Text(next), holdings @ ..] = list else { return Err(unexpected()) };
-    let holdings = holdings.chunks(3).map(holding_of).collect::<Option<_>>().ok_or_else(unexpected)?;
-    let next = next.parse().map_err(|_| unexpected())?;
-    Ok(Reply::new(time(*micros), Answer::Told { holdings, waiters: None, next }))
-}
-
-fn holding_of(parts: &[Value]) -> Option<Holding> {
-    let [Value::Text(key), Value::Text(owner), Value::Number(left)] = parts else { return None };
-    Some(Holding {
-        key: key.as_str().into(),
-        owner: owner.as_str().into(),
-        left: u64::try_from(*left).ok().map(Duration::from_millis),
-        fence: None,
-        label: None,
-    })
-}
-
-/// What the reply to an acquire means that is not simply granted.
-fn acquired(list: &[Value]) -> Result<Reply, Fault> {
-    let mut queue = None;
-    let (micros, refusal, fence) = match list {
-        [Value::Number(micros), Value::Number(0), Value::Text(first)] => {
-            let ahead = Some(Ticket::parse(first).unwrap_or(Ticket::SOMEBODY));
-            let queue = Some(Box::new(QueueReport { ahead, ..QueueReport::default() }));
-            return Ok(Reply { queue, ..Reply::new(time(*micros), Answer::Granted) });
-        }
-        [
-            Value::Number(micros),
-            Value::Number(why @ (1 | 5)),
-            Value::Number(millis),
-            Value::Text(fence),
-            rest @ ..,
-        ] => {
-            if let [Value::Number(ahead), Value::Number(waiters), Value::Text(label)] = rest {
-                let count = |number: i64| u64::try_from(number).unwrap_or(0);
-                let place = Some((count(*ahead), count(*waiters)));
-                let holder = (!label.is_empty()).then(|| label.as_str().into());
-                queue = Some(Box::new(QueueReport { ahead: None, place, holder }));
-            }
-            (micros, if *why == 1 { held(*millis) } else { reserved(*millis) }, Some(fence))
-        }
-        [Value::Number(micros), Value::Number(6), Value::Text(tail)] => {
-            (micros, Refusal::Overtaken, Some(tail))
-        }
-        [Value::Number(micros), Value::Number(2), Value::Text(fence)] => {
-            (micros, Refusal::Behind, Some(fence))
-        }
-        [Value::Number(micros), Value::Number(3)] => (micros, Refusal::Ahead, None),
-        [Value::Number(micros), Value::Number(4)] => (micros, Refusal::Stranger, None),
-        _ => return Err(unexpected(&Value::List(list.to_vec()))),
-    };
-    // Scores come in the server's own notation, which has an exponent when it is shorter.
-    let number =
-        fence.and_then(|fence| fence.parse::<f64>().ok()).filter(|number| (1.0..1e17).contains(number));
-    let fence = number.and_then(|number| format!("{number:.0}").parse().ok()).map(Fence::new);
-    Ok(Reply { time: time(*micros), fence, queue, answer: Answer::Refused(refusal) })
-}
-
-fn not_had(list: &[Value], refusal: Refusal) -> Result<Reply, Fault> {
-    let (micros, refusal) = match *list {
-        [Value::Number(micros)] => (micros, refusal),
-        [Value::Number(micros), Value::Number(millis)] => (micros, held(millis)),
-        _ => return Err(unexpected(&Value::List(list.to_vec()))),
-    };
-    Ok(Reply::new(time(micros), Answer::Refused(refusal)))
-}
-
-fn recorded(list: &[Value]) -> Result<Reply, Fault> {
-    let [Value::Number(micros), Value::Text(record)] = list else {
-        return Err(unexpected(&Value::List(list.to_vec())));
-    };
-    let record = (!record.is_empty()).then(|| Arc::from(record.as_str()));
-    Ok(Reply::new(time(*micros), Answer::Record(record)))
-}
-
-fn trimmed(list: &[Value]) -> Result<Reply, Fault> {
-    let [Value::Number(micros), Value::Number(seen), Value::Number(left)] = *list else {
-        return Err(unexpected(&Value::List(list.to_vec())));
-    };
-    let count = |number: i64| u64::try_from(number).unwrap_or(0);
-    let answer = Answer::Trimmed { seen: count(seen), left: count(left) };
-    Ok(Reply::new(time(micros), answer))
-}
-
-/// Held by another for so many milliseconds. A key without an end (-1) was not set by a lock client and is held all
-/// the same; one that has gone meanwhile (-2) is held no longer.
-fn held(millis: i64) -> Refusal {
-    let left = match millis {
-        -2 => Duration::ZERO,
-        _ => u64::try_from(millis).map_or(Duration::MAX, Duration::from_millis),
-    };
-    Refusal::Held { left }
-}
-
-/// Set aside for a waiter for so many milliseconds.
-fn reserved(millis: i64) -> Refusal {
-    Refusal::Reserved { left: u64::try_from(millis).map_or(Duration::ZERO, Duration::from_millis) }
-}
-
-fn before(ends_ms: i64, millis: i64) -> Option<NodeTime> {
-    time(ends_ms.checked_sub(millis)?.checked_mul(1_000)?)
-}
-
-fn time(micros: i64) -> Option<NodeTime> {
-    u64::try_from(micros).ok().map(NodeTime::from_micros)
-}
-
-fn unexpected(value: &Value) -> Fault {
-    Fault::Error(format!("an unexpected reply: {value:?}").into())
 }
 
 #[cfg(test)]

@@ -1,0 +1,132 @@
+//! What can be wrong with options, and what to do about it.
+
+use std::fmt;
+use std::time::Duration;
+
+use super::{MAX_TTL_CEILING, TTL_MIN};
+use crate::queue::LABEL_BYTES_MAX;
+
+/// Why options are not allowed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OptionError {
+    /// The ttl is below 50 ms or above `max_ttl`.
+    Ttl {
+        /// What was asked for.
+        ttl: Duration,
+        /// The largest that is allowed here.
+        max_ttl: Duration,
+    },
+    /// `max_ttl` is below 50 ms or above 24 h.
+    MaxTtl {
+        /// What was asked for.
+        max_ttl: Duration,
+    },
+    /// The node timeout is zero or more than half of the ttl.
+    NodeTimeout {
+        /// What was asked for.
+        node_timeout: Duration,
+        /// The ttl it must be small against.
+        ttl: Duration,
+    },
+    /// The drift allowance leaves less than half of the ttl.
+    Drift {
+        /// The allowance for this ttl.
+        drift: Duration,
+        /// The ttl it is taken from.
+        ttl: Duration,
+    },
+    /// The guard band would make a node keep a key for longer than it is quarantined after a restart.
+    GuardBand {
+        /// What was asked for.
+        guard_band: Duration,
+        /// The largest that is allowed with this ttl.
+        guard_band_max: Duration,
+    },
+    /// `max_hold` is shorter than the ttl.
+    MaxHold {
+        /// What was asked for.
+        max_hold: Duration,
+        /// The ttl that does not fit in.
+        ttl: Duration,
+    },
+    /// The time from one renewal to the next is shorter than the node timeout or longer than half of the ttl.
+    Renewal {
+        /// What was asked for.
+        interval: Duration,
+        /// The shortest that is allowed with this node timeout.
+        interval_min: Duration,
+        /// The longest that is allowed with this ttl.
+        interval_max: Duration,
+    },
+    /// The label is too long.
+    Label {
+        /// How long it is.
+        bytes: usize,
+    },
+    /// `tries_max` is zero.
+    NoTries,
+    /// `min_margin` is more than the nodes can give.
+    MinMargin {
+        /// What was asked for.
+        min_margin: usize,
+        /// The margin when all nodes grant.
+        margin_max: usize,
+    },
+}
+
+impl fmt::Display for OptionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ttl { ttl, max_ttl } if ttl < &TTL_MIN => {
+                write!(f, "a ttl of {ttl:?} is too short; allowed are {TTL_MIN:?} to {max_ttl:?}")
+            }
+            Self::Ttl { ttl, max_ttl } => write!(
+                f,
+                "a ttl of {ttl:?} is too long; allowed are {TTL_MIN:?} to {max_ttl:?}. For a longer hold extend \
+                 the lock, or raise max_ttl for every client of these nodes"
+            ),
+            Self::MaxTtl { max_ttl } => {
+                write!(
+                    f,
+                    "a max_ttl of {max_ttl:?} is not possible; allowed are {TTL_MIN:?} to {MAX_TTL_CEILING:?}"
+                )
+            }
+            Self::NodeTimeout { node_timeout, ttl } => write!(
+                f,
+                "a node timeout of {node_timeout:?} does not fit a ttl of {ttl:?}; it must be above zero and at \
+                 most half of the ttl, better a hundredth"
+            ),
+            Self::Drift { drift, ttl } => write!(
+                f,
+                "a drift allowance of {drift:?} leaves too little of a ttl of {ttl:?}; allowed is at most half of it"
+            ),
+            Self::GuardBand { guard_band, guard_band_max } => write!(
+                f,
+                "a guard band of {guard_band:?} is too long; with this ttl and max_ttl at most {guard_band_max:?} is \
+                 allowed"
+            ),
+            Self::MinMargin { min_margin, margin_max } => write!(
+                f,
+                "a min_margin of {min_margin} cannot be reached; with all of these nodes the margin is {margin_max}"
+            ),
+            Self::MaxHold { max_hold, ttl } => write!(
+                f,
+                "a max_hold of {max_hold:?} is shorter than the ttl of {ttl:?}; raise it or shorten the ttl"
+            ),
+            Self::Renewal { interval, interval_min, interval_max } => write!(
+                f,
+                "a renewal every {interval:?} is not possible; with this ttl and node timeout {interval_min:?} to \
+                 {interval_max:?} are allowed"
+            ),
+            Self::Label { bytes } => {
+                write!(f, "a label of {bytes} bytes is too long; allowed are {LABEL_BYTES_MAX}")
+            }
+            Self::NoTries => {
+                write!(f, "tries_max is 0, so the lock would never be asked for; use at least 1")
+            }
+        }
+    }
+}
+
+impl std::error::Error for OptionError {}
