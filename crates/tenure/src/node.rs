@@ -169,6 +169,7 @@ pub(crate) struct Renewals {
     pub(crate) sent: Time,
     pub(crate) locks: Vec<(u64, Renewing)>,
     /// What was sent to the first node, for others that are to be sent the very same.
+    #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory nodes are asked one by one"))]
     pub(crate) encoded: OnceLock<Vec<u8>>,
 }
 
