@@ -101,7 +101,8 @@ impl World {
         if whole_term || self.dice.chance(500) {
             options.renewal = Renewal::Off;
         }
-        if self.dice.chance(100) {
+        // A waiter that wants a margin needs more nodes than a majority, and lets others go first while it cannot have them.
+        if self.dice.chance(100) && self.options.scenario != Scenario::Waiting {
             options.min_margin = self.options.nodes / 2;
         }
         if self.options.scenario == Scenario::Waiting {
