@@ -28,6 +28,16 @@ fn in_line(cluster: &Cluster) -> Vec<usize> {
     cluster.nodes.iter().map(|node| node.table.waiters(&key("x"))).collect()
 }
 
+/// So many clients that ask for the lock, the first of which gets it.
+fn one_after_another(cluster: &mut Cluster, count: usize) -> Vec<usize> {
+    let mut acquire = |_| {
+        let client = cluster.acquire(&waiting());
+        cluster.run(ms(7));
+        client
+    };
+    (0..count).map(&mut acquire).collect()
+}
+
 /// Lets the holder release after a moment, again and again, and returns who held the lock, in order.
 fn serve(cluster: &mut Cluster, until: Duration) -> Vec<usize> {
     let (mut served, end) = (vec![], cluster.now + until);
@@ -45,11 +55,7 @@ fn serve(cluster: &mut Cluster, until: Duration) -> Vec<usize> {
 #[test]
 fn waiters_are_served_in_the_order_in_which_they_came_and_at_once() {
     let mut cluster = fenced_cluster(5);
-    let mut expected = vec![];
-    for _ in 0..8 {
-        expected.push(cluster.acquire(&waiting()));
-        cluster.run(ms(7));
-    }
+    let expected = one_after_another(&mut cluster, 8);
     assert_eq!(in_line(&cluster), [7; 5]);
     let begun = cluster.now;
     let served = serve(&mut cluster, ms(1_000));
@@ -89,13 +95,7 @@ fn a_release_wakes_one_waiter_and_sends_the_same_commands_however_many_wait() {
 #[test]
 fn a_dead_waiter_is_passed_over_at_once() {
     let mut cluster = fenced_cluster(5);
-    let clients: Vec<usize> = (0..5)
-        .map(|_| {
-            let client = cluster.acquire(&waiting());
-            cluster.run(ms(7));
-            client
-        })
-        .collect();
+    let clients = one_after_another(&mut cluster, 5);
     cluster.kill(clients[1]);
     cluster.kill(clients[2]);
     cluster.input(clients[0], lease::Input::Release);
@@ -104,15 +104,9 @@ fn a_dead_waiter_is_passed_over_at_once() {
 }
 
 #[test]
-fn a_waiter_that_stands_still_when_it_is_its_turn_costs_a_claim_window() {
+fn a_waiter_that_stands_still_when_it_is_its_turn_holds_the_next_up_until_that_one_asks() {
     let mut cluster = fenced_cluster(5);
-    let clients: Vec<usize> = (0..3)
-        .map(|_| {
-            let client = cluster.acquire(&waiting());
-            cluster.run(ms(7));
-            client
-        })
-        .collect();
+    let clients = one_after_another(&mut cluster, 3);
     cluster.clients[clients[1]].dead = true;
     cluster.input(clients[0], lease::Input::Release);
     cluster.run(CLAIM_WINDOW * 2);

@@ -1,6 +1,6 @@
 //! A slice of the campaign that is short enough for every change: `simulate` runs the long one.
 
-use tenure_sim::{Failure, Mark, Marks, Options, Scenario, campaign, run, tell};
+use tenure_sim::{Failure, Mark, Marks, Options, Outcome, Scenario, campaign, run, tell};
 
 #[test]
 fn no_promise_is_broken_within_the_assumptions() {
@@ -10,11 +10,18 @@ fn no_promise_is_broken_within_the_assumptions() {
     assert!(telling.into_iter().all(seen), "{summary}");
 }
 
+/// Runs a history in which nothing may be broken; if something is, its story is told.
+fn unbroken(seed: u64, scenario: Scenario) -> Outcome {
+    let options = Options::draw(seed, scenario);
+    let outcome = run(&options, false);
+    assert!(outcome.violation.is_none(), "{}", tell(&options).expect("one seed gives one history"));
+    outcome
+}
+
 #[test]
 fn clocks_that_step_back_with_the_memory_do_not_undercut_fences() {
     for seed in 0..500 {
-        let story = tell(&Options::draw(seed, Scenario::BackWithLoss));
-        assert!(story.is_none(), "{}", story.map_or_else(String::new, |story| story.to_string()));
+        unbroken(seed, Scenario::BackWithLoss);
     }
 }
 
@@ -22,14 +29,7 @@ fn clocks_that_step_back_with_the_memory_do_not_undercut_fences() {
 fn a_rolling_restart_does_not_cost_a_lock_that_is_extended() {
     let mut restarts = 0;
     for seed in 0..60 {
-        let options = Options::draw(seed, Scenario::RollingRestart);
-        let outcome = run(&options, false);
-        assert_eq!(
-            outcome.violation,
-            None,
-            "{}",
-            tell(&options).map_or_else(String::new, |story| story.to_string())
-        );
+        let outcome = unbroken(seed, Scenario::RollingRestart);
         restarts += outcome.marks.count(Mark::Rolled);
     }
     assert!(restarts > 100, "only {restarts} nodes were restarted under the lock");
@@ -62,14 +62,7 @@ fn nobody_in_line_is_overtaken_or_stuck_though_some_die_give_up_or_reach_only_a_
     let mut seen = Marks::default();
     // In the last ones somebody was overtaken once: `docs/simulator.md` says why.
     for seed in (0..40).chain([308, 424, 698]) {
-        let options = Options::draw(seed, Scenario::Waiting);
-        let outcome = run(&options, false);
-        assert_eq!(
-            outcome.violation,
-            None,
-            "{}",
-            tell(&options).map_or_else(String::new, |story| story.to_string())
-        );
+        let outcome = unbroken(seed, Scenario::Waiting);
         seen.add(&outcome.marks);
     }
     let telling = [

@@ -277,3 +277,40 @@ fn ten_thousand_waiters_cost_no_more_per_release_than_sixty_four_and_little_whil
     assert!(many.scripts_per_waiter < 0.06, "{many:?}");
     assert!(many.idle_cpu < 0.5, "{many:?}");
 }
+
+/// How long the second in line waits after a release if this happens to the first one just before.
+fn cost_of_the_first(happens: impl Fn(&mut Client)) -> Duration {
+    let servers: [RedisServer; 5] = RedisServer::start_many(&[]);
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let locks = runtime.block_on(tenure::Locks::connect(&urls)).unwrap();
+    let guard = runtime.block_on(locks.lock("x").acquire()).unwrap();
+    let mut clients = vec![];
+    for place in 1..=2 {
+        let arguments = ["crowd", "1", "1", "5"].into_iter().chain(urls.iter().map(String::as_str));
+        clients.push(Client::start_talking(env!("CARGO_BIN_EXE_testclient"), arguments));
+        let start = Instant::now();
+        let in_line =
+            |server: &RedisServer| format!("{:?}", server.execute(&["ZCARD", "tenure~queue:{tenure:x}"]));
+        while !servers.iter().all(|server| in_line(server).contains(&place.to_string())) {
+            assert!(start.elapsed() < ms(5_000), "{place} in line");
+            sleep(ms(5));
+        }
+    }
+    happens(&mut clients[0]);
+    let released = nanos_now();
+    runtime.block_on(guard.release()).unwrap();
+    let line = clients[1].hear();
+    let served: u128 = line.strip_prefix("served 0 ").and_then(|time| time.parse().ok()).unwrap();
+    Duration::from_nanos(u64::try_from(served - released).unwrap())
+}
+
+#[test]
+fn a_first_in_line_that_is_killed_costs_nothing_and_one_that_stands_still_a_claim_window() {
+    let killed: Vec<Duration> = (0..3).map(|_| cost_of_the_first(Client::kill)).collect();
+    let paused: Vec<Duration> = (0..3).map(|_| cost_of_the_first(|client| client.pause())).collect();
+    println!("killed: {killed:?}, paused: {paused:?}");
+    // The claim window is 250 ms; a machine that is busy with other tests gets a little more.
+    assert!(killed.iter().all(|cost| *cost < ms(150)), "{killed:?}");
+    assert!(paused.iter().all(|cost| (ms(190)..ms(350)).contains(cost)), "{paused:?}");
+}
