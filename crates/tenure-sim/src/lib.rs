@@ -18,6 +18,7 @@ mod checker;
 mod client;
 mod clock;
 mod dice;
+pub mod model;
 mod mutant;
 mod network;
 mod node;

@@ -1,0 +1,40 @@
+//! Walks through all states of the small worlds and prints the fault matrix: `model [--stories] [PART OF A ROW'S NAME]`.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a program")]
+
+use std::process::ExitCode;
+
+use tenure_sim::model::{Cell, Finding, Matrix, examine, rows};
+
+fn main() -> ExitCode {
+    let (flags, words): (Vec<String>, Vec<String>) =
+        std::env::args().skip(1).partition(|argument| argument.starts_with("--"));
+    if let Some(flag) = flags.iter().find(|flag| *flag != "--stories") {
+        eprintln!("{flag} is no option; there is --stories");
+        return ExitCode::FAILURE;
+    }
+    let part = words.join(" ");
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut matrix = Matrix::default();
+    for row in rows().iter().filter(|row| row.faults.contains(&part)) {
+        let finding = examine(row, threads);
+        eprintln!("{:>10} states: {}", finding.states, row.faults);
+        if !flags.is_empty() {
+            tell(&finding);
+        }
+        matrix.findings.push(finding);
+    }
+    println!("{matrix}");
+    let problems = matrix.problems();
+    for problem in &problems {
+        println!("\n{problem}");
+    }
+    if problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn tell(finding: &Finding) {
+    for (promise, cell) in [("exclusion", &finding.exclusion), ("fences", &finding.fences)] {
+        if let Cell::Broken { story } = cell {
+            println!("## {}: how {promise} breaks\n{}\n", finding.row.faults, story.join("\n"));
+        }
+    }
+}

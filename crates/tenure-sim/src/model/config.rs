@@ -1,0 +1,191 @@
+//! What a small world is made of and what may happen in it.
+
+use std::time::Duration;
+
+use tenure_core::{MaxTtl, NodeIndex, Options, Quorum, Renewal, RestartGuard, Settings, Terms, Wait};
+
+use super::action::{Action, Memory};
+
+/// A lock is valid at the tick at which it was asked for and the two after it; its key is gone at the third. So with no guard
+/// band every mistake of one tick shows.
+const TTL_MS: u64 = 147;
+
+/// One small world.
+#[derive(Clone, Debug)]
+pub(super) struct Config {
+    pub(super) clients: usize,
+    /// How many of them are there only later, and know nothing then.
+    pub(super) newcomers: usize,
+    /// How many ticks pass after all nodes may vote.
+    pub(super) ticks: u64,
+    /// How often each client asks for the lock, in how many attempts, and how often it extends one hold.
+    pub(super) begins: u8,
+    pub(super) tries: u32,
+    pub(super) extends: u8,
+    pub(super) queued: bool,
+    pub(super) fenced: bool,
+    pub(super) min_margin: usize,
+    pub(super) guard_band_ms: u64,
+    pub(super) restart_guard: RestartGuard,
+    /// Nodes are taken at their word that they forget nothing: no quarantine, no floor for fences.
+    pub(super) believed: bool,
+    /// Nodes keep every acknowledged write.
+    pub(super) durable: bool,
+    /// Every message takes any time. Otherwise those do that are held, and the others need none.
+    pub(super) any_time: bool,
+    /// Records are asked for and answered at any time, not at once, and nothing has begun at first.
+    pub(super) first_start: bool,
+    /// How many new nodes are taken for the first start of a fleet.
+    pub(super) fresh_needs: usize,
+    /// How far the nodes' clocks are ahead.
+    pub(super) ahead_ms: [i64; 3],
+    /// How much faster the nodes' clocks run than they should.
+    pub(super) node_rate_percent: u64,
+    /// By how much a clock jumps.
+    pub(super) jump_ms: i64,
+    /// Which server each client takes for which node, if not all do alike.
+    pub(super) lists: Option<[[usize; 3]; 2]>,
+    /// Clients and the nodes that they never reach.
+    pub(super) cut: &'static [(usize, usize)],
+    /// Nodes forget only while somebody holds the lock, which is when it matters.
+    pub(super) forget_in_hold: bool,
+    pub(super) writes: Writes,
+    pub(super) faults: Budget,
+}
+
+/// What clients do with the resource.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Writes {
+    None,
+    /// They look at the lock, and write some time later.
+    Unchecked,
+    /// They claim the resource with their fence, and it refuses smaller ones.
+    Fenced,
+}
+
+/// How often what may happen. All clients and nodes together.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Budget {
+    /// A connection is slow in one direction: what is on its way there takes any time.
+    pub(super) holds: u8,
+    /// A connection breaks.
+    pub(super) breaks: u8,
+    /// Commands of a broken connection may still be executed.
+    pub(super) strays: bool,
+    /// A client stands still for a while.
+    pub(super) pauses: u8,
+    /// A client's clock stands still while the client does.
+    pub(super) sleeps: bool,
+    /// A client dies.
+    pub(super) deaths: u8,
+    /// A node is restarted with its memory.
+    pub(super) restarts: u8,
+    /// A node is restarted without it.
+    pub(super) losses: u8,
+    /// A node is restarted with an old snapshot.
+    pub(super) tails: u8,
+    /// A node is emptied without a restart.
+    pub(super) flushes: u8,
+    /// A lock is deleted, and nobody can see it.
+    pub(super) evictions: u8,
+    /// A clock jumps.
+    pub(super) jumps: u8,
+    /// A clock jumps where memory is lost.
+    pub(super) jump_with_loss: bool,
+}
+
+impl Budget {
+    /// Takes off what an action costs.
+    pub(super) fn spend(&mut self, action: Action) {
+        let spent = match action {
+            Action::Hold { .. } => &mut self.holds,
+            Action::Break { .. } => &mut self.breaks,
+            Action::Pause { .. } => &mut self.pauses,
+            Action::Die { .. } => &mut self.deaths,
+            Action::Restart { memory: Memory::Kept, .. } => &mut self.restarts,
+            Action::Restart { memory: Memory::Lost, .. } => &mut self.losses,
+            Action::Restart { memory: Memory::Old, .. } => &mut self.tails,
+            Action::Flush { .. } => &mut self.flushes,
+            Action::Evict { .. } => &mut self.evictions,
+            Action::Jump { .. } => &mut self.jumps,
+            _ => return,
+        };
+        *spent -= 1;
+    }
+}
+
+impl Config {
+    /// Two clients, one hold each, nothing but messages that take their time.
+    pub(super) fn base() -> Self {
+        Self {
+            clients: 2,
+            newcomers: 0,
+            ticks: 6,
+            begins: 1,
+            tries: 1,
+            extends: 0,
+            queued: false,
+            fenced: true,
+            min_margin: 0,
+            guard_band_ms: 0,
+            restart_guard: RestartGuard::Evidence,
+            believed: false,
+            durable: false,
+            any_time: false,
+            first_start: false,
+            fresh_needs: 3,
+            ahead_ms: [0; 3],
+            node_rate_percent: 0,
+            jump_ms: 0,
+            lists: None,
+            cut: &[],
+            forget_in_hold: false,
+            writes: Writes::None,
+            faults: Budget::default(),
+        }
+    }
+
+    pub(super) fn quorum(&self) -> Quorum {
+        Quorum::of(3).expect("three nodes")
+    }
+
+    /// Whether all clients are alike, so that it does not matter who is called the first.
+    pub(super) fn alike(&self) -> bool {
+        self.newcomers == 0 && self.cut.is_empty() && self.lists.is_none() && !self.first_start
+    }
+
+    pub(super) fn servers(&self) -> usize {
+        self.lists.map_or(3, |lists| lists.into_iter().flatten().max().unwrap_or(0) + 1)
+    }
+
+    pub(super) fn reaches(&self, client: usize, node: NodeIndex) -> bool {
+        !self.cut.contains(&(client, node.get()))
+    }
+
+    /// The server that a client takes for a node.
+    pub(super) fn server(&self, client: usize, node: usize) -> usize {
+        self.lists.map_or(node, |lists| lists[client.min(1)][node])
+    }
+
+    pub(super) fn settings(&self) -> Settings {
+        Settings::new(max_ttl(), "a,b,c").restart_guard(self.restart_guard)
+    }
+
+    pub(super) fn terms(&self) -> Terms {
+        let mut options = Options::default();
+        options.ttl = Duration::from_millis(TTL_MS);
+        options.node_timeout = Some(Duration::from_millis(TTL_MS / 2));
+        options.guard_band = Some(Duration::from_millis(self.guard_band_ms));
+        options.wait = if self.tries > 1 || self.queued { Wait::Forever } else { Wait::No };
+        options.retry = options.retry.tries_max(self.tries).delay(Duration::from_millis(50));
+        options.retry = options.retry.jitter(Duration::ZERO);
+        options.renewal = Renewal::Off;
+        (options.fenced, options.queued, options.min_margin) = (self.fenced, self.queued, self.min_margin);
+        options.check(max_ttl()).expect("within the limits")
+    }
+}
+
+/// As short as the locks, so that a quarantine is over within a few ticks.
+fn max_ttl() -> MaxTtl {
+    MaxTtl::new(Duration::from_millis(TTL_MS)).expect("within the limits")
+}

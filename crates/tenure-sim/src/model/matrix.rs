@@ -1,0 +1,336 @@
+//! The fault matrix: what may happen, and which promises hold all the same.
+//!
+//! Each row is a small world. Where a promise must hold, every state of the world is looked at; where an assumption is
+//! dropped, the search must find how the promise breaks.
+
+use tenure_core::RestartGuard;
+
+use super::Sight;
+use super::config::{Budget, Config, Writes};
+
+/// A row of the fault matrix.
+#[derive(Clone, Debug)]
+pub struct Row {
+    /// What may happen.
+    pub faults: &'static str,
+    /// What must become of exclusion.
+    pub exclusion: Expected,
+    /// What must become of the order of fences.
+    pub fences: Expected,
+    /// What a complete search must have come across.
+    pub sights: &'static [Sight],
+    pub(super) config: Config,
+}
+
+/// What must become of a promise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Expected {
+    /// It holds in every state.
+    Held,
+    /// It breaks, because this is dropped.
+    Broken(&'static str),
+    /// It is not what the row is about.
+    Aside,
+}
+
+/// All rows.
+#[must_use]
+pub fn rows() -> Vec<Row> {
+    [within_assumptions(), trust(), waiting(), outside()].concat()
+}
+
+const HANDS: &[Sight] = &[Sight::Acquired, Sight::ChangedHands];
+
+fn row(faults: &'static str, sights: &'static [Sight], config: Config) -> Row {
+    Row { faults, exclusion: Expected::Held, fences: Expected::Held, sights, config }
+}
+
+fn broken(faults: &'static str, exclusion: Expected, fences: Expected, config: Config) -> Row {
+    Row { faults, exclusion, fences, sights: &[], config }
+}
+
+/// Messages, connections and clients.
+fn within_assumptions() -> Vec<Row> {
+    let base = Config::base;
+    let faults = Budget::default();
+    vec![
+        row("all orders of all messages", &[Sight::Acquired], Config { any_time: true, ticks: 0, ..base() }),
+        row("slow messages", HANDS, Config { faults: Budget { holds: 3, ..faults }, ..base() }),
+        row(
+            "slow messages, three clients",
+            HANDS,
+            Config { clients: 3, ticks: 4, faults: Budget { holds: 2, ..faults }, ..base() },
+        ),
+        row(
+            "slow messages and connections that break, two attempts",
+            HANDS,
+            Config { ticks: 4, tries: 2, faults: Budget { holds: 2, breaks: 1, ..faults }, ..base() },
+        ),
+        row(
+            "late commands of connections that are gone",
+            &[Sight::Acquired, Sight::Stray],
+            Config { ticks: 5, faults: Budget { holds: 1, breaks: 1, strays: true, ..faults }, ..base() },
+        ),
+        row(
+            "clients that stand still, and one that dies",
+            &[Sight::ChangedHands, Sight::Lost],
+            Config { faults: Budget { holds: 1, pauses: 1, deaths: 1, ..faults }, ..base() },
+        ),
+        row(
+            "slow extensions",
+            &[Sight::ChangedHands, Sight::Extended],
+            Config { extends: 2, ticks: 5, faults: Budget { holds: 2, ..faults }, ..base() },
+        ),
+        row(
+            "extensions by a client that stands still",
+            &[Sight::ChangedHands, Sight::Extended],
+            Config { extends: 1, faults: Budget { holds: 1, pauses: 1, ..faults }, ..base() },
+        ),
+        row(
+            "writes after a pause, where the resource checks the fence",
+            &[Sight::Refused],
+            Config { writes: Writes::Fenced, faults: Budget { holds: 1, pauses: 1, ..faults }, ..base() },
+        ),
+    ]
+}
+
+/// Nodes that forget, and clocks.
+fn trust() -> Vec<Row> {
+    let base = Config::base;
+    let faults = Budget::default();
+    let apart = [0, 0, 120];
+    vec![
+        row(
+            "a node is restarted with its memory",
+            &[Sight::ChangedHands, Sight::Quarantined],
+            Config { ticks: 4, faults: Budget { holds: 1, restarts: 1, ..faults }, ..base() },
+        ),
+        row(
+            "durable nodes are restarted",
+            HANDS,
+            Config { durable: true, faults: Budget { restarts: 2, ..faults }, ticks: 3, ..base() },
+        ),
+        row(
+            "a node loses its memory",
+            &[Sight::ChangedHands, Sight::Quarantined],
+            Config { ticks: 7, ahead_ms: apart, faults: Budget { holds: 1, losses: 1, ..faults }, ..base() },
+        ),
+        row(
+            "two nodes lose their memory",
+            &[Sight::Acquired, Sight::Quarantined],
+            Config { ticks: 4, faults: Budget { losses: 2, ..faults }, ..base() },
+        ),
+        row(
+            "a node loses the tail of its memory",
+            &[Sight::ChangedHands, Sight::Quarantined],
+            Config { ticks: 6, faults: Budget { holds: 1, tails: 1, ..faults }, ..base() },
+        ),
+        row(
+            "a node is emptied",
+            &[Sight::ChangedHands, Sight::Stranger, Sight::Quarantined],
+            Config { ticks: 6, faults: Budget { holds: 1, flushes: 2, ..faults }, ..base() },
+        ),
+        row(
+            "nodes lose their memory under a lock that is extended and healed",
+            &[Sight::Healed, Sight::Extended],
+            Config { extends: 2, ticks: 5, faults: Budget { losses: 1, flushes: 1, ..faults }, ..base() },
+        ),
+        row(
+            "all nodes lose their memory, strict guard",
+            &[Sight::Acquired, Sight::Quarantined],
+            Config {
+                restart_guard: RestartGuard::Strict,
+                newcomers: 1,
+                cut: &[(0, 0)],
+                forget_in_hold: true,
+                ticks: 1,
+                faults: Budget { losses: 3, ..faults },
+                ..base()
+            },
+        ),
+        row(
+            "a first start, and a node that loses its memory meanwhile",
+            HANDS,
+            Config { first_start: true, ticks: 1, faults: Budget { losses: 1, ..faults }, ..base() },
+        ),
+        row(
+            "a clock jumps ahead, and clients have seen it before",
+            &[Sight::ChangedHands, Sight::ClockJumped],
+            Config { jump_ms: 1_000, faults: Budget { holds: 2, jumps: 1, ..faults }, ..base() },
+        ),
+        row(
+            "a clock jumps back",
+            &[Sight::ChangedHands, Sight::ClockJumped],
+            Config { jump_ms: -1_000, faults: Budget { holds: 2, jumps: 1, ..faults }, ..base() },
+        ),
+        row(
+            "clocks of nodes run fast, within guard band and drift",
+            HANDS,
+            Config {
+                restart_guard: RestartGuard::Off,
+                guard_band_ms: 100,
+                node_rate_percent: 60,
+                faults: Budget { holds: 1, ..faults },
+                ..base()
+            },
+        ),
+        row(
+            "a lock is deleted unseen, held with margin 1",
+            HANDS,
+            Config { min_margin: 1, faults: Budget { holds: 2, evictions: 1, ..faults }, ..base() },
+        ),
+    ]
+}
+
+/// The queue.
+fn waiting() -> Vec<Row> {
+    let base = || Config { queued: true, tries: 4, ticks: 9, ..Config::base() };
+    let faults = Budget::default();
+    vec![
+        row(
+            "waiters in line, slow messages",
+            &[Sight::ChangedHands, Sight::Waiting, Sight::PassedOn],
+            Config { faults: Budget { holds: 2, ..faults }, ..base() },
+        ),
+        row(
+            "three in line, one dies",
+            &[Sight::ChangedHands, Sight::Waiting, Sight::PassedOn],
+            Config { clients: 3, faults: Budget { deaths: 1, ..faults }, ..base() },
+        ),
+        row(
+            "waiters in line, a node loses its memory",
+            &[Sight::ChangedHands, Sight::Waiting, Sight::PassedOn, Sight::Quarantined],
+            Config { faults: Budget { losses: 1, ..faults }, ..base() },
+        ),
+    ]
+}
+
+/// Without each assumption.
+fn outside() -> Vec<Row> {
+    use Expected::{Aside, Broken, Held};
+    let base = Config::base;
+    let faults = Budget::default();
+    let apart = [0, 0, 120];
+    vec![
+        broken(
+            "clients have different node lists (A1)",
+            Broken("S16"),
+            Broken("S16"),
+            Config { lists: Some([[0, 1, 2], [2, 3, 4]]), believed: true, ticks: 3, ..base() },
+        ),
+        broken(
+            "clocks of nodes run faster than guard band and drift allow (A2)",
+            Broken("S6"),
+            Held,
+            Config { restart_guard: RestartGuard::Off, guard_band_ms: 100, node_rate_percent: 160, ..base() },
+        ),
+        broken(
+            "a clock jumps ahead, nobody watches (A2)",
+            Broken("S4"),
+            Held,
+            Config {
+                restart_guard: RestartGuard::Off,
+                jump_ms: 1_000,
+                faults: Budget { holds: 1, jumps: 1, ..faults },
+                ..base()
+            },
+        ),
+        broken(
+            "a clock jumps ahead before a client's first look (A2)",
+            Broken("S27"),
+            Held,
+            Config {
+                newcomers: 1,
+                cut: &[(1, 1)],
+                jump_ms: 1_000,
+                ticks: 2,
+                faults: Budget { holds: 1, jumps: 1, ..faults },
+                ..base()
+            },
+        ),
+        broken(
+            "a lock is deleted unseen, held with margin 0 (A3)",
+            Broken("S17"),
+            Held,
+            Config { faults: Budget { holds: 1, evictions: 1, ..faults }, ..base() },
+        ),
+        broken(
+            "a client's clock stands still while the client does (A4)",
+            Broken("S19"),
+            Held,
+            Config { faults: Budget { holds: 1, pauses: 1, sleeps: true, ..faults }, ..base() },
+        ),
+        broken(
+            "a node loses its memory, no quarantine (guard off, floors on)",
+            Broken("S12"),
+            Held,
+            Config {
+                restart_guard: RestartGuard::Off,
+                cut: &[(0, 0)],
+                // Otherwise the floor keeps the node out for nearly as long as these short locks live.
+                ahead_ms: [0, -60, 0],
+                faults: Budget { losses: 1, ..faults },
+                ..base()
+            },
+        ),
+        broken(
+            "a node loses its memory, no quarantine and no floors",
+            Broken("S12"),
+            Broken("F2"),
+            Config {
+                believed: true,
+                ahead_ms: apart,
+                faults: Budget { holds: 1, breaks: 1, losses: 1, ..faults },
+                ..base()
+            },
+        ),
+        broken(
+            "all nodes lose their memory and nobody remembers (A7)",
+            Broken("S28"),
+            Broken("S28"),
+            Config {
+                newcomers: 1,
+                cut: &[(0, 0)],
+                jump_ms: -200,
+                forget_in_hold: true,
+                ticks: 2,
+                faults: Budget { losses: 3, jump_with_loss: true, ..faults },
+                ..base()
+            },
+        ),
+        broken(
+            "a first start judged from a majority (A7)",
+            Broken("6.5"),
+            Aside,
+            Config {
+                first_start: true,
+                fresh_needs: 2,
+                cut: &[(0, 2), (1, 1)],
+                forget_in_hold: true,
+                ticks: 2,
+                faults: Budget { losses: 1, ..faults },
+                ..base()
+            },
+        ),
+        broken(
+            "a clock steps back with a loss of memory by more than the quarantine (F2)",
+            Aside,
+            Broken("A7 of the draft"),
+            Config {
+                restart_guard: RestartGuard::Off,
+                cut: &[(0, 0), (1, 1)],
+                jump_ms: -400,
+                forget_in_hold: true,
+                ticks: 4,
+                faults: Budget { losses: 1, jump_with_loss: true, ..faults },
+                ..base()
+            },
+        ),
+        broken(
+            "writes after a pause, where the resource checks nothing",
+            Broken("S1"),
+            Held,
+            Config { writes: Writes::Unchecked, faults: Budget { holds: 0, pauses: 1, ..faults }, ..base() },
+        ),
+    ]
+}

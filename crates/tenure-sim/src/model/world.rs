@@ -1,0 +1,238 @@
+//! A state of the small world: everything that decides what can happen next.
+//!
+//! Parts are shared between states until they change; the production structs are `Clone + Eq + Hash`, so they are parts of
+//! the state as they are.
+
+use std::collections::VecDeque;
+
+use tenure_core::{
+    ClientId, Command, Facts, Fault, Fleet, Lease, Life, LockKey, LockTable, NodeTime, Owner, Prefix,
+    Release, Reply, RoundNumber, Ticket, Time, Waiters,
+};
+
+use super::config::{Budget, Config};
+use super::shared::Shared;
+
+/// Nothing happens between two ticks.
+pub(super) const TICK_MS: u64 = 50;
+
+/// What nodes' clocks show at the first tick.
+const EPOCH_US: u64 = 1_700_000_000_000_000;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct World {
+    /// True time.
+    pub(super) tick: u64,
+    pub(super) clients: Vec<Shared<Client>>,
+    pub(super) nodes: Vec<Shared<Node>>,
+    /// The connection of client c to node n is number c * nodes + n.
+    pub(super) links: Vec<Shared<Link>>,
+    /// The faults that are still to come.
+    pub(super) left: Budget,
+    /// The fences of all acquisitions so far, in order.
+    pub(super) fences: Vec<u64>,
+    /// Two clients could count on the lock at one moment.
+    pub(super) exclusion_broken: bool,
+    /// A fence was not larger than that of an acquisition which had succeeded before.
+    pub(super) fence_broken: bool,
+    /// A command changed what belonged to another owner.
+    pub(super) ownership_broken: bool,
+    pub(super) resource: Resource,
+}
+
+/// What the lock protects, as far as it is looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Resource {
+    /// The largest fence that it was shown.
+    pub(super) claimed: u64,
+    /// A write was accepted from one client while another held the lock.
+    pub(super) overrun: bool,
+    /// A write was accepted with a smaller fence than one that was claimed.
+    pub(super) undercut: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Client {
+    /// It is there: started and not dead.
+    pub(super) alive: bool,
+    pub(super) started: bool,
+    pub(super) paused: bool,
+    /// For how many ticks its clock has stood still.
+    pub(super) slept: u64,
+    pub(super) fleet: Fleet,
+    pub(super) lease: Option<Lease>,
+    pub(super) releases: Vec<Cleaning>,
+    pub(super) cleanings: u8,
+    /// Its place in line.
+    pub(super) ticket: Option<Ticket>,
+    pub(super) waiters: Waiters<u32>,
+    /// How many locks it has asked for, attempts it has made, and extensions of the present lock.
+    pub(super) begun: u8,
+    pub(super) attempts: u8,
+    pub(super) extended: u8,
+    /// The largest fence of all that had succeeded when its attempt began.
+    pub(super) floor: u64,
+    /// It has looked at its lock and is about to write.
+    pub(super) about_to_write: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Node {
+    pub(super) table: LockTable,
+    pub(super) process: u8,
+    /// How far its clock is ahead.
+    pub(super) ahead_us: i64,
+    /// What it had in memory when it was last written to disk.
+    pub(super) snapshot: Option<Box<LockTable>>,
+    /// Commands of connections that are gone, which it still may execute.
+    pub(super) strays: Vec<Command>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Link {
+    /// As far as the client knows.
+    pub(super) up: bool,
+    /// It is gone, and the client has not seen it yet.
+    pub(super) broken: bool,
+    pub(super) requests: VecDeque<Request>,
+    pub(super) replies: VecDeque<Back>,
+    /// What is on its way takes its time.
+    pub(super) requests_held: bool,
+    pub(super) replies_held: bool,
+    /// What was sent and will never be answered.
+    pub(super) lost: Vec<To>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Request {
+    pub(super) to: To,
+    pub(super) sent: Time,
+    pub(super) command: Command,
+}
+
+/// What is on its way to a client.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Back {
+    Reply { to: To, sent: Time, reply: Reply },
+    Woken { number: u64, key: LockKey },
+}
+
+/// A release under way, and the lease that it is for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Cleaning {
+    pub(super) id: u8,
+    pub(super) begun: u8,
+    pub(super) release: Release,
+}
+
+/// Whom an answer is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum To {
+    Fleet,
+    Lease { begun: u8, round: RoundNumber },
+    Release { id: u8 },
+    Nobody,
+}
+
+/// An answer, or why there is none.
+pub(super) type Answered = Result<Reply, Fault>;
+
+impl World {
+    pub(super) fn new(config: &Config) -> Self {
+        let quorum = config.quorum();
+        let client = |index: usize| {
+            let fleet = Fleet::new(config.settings(), quorum, Prefix::default(), 1_000 + index as u64);
+            let fleet = fleet.starting_fresh_with(config.fresh_needs);
+            Shared::new(Client {
+                alive: false,
+                started: false,
+                paused: false,
+                slept: 0,
+                fleet,
+                lease: None,
+                releases: vec![],
+                cleanings: 0,
+                ticket: None,
+                waiters: Waiters::default(),
+                begun: 0,
+                attempts: 0,
+                extended: 0,
+                floor: 0,
+                about_to_write: false,
+            })
+        };
+        let node = |index: usize| {
+            Shared::new(Node {
+                table: LockTable::default(),
+                process: 0,
+                ahead_us: config.ahead_ms.get(index).map_or(0, |ahead_ms| ahead_ms * 1_000),
+                snapshot: None,
+                strays: vec![],
+            })
+        };
+        Self {
+            tick: 0,
+            clients: (0..config.clients).map(client).collect(),
+            nodes: (0..config.servers()).map(node).collect(),
+            links: vec![Shared::default(); config.clients * quorum.nodes()],
+            left: config.faults,
+            fences: vec![],
+            exclusion_broken: false,
+            fence_broken: false,
+            ownership_broken: false,
+            resource: Resource::default(),
+        }
+    }
+
+    /// What a client's clock shows. All are far apart.
+    pub(super) fn time(&self, client: usize) -> Time {
+        let state = &self.clients[client];
+        let shown_ms = (self.tick - state.slept) * TICK_MS;
+        Time::from_nanos((1_000_000 * (client as u64 + 1) + shown_ms) * 1_000_000)
+    }
+
+    /// What a node's clock shows.
+    pub(super) fn node_time(&self, config: &Config, node: usize) -> NodeTime {
+        let elapsed_us = self.tick * TICK_MS * 1_000;
+        let run_us = elapsed_us + elapsed_us * config.node_rate_percent / 100;
+        NodeTime::from_micros((EPOCH_US + run_us).saturating_add_signed(self.nodes[node].ahead_us))
+    }
+
+    /// Whether a client may count on the lock now.
+    pub(super) fn is_valid(&self, client: usize) -> bool {
+        let state = &self.clients[client];
+        let standing = state.lease.as_ref().and_then(Lease::standing);
+        state.alive
+            && standing.is_some_and(|held| !held.is_lost() && !held.validity().is_over(self.time(client)))
+    }
+
+    pub(super) fn holders(&self) -> usize {
+        (0..self.clients.len()).filter(|client| self.is_valid(*client)).count()
+    }
+
+    pub(super) fn exclusion_holds(&self) -> bool {
+        !self.exclusion_broken && !self.resource.overrun
+    }
+
+    pub(super) fn fences_hold(&self) -> bool {
+        !self.fence_broken && !self.resource.undercut
+    }
+}
+
+impl Node {
+    pub(super) fn facts(&self, config: &Config, index: usize) -> Facts {
+        let (process, lineage) = (format!("p{index}.{}", self.process), format!("l{index}.{}", self.process));
+        let life = Some(Life { process: process.into(), lineage: lineage.into() });
+        Facts { life, intact: config.believed, durable: config.durable, ..Facts::default() }
+    }
+
+    /// Who has the lock there, and until when.
+    pub(super) fn owner(&self, now: NodeTime) -> Option<(Owner, u64)> {
+        self.table.keys(now).next().map(|(_, entry)| (entry.owner, entry.ends_ms))
+    }
+
+    /// The connection of a client is gone.
+    pub(super) fn hang_up(&mut self, client: ClientId) {
+        self.table.stop_listening(client);
+    }
+}
