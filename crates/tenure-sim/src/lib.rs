@@ -28,7 +28,7 @@ mod world;
 
 pub use campaign::{Failure, Story, Summary, campaign, first_broken, scenario_of, tell};
 pub use checker::{Holder, Violation};
-pub use mutant::Mutant;
+pub use mutant::{Catch, HISTORIES_MAX, Known, Missed, Mutant};
 pub use options::{Options, Scenario};
 pub use trace::{Mark, Marks};
 pub use world::{Outcome, run};

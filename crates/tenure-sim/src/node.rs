@@ -1,10 +1,9 @@
 //! One server: the keys that it remembers, the process that it is, its clock; and what can happen to it.
 
-use std::collections::BTreeMap;
-
-use tenure_core::{Answer, Command, Facts, Life, LockKey, LockTable, NodeIndex, Prefix};
+use tenure_core::{Answer, Command, Facts, Life, LockTable, NodeIndex, Prefix};
 
 use crate::clock::{FROZEN, NodeClock};
+use crate::mutant::BentNode;
 use crate::network::Broken;
 use crate::options::Scenario;
 use crate::trace::Mark;
@@ -26,8 +25,8 @@ pub(crate) struct Node {
     /// When its memory was last lost.
     lost_ns: Option<u64>,
     small_step_ns: Option<u64>,
-    /// Counters and fences that only known-bad variants keep.
-    pub(crate) beside: BTreeMap<LockKey, u64>,
+    /// What only known-bad variants keep.
+    pub(crate) bent: BentNode,
 }
 
 /// What happens to a node.
@@ -66,7 +65,7 @@ impl Node {
             snapshot: LockTable::default(),
             lost_ns: None,
             small_step_ns: None,
-            beside: BTreeMap::new(),
+            bent: BentNode::default(),
         }
     }
 
@@ -80,7 +79,9 @@ impl Node {
     fn remembers(&self, now_ns: u64) -> bool {
         let command = Command::Record { prefix: Prefix::default(), swap: None };
         match self.table.clone().execute(self.clock.read(now_ns), &command).answer {
-            Answer::Record(Some(text)) => !text.contains(" new returned=0 "),
+            Answer::Record(Some(text)) => {
+                !text.contains(" new returned=0 ") || !self.bent.returned_to.is_empty()
+            }
             _ => false,
         }
     }
@@ -89,7 +90,7 @@ impl Node {
         self.table.forget();
         self.snapshot = LockTable::default();
         self.lost_ns = Some(now_ns);
-        self.beside.clear();
+        self.bent = BentNode::default();
     }
 }
 
@@ -212,7 +213,8 @@ impl World {
     fn another_remembers(&self, node: usize) -> bool {
         let long_ns = self.options.quarantine_us() * 2_000;
         self.nodes.iter().enumerate().any(|(other, state)| {
-            let lately = state.lost_ns.is_some_and(|lost_ns| self.now_ns < lost_ns + long_ns);
+            let lately = state.lost_ns.is_some_and(|lost_ns| self.now_ns < lost_ns + long_ns)
+                && !self.options.extra.all_lose;
             other != node && !lately && state.remembers(self.now_ns)
         })
     }
