@@ -28,7 +28,10 @@ impl Options {
         self.mutant = Some(mutant);
         match mutant {
             Mutant::RefusedRaise | Mutant::RefusesBehind | Mutant::NoYield => {}
-            _ => (self.nodes, self.names, self.durable) = (3, 1, 0),
+            _ => {
+                (self.nodes, self.names, self.durable) = (3, 1, 0);
+                (self.events_max, self.horizon_ns) = (5_000, self.horizon_ns * 3);
+            }
         }
         match mutant {
             Mutant::MixedFences
@@ -65,10 +68,11 @@ impl Options {
         (self.cut_off_per_mille, self.skew_us) = (400, self.slack_us());
         match mutant {
             Mutant::TrimByClient => self.retention_ms = self.retention_ms.max(20_000),
-            Mutant::MixedFences | Mutant::KeyBeforeFence => self.client_crashes = 4,
+            Mutant::MixedFences | Mutant::KeyBeforeFence => self.client_crashes = 12,
             Mutant::TrimUnchecked => {
                 // Fences are forgotten long before the clocks of all nodes have passed them.
-                (self.max_ttl_ms, self.retention_ms) = (5_000, 1_000);
+                (self.max_ttl_ms, self.retention_ms) = (20_000, 1_000);
+                self.horizon_ns = 120_000_000_000;
                 self.restart_guard = RestartGuard::Off;
                 (self.skew_us, self.client_crashes, self.clients) = (self.slack_us(), 6, 3);
                 (self.kinds, self.node_faults) = (Kinds::default(), 0);
@@ -81,26 +85,33 @@ impl Options {
     fn forget(&mut self, mutant: Mutant) {
         (self.cut_off_per_mille, self.skew_us, self.queued_per_mille) = (400, 0, 0);
         self.kinds = Kinds { loss: true, ..Kinds::default() };
-        (self.node_faults, self.clients) = (6, 4);
+        (self.node_faults, self.clients) = (18, 4);
         self.restart_guard = RestartGuard::Evidence;
         self.fenced = matches!(mutant, Mutant::NativePipeline | Mutant::HealCounts);
         self.max_ttl_ms = self.max_ttl_ms.max(1_000);
         match mutant {
             Mutant::NativePipeline => {
+                // Many short ones: with every flush a node leaves the game for a while.
                 self.kinds = Kinds { flush: true, ..Kinds::default() };
                 (self.node_faults, self.cut_off_per_mille) = (10, 0);
+                (self.events_max, self.horizon_ns) = (1_000, self.horizon_ns / 3);
             }
             Mutant::HealCounts => {
                 self.kinds = Kinds { flush: true, ..Kinds::default() };
-                (self.node_faults, self.cut_off_per_mille, self.extra.resumes) = (10, 200, true);
+                (self.node_faults, self.cut_off_per_mille, self.extra.resumes) = (30, 0, true);
+            }
+            Mutant::FreshByMajority => {
+                // Only at the beginning are all nodes new.
+                self.horizon_ns = self.quarantine_us() * 1_500;
+                (self.node_faults, self.client_crashes, self.cut_off_per_mille) = (12, 16, 500);
             }
             Mutant::ClockUnwatched => self.kinds = Kinds { steps_forward: true, ..Kinds::default() },
             Mutant::DuplicateNode => {
                 (self.node_faults, self.extra.nameless) = (0, true);
             }
             Mutant::ReturnedUnwritten => {
-                (self.node_faults, self.extra.all_lose) = (20, true);
-                (self.client_crashes, self.cut_off_per_mille) = (4, 0);
+                (self.node_faults, self.extra.all_lose) = (60, true);
+                (self.client_crashes, self.cut_off_per_mille) = (12, 0);
             }
             _ => {}
         }
@@ -126,10 +137,12 @@ impl Options {
         match mutant {
             Mutant::OneOwner => {
                 (self.strays, self.kills, self.breaks) = (true, false, 10);
-                (self.cut_off_per_mille, self.spike_per_mille) = (100, 50);
+                (self.spike_per_mille, self.spike_us) = (200, 150_000);
+                (self.max_ttl_ms, self.cut_off_per_mille) = (500, 300);
             }
             Mutant::LateStart => {
-                (self.pauses, self.max_ttl_ms) = (12, self.max_ttl_ms.max(1_000));
+                (self.pauses, self.max_ttl_ms) = (40, self.max_ttl_ms.max(1_000));
+                (self.spike_per_mille, self.spike_us) = (100, self.max_ttl_ms * 500);
             }
             Mutant::ReleaseOnFailedExtend => {
                 (self.spike_per_mille, self.spike_us) = (150, self.max_ttl_ms * 500);
@@ -141,7 +154,7 @@ impl Options {
             Mutant::HalfIsEnough => (self.nodes, self.cut_off_per_mille) = (4, 300),
             Mutant::OlderRound => {
                 (self.spike_per_mille, self.spike_us) = (200, self.max_ttl_ms * 300);
-                (self.skew_us, self.cut_off_per_mille) = (90_000, 200);
+                (self.fenced, self.cut_off_per_mille) = (false, 200);
             }
             _ => {}
         }
