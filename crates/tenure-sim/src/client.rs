@@ -454,7 +454,7 @@ impl World {
         if !held && grants > 0 {
             self.marks.see(Mark::PartialGrant);
         }
-        if self.leaves_keys(held) {
+        if self.leaves_keys(client, lease, held) {
             return;
         }
         let state = &mut self.clients[client];

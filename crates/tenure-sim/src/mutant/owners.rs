@@ -49,7 +49,11 @@ impl World {
     }
 
     /// Whether what a lost attempt has set stays, because the next one asks with the same owner.
-    pub(crate) fn leaves_keys(&self, held: bool) -> bool {
+    pub(crate) fn leaves_keys(&mut self, client: usize, lease: u32, held: bool) -> bool {
+        if let Some(slot) = self.clients[client].slot(lease).filter(|_| !held) {
+            // What is granted from now on is released again, and nobody believes in it.
+            slot.bent.token = None;
+        }
         self.options.mutant == Some(Mutant::SameOwnerAnyFence) && !held
     }
 }
