@@ -145,6 +145,7 @@ impl World {
             ClientEvent::Surveyed { link, facts } => self.handle_surveyed(client, link, facts),
             ClientEvent::Broken { link } => self.handle_broken(client, link),
             ClientEvent::Woken { link, number, key } => self.handle_woken(client, link, number, key),
+            ClientEvent::Changed { link } => self.handle_changed(client, link),
             ClientEvent::Reconnect { node } => self.connect(client, node),
             ClientEvent::Wake => self.handle_wake(client),
             ClientEvent::Act(act) => self.handle_act(client, act),
@@ -351,17 +352,18 @@ impl World {
         }
     }
 
-    fn drain_fleet(&mut self, client: usize) {
+    pub(crate) fn drain_fleet(&mut self, client: usize) {
         while let Some(output) = self.clients[client].fleet.poll_output() {
             match output {
                 trust::Output::Send { node, command } => self.send(client, To::Fleet, node, command),
-                trust::Output::Distrust { node, forgot } => {
+                trust::Output::Distrust { node, forgot } if !self.tolerates(client, node, forgot) => {
                     self.note(|| format!("client {client} distrusts node {} (forgot: {forgot})", node.get()));
                     self.tell_leases(client, &lease::Input::Distrusted { node });
                     if forgot {
                         self.tell_leases(client, &lease::Input::Disconnected { node });
                     }
                 }
+                trust::Output::Distrust { .. } => {}
                 trust::Output::Notice { node, distrust } => {
                     match distrust {
                         Some(Distrust::Quarantined { .. }) => self.marks.see(Mark::Quarantined),

@@ -22,6 +22,7 @@ mod mutant;
 mod network;
 mod node;
 mod options;
+mod promotion;
 mod trace;
 mod workload;
 mod world;

@@ -87,6 +87,7 @@ pub(crate) struct Kinds {
     pub(crate) loss: bool,
     pub(crate) tail: bool,
     pub(crate) flush: bool,
+    pub(crate) promotion: bool,
     pub(crate) small_steps: bool,
     pub(crate) steps_forward: bool,
     pub(crate) steps_back: bool,

@@ -138,6 +138,10 @@ pub(crate) enum ClientEvent {
         number: u64,
         key: LockKey,
     },
+    /// The server says that its data was replaced.
+    Changed {
+        link: usize,
+    },
     Reconnect {
         node: NodeIndex,
     },

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Command, Distrust, Facts, Fault, Fleet, MaxTtl, Prefix, Proposal, Reply, Settings, Swap, Terms,
+    Answer, Command, Distrust, Facts, Fault, Fleet, MaxTtl, NodeIndex, Prefix, Proposal, Reply, Settings, Swap, Terms,
 };
 
 use super::{Asked, Mutant};
@@ -28,8 +28,14 @@ impl World {
     /// What a server says about itself, to whoever may ask.
     pub(crate) fn facts(&self, link: usize) -> Facts {
         let node = self.links[link].node.get();
-        let facts = self.nodes[node].facts(node);
-        if self.options.extra.nameless { Facts { life: None, ..facts } } else { facts }
+        let mut facts = self.nodes[node].facts(node);
+        if self.options.extra.nameless {
+            facts.life = None;
+        }
+        if let (Some(Mutant::PromotionUnseen), Some(life)) = (self.options.mutant, &mut facts.life) {
+            (life.lineage, facts.promoted) = (Arc::clone(&life.process), false);
+        }
+        facts
     }
 
     /// Bends what a new process knows of its nodes.
@@ -71,22 +77,34 @@ impl World {
     /// Asks nodes that may not vote.
     pub(super) fn bend_voters(&self, client: usize, proposal: &mut Proposal) {
         let (now, fleet) = (self.time(client), &self.clients[client].fleet);
-        let ignored = |distrust: &Distrust| match self.options.mutant {
-            Some(Mutant::QuarantineIgnored) => matches!(distrust, Distrust::Quarantined { .. }),
-            Some(Mutant::ClockUnwatched) => {
-                matches!(distrust, Distrust::ClockJumped { .. } | Distrust::ClockApart { .. })
-            }
-            _ => false,
-        };
         let nodes = self.options.quorum().indexes().zip(&*proposal.nodes);
         proposal.nodes = nodes
             .map(|(node, voter)| match voter {
-                Err(Fault::Untrusted(distrust)) if ignored(distrust) => {
+                Err(Fault::Untrusted(distrust)) if self.ignores(client, distrust) => {
                     Ok(fleet.report(now, node).incarnation)
                 }
                 voter => voter.clone(),
             })
             .collect();
+    }
+
+    /// Whether an attempt under way goes on counting a node that has just shown that it should not.
+    pub(crate) fn tolerates(&self, client: usize, node: NodeIndex, forgot: bool) -> bool {
+        let trust = self.clients[client].fleet.report(self.time(client), node).trust;
+        !forgot && trust.is_err_and(|distrust| self.ignores(client, &distrust))
+    }
+
+    fn ignores(&self, client: usize, distrust: &Distrust) -> bool {
+        match (self.options.mutant, distrust) {
+            (Some(Mutant::QuarantineIgnored), Distrust::Quarantined { .. })
+            | (Some(Mutant::ClockUnwatched), Distrust::ClockJumped { .. } | Distrust::ClockApart { .. }) => true,
+            (Some(Mutant::ClockOwnGuard), Distrust::ClockJumped { by_us, .. }) => {
+                let terms = self.clients[client].leases.iter().map(|slot| slot.terms.term);
+                let guards = terms.map(|term| u128::from(term.node_ttl_ms()) * 1_000 - term.ttl().as_micros());
+                guards.max().is_some_and(|guard_us| u128::from(by_us.unsigned_abs()) < guard_us)
+            }
+            _ => false,
+        }
     }
 
     /// Reads and writes records otherwise than they are.

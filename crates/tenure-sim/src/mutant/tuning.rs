@@ -17,6 +17,8 @@ pub(crate) struct Extra {
     pub(crate) few_wait: bool,
     /// Servers do not say who they are.
     pub(crate) nameless: bool,
+    /// By how much clocks step forward, if that is watched: microseconds.
+    pub(crate) steps_us: Option<(u64, u64)>,
     /// All nodes may lose their memory one after another, if at each time another one tells that it is not new.
     pub(crate) all_lose: bool,
 }
@@ -46,6 +48,8 @@ impl Options {
             | Mutant::OtherSettings
             | Mutant::DuplicateNode
             | Mutant::ClockUnwatched
+            | Mutant::ClockOwnGuard
+            | Mutant::PromotionUnseen
             | Mutant::HealCounts
             | Mutant::NativePipeline => self.forget(mutant),
             Mutant::RefusedRaise => self.wait(2, 0),
@@ -106,6 +110,17 @@ impl Options {
                 (self.node_faults, self.client_crashes, self.cut_off_per_mille) = (12, 16, 500);
             }
             Mutant::ClockUnwatched => self.kinds = Kinds { steps_forward: true, ..Kinds::default() },
+            Mutant::ClockOwnGuard => {
+                // Within the guard band of a long lock, but not of a short one; and no round trip hides it.
+                self.kinds = Kinds { steps_forward: true, ..Kinds::default() };
+                (self.max_ttl_ms, self.extra.steps_us) = (5_000, Some((200_000, 490_000)));
+                (self.pauses, self.spike_per_mille, self.cut_off_per_mille) = (0, 0, 200);
+                (self.clients, self.node_faults) = (6, 60);
+                self.horizon_ns = 60_000_000_000;
+            }
+            Mutant::PromotionUnseen => {
+                self.kinds = Kinds { promotion: true, ..Kinds::default() };
+            }
             Mutant::DuplicateNode => {
                 (self.node_faults, self.extra.nameless) = (0, true);
             }
