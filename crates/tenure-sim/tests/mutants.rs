@@ -113,6 +113,11 @@ fn clients_with_other_settings_are_caught() {
 }
 
 #[test]
+fn a_promotion_that_nobody_sees_is_caught() {
+    is_caught(Mutant::PromotionUnseen);
+}
+
+#[test]
 fn a_node_that_refuses_everybody_behind_a_waiter_is_caught() {
     is_caught(Mutant::RefusesBehind);
 }
@@ -120,6 +125,11 @@ fn a_node_that_refuses_everybody_behind_a_waiter_is_caught() {
 #[test]
 fn a_clock_that_nobody_watches_is_caught() {
     is_caught(Mutant::ClockUnwatched);
+}
+
+#[test]
+fn a_watch_by_ones_own_guard_band_is_caught() {
+    is_caught(Mutant::ClockOwnGuard);
 }
 
 #[test]

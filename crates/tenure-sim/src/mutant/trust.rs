@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Command, Distrust, Facts, Fault, Fleet, MaxTtl, NodeIndex, Prefix, Proposal, Reply, Settings, Swap, Terms,
+    Answer, Command, Distrust, Facts, Fault, Fleet, MaxTtl, NodeIndex, Prefix, Proposal, Reply, Settings,
+    Swap, Terms,
 };
 
 use super::{Asked, Mutant};
@@ -97,10 +98,13 @@ impl World {
     fn ignores(&self, client: usize, distrust: &Distrust) -> bool {
         match (self.options.mutant, distrust) {
             (Some(Mutant::QuarantineIgnored), Distrust::Quarantined { .. })
-            | (Some(Mutant::ClockUnwatched), Distrust::ClockJumped { .. } | Distrust::ClockApart { .. }) => true,
+            | (Some(Mutant::ClockUnwatched), Distrust::ClockJumped { .. } | Distrust::ClockApart { .. }) => {
+                true
+            }
             (Some(Mutant::ClockOwnGuard), Distrust::ClockJumped { by_us, .. }) => {
                 let terms = self.clients[client].leases.iter().map(|slot| slot.terms.term);
-                let guards = terms.map(|term| u128::from(term.node_ttl_ms()) * 1_000 - term.ttl().as_micros());
+                let guards =
+                    terms.map(|term| u128::from(term.node_ttl_ms()) * 1_000 - term.ttl().as_micros());
                 guards.max().is_some_and(|guard_us| u128::from(by_us.unsigned_abs()) < guard_us)
             }
             _ => false,

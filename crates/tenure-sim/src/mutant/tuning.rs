@@ -32,7 +32,7 @@ impl Options {
             Mutant::RefusedRaise | Mutant::RefusesBehind | Mutant::NoYield => {}
             _ => {
                 (self.nodes, self.names, self.durable) = (3, 1, 0);
-                (self.events_max, self.horizon_ns) = (5_000, self.horizon_ns * 3);
+                (self.events_max, self.horizon_ns) = (5_000, 0);
             }
         }
         match mutant {
@@ -56,6 +56,9 @@ impl Options {
             Mutant::RefusesBehind => self.wait(3, 4),
             Mutant::NoYield => {}
             _ => self.contend(mutant),
+        }
+        if self.horizon_ns == 0 {
+            self.horizon_ns = self.quarantine_us() * 8_000;
         }
         self
     }
@@ -98,7 +101,7 @@ impl Options {
                 // Many short ones: with every flush a node leaves the game for a while.
                 self.kinds = Kinds { flush: true, ..Kinds::default() };
                 (self.node_faults, self.cut_off_per_mille) = (10, 0);
-                (self.events_max, self.horizon_ns) = (1_000, self.horizon_ns / 3);
+                (self.events_max, self.horizon_ns) = (1_000, self.quarantine_us() * 3_000);
             }
             Mutant::HealCounts => {
                 self.kinds = Kinds { flush: true, ..Kinds::default() };
@@ -156,8 +159,9 @@ impl Options {
                 (self.max_ttl_ms, self.cut_off_per_mille) = (500, 300);
             }
             Mutant::LateStart => {
-                (self.pauses, self.max_ttl_ms) = (40, self.max_ttl_ms.max(1_000));
-                (self.spike_per_mille, self.spike_us) = (100, self.max_ttl_ms * 500);
+                // A process that stands still between sending and reading.
+                (self.pauses, self.spike_per_mille) = (200, 0);
+                self.max_ttl_ms = self.max_ttl_ms.max(1_000);
             }
             Mutant::ReleaseOnFailedExtend => {
                 (self.spike_per_mille, self.spike_us) = (150, self.max_ttl_ms * 500);
