@@ -73,6 +73,21 @@ fn counting_a_key_at_once_that_was_put_back_is_caught() {
 }
 
 #[test]
+fn fences_from_before_a_loss_of_memory_are_caught() {
+    is_caught(Mutant::FloorIgnored);
+}
+
+#[test]
+fn a_flush_that_nobody_sees_is_caught() {
+    is_caught(Mutant::RecordUnchecked);
+}
+
+#[test]
+fn keys_without_a_guard_band_are_caught() {
+    is_caught(Mutant::NoGuardBand);
+}
+
+#[test]
 fn a_pipeline_in_place_of_a_script_is_caught() {
     is_caught(Mutant::NativePipeline);
 }
@@ -150,4 +165,13 @@ fn a_waiter_that_does_not_yield_is_caught() {
 #[test]
 fn a_release_of_anybodys_key_is_caught() {
     is_caught(Mutant::ReleaseAnybodys);
+}
+
+#[test]
+fn every_mutant_has_a_test_and_a_line_in_the_documents() {
+    let (tests, documents) = (include_str!("mutants.rs"), include_str!("../../../docs/simulator.md"));
+    for mutant in Mutant::ALL {
+        assert!(tests.contains(&format!("is_caught(Mutant::{mutant:?});")), "{mutant:?}");
+        assert!(documents.contains(&format!("| `{mutant:?}` | {} |", mutant.known().wrong)), "{mutant:?}");
+    }
 }

@@ -8,10 +8,21 @@ use crate::world::World;
 impl World {
     pub(super) fn bend_owner(&mut self, mutant: Mutant, asked: &Asked<'_>) -> Option<Reply> {
         let &Asked { server, now, command, .. } = asked;
-        if mutant != Mutant::ReleaseAnybodys {
-            return None;
-        }
         let mut bent = command.clone();
+        match (mutant, &mut bent) {
+            (Mutant::ReleaseAnybodys, _) => {}
+            (
+                Mutant::NoGuardBand,
+                Command::Acquire { node_ttl_ms, .. }
+                | Command::Extend { node_ttl_ms, .. }
+                | Command::Heal { node_ttl_ms, .. },
+            ) => {
+                // A tenth of the ttl, and a tenth of a second at least.
+                *node_ttl_ms = (*node_ttl_ms * 10 / 11).min(node_ttl_ms.saturating_sub(100));
+                return Some(self.nodes[server].table.execute(now, &bent));
+            }
+            _ => return None,
+        }
         let (Command::Release { key, token }
         | Command::PassOn { key, token, .. }
         | Command::Requeue { key, token, .. }) = &mut bent

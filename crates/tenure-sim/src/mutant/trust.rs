@@ -98,6 +98,7 @@ impl World {
     fn ignores(&self, client: usize, distrust: &Distrust) -> bool {
         match (self.options.mutant, distrust) {
             (Some(Mutant::QuarantineIgnored), Distrust::Quarantined { .. })
+            | (Some(Mutant::FloorIgnored), Distrust::FencesAhead)
             | (Some(Mutant::ClockUnwatched), Distrust::ClockJumped { .. } | Distrust::ClockApart { .. }) => {
                 true
             }
@@ -111,9 +112,16 @@ impl World {
         }
     }
 
-    /// Reads and writes records otherwise than they are.
+    /// Does not compare records, or reads and writes them otherwise than they are.
     pub(super) fn bend_record(&mut self, mutant: Mutant, asked: &Asked<'_>) -> Option<Reply> {
         let &Asked { client, server, now, command } = asked;
+        if let (Mutant::RecordUnchecked, Command::Acquire { nonce: Some(_), .. }) = (mutant, command) {
+            let mut bent = command.clone();
+            if let Command::Acquire { nonce, .. } = &mut bent {
+                *nonce = None;
+            }
+            return Some(self.nodes[server].table.execute(now, &bent));
+        }
         let Command::Record { prefix, swap } = command else { return None };
         let process = (client, self.clients[client].life);
         if let (Mutant::ReturnedUnwritten, Some(swap)) = (mutant, swap)

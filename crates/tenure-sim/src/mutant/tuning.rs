@@ -40,6 +40,7 @@ impl Options {
             | Mutant::MaxOfCounters
             | Mutant::KeyBeforeFence
             | Mutant::SameOwnerAnyFence
+            | Mutant::FloorIgnored
             | Mutant::TrimByClient
             | Mutant::TrimUnchecked => self.differ(mutant),
             Mutant::QuarantineIgnored
@@ -51,6 +52,8 @@ impl Options {
             | Mutant::ClockOwnGuard
             | Mutant::PromotionUnseen
             | Mutant::HealCounts
+            | Mutant::RecordUnchecked
+            | Mutant::NoGuardBand
             | Mutant::NativePipeline => self.forget(mutant),
             Mutant::RefusedRaise => self.wait(2, 0),
             Mutant::RefusesBehind => self.wait(3, 4),
@@ -76,6 +79,10 @@ impl Options {
         match mutant {
             Mutant::TrimByClient => self.retention_ms = self.retention_ms.max(20_000),
             Mutant::MixedFences | Mutant::KeyBeforeFence => self.client_crashes = 12,
+            Mutant::FloorIgnored => {
+                self.kinds = Kinds { loss: true, ..Kinds::default() };
+                (self.restart_guard, self.node_faults, self.client_crashes) = (RestartGuard::Off, 18, 12);
+            }
             Mutant::TrimUnchecked => {
                 // Fences are forgotten long before the clocks of all nodes have passed them.
                 (self.max_ttl_ms, self.retention_ms) = (20_000, 1_000);
@@ -120,6 +127,11 @@ impl Options {
                 (self.pauses, self.spike_per_mille, self.cut_off_per_mille) = (0, 0, 200);
                 (self.clients, self.node_faults) = (6, 60);
                 self.horizon_ns = 60_000_000_000;
+            }
+            Mutant::RecordUnchecked => self.kinds = Kinds { flush: true, ..Kinds::default() },
+            Mutant::NoGuardBand => {
+                self.kinds = Kinds { slew: true, ..Kinds::default() };
+                (self.node_faults, self.clients, self.cut_off_per_mille) = (80, 6, 200);
             }
             Mutant::PromotionUnseen => {
                 self.kinds = Kinds { promotion: true, ..Kinds::default() };
