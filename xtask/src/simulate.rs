@@ -8,7 +8,7 @@ const SEEDS: &str = "100000";
 
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let words = match arguments {
-        ["replay" | "find", ..] => arguments.to_vec(),
+        ["replay" | "find" | "mutants", ..] => arguments.to_vec(),
         _ => campaign(arguments)?.to_vec(),
     };
     let mut command =

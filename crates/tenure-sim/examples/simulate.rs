@@ -1,10 +1,10 @@
 //! Runs a campaign, or one history again:
-//! `simulate [HISTORIES [FIRST_SEED]]`, `simulate replay SEED SCENARIO [MUTANT]`.
+//! `simulate [HISTORIES [FIRST_SEED]]`, `simulate replay SEED SCENARIO [MUTANT]`, `simulate mutants [NAME...]`.
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::process::ExitCode;
 
-use tenure_sim::{Mutant, Options, Scenario, campaign, first_broken, tell};
+use tenure_sim::{Catch, Missed, Mutant, Options, Scenario, campaign, first_broken, tell};
 
 const SCENARIOS: [Scenario; 10] = [
     Scenario::WithinAssumptions,
@@ -26,6 +26,9 @@ fn main() -> ExitCode {
     }
     if arguments.first().is_some_and(|first| first == "find") {
         return find(&arguments[1..]);
+    }
+    if arguments.first().is_some_and(|first| first == "mutants") {
+        return mutants(&arguments[1..]);
     }
     let number = |index: usize| arguments.get(index).and_then(|text| text.parse().ok());
     let (histories, first_seed) = (number(0).unwrap_or(100_000), number(1).unwrap_or(0));
@@ -62,6 +65,36 @@ fn find(arguments: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
+/// Hunts the known-bad variants, all or those that are named, and prints a table.
+fn mutants(names: &[String]) -> ExitCode {
+    println!("| mutant | what is done wrong | from | scenario | caught by | seed | histories | events |");
+    println!("|---|---|---|---|---|---|---|---|");
+    let wanted = |mutant: &&Mutant| names.is_empty() || names.contains(&format!("{mutant:?}"));
+    let mut missed = 0;
+    for mutant in Mutant::ALL.iter().filter(wanted) {
+        let known = mutant.known();
+        let found = match mutant.hunt() {
+            Ok(Catch { options, violation, histories, events }) => {
+                format!("{} | {} | {histories} | {events}", violation.checker(), options.seed)
+            }
+            Err(failure) => {
+                missed += 1;
+                let what = match failure {
+                    Missed::NotCaught(histories) => format!("**nobody**, in {histories} histories"),
+                    Missed::Otherwise(caught) => format!("**{}**", caught.violation),
+                    Missed::ByAccident(options) => {
+                        format!("**by accident**: broken without it, too, in history {}", options.seed)
+                    }
+                    other => format!("{other:?}"),
+                };
+                format!("{what} | | | ")
+            }
+        };
+        println!("| `{mutant:?}` | {} | {} | `{:?}` | {found} |", known.wrong, known.source, known.scenario);
+    }
+    if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
 fn scenario_named(name: &str) -> Option<Scenario> {
     SCENARIOS.into_iter().find(|scenario| format!("{scenario:?}") == name)
 }
@@ -74,9 +107,9 @@ fn replay(arguments: &[String]) -> ExitCode {
         println!("usage: simulate replay SEED SCENARIO [MUTANT]; scenarios: {SCENARIOS:?}");
         return ExitCode::FAILURE;
     };
-    let mutant = Mutant::ALL.into_iter().find(|(mutant, _)| named(2, &|| format!("{mutant:?}")));
+    let mutant = Mutant::ALL.iter().find(|mutant| named(2, &|| format!("{mutant:?}")));
     let options = Options::draw(seed, scenario);
-    let options = mutant.map_or(options.clone(), |(mutant, _)| options.with(mutant));
+    let options = mutant.map_or(options.clone(), |mutant| options.with(*mutant));
     match tell(&options) {
         Some(story) => println!("{story}"),
         None => println!("nothing is broken in history {seed}"),

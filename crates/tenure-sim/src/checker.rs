@@ -1,6 +1,7 @@
 //! What must never happen, judged by true time.
 
 pub(crate) mod exclusion;
+pub(crate) mod extension;
 pub(crate) mod fencing;
 
 use std::fmt;
@@ -35,6 +36,15 @@ pub enum Violation {
         fence: u64,
         /// Who has it.
         holders: (Holder, Holder),
+    },
+    /// An extension succeeded although another client had acquired the lock meanwhile.
+    Interrupted {
+        /// The lock.
+        name: usize,
+        /// Who extended it.
+        holder: Holder,
+        /// Who had acquired it.
+        by: Holder,
     },
     /// A holder that did not stand still heard of the loss of its lock only after the end.
     LossToldLate {
@@ -86,6 +96,7 @@ impl Violation {
         match self {
             Self::TwoHolders { .. } => "exclusion",
             Self::FenceNotLarger { .. } | Self::FenceNotUnique { .. } => "fencing",
+            Self::Interrupted { .. } => "extension",
             Self::LossToldLate { .. } => "loss signal",
             Self::Overtaken { .. } => "order of the queue",
             Self::Stuck { .. } => "liveness",
@@ -114,6 +125,9 @@ impl fmt::Display for Violation {
             ),
             Self::FenceNotUnique { name, fence, holders: (one, other) } => {
                 write!(f, "lock {name}: {one} and {other} both have fence {fence}")
+            }
+            Self::Interrupted { name, holder, by } => {
+                write!(f, "lock {name}: {holder} extended although {by} had acquired it since")
             }
             Self::LossToldLate { name, holder } => {
                 write!(f, "lock {name}: {holder} heard of the loss only after the end")

@@ -12,7 +12,7 @@ use tenure_core::{
 };
 
 use crate::clock::ClientClock;
-use crate::mutant::Mutant;
+use crate::mutant::BentLease;
 use crate::network::{Link, To};
 use crate::options::Options;
 use crate::trace::Mark;
@@ -62,8 +62,8 @@ pub(crate) struct Slot {
     pub(crate) extensions_left: u32,
     /// Grants of the present attempt.
     pub(crate) grants: u32,
-    /// The largest fence that a known-bad variant takes for its own.
-    pub(crate) shown: u64,
+    /// What only known-bad variants keep.
+    pub(crate) bent: BentLease,
 }
 
 #[derive(Clone, Debug)]
@@ -77,17 +77,22 @@ struct Cleaning {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Begin,
-    Extend { lease: u32 },
-    End { lease: u32 },
+    Extend {
+        lease: u32,
+    },
+    End {
+        lease: u32,
+    },
+    /// Of a known-bad variant.
+    TellLoss {
+        lease: u32,
+    },
 }
 
 impl Client {
     pub(crate) fn new(options: &Options, clock: ClientClock, life: u32, seed: u64) -> Self {
         let quorum = options.quorum();
-        let mut fleet = Fleet::new(options.settings(), quorum, Prefix::default(), seed);
-        if options.mutant == Some(Mutant::FreshByMajority) {
-            fleet = fleet.starting_fresh_with(quorum.majority());
-        }
+        let fleet = Fleet::new(options.settings(), quorum, Prefix::default(), seed);
         Self {
             life,
             alive: false,
@@ -140,6 +145,7 @@ impl World {
             ClientEvent::Surveyed { link, facts } => self.handle_surveyed(client, link, facts),
             ClientEvent::Broken { link } => self.handle_broken(client, link),
             ClientEvent::Woken { link, number, key } => self.handle_woken(client, link, number, key),
+            ClientEvent::Changed { link } => self.handle_changed(client, link),
             ClientEvent::Reconnect { node } => self.connect(client, node),
             ClientEvent::Wake => self.handle_wake(client),
             ClientEvent::Act(act) => self.handle_act(client, act),
@@ -267,7 +273,7 @@ impl World {
             self.clients[client].fleet.handle(now, trust::Input::Changed { node });
             self.drain_fleet(client);
         }
-        let Some(reply) = self.bend_reply(client, node, to, reply, asked) else { return };
+        let Some((to, reply)) = self.bend_reply(client, node, to, reply, asked) else { return };
         self.deliver(client, node, to, Ok(reply));
     }
 
@@ -346,17 +352,18 @@ impl World {
         }
     }
 
-    fn drain_fleet(&mut self, client: usize) {
+    pub(crate) fn drain_fleet(&mut self, client: usize) {
         while let Some(output) = self.clients[client].fleet.poll_output() {
             match output {
                 trust::Output::Send { node, command } => self.send(client, To::Fleet, node, command),
-                trust::Output::Distrust { node, forgot } => {
+                trust::Output::Distrust { node, forgot } if !self.tolerates(client, node, forgot) => {
                     self.note(|| format!("client {client} distrusts node {} (forgot: {forgot})", node.get()));
                     self.tell_leases(client, &lease::Input::Distrusted { node });
                     if forgot {
                         self.tell_leases(client, &lease::Input::Disconnected { node });
                     }
                 }
+                trust::Output::Distrust { .. } => {}
                 trust::Output::Notice { node, distrust } => {
                     match distrust {
                         Some(Distrust::Quarantined { .. }) => self.marks.see(Mark::Quarantined),
@@ -388,6 +395,7 @@ impl World {
         while let Some(output) = self.clients[client].slot(lease).and_then(|slot| slot.lease.poll_output()) {
             match output {
                 lease::Output::Send { round, node, command } => {
+                    self.note_round(client, lease, round, &command);
                     self.send(client, To::Lease { lease, round }, node, command);
                 }
                 lease::Output::CleanUp(release) => {
@@ -424,18 +432,12 @@ impl World {
         let mut bytes = [0; 20];
         bytes[..8].copy_from_slice(&self.dice.next().to_be_bytes());
         bytes[8..16].copy_from_slice(&self.dice.next().to_be_bytes());
-        let mut token = OwnerToken::from_bytes(bytes);
-        if self.options.mutant == Some(Mutant::SameOwner) {
-            let number =
-                (client as u64) << 48 | u64::from(self.clients[client].life) << 32 | u64::from(lease);
-            bytes[..8].copy_from_slice(&number.to_be_bytes());
-            bytes[8..16].fill(0);
-            token = OwnerToken::from_bytes(bytes);
-        }
-        let entropy = Entropy { token, dice: self.dice.next() };
+        let token = OwnerToken::from_bytes(bytes);
+        let mut entropy = Entropy { token, dice: self.dice.next() };
         let fleet = &mut self.clients[client].fleet;
         let mut proposal = fleet.propose(now, fenced);
         proposal.ticket = ticket.then(|| fleet.draw_ticket(now));
+        self.bend_attempt(client, lease, &mut entropy, &mut proposal);
         self.marks.see(Mark::Attempt);
         let (begun_ns, fence) = (self.now_ns, proposal.fence.map(|claim| claim.fence.get()));
         let voters = proposal.nodes.iter().filter(|voter| voter.is_ok()).count();
@@ -443,7 +445,7 @@ impl World {
             format!("client {client} lease {lease}: attempt with fence {fence:?} at {voters} nodes")
         });
         if let Some(slot) = self.clients[client].slot(lease) {
-            (slot.begun_ns, slot.grants, slot.shown) = (begun_ns, 0, 0);
+            (slot.begun_ns, slot.grants) = (begun_ns, 0);
             slot.lease.handle(now, lease::Input::Attempt { entropy, proposal });
         }
     }
@@ -454,8 +456,8 @@ impl World {
         if !held && grants > 0 {
             self.marks.see(Mark::PartialGrant);
         }
-        if self.options.mutant == Some(Mutant::SameOwner) && !held {
-            return; // It means to ask again with the same owner.
+        if self.leaves_keys(client, lease, held) {
+            return;
         }
         let state = &mut self.clients[client];
         state.releases_begun += 1;

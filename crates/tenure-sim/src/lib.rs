@@ -23,13 +23,14 @@ mod mutant;
 mod network;
 mod node;
 mod options;
+mod promotion;
 mod trace;
 mod workload;
 mod world;
 
 pub use campaign::{Failure, Story, Summary, campaign, first_broken, scenario_of, tell};
 pub use checker::{Holder, Violation};
-pub use mutant::Mutant;
+pub use mutant::{Catch, HISTORIES_MAX, Known, Missed, Mutant};
 pub use options::{Options, Scenario};
 pub use trace::{Mark, Marks};
 pub use world::{Outcome, run};

@@ -1,68 +1,211 @@
 //! Known-bad variants of the algorithm. Each must be caught, or the checkers see too little.
 //!
-//! They bend what nodes do and what clients make of answers, around the production structs; none is in the core.
+//! They bend what nodes do and what clients make of answers, around the production structs; none is in the core. The
+//! parts are by theme: fences, keys and owners, extensions, votes, trust in nodes, waiting in line. [`Mutant::ALL`] says
+//! of each what it does wrong and which checker must see it, [`Mutant::hunt`] looks for it.
+
+mod extensions;
+mod fences;
+mod owners;
+mod pipeline;
+mod queue;
+mod trust;
+mod tuning;
+mod votes;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::{
-    Answer, Command, Fence, FenceBounds, FenceClaim, LockKey, NodeIndex, Owner, Prefix, Refusal, Reply, Time,
+    Answer, Command, LockKey, NodeTime, OwnerToken, Prefix, Refusal, Reply, RoundNumber, Ticket,
 };
 
-use crate::network::To;
-use crate::options::Options;
+pub(crate) use self::pipeline::Effect;
+pub(crate) use self::tuning::Extra;
+use crate::checker::Violation;
+use crate::options::{Options, Scenario};
 use crate::trace::Mark;
-use crate::world::{Event, World};
+use crate::world::{World, run};
 
-/// What is done wrong.
+macro_rules! mutants {
+    ($($(#[$doc:meta])* $variant:ident $scenario:ident $checker:literal $source:literal $wrong:literal,)*) => {
+        /// What is done wrong.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        #[non_exhaustive]
+        pub enum Mutant {
+            $(#[doc = $wrong] $(#[$doc])* $variant,)*
+        }
+
+        impl Mutant {
+            /// All of them.
+            pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
+
+            /// What is known of it.
+            #[must_use]
+            pub const fn known(self) -> Known {
+                match self {
+                    $(Self::$variant => Known {
+                        wrong: $wrong,
+                        source: $source,
+                        scenario: Scenario::$scenario,
+                        checker: $checker,
+                    },)*
+                }
+            }
+        }
+    };
+}
+
+mutants! {
+    OneOwner WithinAssumptions "exclusion" "S7" "one owner for all attempts: a late release of one deletes the key of the next",
+    LateStart WithinAssumptions "exclusion" "S2" "validity is counted from the answers, not from before the sending",
+    MixedFences FencingOnly "fencing" "2.3 F1" "a larger fence is proposed only where the first was too small",
+    MaxOfCounters FencingOnly "fencing" "2.2" "each node counts for itself, and the client takes the largest number",
+    ReleaseOnFailedExtend WithinAssumptions "exclusion" "S11" "an extension that fails releases the lock, which its holder still counts on",
+    ExtendShortens WithinAssumptions "exclusion" "S11" "an extension for a shorter term shortens the life of the key",
+    LateExtend WithinAssumptions "extension" "S10" "extends after the end, and sets the key again whatever the fence",
+    HalfIsEnough WithinAssumptions "exclusion" "3" "half of the nodes are taken for a majority",
+    QuarantineIgnored WithinAssumptions "exclusion" "1.4" "a node in quarantine is asked and counted",
+    DuplicateNode WithinAssumptions "exclusion" "S15" "two names of the list lead some clients to one server, which votes twice",
+    KeyBeforeFence FencingOnly "fencing" "2.3 F7" "the key is set before the fence, which is not written after an error",
+    HealCounts WithinAssumptions "extension" "1.4" "a key that an extension puts back counts at once",
+    FloorIgnored FencingOnly "fencing" "2.3 F2" "a node that lost its memory is asked for fences that it may have granted before",
+    RecordUnchecked WithinAssumptions "exclusion" "S18" "nodes do not compare their record: a flush goes unseen",
+    NoGuardBand WithinAssumptions "exclusion" "S6" "nodes keep a key for the ttl alone, without a guard band",
+    NativePipeline WithinAssumptions "exclusion" "6.1" "separate commands in place of one script",
+    SameOwnerAnyFence FencingOnly "fencing" "6.2" "a node grants to whoever has the key, whatever the fence",
+    RefusedRaise Waiting "liveness" "6.3" "refused attempts raise the fence, and nobody holds it to the nodes' time",
+    TrimByClient FencingOnly "fencing" "6.4" "fences are forgotten by the clock of a client",
+    TrimUnchecked FencingOnly "fencing" "6.4" "a node that has forgotten a fence takes any, however old",
+    FreshByMajority WithinAssumptions "exclusion" "6.5" "a majority of new nodes is taken for the first start of a fleet",
+    ReturnedUnwritten WithinAssumptions "exclusion" "6.6" "only the client that met an earlier record knows that there was one",
+    OtherSettings WithinAssumptions "exclusion" "6.7" "clients with another `max_ttl` share the nodes",
+    PromotionUnseen WithinAssumptions "exclusion" "6.8" "a server that followed another and was promoted is taken for the same as before",
+    RefusesBehind Waiting "liveness" "6.9" "a node refuses everybody behind a smaller ticket",
+    ClockUnwatched WithinAssumptions "exclusion" "S4" "a node whose clock jumped is asked and counted",
+    ClockOwnGuard WithinAssumptions "exclusion" "6.12" "a jump of a node's clock is suspect only beyond the guard band of one's own lock",
+    OlderRound WithinAssumptions "exclusion" "ours" "an answer to an earlier attempt is counted in the present one",
+    LossAtEnd WithinAssumptions "loss signal" "ours" "a holder is told of the loss when the lock ends, not before",
+    NoYield Waiting "order of the queue" "ours" "a waiter that is granted the lock yields to nobody ahead",
+    ReleaseAnybodys WithinAssumptions "exclusion" "ours" "a release deletes the key whoever has it",
+}
+
+/// What is known of a mutant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Mutant {
-    /// Each node counts for itself, and the client takes the largest number.
-    MaxOfCounters,
-    /// A larger fence is proposed only where the first was too small, and the old grants count all the same.
-    MixedFences,
-    /// Separate commands in place of one script: look at the record, set the key, raise the fence. A key stays where
-    /// the fence is refused.
-    NativePipeline,
-    /// A retry has the same owner, and a node grants to whoever has the key, whatever the fence.
-    SameOwner,
-    /// Fences are forgotten by the clock of a client.
-    TrimByClient,
-    /// A majority of new nodes is taken for the first start of a fleet.
-    FreshByMajority,
+pub struct Known {
+    /// What is done wrong, in a few words.
+    pub wrong: &'static str,
+    /// Where it is from: a scenario or section of the notes on safety, or ours.
+    pub source: &'static str,
+    /// In which scenario it is looked for.
+    pub scenario: Scenario,
+    /// Which checker must catch it.
+    pub checker: &'static str,
 }
 
-/// A part of a command that is executed later than the part before.
+/// A mutant that was caught.
 #[derive(Clone, Debug)]
-pub(crate) enum Effect {
-    SetKey { command: Command },
-    RaiseFence { key: LockKey, claim: Option<FenceClaim>, granted: Reply },
+pub struct Catch {
+    /// The history in which it was.
+    pub options: Options,
+    /// What it broke.
+    pub violation: Violation,
+    /// How many histories there were, this one included.
+    pub histories: u64,
+    /// How many events in all of them.
+    pub events: u64,
 }
+
+/// A mutant that got away, or a checker that sees what is not there.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Missed {
+    /// Nothing was broken in so many histories.
+    NotCaught(u64),
+    /// It was caught by another checker than it should.
+    Otherwise(Box<Catch>),
+    /// A history in which something is broken without the mutant, too.
+    ByAccident(Box<Options>),
+}
+
+/// How many histories a mutant gets.
+pub const HISTORIES_MAX: u64 = 20_000;
+
+/// How many of the histories are played again without the mutant, up to the one that broke.
+const REPLAYED_MAX: u64 = 100;
 
 impl Mutant {
-    /// All of them, each with the checker that catches it.
-    pub const ALL: [(Self, &'static str); 6] = [
-        (Self::MaxOfCounters, "fencing"),
-        (Self::MixedFences, "fencing"),
-        (Self::NativePipeline, "exclusion"),
-        (Self::SameOwner, "fencing"),
-        (Self::TrimByClient, "fencing"),
-        (Self::FreshByMajority, "exclusion"),
-    ];
+    /// The history of a seed with this mutant.
+    #[must_use]
+    pub fn history(self, seed: u64) -> Options {
+        Options::draw(seed, self.known().scenario).with(self)
+    }
+
+    /// Looks for the first history in which the mutant breaks a promise. The same history without it, and those before,
+    /// must break none: else it was not the mutant.
+    ///
+    /// # Errors
+    /// [`Missed`].
+    pub fn hunt(self) -> Result<Catch, Missed> {
+        let mut events = 0;
+        for seed in 0..HISTORIES_MAX {
+            let options = self.history(seed);
+            let outcome = run(&options, false);
+            events += outcome.events;
+            let Some(violation) = outcome.violation else { continue };
+            let caught = Catch { options, violation, histories: seed + 1, events };
+            if caught.violation.checker() != self.known().checker {
+                return Err(Missed::Otherwise(Box::new(caught)));
+            }
+            for seed in seed.saturating_sub(REPLAYED_MAX)..=seed {
+                let right = self.history(seed).without_mutant();
+                if run(&right, false).violation.is_some() {
+                    return Err(Missed::ByAccident(Box::new(right)));
+                }
+            }
+            return Ok(caught);
+        }
+        Err(Missed::NotCaught(HISTORIES_MAX))
+    }
 }
 
-impl Options {
-    /// Whether the client takes the largest number that it was shown for its fence.
-    pub(crate) const fn counts_shown_fences(&self) -> bool {
-        matches!(self.mutant, Some(Mutant::MaxOfCounters | Mutant::MixedFences))
-    }
+/// What a mutant remembers of a lease.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct BentLease {
+    /// The largest fence that it takes for its own.
+    shown: u64,
+    /// Owner and round of the present attempt.
+    token: Option<OwnerToken>,
+    round: Option<RoundNumber>,
+    grants: usize,
+}
+
+/// What a node keeps that only mutants do. It is lost with the rest of the memory.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BentNode {
+    /// Counters or fences.
+    numbers: BTreeMap<LockKey, u64>,
+    /// Everybody who was ever in line.
+    tickets: BTreeSet<Ticket>,
+    /// Clients that know that its record is not the first, and would have said so.
+    pub(crate) returned_to: BTreeSet<(usize, u32)>,
+}
+
+/// A command that has reached a server.
+#[derive(Clone, Copy, Debug)]
+struct Asked<'a> {
+    client: usize,
+    server: usize,
+    now: NodeTime,
+    command: &'a Command,
 }
 
 impl World {
     /// Executes a command, and notes if the node forgot fences on the way.
     pub(crate) fn execute(&mut self, link: usize, command: &Command) -> Reply {
-        let node = self.links[link].node.get();
-        let fences = self.nodes[node].table.fences(&Prefix::default());
+        let server = self.server(link);
+        let fences = self.nodes[server].table.fences(&Prefix::default());
         let reply = self.execute_bent(link, command);
-        if self.nodes[node].table.fences(&Prefix::default()) < fences {
+        if self.nodes[server].table.fences(&Prefix::default()) < fences {
             self.marks.see(Mark::Trimmed);
         }
         reply
@@ -70,166 +213,40 @@ impl World {
 
     /// What a node does with a command: what the production struct does, bent by the mutant.
     fn execute_bent(&mut self, link: usize, command: &Command) -> Reply {
-        let node = self.links[link].node.get();
-        let client = self.links[link].client;
-        let client_us = self.time(client).as_nanos() / 1_000;
-        let now_ns = self.now_ns;
-        let state = &mut self.nodes[node];
-        let now = state.clock.read(now_ns);
-        match (self.options.mutant, command) {
-            (Some(Mutant::MaxOfCounters), Command::Acquire { key, token, node_ttl_ms, nonce, .. }) => {
-                let plain = Command::Acquire {
-                    key: key.clone(),
-                    token: *token,
-                    node_ttl_ms: *node_ttl_ms,
-                    nonce: *nonce,
-                    fence: None,
-                    beside: None,
-                };
-                let mut reply = state.table.execute(now, &plain);
-                if reply.answer == Answer::Granted {
-                    let counter = state.beside.entry(key.clone()).or_default();
-                    *counter += 1;
-                    reply.fence = Some(Fence::new(*counter));
-                }
-                reply
-            }
-            (Some(Mutant::SameOwner), Command::Acquire { key, token, .. }) => {
-                let theirs = state
-                    .table
-                    .keys(now)
-                    .any(|(held, entry)| held == key && entry.owner == Owner::Token(*token));
-                if theirs {
-                    Reply::new(Some(now), Answer::Granted)
-                } else {
-                    state.table.execute(now, command)
-                }
-            }
-            (
-                Some(Mutant::TrimByClient),
-                Command::Acquire { key, token, node_ttl_ms, nonce, fence: Some(claim), beside },
-            ) => {
-                // What a client takes for the present, hours away from what the node does.
-                let present_us = client_us.saturating_add(1_700_000_000_000_000 - 18_000_000_000);
-                let ends_ms = present_us.saturating_add(claim.bounds.retention_us) / 1_000;
-                let bent = Command::Acquire {
-                    key: key.clone(),
-                    token: *token,
-                    node_ttl_ms: *node_ttl_ms,
-                    nonce: *nonce,
-                    fence: Some(FenceClaim { ends_ms, ..*claim }),
-                    beside: beside.clone(),
-                };
-                state.table.execute(now, &bent)
-            }
-            _ => state.table.execute(now, command),
+        let (client, server) = (self.links[link].client, self.server(link));
+        let now = self.nodes[server].clock.read(self.now_ns);
+        let asked = Asked { client, server, now, command };
+        let bent = self.options.mutant.and_then(|mutant| {
+            self.bend_fence(mutant, &asked)
+                .or_else(|| self.bend_owner(mutant, &asked))
+                .or_else(|| self.bend_extension(mutant, &asked))
+                .or_else(|| self.bend_record(mutant, &asked))
+                .or_else(|| self.bend_line(mutant, &asked))
+        });
+        let reply = bent.unwrap_or_else(|| self.nodes[server].table.execute(now, command));
+        if self.options.mutant.is_some() {
+            self.note_command(&asked, &reply);
         }
+        reply
     }
 
-    /// Begins a command that is not executed as a whole. `false` if it is.
-    pub(crate) fn begin_effects(&mut self, link: usize, to: To, sent: Time, command: &Command) -> bool {
-        let (Some(Mutant::NativePipeline), Command::Acquire { key, token, node_ttl_ms, nonce, fence, .. }) =
-            (self.options.mutant, command)
-        else {
-            return false;
+    /// Writes down what a node did, as far as it has to do with keys: here every step may be the wrong one.
+    fn note_command(&mut self, asked: &Asked<'_>, reply: &Reply) {
+        let &Asked { client, server, command, .. } = asked;
+        let (verb, token) = match command {
+            Command::Acquire { token, .. } => ("acquire", token),
+            Command::Heal { token, .. } => ("heal", token),
+            Command::Extend { token, .. } => ("extend", token),
+            Command::Release { token, .. } => ("release", token),
+            Command::PassOn { token, .. } => ("pass on", token),
+            Command::Requeue { token, .. } => ("requeue", token),
+            _ => return,
         };
-        // The record is looked at by an acquire that sets nothing: one that is too far ahead of every clock.
-        let bounds = FenceBounds { slack_us: 0, retention_us: 1 };
-        let probe = Command::Acquire {
-            key: key.clone(),
-            token: *token,
-            node_ttl_ms: 0,
-            nonce: *nonce,
-            fence: Some(FenceClaim::new(Fence::new(u64::MAX), bounds)),
-            beside: None,
-        };
-        let reply = self.execute(link, &probe);
-        if reply.answer == Answer::Refused(Refusal::Stranger) {
-            self.reply(link, to, sent, reply, None);
-        } else {
-            let command = Command::Acquire {
-                key: key.clone(),
-                token: *token,
-                node_ttl_ms: *node_ttl_ms,
-                nonce: None,
-                fence: *fence,
-                beside: None,
-            };
-            self.effect_later(link, to, sent, Effect::SetKey { command });
-        }
-        true
-    }
-
-    pub(crate) fn handle_effect(&mut self, link: usize, to: To, sent: Time, effect: Effect) {
-        let node = self.links[link].node.get();
-        match effect {
-            Effect::SetKey { command: Command::Acquire { key, token, node_ttl_ms, fence, .. } } => {
-                let reply = self.execute(link, &Command::plain_acquire(key.clone(), token, node_ttl_ms));
-                if reply.answer == Answer::Granted {
-                    self.effect_later(
-                        link,
-                        to,
-                        sent,
-                        Effect::RaiseFence { key, claim: fence, granted: reply },
-                    );
-                } else {
-                    self.reply(link, to, sent, reply, None);
-                }
-            }
-            Effect::SetKey { .. } => {}
-            Effect::RaiseFence { key, claim, mut granted } => {
-                let stored = self.nodes[node].beside.entry(key).or_default();
-                if let Some(FenceClaim { fence, .. }) = claim {
-                    if fence.get() > *stored {
-                        *stored = fence.get();
-                    } else {
-                        granted.fence = Some(Fence::new(*stored));
-                        granted.answer = Answer::Refused(Refusal::Behind);
-                    }
-                }
-                granted.time = Some(self.nodes[node].clock.read(self.now_ns));
-                self.reply(link, to, sent, granted, None);
-            }
-        }
-    }
-
-    fn effect_later(&mut self, link: usize, to: To, sent: Time, effect: Effect) {
-        let delay_ns = self.dice.between(1_000, self.options.delay_us * 5_000);
-        self.at(self.now_ns + delay_ns, Event::Effect { link, to, sent, effect });
-    }
-
-    /// What a client makes of a reply. `None` if it keeps it to itself.
-    pub(crate) fn bend_reply(
-        &mut self,
-        client: usize,
-        node: NodeIndex,
-        to: To,
-        reply: Reply,
-        asked: Option<Box<Command>>,
-    ) -> Option<Reply> {
-        let To::Lease { lease, .. } = to else { return Some(reply) };
-        let Some(Command::Acquire { key, token, node_ttl_ms, nonce, fence: Some(claim), beside }) =
-            asked.map(|asked| *asked)
-        else {
-            return Some(reply);
-        };
-        let granted = reply.answer == Answer::Granted;
-        let number = match self.options.mutant {
-            Some(Mutant::MaxOfCounters) => reply.fence.map_or(0, Fence::get),
-            _ => claim.fence.get(),
-        };
-        if granted && let Some(slot) = self.clients[client].slot(lease) {
-            slot.shown = slot.shown.max(number);
-        }
-        if let (Some(Mutant::MixedFences), Answer::Refused(Refusal::Behind), Some(stored)) =
-            (self.options.mutant, &reply.answer, reply.fence)
-            && self.clients[client].slot(lease).is_some()
-        {
-            let fence = Some(FenceClaim::new(Fence::new(stored.get() + 1), claim.bounds));
-            self.send(client, to, node, Command::Acquire { key, token, node_ttl_ms, nonce, fence, beside });
-            return None;
-        }
-        Some(reply)
+        self.note(|| {
+            let token = token.to_string();
+            let short = token.get(..8).unwrap_or_default();
+            format!("node {server}: {verb} of client {client} as {short}: {:?}", reply.answer)
+        });
     }
 
     pub(crate) fn mark_reply(&mut self, reply: &Reply, asked: Option<&Command>) {

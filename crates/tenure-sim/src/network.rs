@@ -113,7 +113,7 @@ impl World {
                 }
             }
         }
-        let facts = self.nodes[node.get()].facts(node.get());
+        let facts = self.facts(link);
         if self.clients[client].life == life {
             let listener = self.clients[client].fleet.client();
             self.nodes[node.get()].table.listen(listener);
@@ -132,9 +132,9 @@ impl World {
     }
 
     pub(crate) fn handle_survey(&mut self, link: usize) {
-        let Link { client, life, node, .. } = self.links[link];
+        let Link { client, life, .. } = self.links[link];
         if self.links[link].broken.is_none() {
-            let facts = self.nodes[node.get()].facts(node.get());
+            let facts = self.facts(link);
             let delay = delay_ns(&mut self.dice, &self.options);
             let arrives = self.links[link].reply_arrives(self.now_ns, delay);
             self.at(arrives, Event::Client { client, life, event: ClientEvent::Surveyed { link, facts } });

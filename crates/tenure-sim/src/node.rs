@@ -1,10 +1,9 @@
 //! One server: the keys that it remembers, the process that it is, its clock; and what can happen to it.
 
-use std::collections::BTreeMap;
-
-use tenure_core::{Answer, Command, Facts, Life, LockKey, LockTable, NodeIndex, Prefix};
+use tenure_core::{Answer, Command, Facts, Life, LockTable, NodeIndex, Prefix};
 
 use crate::clock::{FROZEN, NodeClock};
+use crate::mutant::BentNode;
 use crate::network::Broken;
 use crate::options::Scenario;
 use crate::trace::Mark;
@@ -19,6 +18,8 @@ pub(crate) struct Node {
     pub(crate) table: LockTable,
     pub(crate) clock: NodeClock,
     pub(crate) process: u32,
+    /// How often this process has followed another server.
+    pub(crate) followed: u32,
     pub(crate) up: bool,
     pub(crate) durable: bool,
     rate_ppm: i64,
@@ -26,8 +27,8 @@ pub(crate) struct Node {
     /// When its memory was last lost.
     lost_ns: Option<u64>,
     small_step_ns: Option<u64>,
-    /// Counters and fences that only known-bad variants keep.
-    pub(crate) beside: BTreeMap<LockKey, u64>,
+    /// What only known-bad variants keep.
+    pub(crate) bent: BentNode,
 }
 
 /// What happens to a node.
@@ -60,36 +61,46 @@ impl Node {
             table: LockTable::default(),
             clock,
             process: 0,
+            followed: 0,
             up: true,
             durable,
             rate_ppm,
             snapshot: LockTable::default(),
             lost_ns: None,
             small_step_ns: None,
-            beside: BTreeMap::new(),
+            bent: BentNode::default(),
         }
     }
 
     pub(crate) fn facts(&self, index: usize) -> Facts {
         let process = format!("p{index}.{}", self.process).into();
-        let lineage = format!("l{index}.{}", self.process).into();
-        Facts { life: Some(Life { process, lineage }), durable: self.durable, ..Facts::default() }
+        let lineage = format!("l{index}.{}.{}", self.process, self.followed).into();
+        let (life, promoted) = (Some(Life { process, lineage }), self.followed > 0);
+        Facts { life, durable: self.durable, promoted, ..Facts::default() }
     }
 
     /// Whether its record says that it is not just new: it then tells everybody that this is no first start.
     fn remembers(&self, now_ns: u64) -> bool {
         let command = Command::Record { prefix: Prefix::default(), swap: None };
         match self.table.clone().execute(self.clock.read(now_ns), &command).answer {
-            Answer::Record(Some(text)) => !text.contains(" new returned=0 "),
+            Answer::Record(Some(text)) => {
+                !text.contains(" new returned=0 ") || !self.bent.returned_to.is_empty()
+            }
             _ => false,
         }
+    }
+
+    /// Has the data of the last snapshot again.
+    pub(crate) fn go_back(&mut self, now_ns: u64) {
+        self.table = self.snapshot.clone();
+        self.lost_ns = Some(now_ns);
     }
 
     fn forget(&mut self, now_ns: u64) {
         self.table.forget();
         self.snapshot = LockTable::default();
         self.lost_ns = Some(now_ns);
-        self.beside.clear();
+        self.bent = BentNode::default();
     }
 }
 
@@ -126,6 +137,7 @@ impl World {
         allow(kinds.loss && !durable, |world, node| world.restart(node, Memory::Lost));
         allow(kinds.tail && !durable, |world, node| world.restart(node, Memory::Tail));
         allow(kinds.flush, World::flush);
+        allow(kinds.promotion, World::promote);
         allow(kinds.small_steps, World::step_a_little);
         allow(kinds.steps_forward, World::step_forward);
         allow(kinds.steps_back, World::step_back);
@@ -163,7 +175,7 @@ impl World {
         }
         let now_ns = self.now_ns;
         let state = &mut self.nodes[node];
-        state.process += 1;
+        (state.process, state.followed) = (state.process + 1, 0);
         state.up = false;
         let mark = match memory {
             Memory::Kept if state.durable => Mark::DurableRestart,
@@ -179,8 +191,7 @@ impl World {
                 Mark::MemoryLost
             }
             Memory::Tail => {
-                state.table = state.snapshot.clone();
-                state.lost_ns = Some(now_ns);
+                state.go_back(now_ns);
                 Mark::TailLost
             }
         };
@@ -209,10 +220,11 @@ impl World {
 
     /// Whether another node can tell everybody that this is not the first start of the fleet: one that lost nothing
     /// for so long that nobody takes it for new.
-    fn another_remembers(&self, node: usize) -> bool {
+    pub(crate) fn another_remembers(&self, node: usize) -> bool {
         let long_ns = self.options.quarantine_us() * 2_000;
         self.nodes.iter().enumerate().any(|(other, state)| {
-            let lately = state.lost_ns.is_some_and(|lost_ns| self.now_ns < lost_ns + long_ns);
+            let lately = state.lost_ns.is_some_and(|lost_ns| self.now_ns < lost_ns + long_ns)
+                && !self.options.extra.all_lose;
             other != node && !lately && state.remembers(self.now_ns)
         })
     }
@@ -237,7 +249,9 @@ impl World {
                 return self.marks.see(Mark::Forgone);
             }
             self.stepped_ns = Some(self.now_ns);
-            self.dice.of_any_size(2 * quarantine_us + 1_000_000, 100 * quarantine_us)
+            let (least_us, most_us) =
+                self.options.extra.steps_us.unwrap_or((2 * quarantine_us + 1_000_000, 100 * quarantine_us));
+            self.dice.of_any_size(least_us, most_us)
         } else {
             self.dice.of_any_size(50_000, 3 * quarantine_us)
         };
@@ -272,7 +286,7 @@ impl World {
 
     /// Takes a snapshot now and then, for whoever loses the tail later.
     pub(crate) fn maybe_snapshot(&mut self, node: NodeIndex) {
-        if self.options.kinds.tail && self.dice.chance(60) {
+        if (self.options.kinds.tail || self.options.kinds.promotion) && self.dice.chance(60) {
             let state = &mut self.nodes[node.get()];
             state.snapshot = state.table.clone();
         }

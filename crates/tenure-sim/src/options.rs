@@ -6,7 +6,7 @@ use std::time::Duration;
 use tenure_core::{MaxTtl, Quorum, RestartGuard, Settings};
 
 use crate::dice::Dice;
-use crate::mutant::Mutant;
+use crate::mutant::{Extra, Mutant};
 
 /// What is allowed to happen, and what must hold all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +76,8 @@ pub struct Options {
     pub(crate) fenced: bool,
     /// How many of the locks are waited for in line.
     pub(crate) queued_per_mille: u64,
+    /// What only the histories of known-bad variants have.
+    pub(crate) extra: Extra,
 }
 
 /// Which faults of nodes occur.
@@ -85,6 +87,7 @@ pub(crate) struct Kinds {
     pub(crate) loss: bool,
     pub(crate) tail: bool,
     pub(crate) flush: bool,
+    pub(crate) promotion: bool,
     pub(crate) small_steps: bool,
     pub(crate) steps_forward: bool,
     pub(crate) steps_back: bool,
@@ -123,31 +126,6 @@ impl Options {
             Scenario::Waiting => Self::waiting(seed, &mut dice),
             _ => Self::outside(seed, scenario, &mut dice),
         }
-    }
-
-    /// The same with a known-bad variant.
-    #[must_use]
-    pub fn with(mut self, mutant: Mutant) -> Self {
-        self.mutant = Some(mutant);
-        // What helps to see it: clients that see different nodes whose clocks differ, and faults at the weak spot.
-        (self.nodes, self.names, self.cut_off_per_mille) = (3, 1, 400);
-        self.durable = 0;
-        self.skew_us = self.slack_us();
-        match mutant {
-            Mutant::NativePipeline => {
-                self.kinds = Kinds { flush: true, ..Kinds::default() };
-                (self.node_faults, self.cut_off_per_mille, self.skew_us) = (10, 0, 0);
-            }
-            Mutant::FreshByMajority => {
-                self.kinds = Kinds { loss: true, ..Kinds::default() };
-                (self.node_faults, self.clients) = (6, 4);
-                self.restart_guard = RestartGuard::Evidence;
-            }
-            Mutant::TrimByClient => self.retention_ms = self.retention_ms.max(20_000),
-            Mutant::MixedFences => self.client_crashes = 4,
-            Mutant::MaxOfCounters | Mutant::SameOwner => {}
-        }
-        self
     }
 
     /// The assumption set of both promises. What the world itself keeps in addition, because it depends on the
@@ -302,6 +280,7 @@ impl Options {
             durable: if dice.chance(200) { dice.index(nodes + 1) } else { 0 },
             fenced: scenario == Scenario::FencingOnly || !dice.chance(100),
             queued_per_mille: dice.pick(&[0, 500, 1_000]),
+            extra: Extra::default(),
         }
     }
 

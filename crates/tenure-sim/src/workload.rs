@@ -9,7 +9,8 @@ use tenure_core::{
 
 use crate::checker::{Holder, Violation};
 use crate::client::{Act, Client, Slot};
-use crate::options::{Options, Scenario};
+use crate::mutant::BentLease;
+use crate::options::Scenario;
 use crate::trace::Mark;
 use crate::world::{ClientEvent, Event, World};
 
@@ -34,6 +35,7 @@ impl World {
             self.clients[client].reach = nodes.collect();
             self.marks.see(Mark::MinorityOnly);
         }
+        self.bend_client(client);
         let state = &mut self.clients[client];
         state.alive = true;
         let life = state.life;
@@ -49,12 +51,16 @@ impl World {
             Act::Begin => self.begin_lease(client),
             Act::Extend { lease } => {
                 let now = self.time(client);
+                self.resume_if_late(client, lease);
+                let Some(term) = self.clients[client].slot(lease).map(|slot| slot.terms.term) else { return };
+                let term = self.extension_term(term);
                 if let Some(slot) = self.clients[client].slot(lease) {
-                    slot.lease.handle(now, lease::Input::Extend(slot.terms.term));
+                    slot.lease.handle(now, lease::Input::Extend(term));
                     self.drain_lease(client, lease);
                 }
             }
             Act::End { lease } => self.end_lease(client, lease),
+            Act::TellLoss { lease } => self.handle_state(client, lease, HoldState::Lost),
         }
     }
 
@@ -64,6 +70,7 @@ impl World {
         if self.clients[client].leases.len() < leases_max {
             let name = self.dice.index(self.options.names);
             let terms = self.any_terms(long_hold);
+            let terms = self.bend_terms(client, terms);
             let key = LockKey::new(&Prefix::default(), &format!("lock-{name}")).expect("a short name");
             let quorum = self.options.quorum();
             let state = &mut self.clients[client];
@@ -118,19 +125,19 @@ impl World {
     pub(crate) fn handle_acquired(&mut self, client: usize, lease: u32) {
         self.marks.see(Mark::Acquired);
         let extensions = self.dice.below(4);
-        let (counted, rolling) =
-            (self.options.counts_shown_fences(), self.options.scenario == Scenario::RollingRestart);
+        let rolling = self.options.scenario == Scenario::RollingRestart;
         let Some(slot) = self.clients[client].slot(lease) else { return };
         slot.extensions_left =
             if rolling && client == 0 { 1_000_000 } else { u32::try_from(extensions).unwrap_or(0) };
-        let (name, begun_ns, shown) = (slot.name, slot.begun_ns, slot.shown);
+        let (name, begun_ns) = (slot.name, slot.begun_ns);
         let Some(fence) = slot.lease.standing().map(Standing::fence) else { return };
-        let fence = fence.map(|fence| if counted { shown } else { fence.get() });
+        let fence = self.shown_fence(client, lease, fence);
         self.note(|| format!("client {client} lease {lease}: ACQUIRED lock {name}, fence {fence:?}"));
         let holder = self.holder(client, lease);
         if client == 0 {
             self.first_to_hold.get_or_insert(holder);
         }
+        self.extension.acquired(name, holder);
         self.check_order(client, lease);
         if let Some(fence) = fence {
             let violation = self.fencing.acquired(self.now_ns, begun_ns, name, holder, fence);
@@ -143,6 +150,7 @@ impl World {
     pub(crate) fn handle_extended(&mut self, client: usize, lease: u32) {
         self.marks.see(Mark::Extended);
         self.note(|| format!("client {client} lease {lease}: extended"));
+        self.check_extension(client, lease);
         self.hold(client, lease);
         self.plan_next(client, lease);
     }
@@ -157,11 +165,15 @@ impl World {
             let holder = self.holder(client, lease);
             self.exclusion.end(name, holder);
         }
+        self.bend_not_extended(client, lease);
         self.plan_next(client, lease);
     }
 
     /// A holder hears of the loss while its lock is still valid, unless the process stood still.
     pub(crate) fn handle_state(&mut self, client: usize, lease: u32, state: HoldState) {
+        if self.tells_later(client, lease, state) {
+            return;
+        }
         self.note(|| format!("client {client} lease {lease}: {state:?}"));
         match state {
             HoldState::Held => self.marks.see(Mark::SafeAgain),
@@ -228,6 +240,14 @@ impl World {
         }
     }
 
+    /// Whoever extends a lock has held it all the time.
+    fn check_extension(&mut self, client: usize, lease: u32) {
+        let holder = self.holder(client, lease);
+        let Some(name) = self.clients[client].slot(lease).map(|slot| slot.name) else { return };
+        let violation = self.extension.extended(name, holder);
+        self.judge(violation);
+    }
+
     /// Whoever was in line on a majority of nodes before another asked is served before that one.
     fn check_order(&mut self, client: usize, lease: u32) {
         if self.options.scenario != Scenario::Waiting {
@@ -250,11 +270,11 @@ impl World {
 
     /// At the end nobody has waited for too long who could reach a majority.
     pub(crate) fn check_stuck(&mut self) {
-        if self.options.scenario != Scenario::Waiting || self.now_ns < Options::STUCK_NS {
+        if self.options.scenario != Scenario::Waiting || self.now_ns < self.options.stuck_ns() {
             return;
         }
         let majority = self.options.quorum().majority();
-        let since_ns = self.now_ns - Options::STUCK_NS;
+        let since_ns = self.now_ns - self.options.stuck_ns();
         for (number, state) in self.clients.iter().enumerate() {
             let stuck = |slot: &&Slot| slot.lease.standing().is_none() && slot.called_ns < since_ns;
             if state.alive
@@ -272,7 +292,8 @@ impl World {
         let (clock, holder) = (self.clients[client].clock, self.holder(client, lease));
         let Some(slot) = self.clients[client].slot(lease) else { return };
         let Some(standing) = slot.lease.standing() else { return };
-        let (name, until_ns) = (slot.name, clock.when(standing.validity().end()));
+        let (name, end) = (slot.name, standing.validity().end());
+        let until_ns = clock.when(self.bend_end(client, lease, end));
         let violation = self.exclusion.hold(self.now_ns, name, holder, until_ns);
         self.judge(violation);
     }
@@ -311,7 +332,7 @@ impl World {
                 slot.lease.handle(now, lease::Input::Release);
                 self.drain_lease(client, lease);
             }
-        } else {
+        } else if !self.hands_over(client, lease) {
             self.clients[client].leases.retain(|slot| slot.id != lease);
         }
     }
@@ -410,7 +431,7 @@ impl World {
         }
     }
 
-    fn holder(&self, client: usize, lease: u32) -> Holder {
+    pub(crate) fn holder(&self, client: usize, lease: u32) -> Holder {
         Holder { client, life: self.clients[client].life, lease }
     }
 }
@@ -430,7 +451,7 @@ impl Slot {
             begun_ns: 0,
             extensions_left,
             grants: 0,
-            shown: 0,
+            bent: BentLease::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::collections::BinaryHeap;
 use tenure_core::{ClientId, Command, Facts, LockKey, NodeIndex, Reply, Time};
 
 use crate::checker::exclusion::Exclusion;
+use crate::checker::extension::Extension;
 use crate::checker::fencing::Fencing;
 use crate::checker::{Holder, Violation};
 use crate::client::{Act, Client};
@@ -42,6 +43,7 @@ pub(crate) struct World {
     pub(crate) links: Vec<Link>,
     pub(crate) exclusion: Exclusion,
     pub(crate) fencing: Fencing,
+    pub(crate) extension: Extension,
     pub(crate) violation: Option<Violation>,
     pub(crate) marks: Marks,
     /// When a clock last made a large step forward.
@@ -136,6 +138,10 @@ pub(crate) enum ClientEvent {
         number: u64,
         key: LockKey,
     },
+    /// The server says that its data was replaced.
+    Changed {
+        link: usize,
+    },
     Reconnect {
         node: NodeIndex,
     },
@@ -176,6 +182,7 @@ impl World {
             links: vec![],
             exclusion: Exclusion::default(),
             fencing: Fencing::default(),
+            extension: Extension::default(),
             violation: None,
             marks: Marks::default(),
             stepped_ns: None,
@@ -313,7 +320,9 @@ impl World {
     /// Keeps the first violation of a promise that this history makes.
     pub(crate) fn judge(&mut self, violation: Option<Violation>) {
         let promised = |violation: &Violation| match violation {
-            Violation::TwoHolders { .. } => self.options.scenario.promises_exclusion(),
+            Violation::TwoHolders { .. } | Violation::Interrupted { .. } => {
+                self.options.scenario.promises_exclusion()
+            }
             _ => true,
         };
         if self.violation.is_none() {

@@ -1,0 +1,102 @@
+//! Commands that are not executed as a whole.
+
+use tenure_core::{Answer, Command, Fence, FenceBounds, FenceClaim, LockKey, Refusal, Reply, Time};
+
+use super::Mutant;
+use super::fences::with_claim;
+use crate::network::To;
+use crate::world::{Event, World};
+
+/// How often the second of two writes of a script fails, of a thousand times.
+const ERRORS_PER_MILLE: u64 = 200;
+
+/// A part of a command that is executed later than the part before.
+#[derive(Clone, Debug)]
+pub(crate) enum Effect {
+    SetKey { command: Command },
+    RaiseFence { key: LockKey, claim: Option<FenceClaim>, granted: Reply },
+    AskAgain { command: Command },
+}
+
+impl World {
+    /// Begins a command that is not executed as a whole. `false` if it is.
+    pub(crate) fn begin_effects(&mut self, link: usize, to: To, sent: Time, command: &Command) -> bool {
+        if !matches!(command, Command::Acquire { .. }) {
+            return false;
+        }
+        match self.options.mutant {
+            Some(Mutant::NativePipeline) => self.begin_pipeline(link, to, sent, command),
+            Some(Mutant::KeyBeforeFence) => return self.fail_before_fence(link, to, sent, command),
+            _ => return false,
+        }
+        true
+    }
+
+    fn begin_pipeline(&mut self, link: usize, to: To, sent: Time, command: &Command) {
+        // The record is looked at by an acquire that sets nothing: one that is too far ahead of every clock.
+        let bounds = FenceBounds { slack_us: 0, retention_us: 1 };
+        let probe = with_claim(command, Some(FenceClaim::new(Fence::new(u64::MAX), bounds)));
+        let reply = self.execute(link, &probe);
+        if reply.answer == Answer::Refused(Refusal::Stranger) {
+            self.reply(link, to, sent, reply, None);
+        } else {
+            self.effect_later(link, to, sent, Effect::SetKey { command: command.clone() });
+        }
+    }
+
+    /// The script sets the key, and then cannot write the fence; nothing is rolled back. Its client asks again, as
+    /// libraries do after an error, and the node finds the key of this owner.
+    fn fail_before_fence(&mut self, link: usize, to: To, sent: Time, command: &Command) -> bool {
+        let (node, now) = (self.links[link].node.get(), self.now_ns);
+        let state = &self.nodes[node];
+        let allowed = state.table.clone().execute(state.clock.read(now), command).answer == Answer::Granted;
+        if !allowed || !self.dice.chance(ERRORS_PER_MILLE) {
+            return false;
+        }
+        self.execute(link, &with_claim(command, None));
+        self.note(|| format!("node {node}: the key is set, the fence is not; the client asks again"));
+        self.effect_later(link, to, sent, Effect::AskAgain { command: command.clone() });
+        true
+    }
+
+    pub(crate) fn handle_effect(&mut self, link: usize, to: To, sent: Time, effect: Effect) {
+        let node = self.links[link].node.get();
+        match effect {
+            Effect::SetKey { command: Command::Acquire { key, token, node_ttl_ms, fence, .. } } => {
+                let reply = self.execute(link, &Command::plain_acquire(key.clone(), token, node_ttl_ms));
+                if reply.answer == Answer::Granted {
+                    let raise = Effect::RaiseFence { key, claim: fence, granted: reply };
+                    self.effect_later(link, to, sent, raise);
+                } else {
+                    self.reply(link, to, sent, reply, None);
+                }
+            }
+            Effect::SetKey { .. } => {}
+            Effect::RaiseFence { key, claim, mut granted } => {
+                let stored = self.nodes[node].bent.numbers.entry(key).or_default();
+                if let Some(FenceClaim { fence, .. }) = claim {
+                    if fence.get() > *stored {
+                        *stored = fence.get();
+                    } else {
+                        granted.fence = Some(Fence::new(*stored));
+                        granted.answer = Answer::Refused(Refusal::Behind);
+                    }
+                }
+                granted.time = Some(self.nodes[node].clock.read(self.now_ns));
+                self.reply(link, to, sent, granted, None);
+            }
+            Effect::AskAgain { command } => {
+                let reply = match self.is_ours(node, &command) {
+                    true => Reply::new(Some(self.nodes[node].clock.read(self.now_ns)), Answer::Granted),
+                    false => self.execute(link, &command),
+                };
+                self.reply(link, to, sent, reply, Some(command));
+            }
+        }
+    }
+
+    fn effect_later(&mut self, link: usize, to: To, sent: Time, effect: Effect) {
+        let delay_ns = self.dice.between(1_000, self.options.delay_us * 5_000);
+        self.at(self.now_ns + delay_ns, Event::Effect { link, to, sent, effect });
+    }
+}

@@ -1,0 +1,193 @@
+//! What helps to see each mutant: few nodes, faults at the weak spot, and clients that do what it gets wrong. All of it
+//! stays within what the scenario allows, so that nothing breaks without the mutant.
+
+use tenure_core::RestartGuard;
+
+use super::Mutant;
+use crate::options::{Kinds, Options};
+
+/// What happens only in histories of mutants, and in the same histories without them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Extra {
+    /// Holders extend for shorter terms, too.
+    pub(crate) shorter_extends: bool,
+    /// Locks that are not released are gone on with by others, at any time.
+    pub(crate) resumes: bool,
+    /// There are six waiters at most.
+    pub(crate) few_wait: bool,
+    /// Servers do not say who they are.
+    pub(crate) nameless: bool,
+    /// By how much clocks step forward, if that is watched: microseconds.
+    pub(crate) steps_us: Option<(u64, u64)>,
+    /// All nodes may lose their memory one after another, if at each time another one tells that it is not new.
+    pub(crate) all_lose: bool,
+}
+
+impl Options {
+    /// The same with a known-bad variant.
+    #[must_use]
+    pub fn with(mut self, mutant: Mutant) -> Self {
+        self.mutant = Some(mutant);
+        match mutant {
+            Mutant::RefusedRaise | Mutant::RefusesBehind | Mutant::NoYield => {}
+            _ => {
+                (self.nodes, self.names, self.durable) = (3, 1, 0);
+                (self.events_max, self.horizon_ns) = (5_000, 0);
+            }
+        }
+        match mutant {
+            Mutant::MixedFences
+            | Mutant::MaxOfCounters
+            | Mutant::KeyBeforeFence
+            | Mutant::SameOwnerAnyFence
+            | Mutant::FloorIgnored
+            | Mutant::TrimByClient
+            | Mutant::TrimUnchecked => self.differ(mutant),
+            Mutant::QuarantineIgnored
+            | Mutant::FreshByMajority
+            | Mutant::ReturnedUnwritten
+            | Mutant::OtherSettings
+            | Mutant::DuplicateNode
+            | Mutant::ClockUnwatched
+            | Mutant::ClockOwnGuard
+            | Mutant::PromotionUnseen
+            | Mutant::HealCounts
+            | Mutant::RecordUnchecked
+            | Mutant::NoGuardBand
+            | Mutant::NativePipeline => self.forget(mutant),
+            Mutant::RefusedRaise => self.wait(2, 0),
+            Mutant::RefusesBehind => self.wait(3, 4),
+            Mutant::NoYield => {}
+            _ => self.contend(mutant),
+        }
+        if self.horizon_ns == 0 {
+            self.horizon_ns = self.quarantine_us() * 8_000;
+        }
+        self
+    }
+
+    /// The same history with the right algorithm.
+    #[must_use]
+    pub fn without_mutant(mut self) -> Self {
+        self.mutant = None;
+        self
+    }
+
+    /// Clients that see different nodes, whose clocks differ.
+    fn differ(&mut self, mutant: Mutant) {
+        (self.cut_off_per_mille, self.skew_us) = (400, self.slack_us());
+        match mutant {
+            Mutant::TrimByClient => self.retention_ms = self.retention_ms.max(20_000),
+            Mutant::MixedFences | Mutant::KeyBeforeFence => self.client_crashes = 12,
+            Mutant::FloorIgnored => {
+                self.kinds = Kinds { loss: true, ..Kinds::default() };
+                (self.restart_guard, self.node_faults, self.client_crashes) = (RestartGuard::Off, 18, 12);
+            }
+            Mutant::TrimUnchecked => {
+                // Fences are forgotten long before the clocks of all nodes have passed them.
+                (self.max_ttl_ms, self.retention_ms) = (20_000, 1_000);
+                self.horizon_ns = 120_000_000_000;
+                self.restart_guard = RestartGuard::Off;
+                (self.skew_us, self.client_crashes, self.clients) = (self.slack_us(), 6, 3);
+                (self.kinds, self.node_faults) = (Kinds::default(), 0);
+            }
+            _ => {}
+        }
+    }
+
+    /// Nodes that forget, or whose clocks jump.
+    fn forget(&mut self, mutant: Mutant) {
+        (self.cut_off_per_mille, self.skew_us, self.queued_per_mille) = (400, 0, 0);
+        self.kinds = Kinds { loss: true, ..Kinds::default() };
+        (self.node_faults, self.clients) = (18, 4);
+        self.restart_guard = RestartGuard::Evidence;
+        self.fenced = matches!(mutant, Mutant::NativePipeline | Mutant::HealCounts);
+        self.max_ttl_ms = self.max_ttl_ms.max(1_000);
+        match mutant {
+            Mutant::NativePipeline => {
+                // Many short ones: with every flush a node leaves the game for a while.
+                self.kinds = Kinds { flush: true, ..Kinds::default() };
+                (self.node_faults, self.cut_off_per_mille) = (10, 0);
+                (self.events_max, self.horizon_ns) = (1_000, self.quarantine_us() * 3_000);
+            }
+            Mutant::HealCounts => {
+                self.kinds = Kinds { flush: true, ..Kinds::default() };
+                (self.node_faults, self.cut_off_per_mille, self.extra.resumes) = (30, 0, true);
+            }
+            Mutant::FreshByMajority => {
+                // Only at the beginning are all nodes new.
+                self.horizon_ns = self.quarantine_us() * 1_500;
+                (self.node_faults, self.client_crashes, self.cut_off_per_mille) = (12, 16, 500);
+            }
+            Mutant::ClockUnwatched => self.kinds = Kinds { steps_forward: true, ..Kinds::default() },
+            Mutant::ClockOwnGuard => {
+                // Within the guard band of a long lock, but not of a short one; and no round trip hides it.
+                self.kinds = Kinds { steps_forward: true, ..Kinds::default() };
+                (self.max_ttl_ms, self.extra.steps_us) = (5_000, Some((200_000, 490_000)));
+                (self.pauses, self.spike_per_mille, self.cut_off_per_mille) = (0, 0, 200);
+                (self.clients, self.node_faults) = (6, 60);
+                self.horizon_ns = 60_000_000_000;
+            }
+            Mutant::RecordUnchecked => self.kinds = Kinds { flush: true, ..Kinds::default() },
+            Mutant::NoGuardBand => {
+                self.kinds = Kinds { slew: true, ..Kinds::default() };
+                (self.node_faults, self.clients, self.cut_off_per_mille) = (80, 6, 200);
+            }
+            Mutant::PromotionUnseen => {
+                self.kinds = Kinds { promotion: true, ..Kinds::default() };
+            }
+            Mutant::DuplicateNode => {
+                (self.node_faults, self.extra.nameless) = (0, true);
+            }
+            Mutant::ReturnedUnwritten => {
+                (self.node_faults, self.extra.all_lose) = (60, true);
+                (self.client_crashes, self.cut_off_per_mille) = (12, 0);
+            }
+            _ => {}
+        }
+    }
+
+    /// Waiters, not many: those who are stuck ask again and again, and a history must last for long enough to tell.
+    fn wait(&mut self, clients: usize, crashes: u64) {
+        (self.nodes, self.clients, self.client_crashes) = (3, clients, crashes);
+        self.extra.few_wait = true;
+        (self.horizon_ns, self.events_max) = (2 * self.stuck_ns(), 500_000);
+    }
+
+    /// Whoever has waited for so long is stuck: in histories of few waiters, that is less than in others.
+    pub(crate) const fn stuck_ns(&self) -> u64 {
+        if self.extra.few_wait { Self::STUCK_NS / 2 } else { Self::STUCK_NS }
+    }
+
+    /// Clients that want one lock on nodes that work, over connections that may not.
+    fn contend(&mut self, mutant: Mutant) {
+        (self.node_faults, self.kinds, self.skew_us) = (0, Kinds::default(), 0);
+        (self.clients, self.queued_per_mille, self.cut_off_per_mille) = (4, 0, 0);
+        self.restart_guard = RestartGuard::Evidence;
+        match mutant {
+            Mutant::OneOwner => {
+                (self.strays, self.kills, self.breaks) = (true, false, 10);
+                (self.spike_per_mille, self.spike_us) = (200, 150_000);
+                (self.max_ttl_ms, self.cut_off_per_mille) = (500, 300);
+            }
+            Mutant::LateStart => {
+                // A process that stands still between sending and reading.
+                (self.pauses, self.spike_per_mille) = (200, 0);
+                self.max_ttl_ms = self.max_ttl_ms.max(1_000);
+            }
+            Mutant::ReleaseOnFailedExtend => {
+                (self.spike_per_mille, self.spike_us) = (150, self.max_ttl_ms * 500);
+            }
+            Mutant::ExtendShortens => {
+                (self.extra.shorter_extends, self.max_ttl_ms) = (true, self.max_ttl_ms.max(1_000));
+            }
+            Mutant::LateExtend => self.extra.resumes = true,
+            Mutant::HalfIsEnough => (self.nodes, self.cut_off_per_mille) = (4, 300),
+            Mutant::OlderRound => {
+                (self.spike_per_mille, self.spike_us) = (200, self.max_ttl_ms * 300);
+                (self.fenced, self.cut_off_per_mille) = (false, 200);
+            }
+            _ => {}
+        }
+    }
+}
