@@ -104,8 +104,9 @@ pub(super) fn possible(config: &Config, world: &World, horizon: u64, actions: &m
     {
         return actions.extend([deliver].into_iter().chain(Some(hold).filter(|_| world.left.holds > 0)));
     }
-    // Time begins with the first call: what comes before it is what comes between two.
-    if world.tick < horizon && (world.clients[0].begun > 0 || !config.alike()) {
+    // Time begins with the first call, unless it matters how long clocks have run by then.
+    let from_the_first = config.alike() && config.node_rate_percent == 0;
+    if world.tick < horizon && (world.clients[0].begun > 0 || !from_the_first) {
         actions.push(Action::Tick);
     }
     for client in 0..world.clients.len() {

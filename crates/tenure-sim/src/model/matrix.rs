@@ -133,7 +133,7 @@ fn trust() -> Vec<Row> {
         row(
             "nodes lose their memory under a lock that is extended and healed",
             &[Sight::Healed, Sight::Extended],
-            Config { extends: 2, ticks: 5, faults: Budget { losses: 1, flushes: 1, ..faults }, ..base() },
+            Config { extends: 2, ticks: 4, faults: Budget { losses: 1, flushes: 1, ..faults }, ..base() },
         ),
         row(
             "all nodes lose their memory, strict guard",
@@ -222,7 +222,7 @@ fn outside() -> Vec<Row> {
             "clocks of nodes run faster than guard band and drift allow (A2)",
             Broken("S6"),
             Held,
-            Config { restart_guard: RestartGuard::Off, guard_band_ms: 100, node_rate_percent: 160, ..base() },
+            Config { restart_guard: RestartGuard::Off, node_rate_percent: 50, ..base() },
         ),
         broken(
             "a clock jumps ahead, nobody watches (A2)",
@@ -276,7 +276,7 @@ fn outside() -> Vec<Row> {
         broken(
             "a node loses its memory, no quarantine and no floors",
             Broken("S12"),
-            Broken("F2"),
+            Broken("2.3 F2"),
             Config {
                 believed: true,
                 ahead_ms: apart,
@@ -315,7 +315,7 @@ fn outside() -> Vec<Row> {
         broken(
             "a clock steps back with a loss of memory by more than the quarantine (F2)",
             Aside,
-            Broken("A7 of the draft"),
+            Broken("2.3 F2"),
             Config {
                 restart_guard: RestartGuard::Off,
                 cut: &[(0, 0), (1, 1)],
