@@ -32,9 +32,9 @@ fn main() -> ExitCode {
 }
 
 fn tell(finding: &Finding) {
-    for (promise, cell) in [("exclusion", &finding.exclusion), ("fences", &finding.fences)] {
+    for (broken, cell) in [("two holders", &finding.exclusion), ("fences out of order", &finding.fences)] {
         if let Cell::Broken { story } = cell {
-            println!("## {}: how {promise} breaks\n{}\n", finding.row.faults, story.join("\n"));
+            println!("## {}: {broken}\n{}\n", finding.row.faults, story.join("\n"));
         }
     }
 }

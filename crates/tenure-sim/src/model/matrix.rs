@@ -64,7 +64,7 @@ fn within_assumptions() -> Vec<Row> {
         row(
             "slow messages and connections that break, two attempts",
             HANDS,
-            Config { ticks: 4, tries: 2, faults: Budget { holds: 2, breaks: 1, ..faults }, ..base() },
+            Config { ticks: 3, tries: 2, faults: Budget { holds: 2, breaks: 1, ..faults }, ..base() },
         ),
         row(
             "late commands of connections that are gone",

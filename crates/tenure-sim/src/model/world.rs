@@ -17,7 +17,7 @@ use super::shared::Shared;
 pub(super) const TICK_MS: u64 = 50;
 
 /// What nodes' clocks show at the first tick.
-const EPOCH_US: u64 = 1_700_000_000_000_000;
+pub(super) const EPOCH_US: u64 = 1_700_000_000_000_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
@@ -47,7 +47,7 @@ pub(super) struct Resource {
     pub(super) claimed: u64,
     /// A write was accepted from one client while another held the lock.
     pub(super) overrun: bool,
-    /// A write was accepted with a smaller fence than one that was claimed.
+    /// A write was accepted from one client while another held the lock, although fences are checked.
     pub(super) undercut: bool,
 }
 
