@@ -1,0 +1,364 @@
+//! Makes things go wrong as planned, as far as the rules allow it, and right again.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::cast::Cast;
+use super::nodes::{Memory, NODES, Node, memory};
+use super::plan::{Fault, Wish};
+use super::report::{Episode, What, Where};
+use super::rules::Rules;
+use super::{Kind, Options};
+use crate::history::{Doubt, Line, Ns, now};
+use crate::{Direction, Mode};
+
+const NS_PER_MS: Ns = 1_000_000;
+
+/// How often it looks what the clients say.
+const LOOK: Duration = Duration::from_millis(5);
+
+/// How long the end of a fault that the rules do not allow yet is put off.
+const AGAIN_NS: Ns = 100 * NS_PER_MS;
+
+/// Clients that have not seen a clock for so long after it was to be put right are replaced by new ones.
+const BLIND_NS: Ns = 2_000 * NS_PER_MS;
+
+pub(super) struct Nemesis<'a> {
+    nodes: &'a mut [Node],
+    cast: &'a mut Cast,
+    rules: Rules,
+    kind: Kind,
+    /// What is still to be done, by its time; the second number keeps the order.
+    agenda: BTreeMap<(Ns, u64), Action>,
+    numbers: u64,
+    /// What happened.
+    pub(super) episodes: Vec<Episode>,
+    /// What the rules did not allow.
+    pub(super) forgone: u64,
+}
+
+#[derive(Clone, Debug)]
+enum Action {
+    Begin(Fault),
+    StartNode {
+        node: usize,
+        empty: bool,
+        episode: usize,
+    },
+    ResumeNode {
+        node: usize,
+        episode: usize,
+    },
+    /// Puts a clock right, since when it is overdue, and what shows it.
+    RightClock {
+        node: usize,
+        due: Ns,
+        episode: usize,
+    },
+    Mend {
+        node: usize,
+        side: usize,
+        episode: usize,
+    },
+    StartClient {
+        client: usize,
+    },
+    ResumeClient {
+        client: usize,
+        episode: usize,
+    },
+}
+
+impl<'a> Nemesis<'a> {
+    pub(super) fn new(options: &Options, nodes: &'a mut [Node], cast: &'a mut Cast) -> Self {
+        let rules = Rules::new(options);
+        Self {
+            nodes,
+            cast,
+            rules,
+            kind: options.kind,
+            agenda: BTreeMap::new(),
+            numbers: 0,
+            episodes: vec![],
+            forgone: 0,
+        }
+    }
+
+    /// Follows the plan to its end, then puts everything right.
+    pub(super) fn follow(&mut self, plan: Vec<Wish>, end: Ns) {
+        let begin = now();
+        for Wish { at_ms, fault } in plan {
+            self.at(begin + ms(at_ms), Action::Begin(fault));
+        }
+        while now() < end {
+            self.work();
+        }
+        self.heal();
+    }
+
+    /// Lets time pass.
+    pub(super) fn idle(&mut self, until: Ns, mut enough: impl FnMut(&[(usize, Line)]) -> bool) {
+        while now() < until {
+            let news = self.work();
+            if enough(&news) {
+                return;
+            }
+        }
+    }
+
+    /// Does what is due and hears what the clients say.
+    fn work(&mut self) -> Vec<(usize, Line)> {
+        let news = self.listen();
+        while let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= now()) {
+            let action = entry.remove();
+            self.act(action);
+        }
+        std::thread::sleep(LOOK);
+        news
+    }
+
+    /// Ends everything that goes on, now, and waits until that is done.
+    fn heal(&mut self) {
+        let agenda = std::mem::take(&mut self.agenda);
+        for action in agenda.into_values().filter(|action| !matches!(action, Action::Begin(_))) {
+            self.at(now(), action);
+        }
+        while !self.agenda.is_empty() {
+            self.work();
+        }
+    }
+
+    fn listen(&mut self) -> Vec<(usize, Line)> {
+        let news = self.cast.news();
+        for (client, line) in &news {
+            match *line {
+                Line::Knows { node, .. } => self.rules.knows(*client, node),
+                Line::Distrusts { node, why: Doubt::Jumped(by_us), .. } => {
+                    self.rules.saw_jump(*client, node, by_us);
+                }
+                _ => {}
+            }
+        }
+        news
+    }
+
+    fn act(&mut self, action: Action) {
+        self.read_clocks();
+        match action {
+            Action::Begin(fault) => self.begin(fault),
+            Action::StartNode { node, empty, episode } => {
+                let server = &mut self.nodes[node].server;
+                if empty {
+                    server.restart_empty();
+                } else {
+                    server.restart();
+                }
+                if empty || memory(self.kind, node) == Memory::EverySecond {
+                    self.rules.forgot(now(), node);
+                }
+                self.ends(episode);
+            }
+            Action::ResumeNode { node, episode } => {
+                self.nodes[node].server.resume();
+                self.ends(episode);
+            }
+            Action::RightClock { node, due, episode } => self.right_clock(node, due, episode),
+            Action::Mend { node, side, episode } => {
+                let proxy = &self.nodes[node].proxies[side];
+                proxy.set_both(Mode::Pass);
+                proxy.close(false);
+                self.ends(episode);
+            }
+            Action::StartClient { client } => {
+                if self.rules.may_come(now()) {
+                    self.rules.came(client);
+                    self.cast.start(client);
+                } else {
+                    self.at(now() + AGAIN_NS, Action::StartClient { client });
+                }
+            }
+            Action::ResumeClient { client, episode } => {
+                self.cast.resume(client);
+                self.ends(episode);
+            }
+        }
+    }
+
+    fn begin(&mut self, fault: Fault) {
+        let end = now() + ms(fault.lasts_ms());
+        // What was to be over may have taken longer than planned.
+        let out = |node: &usize| self.is_out(*node);
+        if fault.processes().iter().any(out) {
+            self.forgone += 1;
+            return;
+        }
+        match fault {
+            Fault::Restart { nodes, empty, .. } => self.restart(&nodes, empty, end),
+            Fault::Flush { nodes } => {
+                if self.may_forget(&nodes) {
+                    for node in nodes {
+                        self.nodes[node].server.execute(&["FLUSHALL"]);
+                        self.rules.forgot(now(), node);
+                        self.happens(What::Flushed, Where::Node(node), now());
+                    }
+                }
+            }
+            Fault::StopNode { node, .. } => {
+                self.nodes[node].server.pause();
+                let episode = self.happens(What::NodeStopped, Where::Node(node), end);
+                self.at(end, Action::ResumeNode { node, episode });
+            }
+            Fault::Step { node, by_ms, .. } => self.step(node, by_ms, end),
+            Fault::Slew { node, .. } => {
+                self.nodes[node].clock.set_rate(1.08);
+                let episode = self.happens(What::ClockSlewed, Where::Node(node), end);
+                self.at(end, Action::RightClock { node, due: end, episode });
+            }
+            Fault::Link { node, side, direction, mode, .. } => {
+                self.nodes[node].proxies[side].set(direction, mode);
+                let what = match (mode, direction) {
+                    (Mode::Delay(_), Direction::Requests) => What::RequestsDelayed,
+                    (Mode::Delay(_), Direction::Replies) => What::RepliesDelayed,
+                    (_, Direction::Requests) => What::RequestsCut,
+                    (_, Direction::Replies) => What::RepliesCut,
+                };
+                let episode = self.happens(what, Where::Link(node, side), end);
+                self.at(end, Action::Mend { node, side, episode });
+            }
+            Fault::Break { node, side, .. } => {
+                let proxy = &self.nodes[node].proxies[side];
+                proxy.close(true);
+                proxy.cut();
+                let episode = self.happens(What::ConnectionsBroken, Where::Link(node, side), end);
+                self.at(end, Action::Mend { node, side, episode });
+            }
+            Fault::Partition { nodes, side, .. } => {
+                for node in nodes {
+                    self.nodes[node].proxies[side].set_both(Mode::Stall);
+                    let episode = self.happens(What::Partitioned, Where::Link(node, side), end);
+                    self.at(end, Action::Mend { node, side, episode });
+                }
+            }
+            Fault::StopClient { client, .. } if self.cast.is_running(client) => {
+                self.cast.pause(client);
+                let episode = self.happens(What::ClientStopped, Where::Client(client), end);
+                self.at(end, Action::ResumeClient { client, episode });
+            }
+            Fault::KillClient { client, .. } if self.cast.is_running(client) => {
+                self.replace(client, end);
+            }
+            Fault::StopClient { .. } | Fault::KillClient { .. } => self.forgone += 1,
+        }
+    }
+
+    fn restart(&mut self, nodes: &[usize], empty: bool, end: Ns) {
+        let forget = |node: &usize| empty || memory(self.kind, *node) == Memory::EverySecond;
+        let forgetting: Vec<usize> = nodes.iter().copied().filter(forget).collect();
+        // A rolling restart is outside of this rule on purpose: clients that remember are there all the time.
+        if self.kind == Kind::Mixed && !forgetting.is_empty() && !self.may_forget(&forgetting) {
+            return;
+        }
+        for node in nodes.iter().copied() {
+            self.nodes[node].server.kill();
+            if forgetting.contains(&node) {
+                self.rules.forgot(now(), node);
+            }
+            let what = match memory(self.kind, node) {
+                _ if empty => What::KilledEmpty,
+                Memory::Always => What::KilledDurable,
+                _ => What::KilledWithData,
+            };
+            let episode = self.happens(what, Where::Node(node), end);
+            self.at(end, Action::StartNode { node, empty, episode });
+        }
+    }
+
+    fn may_forget(&mut self, nodes: &[usize]) -> bool {
+        let stopped: Vec<bool> = (0..NODES).map(|node| self.is_out(node)).collect();
+        let remembers = |node: usize| !stopped[node] && self.nodes[node].remembers();
+        let may = !nodes.is_empty() && self.rules.may_forget(now(), nodes, remembers);
+        self.forgone += u64::from(!may);
+        may
+    }
+
+    /// Whether the server cannot be asked now.
+    fn is_out(&self, node: usize) -> bool {
+        self.agenda.values().any(|action| match action {
+            Action::StartNode { node: out, .. } | Action::ResumeNode { node: out, .. } => *out == node,
+            _ => false,
+        })
+    }
+
+    fn step(&mut self, node: usize, by_ms: i64, end: Ns) {
+        let by_ns = by_ms * NS_PER_MS;
+        let allowed = if by_ms > 0 {
+            self.rules.blind(node, &self.cast.running()).is_empty()
+        } else {
+            self.rules.may_step_back(now(), node, -by_ns)
+        };
+        if !allowed {
+            self.forgone += 1;
+            return;
+        }
+        self.nodes[node].clock.step(by_ms);
+        self.rules.stepped(now(), node, by_ns);
+        let what = if by_ms > 0 { What::ClockForward } else { What::ClockBack };
+        let episode = self.happens(what, Where::Node(node), end);
+        self.at(end, Action::RightClock { node, due: end, episode });
+    }
+
+    /// Back to the right time, when that is allowed.
+    fn right_clock(&mut self, node: usize, due: Ns, episode: usize) {
+        let offset_ns = self.nodes[node].clock.offset_ms() * NS_PER_MS;
+        let blind = if offset_ns < 0 { self.rules.blind(node, &self.cast.running()) } else { vec![] };
+        let goes_back_too_far = offset_ns > 0 && !self.rules.may_step_back(now(), node, offset_ns);
+        if goes_back_too_far || !blind.is_empty() && now() < due + BLIND_NS {
+            self.nodes[node].clock.set_rate(1.0);
+            return self.at(now() + AGAIN_NS, Action::RightClock { node, due, episode });
+        }
+        for client in blind {
+            self.replace(client, now());
+        }
+        self.nodes[node].clock.correct();
+        // What was slewed has not been stepped: nobody is to wait for having seen it.
+        if self.episodes[episode].what != What::ClockSlewed {
+            self.rules.stepped(now(), node, -offset_ns);
+        }
+        self.ends(episode);
+    }
+
+    /// Kills a client and starts it anew then.
+    fn replace(&mut self, client: usize, then: Ns) {
+        self.cast.kill(client);
+        self.happens(What::ClientKilled, Where::Client(client), then);
+        self.agenda.retain(
+            |_, action| !matches!(action, Action::ResumeClient { client: halted, .. } if *halted == client),
+        );
+        self.at(then, Action::StartClient { client });
+    }
+
+    fn read_clocks(&mut self) {
+        let now = now();
+        for (node, state) in self.nodes.iter().enumerate() {
+            self.rules.shows(now, node, state.clock.offset_ms() * NS_PER_MS);
+        }
+    }
+
+    fn at(&mut self, time: Ns, action: Action) {
+        self.numbers += 1;
+        self.agenda.insert((time, self.numbers), action);
+    }
+
+    fn happens(&mut self, what: What, to: Where, until: Ns) -> usize {
+        self.episodes.push(Episode { what, to, from: now(), until });
+        self.episodes.len() - 1
+    }
+
+    fn ends(&mut self, episode: usize) {
+        self.episodes[episode].until = now();
+    }
+}
+
+fn ms(number: u64) -> Ns {
+    number.cast_signed() * NS_PER_MS
+}
