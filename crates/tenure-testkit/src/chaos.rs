@@ -72,7 +72,7 @@ impl Default for Options {
             duration: Duration::from_secs(60),
             guarded: true,
             clients: 7,
-            workers: 2,
+            workers: 3,
             locks: 5,
             max_ttl: Duration::from_secs(1),
             testclient: "testclient".into(),

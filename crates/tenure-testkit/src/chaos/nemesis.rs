@@ -194,21 +194,13 @@ impl<'a> Nemesis<'a> {
         }
         match fault {
             Fault::Restart { nodes, empty, .. } => self.restart(&nodes, empty, end),
-            Fault::Flush { nodes } => {
-                if self.may_forget(&nodes) {
-                    for node in nodes {
-                        self.nodes[node].server.execute(&["FLUSHALL"]);
-                        self.rules.forgot(now(), node);
-                        self.happens(What::Flushed, Where::Node(node), now());
-                    }
-                }
-            }
+            Fault::Flush { nodes } => self.flush(&nodes),
             Fault::StopNode { node, .. } => {
                 self.nodes[node].server.pause();
                 let episode = self.happens(What::NodeStopped, Where::Node(node), end);
                 self.at(end, Action::ResumeNode { node, episode });
             }
-            Fault::Step { node, by_ms, .. } => self.step(node, by_ms, end),
+            Fault::Step { nodes, by_ms, .. } => self.step(&nodes, by_ms, end),
             Fault::Slew { node, .. } => {
                 self.nodes[node].clock.set_rate(1.08);
                 let episode = self.happens(What::ClockSlewed, Where::Node(node), end);
@@ -232,11 +224,14 @@ impl<'a> Nemesis<'a> {
                 let episode = self.happens(What::ConnectionsBroken, Where::Link(node, side), end);
                 self.at(end, Action::Mend { node, side, episode });
             }
-            Fault::Partition { nodes, side, .. } => {
-                for node in nodes {
+            Fault::Partition { nodes, side, flush, .. } => {
+                for node in nodes.iter().copied() {
                     self.nodes[node].proxies[side].set_both(Mode::Stall);
                     let episode = self.happens(What::Partitioned, Where::Link(node, side), end);
                     self.at(end, Action::Mend { node, side, episode });
+                }
+                if flush {
+                    self.flush(&nodes);
                 }
             }
             Fault::StopClient { client, .. } if self.cast.is_running(client) => {
@@ -273,6 +268,16 @@ impl<'a> Nemesis<'a> {
         }
     }
 
+    fn flush(&mut self, nodes: &[usize]) {
+        if self.may_forget(nodes) {
+            for node in nodes.iter().copied() {
+                self.nodes[node].server.execute(&["FLUSHALL"]);
+                self.rules.forgot(now(), node);
+                self.happens(What::Flushed, Where::Node(node), now());
+            }
+        }
+    }
+
     fn may_forget(&mut self, nodes: &[usize]) -> bool {
         let stopped: Vec<bool> = (0..NODES).map(|node| self.is_out(node)).collect();
         let remembers = |node: usize| !stopped[node] && self.nodes[node].remembers();
@@ -289,22 +294,23 @@ impl<'a> Nemesis<'a> {
         })
     }
 
-    fn step(&mut self, node: usize, by_ms: i64, end: Ns) {
-        let by_ns = by_ms * NS_PER_MS;
-        let allowed = if by_ms > 0 {
-            self.rules.blind(node, &self.cast.running()).is_empty()
-        } else {
-            self.rules.may_step_back(now(), node, -by_ns)
+    fn step(&mut self, nodes: &[usize], by_ms: i64, end: Ns) {
+        let (by_ns, running) = (by_ms * NS_PER_MS, self.cast.running());
+        let allowed = |node: &usize| match by_ms {
+            0.. => self.rules.blind(*node, &running).is_empty(),
+            _ => self.rules.may_step_back(now(), *node, -by_ns),
         };
-        if !allowed {
+        if !nodes.iter().all(allowed) {
             self.forgone += 1;
             return;
         }
-        self.nodes[node].clock.step(by_ms);
-        self.rules.stepped(now(), node, by_ns);
-        let what = if by_ms > 0 { What::ClockForward } else { What::ClockBack };
-        let episode = self.happens(what, Where::Node(node), end);
-        self.at(end, Action::RightClock { node, due: end, episode });
+        for node in nodes.iter().copied() {
+            self.nodes[node].clock.step(by_ms);
+            self.rules.stepped(now(), node, by_ns);
+            let what = if by_ms > 0 { What::ClockForward } else { What::ClockBack };
+            let episode = self.happens(what, Where::Node(node), end);
+            self.at(end, Action::RightClock { node, due: end, episode });
+        }
     }
 
     /// Back to the right time, when that is allowed.

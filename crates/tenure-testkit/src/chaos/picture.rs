@@ -25,8 +25,8 @@ const CLIENTS: [&str; 8] =
     ["#4477aa", "#66ccee", "#228833", "#ccbb44", "#aa7744", "#aa3377", "#777777", "#9988dd"];
 
 const STYLE: &str = "text{font:12px sans-serif;fill:#222}.t{font-size:17px;font-weight:bold}.s{font-size:11px;fill:#555}\
-.g{stroke:#ddd}.v{fill:#e00;stroke:#e00}.dn{fill:#333}.em{fill:#a0522d}.st{fill:#9a9a9a}.cut{fill:#e08a1e}.de{fill:#f3d08b}\
-.pa{fill:#b3541e}.br{fill:#7a4b00}.qu{fill:#bcd7f5}.cl{fill:#cdb7ea}.fl{fill:#a0522d}.ck{fill:none;stroke:#7a3fc4;stroke-width:2}";
+.g{stroke:#ddd}.v{fill:#e00;stroke:#e00}.dn{fill:#333}.em{fill:#7f3b08}.st{fill:#9a9a9a}.cut{fill:#f0932b}.de{fill:#f3d08b}\
+.pa{fill:#d35400}.br{fill:#b8860b}.qu{fill:#bcd7f5}.cl{fill:#cdb7ea}.fl{fill:#7f3b08}.ck{fill:none;stroke:#7a3fc4;stroke-width:2}";
 
 /// A part of the run, and where its times are in the picture.
 pub(super) struct Window {
@@ -157,9 +157,10 @@ fn legend(svg: &mut String, top: i64) {
     let y = top + 42;
     let _ = writeln!(
         svg,
-        "<path class=\"ck\" d=\"M16 {y}l7 -5l0 10z\"/><text x=\"36\" y=\"{}\">clock stepped forward (up) or back (down), as far \
+        "<path class=\"ck\" d=\"M12 {}v-8H28v8\"/><text x=\"36\" y=\"{}\">clock stepped forward (up) or back (down), as far \
          as the line goes</text><path class=\"fl\" d=\"M466 {}l5 8l-10 0z\"/><text x=\"486\" y=\"{}\">FLUSHALL</text>\
          <text x=\"616\" y=\"{}\">Holders have the colours of the clients at the left; hover over one for its fence.</text>",
+        y + 4,
         y + 4,
         y - 4,
         y + 4,

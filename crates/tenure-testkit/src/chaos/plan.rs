@@ -10,7 +10,7 @@ use super::{Kind, Options};
 use crate::{Dice, Direction, Mode};
 
 /// The pause between two wishes, on average half of it.
-const PAUSE_MAX_MS: u64 = 1_400;
+const PAUSE_MAX_MS: u64 = 1_200;
 
 /// A slewed clock stays so for this long: 8 % of it is about a guard band.
 const SLEW_MS: u64 = 1_200;
@@ -24,16 +24,17 @@ pub(super) enum Fault {
     StopNode { node: usize, for_ms: u64 },
     /// FLUSHALL.
     Flush { nodes: Vec<usize> },
-    /// The clock steps forward or back, and later to the right time.
-    Step { node: usize, by_ms: i64, for_ms: u64 },
+    /// Clocks step forward or back together, as a bad time server makes them, and later to the right time.
+    Step { nodes: Vec<usize>, by_ms: i64, for_ms: u64 },
     /// The clock runs 8 % fast, and then steps back to the right time.
     Slew { node: usize, for_ms: u64 },
     /// Something happens to the bytes of one direction between a half of the clients and a node.
     Link { node: usize, side: usize, direction: Direction, mode: Mode, for_ms: u64 },
     /// Every connection of a half of the clients to a node breaks, and new ones are refused for a while.
     Break { node: usize, side: usize, for_ms: u64 },
-    /// A half of the clients is cut off from some nodes, both ways.
-    Partition { nodes: Vec<usize>, side: usize, for_ms: u64 },
+    /// A half of the clients is cut off from some nodes, both ways. They may be flushed at once: then holders that are
+    /// cut off cannot see it.
+    Partition { nodes: Vec<usize>, side: usize, flush: bool, for_ms: u64 },
     /// SIGSTOP, and SIGCONT.
     StopClient { client: usize, for_ms: u64 },
     /// SIGKILL, and a new start.
@@ -97,7 +98,7 @@ fn draw(dice: &mut Dice, options: &Options) -> Fault {
     let client = dice.index(options.clients);
     let quarantine_ms = options.quarantine_ms();
     // Most faults hit one node, some hit several at once.
-    let several = dice.pick(&[1, 1, 1, 2, 3]);
+    let several = dice.pick(&[1, 1, 1, 2, 3, 3]);
     let keeps = |node: usize| memory(Kind::Mixed, node);
     match dice.below(100) {
         0..12 => {
@@ -115,11 +116,16 @@ fn draw(dice: &mut Dice, options: &Options) -> Fault {
             // Too much to be hidden by any round trip; kept for longer than any lock that vanished would have lived.
             let by_ms = dice.between(2 * quarantine_ms + 1_000, options.forward_max_ms());
             let for_ms = dice.between(quarantine_ms * 3 / 2, quarantine_ms * 3);
-            Fault::Step { node, by_ms: by_ms.cast_signed(), for_ms }
+            let nodes = dice.some_of(NODES, several);
+            Fault::Step { nodes, by_ms: by_ms.cast_signed(), for_ms }
         }
         47..53 => {
             let by_ms = dice.between(2 * quarantine_ms + 1_000, options.forward_max_ms());
-            Fault::Step { node, by_ms: -by_ms.cast_signed(), for_ms: dice.between(500, quarantine_ms * 2) }
+            Fault::Step {
+                nodes: vec![node],
+                by_ms: -by_ms.cast_signed(),
+                for_ms: dice.between(500, quarantine_ms * 2),
+            }
         }
         53..57 => Fault::Slew { node, for_ms: SLEW_MS },
         57..72 => {
@@ -130,8 +136,10 @@ fn draw(dice: &mut Dice, options: &Options) -> Fault {
         }
         72..78 => Fault::Break { node, side, for_ms: dice.between(0, 500) },
         78..84 => {
-            let count = dice.pick(&[2, 3, 4]);
-            Fault::Partition { nodes: dice.some_of(NODES, count), side, for_ms: dice.between(300, 2_500) }
+            let flush = dice.chance(50);
+            let count = if flush { dice.pick(&[3, 3, 4]) } else { dice.pick(&[2, 3, 4]) };
+            let nodes = dice.some_of(NODES, count);
+            Fault::Partition { nodes, side, flush, for_ms: dice.between(300, 2_500) }
         }
         84..93 => Fault::StopClient { client, for_ms: dice.between(100, 3_000) },
         _ => Fault::KillClient { client, down_ms: dice.between(5, 500) },
@@ -145,12 +153,14 @@ impl Fault {
                 nodes.iter().map(|node| Target::Process(*node)).collect()
             }
             Self::StopNode { node, .. } => vec![Target::Process(*node)],
-            Self::Step { node, .. } | Self::Slew { node, .. } => vec![Target::Clock(*node)],
+            Self::Step { nodes, .. } => nodes.iter().map(|node| Target::Clock(*node)).collect(),
+            Self::Slew { node, .. } => vec![Target::Clock(*node)],
             Self::Link { node, side, .. } | Self::Break { node, side, .. } => {
                 vec![Target::Link(*node, *side)]
             }
-            Self::Partition { nodes, side, .. } => {
-                nodes.iter().map(|node| Target::Link(*node, *side)).collect()
+            Self::Partition { nodes, side, flush, .. } => {
+                let links = nodes.iter().map(|node| Target::Link(*node, *side));
+                links.chain(nodes.iter().filter(|_| *flush).map(|node| Target::Process(*node))).collect()
             }
             Self::StopClient { client, .. } | Self::KillClient { client, .. } => {
                 vec![Target::Client(*client)]
@@ -161,7 +171,9 @@ impl Fault {
     /// The servers whose processes it is about.
     pub(super) fn processes(&self) -> &[usize] {
         match self {
-            Self::Restart { nodes, .. } | Self::Flush { nodes } => nodes,
+            Self::Restart { nodes, .. }
+            | Self::Flush { nodes }
+            | Self::Partition { nodes, flush: true, .. } => nodes,
             Self::StopNode { node, .. } => std::slice::from_ref(node),
             _ => &[],
         }

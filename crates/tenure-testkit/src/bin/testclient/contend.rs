@@ -103,11 +103,8 @@ impl Worker {
         loop {
             let lock = self.dice.index(self.manners.locks);
             let ttl = if self.manners.steady { self.manners.max_ttl } else { self.some_ttl() };
-            let renewal = match self.dice.below(4) {
-                0 => Renewal::Off,
-                _ if self.manners.steady => Renewal::Off,
-                _ => Renewal::AtThird,
-            };
+            let renewed = !self.manners.steady && self.dice.chance(50);
+            let renewal = if renewed { Renewal::AtThird } else { Renewal::Off };
             let invoked = now();
             match self.acquire(lock, ttl, renewal).await {
                 Ok(guard) => self.hold(lock, guard, invoked, ttl, renewal).await,
@@ -123,7 +120,8 @@ impl Worker {
     /// Every term ends at another time, and none lasts longer than a quarantine.
     fn some_ttl(&mut self) -> Duration {
         let max_ms = u64::try_from(self.manners.max_ttl.as_millis()).unwrap();
-        Duration::from_millis(self.dice.between(max_ms * 2 / 5, max_ms))
+        let least_ms = self.dice.pick(&[max_ms * 2 / 5, max_ms]);
+        Duration::from_millis(self.dice.between(least_ms, max_ms))
     }
 
     async fn acquire(&mut self, lock: usize, ttl: Duration, renewal: Renewal) -> Result<Guard, Miss> {
@@ -131,8 +129,8 @@ impl Worker {
         let options = options.renewal(renewal);
         let wait = Duration::from_millis(self.dice.between(200, 3_000));
         let answer = match self.dice.below(10) {
-            0..=1 => options.try_acquire().await.and_then(|guard| Ok(guard.ok_or(Miss::Contended))),
-            2..=3 => options.unqueued().wait(wait).acquire().await.map(Ok),
+            0..=2 => options.try_acquire().await.and_then(|guard| Ok(guard.ok_or(Miss::Contended))),
+            3..=5 => options.unqueued().wait(wait).acquire().await.map(Ok),
             _ => options.wait(wait).acquire().await.map(Ok),
         };
         answer.unwrap_or_else(|error| {
@@ -199,9 +197,9 @@ impl Worker {
         let ttl_ms = u64::try_from(ttl.as_millis()).unwrap();
         let ms = match self.dice.below(100) {
             _ if self.manners.steady => ttl_ms * 3 / 4,
-            0..70 => self.dice.between(2, 40),
-            70..90 => self.dice.between(40, ttl_ms * 3 / 4),
-            _ if renewal == Renewal::Off => ttl_ms * 2,
+            0..80 => self.dice.between(2, 40),
+            80..86 => self.dice.between(40, ttl_ms * 3 / 4),
+            _ if renewal == Renewal::Off => self.dice.between(ttl_ms / 2, ttl_ms * 6 / 5),
             _ => self.dice.between(ttl_ms, ttl_ms * 3),
         };
         nanos(Duration::from_millis(ms))
