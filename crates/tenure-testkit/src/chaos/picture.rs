@@ -73,10 +73,10 @@ pub(super) fn draw(outcome: &Outcome, from_s: Option<u64>, seconds: u64) -> Stri
     let height = clients_top + CLIENT_HEIGHT * count(options.clients) + 86;
     let mut svg = String::new();
     // Writing to a string does not fail.
-    let _ = write!(
+    let _ = writeln!(
         svg,
         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\">\
-         <style>{STYLE}</style><rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n"
+         <style>{STYLE}</style><rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>"
     );
     title(&mut svg, outcome, &window);
     axis(&mut svg, &window, locks_top - 6, height - 84);

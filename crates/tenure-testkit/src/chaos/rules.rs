@@ -23,6 +23,8 @@ pub(super) struct Rules {
     nodes: [NodeState; NODES],
     /// For each client and node, the last step of the clock that it has seen.
     seen: Vec<[Option<u64>; NODES]>,
+    /// When each client was started.
+    came: Vec<Ns>,
     /// The last large step forward of any clock.
     forward_at: Option<Ns>,
 }
@@ -33,6 +35,7 @@ struct NodeState {
     /// How often its clock was stepped, and by how much the last time.
     steps: u64,
     step_ns: Ns,
+    stepped_at: Option<Ns>,
     offset_ns: Ns,
     /// The latest time that it has ever shown, and the latest before it last lost its memory.
     shown_max_ns: Ns,
@@ -49,6 +52,7 @@ impl Rules {
             guarded: options.guarded,
             nodes: [NodeState::default(); NODES],
             seen: vec![[None; NODES]; options.clients],
+            came: vec![0; options.clients],
             forward_at: None,
         }
     }
@@ -97,6 +101,7 @@ impl Rules {
         let state = &mut self.nodes[node];
         state.step_ns = by_ns;
         state.steps += 1;
+        state.stepped_at = Some(now);
         if by_ns > 0 {
             self.forward_at = Some(now);
         }
@@ -109,13 +114,18 @@ impl Rules {
     }
 
     /// A new client knows nothing.
-    pub(super) fn came(&mut self, client: usize) {
+    pub(super) fn came(&mut self, now: Ns, client: usize) {
+        self.came[client] = now;
         self.seen[client] = [None; NODES];
     }
 
-    /// It has seen the node's clock for the first time.
+    /// It has seen the node's clock for the first time. That may have been before the last step, unless it was not there
+    /// then.
     pub(super) fn knows(&mut self, client: usize, node: usize) {
-        self.seen[client][node].get_or_insert(self.nodes[node].steps);
+        let state = &self.nodes[node];
+        if state.stepped_at.is_none_or(|at| at < self.came[client]) {
+            self.seen[client][node] = Some(state.steps);
+        }
     }
 
     /// It has seen the node's clock jump. That may have been another jump than the last; this one has its size.
@@ -163,8 +173,14 @@ mod tests {
         rules.saw_jump(1, 3, 2_000_000);
         assert_eq!(rules.blind(3, &[0, 1]), [1]);
         assert_eq!(rules.blind(3, &[0]), []);
-        rules.came(0);
+        rules.came(2 * SECOND, 0);
         assert_eq!(rules.blind(3, &[0]), [0]);
+        rules.knows(0, 3);
+        assert_eq!(rules.blind(3, &[0]), []);
+        rules.came(2 * SECOND, 1);
+        rules.stepped(3 * SECOND, 3, 4 * SECOND);
+        rules.knows(1, 3);
+        assert_eq!(rules.blind(3, &[1]), [1], "what it saw may have been before the step");
     }
 
     #[test]

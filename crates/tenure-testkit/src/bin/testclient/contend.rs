@@ -129,7 +129,7 @@ impl Worker {
         let options = options.renewal(renewal);
         let wait = Duration::from_millis(self.dice.between(200, 3_000));
         let answer = match self.dice.below(10) {
-            0..=2 => options.try_acquire().await.and_then(|guard| Ok(guard.ok_or(Miss::Contended))),
+            0..=2 => options.try_acquire().await.map(|guard| guard.ok_or(Miss::Contended)),
             3..=5 => options.unqueued().wait(wait).acquire().await.map(Ok),
             _ => options.wait(wait).acquire().await.map(Ok),
         };

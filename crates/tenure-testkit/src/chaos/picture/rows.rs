@@ -132,7 +132,7 @@ fn kept_out(svg: &mut String, outcome: &Outcome, window: &Window, top: i64) {
 }
 
 /// The same times, with those that meet made one.
-fn united<'a>(mut spans: Vec<(usize, &'a str, Ns, Ns)>) -> Vec<(usize, &'a str, Ns, Ns)> {
+fn united(mut spans: Vec<(usize, &str, Ns, Ns)>) -> Vec<(usize, &str, Ns, Ns)> {
     spans.sort_unstable();
     let mut united: Vec<(usize, &str, Ns, Ns)> = vec![];
     for (node, class, from, to) in spans {
