@@ -6,9 +6,10 @@
 
 mod rows;
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
-use super::Outcome;
+use super::{Episode, Outcome, What};
 use crate::history::Ns;
 
 const WIDTH: i64 = 1_600;
@@ -42,10 +43,23 @@ impl Window {
         let wish = match (from_s, outcome.violations.first()) {
             (Some(from_s), _) => began + from_s.cast_signed() * NS_PER_S,
             (None, Some(violation)) => violation.at() - length / 2,
-            (None, None) => began,
+            (None, None) => Self::busiest(outcome, length),
         };
         let from = wish.clamp(began, ended - length);
         Self { began, from, to: from + length }
+    }
+
+    /// The beginning of the part with the most kinds of faults, and of those the one with the most faults.
+    fn busiest(outcome: &Outcome, length: Ns) -> Ns {
+        let [began, healed, _] = outcome.times;
+        let faults = |from: &Ns| {
+            let within = |episode: &&Episode| (*from..from + length).contains(&episode.from);
+            let kinds: Vec<What> =
+                outcome.episodes.iter().filter(within).map(|episode| episode.what).collect();
+            (kinds.iter().collect::<BTreeSet<_>>().len(), kinds.len())
+        };
+        let seconds = 0..=(healed - began - length).max(0) / NS_PER_S;
+        seconds.map(|second| began + second * NS_PER_S).max_by_key(faults).unwrap_or(began)
     }
 
     /// Where a time lies, in tenths of a pixel.

@@ -159,7 +159,8 @@ impl Outcome {
         duration((0..self.options.locks).map(of_lock).max().unwrap_or(0))
     }
 
-    /// A picture of a part of it, as SVG: that many seconds from `from_s` on, or around the first violation.
+    /// A picture of a part of it, as SVG: that many seconds from `from_s` on, or around the first violation, or where
+    /// most happened.
     #[must_use]
     pub fn picture(&self, from_s: Option<u64>, seconds: u64) -> String {
         picture::draw(self, from_s, seconds)

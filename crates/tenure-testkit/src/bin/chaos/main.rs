@@ -21,7 +21,8 @@ Options:
   --clients N         how many client processes (default 7)
   --locks N           how many locks (default 5)
   --picture FILE.svg  a picture of it
-  --from S            the picture begins at this second (default: around the first violation, or at the beginning)
+  --from S            the picture begins at this second (default: around the first violation, or where most
+                      happened)
   --window S          the picture shows so many seconds (default 60)
   --history FILE      all that the clients said, as text
   --help              this text
