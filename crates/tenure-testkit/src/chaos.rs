@@ -120,7 +120,8 @@ pub fn run(options: &Options) -> Outcome {
 
     let mut nemesis = Nemesis::new(options, &mut nodes, &mut cast);
     // Nobody is to forget anything before the fleet has started; then every lock has been given.
-    nemesis.idle(now() + nanos(START), every_lock_was_given(options.locks, 0));
+    let started = nemesis.idle(now() + nanos(START), every_lock_was_given(options.locks, 0));
+    assert!(started, "not every lock was given within {START:?} of the first start");
     let began = now();
     nemesis.follow(plan::plan(options), began + nanos(options.duration));
     let healed = now();

@@ -95,14 +95,15 @@ impl<'a> Nemesis<'a> {
         self.heal();
     }
 
-    /// Lets time pass.
-    pub(super) fn idle(&mut self, until: Ns, mut enough: impl FnMut(&[(usize, Line)]) -> bool) {
+    /// Lets time pass until the clients have said enough; false if they have not by then.
+    pub(super) fn idle(&mut self, until: Ns, mut enough: impl FnMut(&[(usize, Line)]) -> bool) -> bool {
         while now() < until {
             let news = self.work();
             if enough(&news) {
-                return;
+                return true;
             }
         }
+        false
     }
 
     /// Does what is due and hears what the clients say.

@@ -1,12 +1,12 @@
 //! What came of a run, in words.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Write as _};
 use std::time::Duration;
 
 use super::{Kind, Options, picture};
 use crate::checker::{Violation, check};
-use crate::history::{End, History, Hold, Line, Miss, Ns};
+use crate::history::{End, History, Hold, Line, Miss, Ns, Process};
 
 /// How many violations are told one by one.
 const TOLD_MAX: usize = 10;
@@ -164,6 +164,27 @@ impl Outcome {
     #[must_use]
     pub fn picture(&self, from_s: Option<u64>, seconds: u64) -> String {
         picture::draw(self, from_s, seconds)
+    }
+
+    /// All that happened, line by line: the lives of the clients, the faults, and what the clients said.
+    #[must_use]
+    pub fn history_text(&self) -> String {
+        let mut text = String::new();
+        for (number, process) in self.history.processes.iter().enumerate() {
+            let Process { client, started, killed, halts } = process;
+            let _ = writeln!(
+                text,
+                "life of process {number} client {client} started {started} killed {killed:?} halts {halts:?}"
+            );
+        }
+        for Episode { what, to, from, until } in &self.episodes {
+            let _ = writeln!(text, "fault {from} {until} {to:?}: {}", what.label());
+        }
+        for (number, line) in &self.history.lines {
+            let client = self.history.processes[*number].client;
+            let _ = writeln!(text, "process {number} client {client} {line}");
+        }
+        text
     }
 
     fn count(&self, count: impl Fn(&Line) -> bool) -> usize {

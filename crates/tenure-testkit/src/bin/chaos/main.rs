@@ -24,7 +24,7 @@ Options:
   --from S            the picture begins at this second (default: around the first violation, or where most
                       happened)
   --window S          the picture shows so many seconds (default 60)
-  --history FILE      all that the clients said, as text
+  --history FILE      all that happened, as text: what clients said, their lives, the faults
   --help              this text
 
 It fails if a promise was broken; with --unguarded, if none was, or if one about fences was.
@@ -108,11 +108,7 @@ fn keep(wishes: &Wishes, outcome: &Outcome) -> std::io::Result<()> {
         std::fs::write(file, outcome.picture(wishes.from_s, wishes.window_s))?;
     }
     if let Some(file) = &wishes.history {
-        let process = |process: usize| outcome.history.processes[process].client;
-        let lines = outcome.history.lines.iter();
-        let lines =
-            lines.map(|(number, line)| format!("process {number} client {} {line}\n", process(*number)));
-        std::fs::write(file, lines.collect::<String>())?;
+        std::fs::write(file, outcome.history_text())?;
     }
     Ok(())
 }
