@@ -35,7 +35,7 @@ const START: Duration = Duration::from_secs(20);
 pub enum Kind {
     /// Everything.
     Mixed,
-    /// A node is killed and started again empty every 0.4 seconds, one after another; holds are long.
+    /// Nodes are killed and started again empty, one after another; holds are long.
     Rolling,
     /// The same with nodes that keep every acknowledged write, and their data.
     RollingDurable,
@@ -50,6 +50,8 @@ pub struct Options {
     pub kind: Kind,
     /// How long it goes wrong.
     pub duration: Duration,
+    /// The time from node to node, if one after another is killed.
+    pub every: Duration,
     /// Whether nodes that may have forgotten locks are kept out.
     pub guarded: bool,
     /// How many client processes there are.
@@ -70,6 +72,7 @@ impl Default for Options {
             seed: 1,
             kind: Kind::Mixed,
             duration: Duration::from_secs(60),
+            every: Duration::from_millis(400),
             guarded: true,
             clients: 7,
             workers: 3,

@@ -60,18 +60,19 @@ pub(super) fn plan(options: &Options) -> Vec<Wish> {
     let end_ms = u64::try_from(options.duration.as_millis()).unwrap_or(u64::MAX);
     match options.kind {
         Kind::Mixed => mixed(options, end_ms),
-        Kind::Rolling => rolling(end_ms, true),
-        Kind::RollingDurable => rolling(end_ms, false),
+        Kind::Rolling => rolling(options, end_ms, true),
+        Kind::RollingDurable => rolling(options, end_ms, false),
     }
 }
 
-/// One node after another, every 0.4 seconds.
-fn rolling(end_ms: u64, empty: bool) -> Vec<Wish> {
+/// One node after another.
+fn rolling(options: &Options, end_ms: u64, empty: bool) -> Vec<Wish> {
+    let every_ms = usize::try_from(options.every.as_millis()).unwrap_or(usize::MAX).max(1);
     let at = |(index, at_ms): (usize, u64)| Wish {
         at_ms,
         fault: Fault::Restart { nodes: vec![index % NODES], empty, down_ms: 10 },
     };
-    (400..end_ms).step_by(400).enumerate().map(at).collect()
+    (every_ms as u64..end_ms).step_by(every_ms).enumerate().map(at).collect()
 }
 
 fn mixed(options: &Options, end_ms: u64) -> Vec<Wish> {

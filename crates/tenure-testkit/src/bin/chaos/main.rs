@@ -18,6 +18,7 @@ Options:
   --unguarded         with restart_guard = off: exclusion breaks, fences must not
   --rolling           a node is killed and started empty every 0.4 s, holds last 1.5 s of a ttl of 2 s
   --rolling-durable   the same with appendfsync always, and started with its data
+  --every MS          the time from node to node in the last two, instead of 400
   --clients N         how many client processes (default 7)
   --locks N           how many locks (default 5)
   --picture FILE.svg  a picture of it
@@ -81,6 +82,7 @@ fn read(arguments: &[String]) -> Result<Wishes, String> {
             "--unguarded" => options.guarded = false,
             "--rolling" => roll(options, Kind::Rolling),
             "--rolling-durable" => roll(options, Kind::RollingDurable),
+            "--every" => options.every = Duration::from_millis(number(text()?)?),
             "--clients" => options.clients = size(text()?)?.max(1),
             "--locks" => options.locks = size(text()?)?.max(1),
             "--picture" => wishes.picture = Some(text()?),
