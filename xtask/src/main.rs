@@ -1,8 +1,11 @@
-//! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`, `cargo xtask simulate`.
+//! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`, `cargo xtask simulate`,
+//! `cargo xtask model`, `cargo xtask chaos`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to whoever runs it")]
 
 mod bench;
+mod chaos;
 mod command;
+mod model;
 mod prerequisites;
 mod simulate;
 mod test;
@@ -25,6 +28,10 @@ Commands:
          (runs `cargo run --release -p tenure-bench -- uncontended ...`)
   simulate  histories in the simulator: `cargo xtask simulate [--seeds N] [--first SEED]`, or one again:
          `cargo xtask simulate replay SEED SCENARIO [MUTANT]`; `cargo xtask simulate mutants` (see docs/simulator.md)
+  model  every state of small worlds, and the fault matrix: `cargo xtask model [--stories] [PART OF A ROW]`
+         (see docs/simulator.md)
+  chaos  real servers and client processes while everything goes wrong: `cargo xtask chaos [--seed S] [--minutes M]
+         [--unguarded] [--rolling] [--picture FILE.svg]`, and more with `--help` (see docs/chaos.md)
 ";
 
 fn main() -> ExitCode {
@@ -44,6 +51,8 @@ fn run() -> Result<()> {
         ["test"] => test::run(),
         ["tidy"] => tidy::run(),
         ["bench", arguments @ ..] => bench::run(arguments),
+        ["chaos", arguments @ ..] => chaos::run(arguments),
+        ["model", arguments @ ..] => model::run(arguments),
         ["simulate", arguments @ ..] => simulate::run(arguments),
         ["help" | "--help" | "-h"] | [] => {
             print!("{HELP}");

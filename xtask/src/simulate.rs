@@ -11,11 +11,16 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         ["replay" | "find" | "mutants", ..] => arguments.to_vec(),
         _ => campaign(arguments)?.to_vec(),
     };
+    example("simulate", &words)
+}
+
+/// Runs a program of `crates/tenure-sim`.
+pub(crate) fn example(name: &str, arguments: &[&str]) -> Result<()> {
     let mut command =
-        cargo(["run", "--release", "--quiet", "--package", "tenure-sim", "--example", "simulate", "--"]);
-    let status = command.args(words).status().context("cargo could not be started")?;
+        cargo(["run", "--release", "--quiet", "--package", "tenure-sim", "--example", name, "--"]);
+    let status = command.args(arguments).status().context("cargo could not be started")?;
     if !status.success() {
-        bail!("the simulation failed ({status})");
+        bail!("{name} failed ({status})");
     }
     Ok(())
 }

@@ -10,8 +10,12 @@
     reason = "a test that cannot be set up has to fail"
 )]
 
+pub mod chaos;
+pub mod checker;
 mod clients;
 mod clock_preload;
+mod dice;
+pub mod history;
 mod nursery;
 mod proxy;
 mod redis_server;
@@ -19,6 +23,7 @@ mod signal;
 
 pub use clients::Client;
 pub use clock_preload::MovedClock;
+pub use dice::Dice;
 pub use proxy::{Direction, Mode, Proxy};
 pub use redis::{Value, cmd, pipe};
 pub use redis_server::RedisServer;

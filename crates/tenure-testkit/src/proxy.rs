@@ -51,19 +51,30 @@ struct Shared {
     cuts: watch::Sender<u64>,
     /// Refuse new connections.
     closed: watch::Sender<bool>,
-    requests: Mutex<Vec<u8>>,
+    /// What clients have sent, if it is kept.
+    requests: Option<Mutex<Vec<u8>>>,
 }
 
 impl Proxy {
     /// Starts a proxy before the server at this loopback port.
     #[must_use]
     pub fn start(upstream: u16) -> Self {
+        Self::start_keeping(upstream, Some(Mutex::default()))
+    }
+
+    /// Starts one that keeps nothing of what it carries: for long runs.
+    #[must_use]
+    pub fn start_forgetful(upstream: u16) -> Self {
+        Self::start_keeping(upstream, None)
+    }
+
+    fn start_keeping(upstream: u16, requests: Option<Mutex<Vec<u8>>>) -> Self {
         let shared = Arc::new(Shared {
             upstream: Mutex::new(SocketAddr::from(([127, 0, 0, 1], upstream))),
             modes: [watch::Sender::new(Mode::Pass), watch::Sender::new(Mode::Pass)],
             cuts: watch::Sender::new(0),
             closed: watch::Sender::new(false),
-            requests: Mutex::default(),
+            requests,
         });
         let (alive, mut ended) = mpsc::channel::<()>(1);
         let (bound, port) = std::sync::mpsc::channel();
@@ -124,7 +135,8 @@ impl Proxy {
     /// Every byte that clients have sent so far, connections one after the other as they came.
     #[must_use]
     pub fn requests(&self) -> Vec<u8> {
-        self.shared.requests.lock().unwrap().clone()
+        let requests = self.shared.requests.as_ref().expect("it was not started forgetful");
+        requests.lock().unwrap().clone()
     }
 }
 
@@ -167,8 +179,8 @@ async fn pump(mut from: OwnedReadHalf, to: OwnedWriteHalf, shared: Arc<Shared>, 
     let reading = async {
         let mut buffer = vec![0; 64 * 1024];
         while let Ok(count @ 1..) = from.read(&mut buffer).await {
-            if direction == Direction::Requests {
-                shared.requests.lock().unwrap().extend_from_slice(&buffer[..count]);
+            if let (Direction::Requests, Some(requests)) = (direction, &shared.requests) {
+                requests.lock().unwrap().extend_from_slice(&buffer[..count]);
             }
             if queue.send((Instant::now(), buffer[..count].to_vec())).is_err() {
                 return;

@@ -116,6 +116,11 @@ fn trust() -> Vec<Row> {
             Config { ticks: 7, ahead_ms: apart, faults: Budget { holds: 1, losses: 1, ..faults }, ..base() },
         ),
         row(
+            "a node loses its memory, locks without fences",
+            &[Sight::Acquired, Sight::Quarantined],
+            Config { ticks: 6, fenced: false, faults: Budget { holds: 1, losses: 1, ..faults }, ..base() },
+        ),
+        row(
             "two nodes lose their memory",
             &[Sight::Acquired, Sight::Quarantined],
             Config { ticks: 4, faults: Budget { losses: 2, ..faults }, ..base() },

@@ -1,0 +1,142 @@
+//! The client processes: started, halted, killed and listened to.
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::Options;
+use super::nodes::{Node, SIDES};
+use crate::Client;
+use crate::history::{History, Line, Ns, Process, now};
+
+pub(super) struct Cast {
+    program: String,
+    /// What every client is told: settings, and for each half the addresses of the nodes.
+    settings: String,
+    urls: [Vec<String>; SIDES],
+    /// For each client the process that it is at present, if it runs.
+    running: Vec<Option<Running>>,
+    record: Arc<Mutex<History>>,
+    /// How many lines have been looked at.
+    looked: usize,
+    /// Every listener has a sender; when the last one has heard the end of its client, the receiver is told.
+    listening: Option<Sender<()>>,
+    heard_all: Receiver<()>,
+    lives: u64,
+    seed: u64,
+}
+
+struct Running {
+    client: Client,
+    process: usize,
+}
+
+impl Cast {
+    pub(super) fn new(options: &Options, nodes: &[Node], resource: &str) -> Self {
+        let (guard, hold) = (
+            if options.guarded { "on" } else { "off" },
+            if options.kind.is_steady() { "steady" } else { "mixed" },
+        );
+        let settings = format!(
+            "workers={} locks={} max_ttl_ms={} guard={guard} hold={hold} resource={resource}",
+            options.workers,
+            options.locks,
+            options.max_ttl.as_millis()
+        );
+        let urls = std::array::from_fn(|side| nodes.iter().map(|node| node.proxies[side].url()).collect());
+        let (listening, heard_all) = channel();
+        Self {
+            program: options.testclient.display().to_string(),
+            settings,
+            urls,
+            running: (0..options.clients).map(|_| None).collect(),
+            record: Arc::default(),
+            looked: 0,
+            listening: Some(listening),
+            heard_all,
+            lives: 0,
+            seed: options.seed,
+        }
+    }
+
+    pub(super) fn start(&mut self, client: usize) {
+        self.lives += 1;
+        let seed = format!("seed={}", self.seed.wrapping_mul(10_000).wrapping_add(self.lives));
+        let words = ["contend", &seed].into_iter().chain(self.settings.split(' '));
+        let urls = self.urls[client % SIDES].iter().map(String::as_str);
+        let started = now();
+        let mut process = Client::start_talking(&self.program, words.chain(urls));
+        let mut record = lock(&self.record);
+        let index = record.processes.len();
+        record.processes.push(Process { client, started, ..Process::default() });
+        drop(record);
+        let (record, listening) = (Arc::clone(&self.record), self.listening.clone());
+        process.hear_all(move |text| {
+            // What was cut off in the middle by a kill was not said.
+            if let Ok(line) = text.parse() {
+                lock(&record).lines.push((index, line));
+            }
+            let _ = &listening;
+        });
+        self.running[client] = Some(Running { client: process, process: index });
+    }
+
+    pub(super) fn kill(&mut self, client: usize) {
+        if let Some(mut running) = self.running[client].take() {
+            lock(&self.record).processes[running.process].killed = Some(now());
+            running.client.kill();
+        }
+    }
+
+    /// Halts it; it is not known before [`Cast::resume`] for how long.
+    pub(super) fn pause(&mut self, client: usize) {
+        if let Some(running) = &self.running[client] {
+            lock(&self.record).processes[running.process].halts.push((now(), Ns::MAX));
+            running.client.pause();
+        }
+    }
+
+    pub(super) fn resume(&mut self, client: usize) {
+        if let Some(running) = &self.running[client] {
+            running.client.resume();
+            if let Some(halt) = lock(&self.record).processes[running.process].halts.last_mut() {
+                halt.1 = now();
+            }
+        }
+    }
+
+    pub(super) fn is_running(&self, client: usize) -> bool {
+        self.running[client].is_some()
+    }
+
+    /// The clients that run or are halted.
+    pub(super) fn running(&self) -> Vec<usize> {
+        (0..self.running.len()).filter(|client| self.is_running(*client)).collect()
+    }
+
+    /// What running clients have said since the last look, and which of them.
+    pub(super) fn news(&mut self) -> Vec<(usize, Line)> {
+        let record = lock(&self.record);
+        let fresh = &record.lines[self.looked..];
+        self.looked = record.lines.len();
+        let of = |process: usize| {
+            let client = record.processes[process].client;
+            self.running[client].as_ref().filter(|running| running.process == process).map(|_| client)
+        };
+        fresh.iter().filter_map(|(process, line)| Some((of(*process)?, *line))).collect()
+    }
+
+    /// Ends them all, and returns all that they did.
+    pub(super) fn end(mut self) -> History {
+        for client in 0..self.running.len() {
+            self.kill(client);
+        }
+        drop(self.listening.take());
+        // It fails when the last listener is done.
+        let _ = self.heard_all.recv();
+        std::mem::take(&mut lock(&self.record))
+    }
+}
+
+fn lock(record: &Mutex<History>) -> MutexGuard<'_, History> {
+    record.lock().unwrap_or_else(PoisonError::into_inner)
+}
