@@ -62,18 +62,38 @@ mod system {
         let raw = read(ClockId::MonotonicRaw);
         let monotonic = read(ClockId::Monotonic);
         let boot = read(ClockId::Boottime);
-        // In a time namespace the difference may be negative; only its changes matter.
-        let now = i128::from(raw) + i128::from(boot) - i128::from(monotonic) + i128::from(START);
-        let now = u64::try_from(now).unwrap_or(0);
+        let now = with_suspension(raw, monotonic, boot);
         // The three readings lie some nanoseconds apart, so two results may cross; time must not go back.
         static LATEST: AtomicU64 = AtomicU64::new(0);
         Time::from_nanos(LATEST.fetch_max(now, Ordering::Relaxed).max(now))
+    }
+
+    /// Time that is not slewed, and goes on while the machine is suspended: of these clocks only `boot` does.
+    fn with_suspension(raw: u64, monotonic: u64, boot: u64) -> u64 {
+        // In a time namespace the difference may be negative; only its changes matter.
+        let now = i128::from(raw) + i128::from(boot) - i128::from(monotonic) + i128::from(START);
+        u64::try_from(now).unwrap_or(0)
     }
 
     fn read(clock: ClockId) -> u64 {
         let time = clock_gettime(clock);
         let (seconds, nanos) = (u64::try_from(time.tv_sec), u64::try_from(time.tv_nsec));
         seconds.unwrap_or(0) * 1_000_000_000 + nanos.unwrap_or(0)
+    }
+
+    #[cfg(test)]
+    mod tests {
+        use super::*;
+
+        #[test]
+        fn time_goes_on_while_the_machine_is_suspended_and_is_not_slewed() {
+            let second = 1_000_000_000;
+            let before = with_suspension(100 * second, 100 * second, 100 * second);
+            // Suspended for a minute: only the clock that counts from boot moves.
+            assert_eq!(with_suspension(100 * second, 100 * second, 160 * second) - before, 60 * second);
+            // Slewed by 8 %: both of the others move alike.
+            assert_eq!(with_suspension(110 * second, 110_800_000_000, 110_800_000_000) - before, 10 * second);
+        }
     }
 }
 
