@@ -1,5 +1,8 @@
 //! One lock from the call that asks for it to the moment it is given up.
 //!
+//! Every attempt has its own owner token, its own T1 and its own clean-up. What ends leaves through [`Output::CleanUp`]:
+//! a [`Release`] that lives on by itself, so that no clean-up depends on anybody waiting for it.
+//!
 //! ```text
 //!            Attempt             won                      Release, Abandon
 //!   Waiting ─────────► Acquiring ─────► Held ⟲ Extend ───────────────────► Ended
@@ -7,12 +10,9 @@
 //!      └─── pause ─────────┴──── no time or tries left ─────────────────────┘
 //! ```
 //! The first attempt takes the lock if it is free. If it is not, the second one gets in line, and after that attempts are
-//! made when nodes wake us, or now and then in case they could not (`lease/waiting.rs`).
-//!
-//! Every attempt has its own owner token, its own T1 and its own clean-up. What ends leaves through
-//! [`Output::CleanUp`]: a [`Release`] that lives on by itself, so that no clean-up depends on anybody
-//! waiting for it.
+//! made when nodes wake us, or now and then in case they could not. The folder `lease` has a file for each phase.
 
+mod acquiring;
 mod holding;
 mod waiting;
 
@@ -21,23 +21,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::holding::Renewing;
-use crate::acquire::{Acquire, Cause, Decision, NotAcquired, Unasked};
+use crate::acquire::{Acquire, Cause, NotAcquired};
 use crate::command::{Answer, Command, Fault, Reply};
-use crate::config::{MaxHold, Term, Terms, Wait};
+use crate::config::{Term, Terms};
 use crate::extend::NotExtended;
 use crate::names::LockKey;
-use crate::queue::{PARTIAL_WAKE_PATIENCE, Waiter};
+use crate::queue::Waiter;
 use crate::quorum::{NodeIndex, NodeSet, Quorum};
 use crate::release::{Claim, Release, Undo};
-use crate::round::{Round, RoundNumber};
-use crate::standing::{Handover, HoldState, Standing};
+use crate::round::RoundNumber;
+use crate::standing::{HoldState, Standing};
 use crate::time::Time;
 use crate::token::Entropy;
 use crate::trust::Proposal;
-
-/// How often one attempt may be made again at once with a larger fence. Once is the rule; more often means that
-/// others are winning meanwhile.
-const PROPOSALS_MAX: u32 = 4;
 
 /// The state of one acquire call and the hold that follows from it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -207,26 +203,6 @@ impl Lease {
         self
     }
 
-    /// A lease that goes on with a lock that another process held. The first input is [`Input::Extend`]: until that
-    /// has succeeded, nobody may count on the lock.
-    #[must_use]
-    pub fn resume(key: LockKey, mut terms: Terms, quorum: Quorum, handover: &Handover, now: Time) -> Self {
-        if let MaxHold::AtMost(limit) = &mut terms.max_hold {
-            *limit = limit.saturating_sub(handover.held);
-        }
-        let mut lease = Self::new(key, terms, quorum);
-        let number = lease.rounds.take_next();
-        let round = Round::open(number, quorum, handover.members, now, terms.term.node_timeout());
-        lease.phase = Phase::Held(Box::new(Standing::resumed(round, handover, now, terms.term)));
-        lease
-    }
-
-    /// What another process needs to go on with the lock, if it is held.
-    #[must_use]
-    pub fn handover(&self, now: Time) -> Option<Handover> {
-        self.standing().map(|standing| standing.handover(now))
-    }
-
     /// Takes one input at `now`; drain [`Lease::poll_output`] afterwards.
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
@@ -307,37 +283,6 @@ impl Lease {
     #[must_use]
     pub fn elapsed(&self, now: Time) -> Duration {
         self.begun.map_or(Duration::ZERO, |begun| now.since(begun))
-    }
-
-    fn handle_attempt(&mut self, now: Time, entropy: Entropy, proposal: &Proposal) {
-        let Phase::Waiting { .. } = self.phase else { return };
-        self.begun.get_or_insert(now);
-        if self.proposals == 0 {
-            self.attempts = self.attempts.saturating_add(1);
-        }
-        let number = self.rounds.take_next();
-        let mut acquire = Acquire::begin(number, self.quorum, now, &self.terms, entropy, proposal);
-        if proposal.ticket.is_some() {
-            let waiter = self.waiter.get_or_insert_default();
-            (waiter.ticket, waiter.draws) = (proposal.ticket, waiter.draws.max(1));
-        }
-        let beside = self.beside();
-        let woken = self.waiter.as_mut().and_then(|waiter| waiter.claims.take());
-        let mut unasked = vec![];
-        for (node, command) in acquire.commands(&self.key, self.terms.term, proposal, beside) {
-            if woken.is_none_or(|woken| woken.contains(node)) {
-                self.outputs.push_back(Output::Send { round: number, node, command });
-            } else {
-                unasked.push((node, command));
-            }
-        }
-        if !unasked.is_empty() {
-            let patience = PARTIAL_WAKE_PATIENCE.min(self.terms.term.node_timeout() / 2);
-            acquire.unasked = Some(Unasked { commands: unasked, until: now + patience });
-        }
-        self.phase = Phase::Acquiring(Box::new(acquire));
-        // If too few nodes may vote, that is decided.
-        self.advance_acquire(now);
     }
 
     fn handle_answer(
@@ -428,105 +373,6 @@ impl Lease {
                 self.renew_if_due(now);
             }
             Phase::Waiting { .. } | Phase::Ended => {}
-        }
-    }
-
-    fn advance_acquire(&mut self, now: Time) {
-        let yields = self.yields_to().is_some();
-        let Phase::Acquiring(acquire) = &mut self.phase else { return };
-        match acquire.decide(now, &self.terms.term) {
-            Decision::Open => {}
-            Decision::Won(_) if yields => self.yield_lock(now),
-            Decision::Won(validity) => {
-                // A larger margin, and others kept out.
-                self.ask_the_rest();
-                let Phase::Acquiring(acquire) = &mut self.phase else { return };
-                let undo = Undo::PassOn { labelled: self.label.is_some(), requeue: None };
-                let (claim, round) = (acquire.claim(self.terms.term, undo), acquire.round.clone());
-                let fence = acquire.fence.map(|claim| claim.fence);
-                let mut standing = Standing::new(claim, fence, validity, round);
-                standing.plan_renewal(&self.terms, standing.acquired);
-                self.leave_refused(&standing);
-                self.phase = Phase::Held(Box::new(standing));
-                self.outputs.push_back(Output::Acquired);
-            }
-            Decision::Lost { cause } => {
-                if waiting::has_time(self.waiter.as_deref(), &acquire.round) {
-                    return;
-                }
-                let is_behind = acquire.round.is_behind();
-                if !std::mem::replace(&mut acquire.cleaned_up, true) {
-                    // Whom we have not asked by now is asked no more: that would come behind the clean-up.
-                    for (node, _) in acquire.unasked.take().into_iter().flat_map(|unasked| unasked.commands) {
-                        acquire.round.record(now, node, Err(Fault::Unreachable("not asked".into())));
-                    }
-                    let undo = waiting::undo(self.waiter.as_deref());
-                    let claim = acquire.claim(self.terms.term, undo);
-                    self.clean_up(now, claim);
-                }
-                if is_behind && self.proposals < PROPOSALS_MAX {
-                    // The nodes are free, only our number was too small. Another attempt with another owner, behind
-                    // the release of this one on the same connections: still one round trip.
-                    self.propose_again(self.proposals + 1, false);
-                } else if let Phase::Acquiring(acquire) = &self.phase
-                    && let Some(cause) = cause.or_else(|| acquire.cause())
-                {
-                    self.retry_or_end(now, cause);
-                }
-            }
-        }
-    }
-
-    fn propose_again(&mut self, proposals: u32, ticket: bool) {
-        self.proposals = proposals;
-        self.phase = Phase::Waiting { until: None };
-        if let Some(waiter) = &mut self.waiter {
-            waiter.begin();
-        }
-        self.outputs.push_back(Output::Propose { fenced: self.terms.fenced, ticket });
-    }
-
-    fn retry_or_end(&mut self, now: Time, cause: Cause) {
-        let Phase::Acquiring(acquire) = &self.phase else { return };
-        if let Cause::Contended { retry_after } = cause
-            && self.terms.queued
-            && self.next_attempt(now, Duration::ZERO).is_some()
-        {
-            return self.wait_in_line(now, retry_after);
-        }
-        let pause = self.terms.retry.pause(now.since(acquire.round.started()), acquire.entropy.dice);
-        match self.next_attempt(now, pause) {
-            Some(at) => {
-                self.outputs.push_back(Output::Retrying { cause, at });
-                self.phase = Phase::Waiting { until: Some(at) };
-            }
-            None => {
-                self.outputs.push_back(Output::NotAcquired(NotAcquired {
-                    cause,
-                    ballots: acquire.round.ballots().to_vec(),
-                    attempts: self.attempts,
-                    elapsed: self.elapsed(now),
-                    place: self.place(),
-                }));
-                self.leave_line();
-                self.phase = Phase::Ended;
-            }
-        }
-    }
-
-    /// When the next attempt begins, if there is one: after the pause, but not later than the end of the
-    /// wait, which gets a last attempt of its own.
-    fn next_attempt(&self, now: Time, pause: Duration) -> Option<Time> {
-        if self.terms.retry.tries_max.is_some_and(|tries_max| self.attempts >= tries_max) {
-            return None;
-        }
-        match self.terms.wait {
-            Wait::No => None,
-            Wait::Forever => Some(now + pause),
-            Wait::AtMost(wait) => {
-                let limit = self.begun.expect("an attempt was made") + wait;
-                (now < limit).then(|| (now + pause).min(limit))
-            }
         }
     }
 

@@ -4,6 +4,8 @@
 //! tested against. Time is the node's own, in the way Redis counts it: a key set with `PX p` at
 //! millisecond *t* is there up to and including millisecond *t + p*.
 
+mod acquire;
+mod kept;
 mod line;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -11,14 +13,14 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use self::line::{Label, Line};
-use crate::command::{Answer, Command, Holding, Refusal, Reply, Swap};
-use crate::fence::{Fence, FenceBounds, FenceClaim};
+use self::acquire::Wanted;
+use self::kept::Kept;
+use crate::command::{Answer, Command, Holding, Refusal, Reply};
+use crate::fence::Fence;
 use crate::names::{LockKey, Prefix};
-use crate::queue::{Beside, ClientId, QueueReport, Ticket};
+use crate::queue::{ClientId, Ticket};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
-use crate::trust::Nonce;
 
 /// How many fences a node looks at when it is told to trim: well below a millisecond of its time.
 pub const TRIM_FENCES: u64 = 500;
@@ -42,27 +44,6 @@ pub struct LockTable {
     wakes: VecDeque<(LockKey, Ticket)>,
 }
 
-/// What a node keeps beside the locks of one prefix.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-struct Kept {
-    record: Option<Arc<str>>,
-    fences: BTreeMap<LockKey, Remembered>,
-    fence_ends: BTreeSet<(u64, LockKey)>,
-    /// Who waits for which lock.
-    lines: BTreeMap<LockKey, Line>,
-    labels: BTreeMap<LockKey, Label>,
-}
-
-/// The last fence of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Remembered {
-    fence: Fence,
-    /// The last millisecond at which it is remembered.
-    ends_ms: u64,
-    /// Somebody may be in line: whoever is granted the lock is told so. Kept here because this is looked at anyway.
-    queued: bool,
-}
-
 /// One key on a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entry {
@@ -70,17 +51,6 @@ pub struct Entry {
     pub owner: Owner,
     /// The last millisecond of its life, by the node's clock.
     pub ends_ms: u64,
-}
-
-/// What an acquire asks for.
-#[derive(Clone, Copy)]
-struct Wanted<'a> {
-    key: &'a LockKey,
-    token: OwnerToken,
-    node_ttl_ms: u64,
-    nonce: Option<Nonce>,
-    claim: Option<FenceClaim>,
-    beside: &'a Beside,
 }
 
 /// Who has a key.
@@ -155,124 +125,6 @@ impl LockTable {
         self.entries.iter().filter(move |(_, entry)| now_ms <= entry.ends_ms)
     }
 
-    /// How many fences the node remembers under a prefix.
-    #[must_use]
-    pub fn fences(&self, prefix: &Prefix) -> usize {
-        self.prefixes.get(prefix.as_str()).map_or(0, |kept| kept.fences.len())
-    }
-
-    fn acquire(
-        &mut self,
-        now: NodeTime,
-        wanted: &Wanted<'_>,
-        queue: &mut Option<Box<QueueReport>>,
-    ) -> Answer {
-        let Wanted { key, token, node_ttl_ms, nonce, claim, beside } = *wanted;
-        let now_ms = now.as_millis();
-        let ticket = beside.turn.map(|turn| turn.ticket);
-        if nonce.is_some_and(|nonce| !self.has_record(key.prefix(), nonce)) {
-            return Answer::Refused(Refusal::Stranger);
-        }
-        let owner = Owner::Token(token);
-        let aside = |entry: &&Entry| ticket.map(Owner::Reserved) == Some(entry.owner);
-        let (aside, entry) = match self.entries.get(key) {
-            entry if entry.as_ref().is_some_and(aside) => (true, None),
-            entry => (false, entry),
-        };
-        match entry {
-            // Asked again by the same owner: the first answer was lost. Saying no would make the client
-            // refuse itself; setting the end anew would let a late duplicate lengthen the hold. With another
-            // fence it is not the same question.
-            Some(entry)
-                if entry.owner == owner && claim.is_none_or(|claim| self.fence(key) == Some(claim.fence)) =>
-            {
-                Answer::Granted
-            }
-            Some(entry) => Answer::Refused(held(now_ms, entry)),
-            None => {
-                if let Some(claim @ FenceClaim { fence, bounds, .. }) = claim {
-                    // Whole milliseconds, in which nodes count.
-                    let now = NodeTime::from_micros(now_ms * 1_000);
-                    let refusal = if fence > bounds.highest(now) {
-                        Some(Refusal::Ahead)
-                    } else {
-                        (Some(fence) <= self.lowest(now, key, bounds)).then_some(Refusal::Behind)
-                    };
-                    if let Some(refusal) = refusal {
-                        if let (true, Some(ticket)) = (aside, ticket) {
-                            self.reserve(now_ms, key, ticket);
-                        }
-                        return Answer::Refused(refusal);
-                    }
-                    self.put_fence(key, claim);
-                }
-                self.put(key, Entry { owner, ends_ms: now_ms.saturating_add(node_ttl_ms) });
-                let ahead = self.step_out(now_ms, key, ticket, aside, claim.is_some());
-                *queue =
-                    ahead.map(|ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() }));
-                if let Some(label) = &beside.label {
-                    self.put_label(now_ms, key, token, label);
-                }
-                Answer::Granted
-            }
-        }
-    }
-
-    fn heal(
-        &mut self,
-        now_ms: u64,
-        key: &LockKey,
-        token: OwnerToken,
-        node_ttl_ms: u64,
-        fence: Option<Fence>,
-    ) -> Answer {
-        match self.entries.get(key) {
-            Some(entry) if entry.owner == Owner::Token(token) => Answer::Granted,
-            Some(entry) => Answer::Refused(Refusal::Held { left: entry.left(now_ms) }),
-            None if fence.is_some() && self.fence(key) > fence => Answer::Refused(Refusal::Behind),
-            None => {
-                let owner = Owner::Token(token);
-                self.put(key, Entry { owner, ends_ms: now_ms.saturating_add(node_ttl_ms) });
-                Answer::Granted
-            }
-        }
-    }
-
-    /// The fence that a new one must exceed.
-    fn lowest(&self, now: NodeTime, key: &LockKey, bounds: FenceBounds) -> Option<Fence> {
-        self.fence(key).max(Some(bounds.lowest(now)))
-    }
-
-    fn fence(&self, key: &LockKey) -> Option<Fence> {
-        self.prefixes.get(key.prefix())?.fences.get(key).map(|remembered| remembered.fence)
-    }
-
-    fn put_fence(&mut self, key: &LockKey, FenceClaim { fence, ends_ms, .. }: FenceClaim) {
-        let kept = self.prefixes.entry(key.prefix().into()).or_default();
-        // The mark stays until somebody in line looks.
-        let queued = kept.fences.get(key).is_some_and(|remembered| remembered.queued);
-        if let Some(old) = kept.fences.insert(key.clone(), Remembered { fence, ends_ms, queued }) {
-            kept.fence_ends.remove(&(old.ends_ms, key.clone()));
-        }
-        kept.fence_ends.insert((ends_ms, key.clone()));
-    }
-
-    fn has_record(&self, prefix: &str, nonce: Nonce) -> bool {
-        let record = self.prefixes.get(prefix).and_then(|kept| kept.record.as_deref());
-        record.is_some_and(|record| nonce.begins(record))
-    }
-
-    fn record(&mut self, now: NodeTime, prefix: &Prefix, swap: Option<&Swap>) -> Answer {
-        let kept = self.prefixes.entry(prefix.as_str().into()).or_default();
-        if let Some(Swap { expected, text, stamp }) = swap
-            && kept.record == *expected
-        {
-            let stamped = || format!("{text}{}", now.as_micros()).into();
-            kept.record = Some(if *stamp { stamped() } else { Arc::clone(text) });
-        }
-        Answer::Record(kept.record.clone())
-    }
-
     fn extend(&mut self, now_ms: u64, key: &LockKey, token: OwnerToken, node_ttl_ms: u64) -> Answer {
         match self.entries.get(key) {
             Some(entry) if entry.owner == Owner::Token(token) => {
@@ -342,14 +194,6 @@ impl LockTable {
                 kept.fences.remove(&key);
             }
         }
-    }
-}
-
-fn held(now_ms: u64, entry: &Entry) -> Refusal {
-    let left = entry.left(now_ms);
-    match entry.owner {
-        Owner::Token(_) => Refusal::Held { left },
-        Owner::Reserved(_) => Refusal::Reserved { left },
     }
 }
 

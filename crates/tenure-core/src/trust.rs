@@ -20,27 +20,31 @@
 //! asks for records, and says for each attempt which nodes to ask and with which fence.
 
 mod clock_watch;
+mod distrust;
 mod judgement;
 mod member;
+mod proposal;
 mod record;
 mod registration;
 mod settings;
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::clock_watch::ClockWatch;
+pub use self::distrust::Distrust;
 use self::member::{Known, Member};
+pub use self::proposal::Proposal;
+use self::proposal::Voters;
 pub use self::record::{Life, Nonce};
 pub use self::settings::{RestartGuard, Settings};
 use crate::command::{Answer, Command, Fault, Reply};
-use crate::fence::{Fence, FenceClaim, FenceClock};
+use crate::fence::{Fence, FenceClock};
 use crate::names::Prefix;
-use crate::queue::{ClientId, Ticket};
+use crate::queue::ClientId;
 use crate::quorum::{NodeIndex, NodeSet, Quorum};
-use crate::time::{NodeTime, Time};
+use crate::time::Time;
 
 /// Nodes whose clocks differ by more than this when they are first seen do not agree: one may have jumped just now. A
 /// smaller jump harms nobody, because it is within the shortest guard band.
@@ -75,52 +79,6 @@ pub struct Facts {
     pub doubtful: Option<Arc<str>>,
 }
 
-/// Why a node may not vote.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
-pub enum Distrust {
-    /// Its record is not known yet, or has just changed.
-    Unknown,
-    /// It may have forgotten locks.
-    Quarantined {
-        /// How much longer it is kept out.
-        left: Duration,
-    },
-    /// Its clock jumped.
-    ClockJumped {
-        /// By how many microseconds, at least.
-        by_us: i64,
-        /// How much longer it is kept out.
-        left: Duration,
-    },
-    /// Its clock was far from those of the others when it was first seen.
-    ClockApart {
-        /// By how many microseconds.
-        by_us: i64,
-        /// How much longer it is kept out.
-        left: Duration,
-    },
-    /// Its clock is so far behind the others that it takes no present fence.
-    ClockBehind,
-    /// The fences it may have forgotten are above those of the present.
-    FencesAhead,
-    /// It must not be used at all, for this reason.
-    Unfit(Arc<str>),
-}
-
-/// What an attempt is to propose, and to whom.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Proposal {
-    /// A place in line, if one was asked for.
-    pub ticket: Option<Ticket>,
-    /// The fence, if the lock has one.
-    pub fence: Option<FenceClaim>,
-    /// For each node the life it may vote in, `None` to ask in any; or why it is not asked.
-    pub nodes: Voters,
-}
-
-type Voters = Arc<[Result<Option<Nonce>, Fault>]>;
-
 /// What a client knows about its nodes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Fleet {
@@ -140,6 +98,7 @@ pub struct Fleet {
     all_trusted: Option<(Fence, Voters)>,
     outputs: VecDeque<Output>,
 }
+
 /// Records are read one after another, and a node may have been marked and used by others since it told us that it is
 /// new. So, once all have said so, all are asked again: if nothing has changed, there was a moment in between at which
 /// all of them were new together.
@@ -248,13 +207,6 @@ pub struct Report {
     /// How long the last round trip took.
     pub round_trip: Option<Duration>,
 }
-impl Proposal {
-    /// A proposal to all nodes without fence or record: what any other Redlock client does.
-    #[must_use]
-    pub fn plain(quorum: Quorum) -> Self {
-        Self { ticket: None, fence: None, nodes: vec![Ok(None); quorum.nodes()].into() }
-    }
-}
 
 impl Fleet {
     /// A fleet of which nothing is known. `seed` must be random.
@@ -348,44 +300,6 @@ impl Fleet {
         }
     }
 
-    /// What to propose in an attempt that begins now.
-    pub fn propose(&mut self, now: Time, fenced: bool) -> Proposal {
-        let fence = match self.nodes_time(now) {
-            Some(time) if fenced => {
-                let bounds = self.settings.bounds;
-                Some(FenceClaim::new(self.fences.propose(time, bounds), bounds))
-            }
-            None if fenced => {
-                let unknown = self.quorum.indexes().map(|node| {
-                    let distrust = self.trust(now, node).err().unwrap_or(Distrust::Unknown);
-                    Err(self.fault(node, distrust))
-                });
-                return Proposal { ticket: None, fence: None, nodes: unknown.collect() };
-            }
-            _ => None,
-        };
-        if fence.is_some() {
-            self.plan_trims(now);
-        }
-        if let Some((floor, nodes)) = &self.all_trusted
-            && fence.is_none_or(|claim| claim.fence > *floor)
-        {
-            return Proposal { ticket: None, fence, nodes: Arc::clone(nodes) };
-        }
-        let nodes: Voters = self.quorum.indexes().map(|node| self.voter(now, node, fence)).collect();
-        if nodes.iter().all(Result::is_ok) {
-            let floors = self.quorum.indexes().map(|node| self.floor(node));
-            self.all_trusted = Some((floors.max().unwrap_or(Fence::NONE), Arc::clone(&nodes)));
-        }
-        Proposal { ticket: None, fence, nodes }
-    }
-
-    /// A new place in line, behind all that nodes have shown.
-    pub fn draw_ticket(&mut self, now: Time) -> Ticket {
-        let time = self.nodes_time(now).unwrap_or(NodeTime::from_micros(0));
-        Ticket { number: self.fences.draw(time), client: self.client }
-    }
-
     /// What its locks begin with.
     #[must_use]
     pub const fn prefix(&self) -> &Prefix {
@@ -453,13 +367,6 @@ impl Fleet {
         }
     }
 
-    fn plan_trims(&mut self, now: Time) {
-        let pause = self.trim_pause();
-        for member in self.members.iter_mut().filter(|member| member.record.is_some()) {
-            member.trim_at.get_or_insert(now + pause);
-        }
-    }
-
     /// A tenth of the retention, so that at most a tenth more fences lie about than are remembered.
     fn trim_pause(&self) -> Duration {
         Duration::from_micros(self.settings.bounds.retention_us / 10)
@@ -467,37 +374,5 @@ impl Fleet {
 
     fn silence_max(&self) -> Duration {
         (self.settings.quarantine() / 4).min(SILENCE_MAX)
-    }
-}
-
-impl fmt::Display for Distrust {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let seconds = |by_us: &i64| Duration::from_micros(by_us.unsigned_abs());
-        match self {
-            Self::Unknown => f.write_str("it has not told its record yet"),
-            Self::Quarantined { left } => {
-                write!(f, "quarantined for {left:.1?} more: it may have forgotten locks")
-            }
-            Self::ClockJumped { by_us, left } => {
-                let direction = if *by_us < 0 { "back" } else { "ahead" };
-                write!(
-                    f,
-                    "its clock jumped {direction} by {:.2?}; not counted for {left:.1?} more",
-                    seconds(by_us)
-                )
-            }
-            Self::ClockApart { by_us, left } => {
-                let direction = if *by_us < 0 { "behind" } else { "ahead of" };
-                write!(
-                    f,
-                    "its clock is {:.2?} {direction} the other nodes; not counted until it was watched for {left:.1?} \
-                     more",
-                    seconds(by_us)
-                )
-            }
-            Self::ClockBehind => f.write_str("its clock is too far behind the other nodes"),
-            Self::FencesAhead => f.write_str("it may have forgotten larger fences than the present ones"),
-            Self::Unfit(reason) => f.write_str(reason),
-        }
     }
 }

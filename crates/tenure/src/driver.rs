@@ -7,7 +7,9 @@
 mod caller;
 mod debt;
 mod fleet;
+mod leases;
 mod machines;
+mod mailbox;
 mod queries;
 mod releases;
 mod renewals;
@@ -21,7 +23,7 @@ mod waiting;
 
 use std::collections::VecDeque;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -33,9 +35,10 @@ use tenure_core::{
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Sleep;
 
-use self::caller::{Facts, LeaseEntry};
+use self::caller::LeaseEntry;
 use self::debt::Debts;
 use self::machines::Machines;
+use self::mailbox::START_MAX;
 pub(crate) use self::queries::Found;
 use self::queries::QueryEntry;
 use self::releases::ReleaseEntry;
@@ -49,7 +52,7 @@ use self::survey::Surveys;
 use self::timers::{Timer, Timers};
 use crate::clock::Clock;
 use crate::node::{Connection, NodeEvent, Tag};
-use crate::observe::{Event, Observer};
+use crate::observe::Observer;
 
 /// The longest sleep in one piece: tokio cannot add arbitrarily long ones, and waking too early does no harm.
 const SLEEP_MAX: Duration = Duration::from_secs(3_600);
@@ -74,9 +77,6 @@ const POLITE: Duration = Duration::from_millis(1);
 
 /// The machine that answers belong to which nobody waits for.
 const UNHEARD: MachineId = MachineId::MAX - 2;
-
-/// The first acquires wait until every node has been tried; when a majority is there, no longer than this.
-const START_MAX: Duration = Duration::from_millis(50);
 
 /// Names a lease or release under way. Never used twice.
 pub(crate) type MachineId = u64;
@@ -207,18 +207,6 @@ impl Driver {
         Poll::Pending
     }
 
-    fn take_requests(&mut self, cx: &mut Context<'_>) {
-        while !self.orphaned
-            && let Poll::Ready(request) = self.mailbox.poll_recv(cx)
-        {
-            self.look_at_the_clock();
-            match request {
-                Some(request) => self.handle_request(request),
-                None => self.orphaned = true,
-            }
-        }
-    }
-
     fn take_events(&mut self, cx: &mut Context<'_>) {
         for node in self.quorum.indexes() {
             // One that talks without end must not keep us from the others.
@@ -314,58 +302,6 @@ impl Driver {
         Poll::Ready(())
     }
 
-    fn handle_request(&mut self, request: Request) {
-        match request {
-            Request::Acquire { reply, .. } if self.shutdown.has_begun() => {
-                let _ = reply.send(Err(AcquireFailure::ShutDown));
-            }
-            request @ Request::Acquire { .. } => self.begin_acquire(request, false),
-            Request::Extend { id, term, reply } => {
-                if let Some(entry) = self.leases.get_mut(&id) {
-                    entry.extend = Some(reply);
-                    self.advance_lease(id, lease::Input::Extend(term));
-                }
-            }
-            Request::Resume { id, lease, term, reply } => {
-                let mut entry = LeaseEntry::of(lease);
-                entry.extend = Some(reply);
-                self.leases.insert(id, entry);
-                self.advance_lease(id, lease::Input::Extend(term));
-            }
-            Request::Watch { id, watch } => match self.leases.get_mut(&id) {
-                Some(entry) => {
-                    let state = look(&entry.lease).standing().map(|standing| standing.state(self.now));
-                    watch.tell(state.unwrap_or(HoldState::Lost));
-                    entry.watch = Some(watch);
-                }
-                None => watch.tell(HoldState::Lost),
-            },
-            Request::HandOver { id } => {
-                self.advance_lease(id, lease::Input::HandOver);
-            }
-            Request::Release { id, reply } => {
-                if let Some(release) = self.advance_lease(id, lease::Input::Release) {
-                    self.releases.entry(release).and_modify(|entry| entry.reply = Some(reply));
-                }
-            }
-            Request::Abandon { id } => {
-                if let Some(early) = &mut self.early {
-                    early.retain(|request| !request.is_acquire(id));
-                }
-                self.polite.retain(|(_, request)| !request.is_acquire(id));
-                self.advance_lease(id, lease::Input::Abandon);
-            }
-            Request::Nodes { reply } => {
-                let asked = self.quorum.indexes().filter(|node| self.nodes[node.get()].survey()).collect();
-                self.unsent = true;
-                self.surveys.begin(self.now, asked, reply);
-            }
-            Request::Query { query, reply } => self.begin_query(query, reply),
-            Request::Settle { reply } => self.settling.push(reply),
-            Request::Shutdown { limit, reply } => self.begin_shutdown(limit, reply),
-        }
-    }
-
     fn handle_answer(&mut self, tag: Tag, node: NodeIndex, answer: Result<Reply, Fault>) {
         let Tag { machine, round, sent } = tag;
         // What the reply tells about the node's clock decides whether the reply counts.
@@ -397,125 +333,6 @@ impl Driver {
     fn send(&mut self, machine: MachineId, round: RoundNumber, node: NodeIndex, command: Command) {
         self.unsent = true;
         self.nodes[node.get()].send(Tag { machine, round, sent: self.now }, command);
-    }
-
-    /// Begins what was asked before the nodes were known, once they are: each has been tried, or enough may vote and
-    /// the rest takes too long.
-    fn start_early(&mut self) {
-        if self.early.is_none() {
-            return;
-        }
-        let settled = self.nodes.iter().all(|node| node.is_settled()) && self.fleet.is_settled();
-        let enough =
-            self.now >= self.begun + START_MAX && self.fleet.trusted(self.now) >= self.quorum.majority();
-        if settled || enough {
-            let early = self.early.take().unwrap_or_default();
-            early.into_iter().for_each(|request| self.handle_request(request));
-        }
-    }
-
-    /// Feeds one input to a lease and does what it says. Returns the clean-up that it began, if any.
-    fn advance_lease(&mut self, id: MachineId, input: lease::Input) -> Option<MachineId> {
-        let entry = self.leases.get_mut(&id)?;
-        let mut lease = look(&entry.lease);
-        let mut no_randomness = None;
-        let (mut clean_ups, mut told) = (vec![], std::mem::take(&mut self.told));
-        lease.swap_outputs(&mut self.outputs);
-        let given_up = matches!(input, lease::Input::Release | lease::Input::Abandon);
-        let now = self.now;
-        lease.handle(now, input);
-        while let Some(output) = lease.poll_output() {
-            match output {
-                lease::Output::Send { round, node, command: Command::Acquire { .. } }
-                    if self.debts.is_full(node) =>
-                {
-                    lease.handle(now, lease::Input::Answer { round, node, answer: Err(Fault::Busy) });
-                }
-                lease::Output::Send { round, node, command } => {
-                    self.unsent = true;
-                    self.nodes[node.get()].send(Tag { machine: id, round, sent: now }, command);
-                }
-                lease::Output::CleanUp(mut release) => {
-                    // Before anything that follows: the next attempt must find the keys of this one gone.
-                    let machine = self.ids.fetch_add(1, Ordering::Relaxed);
-                    while let Some(release::Output::Send { node, command }) = release.poll_output() {
-                        self.unsent = true;
-                        let tag = Tag { machine, round: RoundNumber::default(), sent: now };
-                        self.nodes[node.get()].send(tag, command);
-                    }
-                    clean_ups.push((machine, *release));
-                }
-                lease::Output::Propose { fenced, ticket } => match draw_entropy() {
-                    Ok(entropy) => {
-                        let mut proposal = self.fleet.propose(now, fenced);
-                        proposal.ticket = ticket.then(|| self.fleet.draw_ticket(now));
-                        lease.handle(now, lease::Input::Attempt { entropy, proposal });
-                    }
-                    Err(error) => {
-                        lease.handle(now, lease::Input::Abandon);
-                        no_randomness = Some(error);
-                    }
-                },
-                // The guard sees late votes when it looks.
-                lease::Output::Widened => {}
-                news => told.push(news),
-            }
-        }
-        lease.swap_outputs(&mut self.outputs);
-        self.timers.set(id, &mut entry.timer, lease.poll_timeout());
-        let (ended, before, ticket) = (lease.is_ended(), entry.ticket, lease.ticket());
-        // Most answers are no news for anybody.
-        let news = given_up || !told.is_empty() || before != ticket;
-        let facts = news.then(|| Facts::of(&lease, now));
-        // Observers may look at the guard, so nobody is told while the lease is locked.
-        drop(lease);
-        entry.ticket = ticket;
-        if let Some(error) = no_randomness {
-            entry.tell_acquired(Err(AcquireFailure::NoRandomness(error)));
-        }
-        if let Some(facts) = &facts {
-            if given_up {
-                self.observer.observe(&Event::GivenUp { name: facts.key.name() });
-            }
-            told.drain(..).for_each(|news| entry.tell(&mut self.observer, now, facts, news));
-        }
-        self.told = told;
-        if ended {
-            entry.tell_ended();
-            self.leases.remove(&id);
-        }
-        if let Some(facts) = facts.filter(|_| before != ticket) {
-            for (id, behind) in self.waiters.change(&facts.key, id, before, ticket) {
-                self.advance_lease(id, lease::Input::BehindOwn(behind));
-            }
-        }
-        clean_ups.into_iter().map(|(machine, release)| self.begin_release(machine, id, release)).last()
-    }
-
-    fn begin_shutdown(&mut self, limit: Duration, reply: oneshot::Sender<Option<Unfinished>>) {
-        self.shutdown.begin(self.now + limit, reply);
-        let early = self.early.take().unwrap_or_default();
-        early.into_iter().for_each(|request| self.handle_request(request));
-        let polite = std::mem::take(&mut self.polite);
-        polite.into_iter().for_each(|(_, request)| self.handle_request(request));
-        // Whoever still waits for a lock is told; whoever holds one keeps it and can release it.
-        let waiting: Vec<MachineId> =
-            self.leases.iter().filter(|(_, entry)| entry.acquire.is_some()).map(|(id, _)| *id).collect();
-        for id in waiting {
-            if let Some(entry) = self.leases.get_mut(&id) {
-                entry.tell_acquired(Err(AcquireFailure::ShutDown));
-            }
-            self.advance_lease(id, lease::Input::Abandon);
-        }
-    }
-
-    fn answer_settled(&mut self) {
-        let settled = || self.nodes.iter().all(|node| node.is_settled()) && self.fleet.is_settled();
-        if !self.settling.is_empty() && settled() {
-            for reply in self.settling.drain(..) {
-                let _ = reply.send(());
-            }
-        }
     }
 }
 

@@ -1,12 +1,14 @@
-//! The part of a lease that holds the lock: extensions, asked for or by itself, and healing.
+//! The part of a lease that holds the lock: extensions, asked for or by itself, healing, and going on with it in another
+//! process.
 
 use super::{Lease, Output, Phase};
 use crate::command::{Answer, Command, Reply};
-use crate::config::Term;
+use crate::config::{MaxHold, Term, Terms};
 use crate::extend::{self, Extend, NotExtended};
 use crate::names::LockKey;
-use crate::quorum::NodeSet;
-use crate::round::RoundNumber;
+use crate::quorum::{NodeSet, Quorum};
+use crate::round::{Round, RoundNumber};
+use crate::standing::{Handover, Standing};
 use crate::time::Time;
 use crate::token::OwnerToken;
 
@@ -24,6 +26,26 @@ pub struct Renewing {
 }
 
 impl Lease {
+    /// A lease that goes on with a lock that another process held. The first input is
+    /// [`Input::Extend`](super::Input::Extend): until that has succeeded, nobody may count on the lock.
+    #[must_use]
+    pub fn resume(key: LockKey, mut terms: Terms, quorum: Quorum, handover: &Handover, now: Time) -> Self {
+        if let MaxHold::AtMost(limit) = &mut terms.max_hold {
+            *limit = limit.saturating_sub(handover.held);
+        }
+        let mut lease = Self::new(key, terms, quorum);
+        let number = lease.rounds.take_next();
+        let round = Round::open(number, quorum, handover.members, now, terms.term.node_timeout());
+        lease.phase = Phase::Held(Box::new(Standing::resumed(round, handover, now, terms.term)));
+        lease
+    }
+
+    /// What another process needs to go on with the lock, if it is held.
+    #[must_use]
+    pub fn handover(&self, now: Time) -> Option<Handover> {
+        self.standing().map(|standing| standing.handover(now))
+    }
+
     /// Begins a renewal if one is due, as [`Input::Timeout`](super::Input::Timeout) does, but leaves it to the caller to
     /// send it, together with those of other leases. `None` if there is anything else to do.
     pub fn begin_renewal(&mut self, now: Time) -> Option<Renewing> {

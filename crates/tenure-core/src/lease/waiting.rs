@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Lease, Output, PROPOSALS_MAX, Phase};
+use super::acquiring::PROPOSALS_MAX;
+use super::{Lease, Output, Phase};
 use crate::acquire::Cause;
 use crate::command::{Answer, Command, Refusal, Reply};
 use crate::config::Wait;

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Entry, Kept, LockTable, Owner, Remembered};
+use super::kept::{Kept, Remembered};
+use super::{Entry, LockTable, Owner};
 use crate::command::{Answer, Refusal};
 use crate::fence::Fence;
 use crate::names::LockKey;

@@ -1,9 +1,11 @@
 //! Shutdowns under way: no new locks, and an answer when the clean-up is done or the caller's limit is reached.
 
-use tenure_core::{Release, Time};
+use std::time::Duration;
+
+use tenure_core::{Release, Time, lease};
 use tokio::sync::oneshot;
 
-use super::Unfinished;
+use super::{AcquireFailure, Driver, MachineId, Unfinished};
 
 #[derive(Default)]
 pub(super) struct Shutdown {
@@ -36,6 +38,25 @@ impl Shutdown {
         let due = |(limit, _): &mut (Time, _)| unfinished.is_none() || now >= *limit;
         for (_, reply) in self.callers.extract_if(.., due) {
             let _ = reply.send(unfinished);
+        }
+    }
+}
+
+impl Driver {
+    pub(super) fn begin_shutdown(&mut self, limit: Duration, reply: oneshot::Sender<Option<Unfinished>>) {
+        self.shutdown.begin(self.now + limit, reply);
+        let early = self.early.take().unwrap_or_default();
+        early.into_iter().for_each(|request| self.handle_request(request));
+        let polite = std::mem::take(&mut self.polite);
+        polite.into_iter().for_each(|(_, request)| self.handle_request(request));
+        // Whoever still waits for a lock is told; whoever holds one keeps it and can release it.
+        let waiting: Vec<MachineId> =
+            self.leases.iter().filter(|(_, entry)| entry.acquire.is_some()).map(|(id, _)| *id).collect();
+        for id in waiting {
+            if let Some(entry) = self.leases.get_mut(&id) {
+                entry.tell_acquired(Err(AcquireFailure::ShutDown));
+            }
+            self.advance_lease(id, lease::Input::Abandon);
         }
     }
 }

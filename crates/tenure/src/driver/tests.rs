@@ -1,6 +1,7 @@
 //! The driver with nodes that write down what they are sent.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use tenure_core::{

@@ -1,0 +1,70 @@
+//! Why a node may not vote, and how that is told.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Why a node may not vote.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Distrust {
+    /// Its record is not known yet, or has just changed.
+    Unknown,
+    /// It may have forgotten locks.
+    Quarantined {
+        /// How much longer it is kept out.
+        left: Duration,
+    },
+    /// Its clock jumped.
+    ClockJumped {
+        /// By how many microseconds, at least.
+        by_us: i64,
+        /// How much longer it is kept out.
+        left: Duration,
+    },
+    /// Its clock was far from those of the others when it was first seen.
+    ClockApart {
+        /// By how many microseconds.
+        by_us: i64,
+        /// How much longer it is kept out.
+        left: Duration,
+    },
+    /// Its clock is so far behind the others that it takes no present fence.
+    ClockBehind,
+    /// The fences it may have forgotten are above those of the present.
+    FencesAhead,
+    /// It must not be used at all, for this reason.
+    Unfit(Arc<str>),
+}
+
+impl fmt::Display for Distrust {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |by_us: &i64| Duration::from_micros(by_us.unsigned_abs());
+        match self {
+            Self::Unknown => f.write_str("it has not told its record yet"),
+            Self::Quarantined { left } => {
+                write!(f, "quarantined for {left:.1?} more: it may have forgotten locks")
+            }
+            Self::ClockJumped { by_us, left } => {
+                let direction = if *by_us < 0 { "back" } else { "ahead" };
+                write!(
+                    f,
+                    "its clock jumped {direction} by {:.2?}; not counted for {left:.1?} more",
+                    seconds(by_us)
+                )
+            }
+            Self::ClockApart { by_us, left } => {
+                let direction = if *by_us < 0 { "behind" } else { "ahead of" };
+                write!(
+                    f,
+                    "its clock is {:.2?} {direction} the other nodes; not counted until it was watched for {left:.1?} \
+                     more",
+                    seconds(by_us)
+                )
+            }
+            Self::ClockBehind => f.write_str("its clock is too far behind the other nodes"),
+            Self::FencesAhead => f.write_str("it may have forgotten larger fences than the present ones"),
+            Self::Unfit(reason) => f.write_str(reason),
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! What callers ask: taken in, begun, and put off until the nodes are known where that is needed.
+
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tenure_core::{HoldState, lease};
+
+use super::caller::LeaseEntry;
+use super::{AcquireFailure, Driver, Request, look};
+
+/// The first acquires wait until every node has been tried; when a majority is there, no longer than this.
+pub(super) const START_MAX: Duration = Duration::from_millis(50);
+
+impl Driver {
+    pub(super) fn take_requests(&mut self, cx: &mut Context<'_>) {
+        while !self.orphaned
+            && let Poll::Ready(request) = self.mailbox.poll_recv(cx)
+        {
+            self.look_at_the_clock();
+            match request {
+                Some(request) => self.handle_request(request),
+                None => self.orphaned = true,
+            }
+        }
+    }
+
+    pub(super) fn handle_request(&mut self, request: Request) {
+        match request {
+            Request::Acquire { reply, .. } if self.shutdown.has_begun() => {
+                let _ = reply.send(Err(AcquireFailure::ShutDown));
+            }
+            request @ Request::Acquire { .. } => self.begin_acquire(request, false),
+            Request::Extend { id, term, reply } => {
+                if let Some(entry) = self.leases.get_mut(&id) {
+                    entry.extend = Some(reply);
+                    self.advance_lease(id, lease::Input::Extend(term));
+                }
+            }
+            Request::Resume { id, lease, term, reply } => {
+                let mut entry = LeaseEntry::of(lease);
+                entry.extend = Some(reply);
+                self.leases.insert(id, entry);
+                self.advance_lease(id, lease::Input::Extend(term));
+            }
+            Request::Watch { id, watch } => match self.leases.get_mut(&id) {
+                Some(entry) => {
+                    let state = look(&entry.lease).standing().map(|standing| standing.state(self.now));
+                    watch.tell(state.unwrap_or(HoldState::Lost));
+                    entry.watch = Some(watch);
+                }
+                None => watch.tell(HoldState::Lost),
+            },
+            Request::HandOver { id } => {
+                self.advance_lease(id, lease::Input::HandOver);
+            }
+            Request::Release { id, reply } => {
+                if let Some(release) = self.advance_lease(id, lease::Input::Release) {
+                    self.releases.entry(release).and_modify(|entry| entry.reply = Some(reply));
+                }
+            }
+            Request::Abandon { id } => {
+                if let Some(early) = &mut self.early {
+                    early.retain(|request| !request.is_acquire(id));
+                }
+                self.polite.retain(|(_, request)| !request.is_acquire(id));
+                self.advance_lease(id, lease::Input::Abandon);
+            }
+            Request::Nodes { reply } => {
+                let asked = self.quorum.indexes().filter(|node| self.nodes[node.get()].survey()).collect();
+                self.unsent = true;
+                self.surveys.begin(self.now, asked, reply);
+            }
+            Request::Query { query, reply } => self.begin_query(query, reply),
+            Request::Settle { reply } => self.settling.push(reply),
+            Request::Shutdown { limit, reply } => self.begin_shutdown(limit, reply),
+        }
+    }
+
+    /// Begins what was asked before the nodes were known, once they are: each has been tried, or enough may vote and
+    /// the rest takes too long.
+    pub(super) fn start_early(&mut self) {
+        if self.early.is_none() {
+            return;
+        }
+        let settled = self.nodes.iter().all(|node| node.is_settled()) && self.fleet.is_settled();
+        let enough =
+            self.now >= self.begun + START_MAX && self.fleet.trusted(self.now) >= self.quorum.majority();
+        if settled || enough {
+            let early = self.early.take().unwrap_or_default();
+            early.into_iter().for_each(|request| self.handle_request(request));
+        }
+    }
+
+    pub(super) fn answer_settled(&mut self) {
+        let settled = || self.nodes.iter().all(|node| node.is_settled()) && self.fleet.is_settled();
+        if !self.settling.is_empty() && settled() {
+            for reply in self.settling.drain(..) {
+                let _ = reply.send(());
+            }
+        }
+    }
+}

@@ -1,0 +1,165 @@
+//! What comes in on a line: what each reply means to whoever asked, and what has to be asked again.
+//!
+//! An answer may take several replies, and a reply may give several answers, or none. Scripts that the server has
+//! forgotten are sent once more, whole.
+
+use tenure_core::{Answer, Command, Fault, Reply};
+
+use super::{Asks, InFlight, Line, News};
+use crate::node::Tag;
+use crate::node::redis::info;
+use crate::node::redis::resp::Value;
+use crate::node::redis::script::{Form, Scripts, is_no_script};
+
+impl Line {
+    /// What a reply tells, if it completes an answer.
+    ///
+    /// # Errors
+    /// If the server is not what it was: who it is must be found out anew.
+    pub(super) fn take_reply(&mut self, in_flight: InFlight, value: Value) -> Result<Option<News>, String> {
+        let InFlight { tag, command, asks } = in_flight;
+        if let Value::Error(message) = &value
+            && ["READONLY", "LOADING", "MASTERDOWN"].iter().any(|lead| message.starts_with(lead))
+        {
+            return Err(message.clone());
+        }
+        let answer = |answer| Ok(Some(News::Answer((tag, answer))));
+        match (asks, command) {
+            (Asks::Command(form), Some(command)) => self.take_command_reply(tag, command, form, value),
+            (Asks::Extends(form), _) => {
+                let mut sent = self.extends_sent.pop_front().ok_or("a reply that nobody asked for")?;
+                if form == Form::Short && is_no_script(&value) {
+                    // What was extended by then goes out before, and is none the worse for it.
+                    self.send_extends(Form::Short);
+                    self.extends = sent;
+                    self.send_extends(Form::Whole);
+                    return Ok(None);
+                }
+                let count = sent.len();
+                let tags = sent.drain(..).map(|(tag, _)| tag);
+                self.answers.extend(tags.zip(Scripts::extended(value, count)));
+                // Its room serves the next ones.
+                if self.extends.capacity() == 0 {
+                    self.extends = sent;
+                }
+                Ok(self.answers.pop_front().map(News::Answer))
+            }
+            (Asks::Renewals(form), _) => {
+                let sent = self.renewals_sent.pop_front().ok_or("a reply that nobody asked for")?;
+                if form == Form::Short && is_no_script(&value) {
+                    self.send_renewals(sent, Form::Whole);
+                    return Ok(None);
+                }
+                if let Value::Number(_) = &value {
+                    let time =
+                        Scripts::extended(value, 1).next().and_then(Result::ok).and_then(|reply| reply.time);
+                    return Ok(Some(News::Renewed(sent, time)));
+                }
+                self.answers.extend(sent.tags().zip(Scripts::extended(value, sent.locks.len())));
+                Ok(Some(News::Split(sent.batch)))
+            }
+            (Asks::End, _) => {
+                let (ends_ms, command) = (Scripts::ends_ms(&value), self.asked.take());
+                let command = command.ok_or("a reply that nobody asked for")?;
+                match (self.acquired.take(), &command) {
+                    (Some(acquired), _) => {
+                        let reply = acquired.map(|just_now| {
+                            let time = Scripts::set_at(&command, ends_ms).filter(|_| just_now);
+                            Reply::new(time, Answer::Granted)
+                        });
+                        answer(self.in_known_memory(reply))
+                    }
+                    // Another has it: for how long?
+                    (None, Command::Acquire { key, .. }) => {
+                        Scripts::encode_time_left(&mut self.output, key);
+                        self.ask(tag, None, Asks::TimeLeft);
+                        Ok(None)
+                    }
+                    (None, _) => Ok(None),
+                }
+            }
+            (Asks::TimeLeft, _) => answer(Scripts::time_left(value)),
+            (Asks::Record, _) => {
+                let Some(recorded) = self.recorded.take() else { return Ok(None) };
+                self.stale = false;
+                answer(recorded.and_then(|reply| match (&reply.answer, &value) {
+                    (Answer::Record(Some(record)), Value::Text(text)) if **record == **text => Ok(reply),
+                    (Answer::Record(None), Value::Null) => Ok(reply),
+                    _ => Err(Fault::Error("the node's record was changed at the same time".into())),
+                }))
+            }
+            (Asks::Info, _) => {
+                self.survey = Some(if let Value::Text(info) = value { info } else { String::new() });
+                Ok(None)
+            }
+            (Asks::Config, _) => {
+                let info = self.survey.take().unwrap_or_default();
+                let server = info::server(&info, &value, self.scripts.tracks_record, self.scripts.listens);
+                Ok(Some(News::Surveyed(Box::new(server))))
+            }
+            // A right that was taken away: from now on the record is looked at with every acquire.
+            (Asks::Watch, _) if matches!(value, Value::Error(_)) => {
+                self.scripts.tracks_record = false;
+                Ok(None)
+            }
+            (Asks::Watch | Asks::Command(_), _) => Ok(None),
+        }
+    }
+
+    fn take_command_reply(
+        &mut self,
+        tag: Tag,
+        command: Command,
+        form: Form,
+        value: Value,
+    ) -> Result<Option<News>, String> {
+        let answer = |answer| Ok(Some(News::Answer((tag, answer))));
+        if self.scripts.is_native_acquire(&command) {
+            self.acquired = Scripts::native_reply(&command, value);
+            self.asked = Some(command);
+            return Ok(None);
+        }
+        if form == Form::Short && self.scripts.was_not_executed(&command, &value) {
+            // It goes to the end of the queue, where what sets a lock must not come: its release may be before it.
+            if self.is_overtaken(&command) {
+                return answer(Err(Fault::Error("the server forgot the script".into())));
+            }
+            self.send_as(tag, command, Form::Whole);
+            return Ok(None);
+        }
+        let mut reply = Scripts::reply(&command, value);
+        if let Command::Acquire { .. } = command {
+            reply = self.in_known_memory(reply);
+        }
+        if matches!(command, Command::Record { .. }) && self.scripts.tracks_record {
+            self.recorded = Some(reply);
+            return Ok(None);
+        }
+        answer(reply)
+    }
+
+    /// A lock that was set in a memory that is not the one we know is no lock. The server says that the record has
+    /// changed before it answers anything that came after.
+    fn in_known_memory(&self, reply: Result<Reply, Fault>) -> Result<Reply, Fault> {
+        match reply {
+            Ok(Reply { answer: Answer::Granted, .. }) if self.stale => {
+                Err(Fault::Error("the node's record has changed".into()))
+            }
+            reply => reply,
+        }
+    }
+
+    /// Whether a release of what this command would set is under way already.
+    fn is_overtaken(&self, command: &Command) -> bool {
+        let (Command::Acquire { token, .. } | Command::Heal { token, .. }) = command else { return false };
+        let undoes = |in_flight: &InFlight| match &in_flight.command {
+            Some(
+                Command::Release { token: released, .. }
+                | Command::PassOn { token: released, .. }
+                | Command::Requeue { token: released, .. },
+            ) => released == token,
+            _ => false,
+        };
+        self.in_flight.iter().any(undoes)
+    }
+}

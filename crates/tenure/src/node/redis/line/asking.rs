@@ -1,0 +1,125 @@
+//! What goes out on a line: commands, and the questions that are asked right behind some of them.
+//!
+//! For everything that is written one [`InFlight`] is kept, so that its reply is known by its place. Extensions wait for
+//! each other and leave as one script, but never behind anything that came after them.
+
+use std::sync::Arc;
+
+use tenure_core::{Command, RoundNumber, Time};
+use tokio::time::Instant;
+
+use super::{Asks, InFlight, Line};
+use crate::node::redis::info;
+use crate::node::redis::resp::encode;
+use crate::node::redis::script::{Form, Scripts};
+use crate::node::{Renewals, Tag};
+
+/// The most extensions in one script: a tenth of a millisecond of the server's time, which others wait for.
+const EXTENDS_MAX: usize = 64;
+
+impl Line {
+    pub(in crate::node::redis) fn send(&mut self, tag: Tag, command: Command) {
+        if matches!(command, Command::Extend { .. }) {
+            self.extends.push((tag, command));
+            if self.extends.len() >= EXTENDS_MAX {
+                self.send_extends(Form::Short);
+            }
+        } else {
+            self.send_as(tag, command, Form::Short);
+        }
+    }
+
+    /// Sends a batch of renewals as one script.
+    pub(in crate::node::redis) fn renew(&mut self, renewals: Arc<Renewals>) {
+        self.send_renewals(renewals, Form::Short);
+    }
+
+    /// Asks the server about itself.
+    pub(in crate::node::redis) fn survey(&mut self) {
+        let tag = Tag { machine: 0, round: RoundNumber::default(), sent: Time::from_nanos(0) };
+        if self.in_flight.is_empty() {
+            self.progress = Instant::now();
+        }
+        encode(&mut self.output, info::INFO);
+        self.ask(tag, None, Asks::Info);
+        encode(&mut self.output, info::CONFIG);
+        self.ask(tag, None, Asks::Config);
+    }
+
+    pub(super) fn send_renewals(&mut self, renewals: Arc<Renewals>, form: Form) {
+        self.send_extends(Form::Short);
+        if self.in_flight.is_empty() {
+            self.progress = Instant::now();
+        }
+        let encode = |output: &mut Vec<u8>, scripts: &Scripts| {
+            let locks = renewals.locks.iter();
+            let extends = locks.map(|(_, lock)| (&lock.key, &lock.token, lock.node_ttl_ms));
+            scripts.encode_extends(output, extends, form);
+        };
+        if form == Form::Short && self.scripts.has_extend() {
+            let encoded = renewals.encoded.get_or_init(|| {
+                let mut encoded = vec![];
+                encode(&mut encoded, &self.scripts);
+                encoded
+            });
+            self.output.extend_from_slice(encoded);
+        } else {
+            encode(&mut self.output, &self.scripts);
+        }
+        let tag = Tag { machine: 0, round: RoundNumber::default(), sent: renewals.sent };
+        self.renewals_sent.push_back(renewals);
+        self.ask(tag, None, Asks::Renewals(form));
+    }
+
+    /// Sends the extensions that wait, before anything that comes after them.
+    pub(super) fn send_extends(&mut self, form: Form) {
+        if self.extends.is_empty() {
+            return;
+        }
+        if self.in_flight.is_empty() {
+            self.progress = Instant::now();
+        }
+        let extends = self.extends.iter().map(|(_, command)| match command {
+            Command::Extend { key, token, node_ttl_ms } => (key, token, *node_ttl_ms),
+            _ => unreachable!("only extensions are kept here"),
+        });
+        self.scripts.encode_extends(&mut self.output, extends, form);
+        let tag = self.extends[0].0;
+        self.extends_sent.push_back(std::mem::take(&mut self.extends));
+        self.ask(tag, None, Asks::Extends(form));
+    }
+
+    pub(super) fn send_as(&mut self, tag: Tag, command: Command, form: Form) {
+        self.send_extends(Form::Short);
+        if self.in_flight.is_empty() {
+            self.progress = Instant::now();
+        }
+        self.scripts.encode(&mut self.output, &command, form);
+        let behind = if let Command::Acquire { key, .. } = &command
+            && self.scripts.is_native_acquire(&command)
+        {
+            encode(&mut self.output, &[b"PEXPIRETIME", key.as_str().as_bytes()]);
+            Some(Asks::End)
+        } else if matches!(command, Command::Record { .. }) && self.scripts.tracks_record {
+            encode(&mut self.output, &[b"CLIENT", b"CACHING", b"YES"]);
+            encode(&mut self.output, &[b"GET", self.scripts.record_key()]);
+            Some(Asks::Record)
+        } else {
+            None
+        };
+        match behind {
+            None => self.ask(tag, Some(command), Asks::Command(form)),
+            Some(asks) => {
+                self.ask(tag, Some(command), Asks::Command(form));
+                if asks == Asks::Record {
+                    self.ask(tag, None, Asks::Watch);
+                }
+                self.ask(tag, None, asks);
+            }
+        }
+    }
+
+    pub(super) fn ask(&mut self, tag: Tag, command: Option<Command>, asks: Asks) {
+        self.in_flight.push_back(InFlight { tag, command, asks });
+    }
+}
