@@ -23,8 +23,14 @@ const BANS: &[(&str, &[&str], &str)] = &[
 ];
 
 pub(crate) fn run() -> Result<()> {
-    let problems: Vec<String> =
-        [banned_dependencies()?, banned_names()?, spec_names_tests()?, readme_and_changelog()?].concat();
+    let problems: Vec<String> = [
+        banned_dependencies()?,
+        banned_names()?,
+        spec_names_tests()?,
+        guarantees_name_tests()?,
+        readme_and_changelog()?,
+    ]
+    .concat();
     if problems.is_empty() {
         println!("\n==> tidy: in order");
         return Ok(());
@@ -62,12 +68,7 @@ fn banned_names() -> Result<Vec<String>> {
 
 /// Every test that `docs/spec.md` names exists, and every requirement names a test or says *not yet*.
 fn spec_names_tests() -> Result<Vec<String>> {
-    let mut functions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    for file in rust_files()? {
-        let text = std::fs::read_to_string(&file)?;
-        let names = text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next());
-        functions.entry(file.display().to_string()).or_default().extend(names.map(str::to_owned));
-    }
+    let functions = functions()?;
     let spec = std::fs::read_to_string("docs/spec.md").context("docs/spec.md cannot be read")?;
     let mut problems = vec![];
     for line in spec.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| id ")) {
@@ -85,6 +86,29 @@ fn spec_names_tests() -> Result<Vec<String>> {
         }
     }
     Ok(problems)
+}
+
+/// Every test that `docs/guarantees.md` names exists.
+fn guarantees_name_tests() -> Result<Vec<String>> {
+    let functions: BTreeSet<String> = functions()?.into_values().flatten().collect();
+    let text = std::fs::read_to_string("docs/guarantees.md").context("docs/guarantees.md cannot be read")?;
+    let is_sentence = |word: &&str| {
+        word.matches('_').count() > 2 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let named = text.split('`').skip(1).step_by(2).filter(is_sentence);
+    let missing = named.filter(|name| !functions.contains(*name));
+    Ok(missing.map(|name| format!("docs/guarantees.md names {name}, which does not exist")).collect())
+}
+
+/// The functions of every file.
+fn functions() -> Result<BTreeMap<String, BTreeSet<String>>> {
+    let mut functions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for file in rust_files()? {
+        let text = std::fs::read_to_string(&file)?;
+        let names = text.split("fn ").skip(1).filter_map(|rest| rest.split(['(', '<']).next());
+        functions.entry(file.display().to_string()).or_default().extend(names.map(str::to_owned));
+    }
+    Ok(functions)
 }
 
 fn readme_and_changelog() -> Result<Vec<String>> {
