@@ -1,0 +1,49 @@
+//! The one timer of a client.
+
+use tenure_core::trust;
+use tenure_core::{Time, lease, release};
+
+use crate::world::{ClientEvent, Event, World};
+
+impl World {
+    pub(super) fn handle_wake(&mut self, client: usize) {
+        let now = self.time(client);
+        self.clients[client].wake_ns = None;
+        let due = |timeout: Option<Time>| timeout.is_some_and(|timeout| timeout <= now);
+        self.nudge(client);
+        if due(self.clients[client].fleet.poll_timeout()) {
+            self.clients[client].fleet.handle(now, trust::Input::Timeout);
+            self.drain_fleet(client);
+        }
+        let leases: Vec<u32> = self.clients[client].leases.iter().map(|slot| slot.id).collect();
+        for lease in leases {
+            if let Some(slot) = self.clients[client].slot(lease).filter(|slot| due(slot.lease.poll_timeout()))
+            {
+                slot.lease.handle(now, lease::Input::Timeout);
+                self.drain_lease(client, lease);
+            }
+        }
+        for index in 0..self.clients[client].releases.len() {
+            let release = &mut self.clients[client].releases[index].release;
+            if due(release.poll_timeout()) {
+                release.handle(now, release::Input::Timeout);
+                self.drain_release(client, index);
+            }
+        }
+    }
+
+    pub(crate) fn plan_wake(&mut self, client: usize) {
+        let state = &self.clients[client];
+        let leases = state.leases.iter().filter_map(|slot| slot.lease.poll_timeout());
+        let releases = state.releases.iter().filter_map(|cleaning| cleaning.release.poll_timeout());
+        let releases = releases.chain(state.waiters.poll_timeout());
+        let Some(next) = leases.chain(releases).chain(state.fleet.poll_timeout()).min() else { return };
+        let life = state.life;
+        let late_ns = if self.dice.chance(100) { self.dice.below(2_000_000) } else { 0 };
+        let next_ns = (self.clients[client].clock.when(next) + late_ns).max(self.now_ns + 1_000);
+        if self.clients[client].wake_ns.is_none_or(|wake_ns| next_ns < wake_ns) {
+            self.clients[client].wake_ns = Some(next_ns);
+            self.at(next_ns, Event::Client { client, life, event: ClientEvent::Wake });
+        }
+    }
+}
