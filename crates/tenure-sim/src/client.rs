@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, VecDeque};
 use tenure_core::{Fault, Fleet, Lease, NodeSet, Prefix, Release, Terms, Ticket, Time, Waiters};
 
 use crate::clock::ClientClock;
+use crate::links::Link;
 use crate::mutant::Mutant;
-use crate::network::Link;
 use crate::options::Options;
 use crate::trace::Mark;
 use crate::world::{ClientEvent, World};

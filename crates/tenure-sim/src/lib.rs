@@ -18,6 +18,7 @@ mod checker;
 mod client;
 mod clock;
 mod dice;
+mod links;
 mod mutant;
 mod network;
 mod node;

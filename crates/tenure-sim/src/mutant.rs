@@ -6,7 +6,7 @@ use tenure_core::{
     Answer, Command, Fence, FenceBounds, FenceClaim, LockKey, NodeIndex, Owner, Prefix, Refusal, Reply, Time,
 };
 
-use crate::network::To;
+use crate::links::To;
 use crate::options::Options;
 use crate::trace::Mark;
 use crate::world::{Event, World};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tenure_core::{Answer, Command, Facts, Life, LockKey, LockTable, NodeIndex, Prefix};
 
 use crate::clock::{FROZEN, NodeClock};
-use crate::network::Broken;
+use crate::links::Broken;
 use crate::options::Scenario;
 use crate::trace::Mark;
 use crate::world::{Event, World};
@@ -188,10 +188,8 @@ impl World {
         self.marks.see(mark);
         self.note(|| format!("node {node} goes down, memory {memory:?}"));
         let answers = self.dice.chance(500);
-        for link in 0..self.links.len() {
-            if self.links[link].node.get() == node {
-                self.break_link(link, Broken { strays_ns: None, answers });
-            }
+        for link in self.links.to_node(node) {
+            self.break_link(link, Broken { strays_ns: None, answers });
         }
         let down_ns = self.dice.between(100_000, self.options.max_ttl_ms * 300_000);
         self.at(self.now_ns + down_ns, Event::Fault(Fault::ComeUp { node }));

@@ -380,11 +380,9 @@ impl World {
         self.marks.see(Mark::ClientCrashed);
         self.note(|| format!("client {client}.{life} dies"));
         self.exclusion.end_client(client);
-        for link in 0..self.links.len() {
-            if (self.links[link].client, self.links[link].life) == (client, life) {
-                let broken = self.any_break();
-                self.break_link(link, broken);
-            }
+        for link in self.links.of_client(client, life) {
+            let broken = self.any_break();
+            self.break_link(link, broken);
         }
         let (clock, seed) = (self.any_clock(), self.dice.next());
         self.clients[client] = Client::new(&self.options, clock, life + 1, seed);

@@ -11,8 +11,9 @@ use crate::checker::{Holder, Violation};
 use crate::client::{Act, Client};
 use crate::clock::{ClientClock, NodeClock};
 use crate::dice::Dice;
+use crate::links::{Broken, Links, To};
 use crate::mutant::Effect;
-use crate::network::{Broken, Link, To, delay_ns};
+use crate::network::delay_ns;
 use crate::node::{Fault, Node};
 use crate::options::{Options, Scenario};
 use crate::trace::{Mark, Marks, Trace};
@@ -39,7 +40,7 @@ pub(crate) struct World {
     pub(crate) now_ns: u64,
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Vec<Client>,
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Links,
     pub(crate) exclusion: Exclusion,
     pub(crate) fencing: Fencing,
     pub(crate) violation: Option<Violation>,
@@ -173,7 +174,7 @@ impl World {
             now_ns: 0,
             nodes,
             clients: vec![],
-            links: vec![],
+            links: Links::new(options.clients, options.nodes),
             exclusion: Exclusion::default(),
             fencing: Fencing::default(),
             violation: None,

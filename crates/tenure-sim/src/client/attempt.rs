@@ -3,8 +3,8 @@
 use tenure_core::{Cause, Command, Entropy, OwnerToken, Release, lease, release};
 
 use super::Cleaning;
+use crate::links::To;
 use crate::mutant::Mutant;
-use crate::network::To;
 use crate::trace::Mark;
 use crate::world::World;
 

@@ -5,7 +5,7 @@ use tenure_core::trust;
 use tenure_core::{Answer, Command, Distrust, Facts, Fault, NodeIndex, Refusal, Reply, Time, lease, release};
 
 use super::Cleaning;
-use crate::network::{Link, To};
+use crate::links::{Link, To};
 use crate::trace::Mark;
 use crate::world::World;
 

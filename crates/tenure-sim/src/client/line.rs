@@ -2,7 +2,7 @@
 
 use tenure_core::{Command, LockKey, Ticket, lease};
 
-use crate::network::To;
+use crate::links::To;
 use crate::trace::Mark;
 use crate::world::World;
 
