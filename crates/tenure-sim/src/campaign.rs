@@ -5,7 +5,7 @@ use std::fmt;
 use crate::checker::Violation;
 use crate::options::{Options, Scenario};
 use crate::trace::{Mark, Marks};
-use crate::world::run;
+use crate::world::{Outcome, run};
 
 /// How much of a story is shown.
 const LINES_MAX: usize = 400;
@@ -17,6 +17,10 @@ pub struct Summary {
     pub histories: u64,
     /// How many events in all of them.
     pub events: u64,
+    /// How many events in the history that had the fewest.
+    pub events_least: u64,
+    /// How long they were together, in simulated time.
+    pub lasted_ns: u128,
     /// What was seen.
     pub marks: Marks,
 }
@@ -56,9 +60,7 @@ pub fn campaign(
     for seed in first_seed..first_seed.saturating_add(histories) {
         let options = Options::draw(seed, scenario_of(seed));
         let outcome = run(&options, false);
-        summary.histories += 1;
-        summary.events += outcome.events;
-        summary.marks.add(&outcome.marks);
+        summary.add(&outcome);
         if outcome.violation.is_some() {
             let story = tell(&options).expect("one seed gives one history");
             return Err(Failure::Broken(Box::new(story)));
@@ -71,6 +73,17 @@ pub fn campaign(
         return Err(Failure::NeverSeen(never, Box::new(summary)));
     }
     Ok(summary)
+}
+
+impl Summary {
+    fn add(&mut self, outcome: &Outcome) {
+        let least = if self.histories == 0 { u64::MAX } else { self.events_least };
+        self.histories += 1;
+        self.events += outcome.events;
+        self.events_least = least.min(outcome.events);
+        self.lasted_ns += u128::from(outcome.lasted_ns);
+        self.marks.add(&outcome.marks);
+    }
 }
 
 /// Which scenario the history of a seed in a campaign has.
@@ -132,7 +145,10 @@ impl std::error::Error for Failure {}
 
 impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let average = self.events / self.histories.max(1);
         writeln!(f, "{:>12}  histories\n{:>12}  events", self.histories, self.events)?;
+        writeln!(f, "{:>12}  events in a history at least\n{average:>12}  on average", self.events_least)?;
+        writeln!(f, "{:>12}  simulated hours", self.lasted_ns / 3_600_000_000_000)?;
         self.marks.fmt(f)
     }
 }

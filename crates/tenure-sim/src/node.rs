@@ -146,10 +146,9 @@ impl World {
         if standing.is_some_and(|standing| standing.margin() == full) {
             self.marks.see(Mark::Rolled);
             self.restart(node, Memory::Lost);
-            if node + 1 < self.nodes.len() {
-                let next_ns = self.now_ns + self.options.rolling_interval_ns();
-                self.at(next_ns, Event::Fault(Fault::LoseMemory { node: node + 1 }));
-            }
+            let (next, next_ns) =
+                ((node + 1) % self.nodes.len(), self.now_ns + self.options.rolling_interval_ns());
+            self.at(next_ns, Event::Fault(Fault::LoseMemory { node: next }));
         } else {
             self.marks.see(Mark::Postponed);
             let again_ns = self.now_ns + self.options.max_ttl_ms * 250_000;
@@ -270,7 +269,7 @@ impl World {
 
     /// Takes a snapshot now and then, for whoever loses the tail later.
     pub(crate) fn maybe_snapshot(&mut self, node: NodeIndex) {
-        if self.options.kinds.tail && self.dice.chance(60) {
+        if self.options.possible.tail && self.dice.chance(60) {
             let state = &mut self.nodes[node.get()];
             state.snapshot = state.table.clone();
         }

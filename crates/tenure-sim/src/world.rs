@@ -11,11 +11,13 @@ use crate::checker::{Holder, Violation};
 use crate::client::{Act, Client};
 use crate::clock::{ClientClock, NodeClock};
 use crate::dice::Dice;
+use crate::epoch::{Epoch, Plan};
 use crate::links::{Broken, Links, To};
 use crate::mutant::Effect;
 use crate::network::delay_ns;
 use crate::node::{Fault, Node};
 use crate::options::{Options, Scenario};
+use crate::stage::Stage;
 use crate::trace::{Mark, Marks, Trace};
 
 /// Clients' clocks begin up to so far apart: ten hours.
@@ -30,6 +32,8 @@ pub struct Outcome {
     pub marks: Marks,
     /// How many events there were.
     pub events: u64,
+    /// How long it was, in true time.
+    pub lasted_ns: u64,
     /// The story, if it was asked for.
     pub story: Vec<String>,
 }
@@ -49,10 +53,12 @@ pub(crate) struct World {
     pub(crate) stepped_ns: Option<u64>,
     /// The long hold of a rolling restart.
     pub(crate) first_to_hold: Option<Holder>,
+    pub(crate) epoch: Epoch,
+    pub(crate) stage: Stage,
     trace: Trace,
     queue: BinaryHeap<Reverse<Scheduled>>,
     sequence: u64,
-    events: u64,
+    pub(crate) events: u64,
 }
 
 /// What happens.
@@ -87,9 +93,10 @@ pub(crate) enum Event {
         listener: ClientId,
     },
     Fault(Fault),
-    BreakLink,
-    PauseClient,
-    CrashClient,
+    Planned {
+        epoch: u32,
+        plan: Plan,
+    },
     Start {
         client: usize,
     },
@@ -155,8 +162,8 @@ struct Scheduled {
 pub fn run(options: &Options, story: bool) -> Outcome {
     let mut world = World::new(options.clone(), story);
     world.run();
-    let World { violation, marks, events, trace, .. } = world;
-    Outcome { violation, marks, events, story: trace.lines }
+    let World { violation, marks, events, now_ns, trace, .. } = world;
+    Outcome { violation, marks, events, lasted_ns: now_ns, story: trace.lines }
 }
 
 impl World {
@@ -181,6 +188,8 @@ impl World {
             marks: Marks::default(),
             stepped_ns: None,
             first_to_hold: None,
+            epoch: Epoch::default(),
+            stage: Stage::Safety,
             trace: Trace { on: story, lines: vec![] },
             queue: BinaryHeap::new(),
             sequence: 0,
@@ -194,41 +203,16 @@ impl World {
             let begins_ns = world.dice.between(0, 20_000_000);
             world.at(begins_ns, Event::Start { client });
         }
-        world.plan_faults();
+        world.plan_epoch();
+        if world.options.scenario == Scenario::RollingRestart {
+            let first_ns = world.options.rolling_interval_ns();
+            world.at(first_ns, Event::Fault(Fault::LoseMemory { node: 0 }));
+        }
         world
-    }
-
-    fn plan_faults(&mut self) {
-        let Options { breaks, pauses, client_crashes, node_faults, scenario, .. } = self.options;
-        self.plan(breaks, &Event::BreakLink);
-        self.plan(pauses, &Event::PauseClient);
-        self.plan(client_crashes, &Event::CrashClient);
-        self.plan(node_faults, &Event::Fault(Fault::Any));
-        match scenario {
-            Scenario::AllForget => self.plan(2, &Event::Fault(Fault::LoseAllMemory)),
-            Scenario::RollingRestart => {
-                let first_ns = self.options.rolling_interval_ns();
-                self.at(first_ns, Event::Fault(Fault::LoseMemory { node: 0 }));
-            }
-            _ => {}
-        }
-    }
-
-    fn plan(&mut self, count: u64, event: &Event) {
-        for _ in 0..count {
-            // Much is decided at the first start, so a good part happens then.
-            let early = self.dice.chance(300);
-            let within_ns = if early { self.options.horizon_ns / 8 } else { self.options.horizon_ns };
-            let at_ns = self.dice.below(within_ns);
-            self.at(at_ns, event.clone());
-        }
     }
 
     fn run(&mut self) {
         while let Some(Reverse(Scheduled { time_ns, event, .. })) = self.queue.pop() {
-            if time_ns > self.options.horizon_ns || self.events >= self.options.events_max {
-                break;
-            }
             self.now_ns = time_ns;
             self.events += 1;
             self.handle(event);
@@ -236,9 +220,11 @@ impl World {
                 let line = violation.to_string();
                 return self.note(|| format!("VIOLATION: {line}"));
             }
+            self.advance();
+            if self.stage == Stage::Over {
+                break;
+            }
         }
-        self.check_rolling_restart();
-        self.check_stuck();
     }
 
     fn handle(&mut self, event: Event) {
@@ -251,9 +237,7 @@ impl World {
             Event::Survey { link } => self.handle_survey(link),
             Event::HangUp { link, listener } => self.handle_hang_up(link, listener),
             Event::Fault(fault) => self.handle_fault(fault),
-            Event::BreakLink => self.break_any_link(),
-            Event::PauseClient => self.pause_any_client(),
-            Event::CrashClient => self.crash_any_client(),
+            Event::Planned { epoch, plan } => self.handle_planned(epoch, plan),
             Event::Start { client } => self.start_client(client),
             Event::Resume { client, life } => self.resume_client(client, life),
             Event::Client { client, life, event } => self.handle_client_event(client, life, event),
