@@ -21,6 +21,8 @@ pub struct Summary {
     pub events_least: u64,
     /// How long they were together, in simulated time.
     pub lasted_ns: u128,
+    /// How much of the time allowed it took at most to get every lock after the last fault, in thousandths.
+    pub bound_used_per_mille: u64,
     /// What was seen.
     pub marks: Marks,
 }
@@ -82,6 +84,7 @@ impl Summary {
         self.events += outcome.events;
         self.events_least = least.min(outcome.events);
         self.lasted_ns += u128::from(outcome.lasted_ns);
+        self.bound_used_per_mille = self.bound_used_per_mille.max(outcome.bound_used_per_mille);
         self.marks.add(&outcome.marks);
     }
 }
@@ -149,6 +152,8 @@ impl fmt::Display for Summary {
         writeln!(f, "{:>12}  histories\n{:>12}  events", self.histories, self.events)?;
         writeln!(f, "{:>12}  events in a history at least\n{average:>12}  on average", self.events_least)?;
         writeln!(f, "{:>12}  simulated hours", self.lasted_ns / 3_600_000_000_000)?;
+        let used = self.bound_used_per_mille / 10;
+        writeln!(f, "{used:>11}%  of the time allowed to get a lock after the last fault, at most")?;
         self.marks.fmt(f)
     }
 }

@@ -30,6 +30,10 @@ pub(crate) struct Client {
     releases: Vec<Cleaning>,
     /// The connection to each node, while it is up as far as the client knows.
     pub(crate) links: Vec<Option<usize>>,
+    /// The connection to each node that is being made.
+    pub(crate) greeting: Vec<Option<usize>>,
+    /// Which plan to connect to each node is in force.
+    pub(crate) dials: Vec<u32>,
     pub(crate) paused: bool,
     /// The nodes that it can reach.
     pub(crate) reach: NodeSet,
@@ -61,6 +65,14 @@ pub(crate) struct Slot {
     /// When the present attempt began, in true time.
     pub(crate) begun_ns: u64,
     pub(crate) extensions_left: u32,
+    /// An extension was asked for that is not decided.
+    pub(crate) asked: bool,
+    /// The lease extends by itself at the moment.
+    pub(crate) renewing: bool,
+    /// The lock was handed over, and nothing is known about it yet.
+    pub(crate) unproved: bool,
+    /// Nodes on which the key was put back, and that do not count yet.
+    pub(crate) healed: NodeSet,
     /// Grants of the present attempt.
     pub(crate) grants: u32,
     /// The largest fence that a known-bad variant takes for its own.
@@ -97,6 +109,8 @@ impl Client {
             leases: vec![],
             releases: vec![],
             links: vec![None; options.nodes],
+            greeting: vec![None; options.nodes],
+            dials: vec![0; options.nodes],
             paused: false,
             reach: quorum.all(),
             resumed_ns: None,
@@ -141,13 +155,22 @@ impl World {
             ClientEvent::Surveyed { link, facts } => self.handle_surveyed(client, link, facts),
             ClientEvent::Broken { link } => self.handle_broken(client, link),
             ClientEvent::Woken { link, number, key } => self.handle_woken(client, link, number, key),
-            ClientEvent::Reconnect { node } => self.connect(client, node),
+            ClientEvent::Reconnect { node, dial } => {
+                if self.clients[client].dials[node.get()] == dial {
+                    self.connect(client, node);
+                }
+            }
             ClientEvent::Wake => self.handle_wake(client),
             ClientEvent::Act(act) => self.handle_act(client, act),
+            ClientEvent::TakeOver { name, terms, handover } => {
+                self.take_over(client, name, *terms, &handover);
+            }
         }
         self.clients[client].leases.retain(|slot| !slot.lease.is_ended());
         self.clients[client].releases.retain(|cleaning| cleaning.release.poll_timeout().is_some());
         self.plan_wake(client);
+        let violation = self.loss.overdue(self.now_ns, client, self.clients[client].resumed_ns);
+        self.judge(violation);
         if self.clients[client].pause_armed && self.marks.count(Mark::Attempt) > attempts {
             self.pause_client(client);
         }

@@ -19,6 +19,7 @@ mod client;
 mod clock;
 mod dice;
 mod epoch;
+mod judge;
 mod links;
 mod mutant;
 mod network;

@@ -21,7 +21,10 @@ impl World {
         let cut_off = self.dice.chance(self.options.cut_off_per_mille);
         let most_ns = if cut_off { self.options.horizon_ns / 2 } else { within_ns };
         let pause_ns = self.dice.of_any_size(100_000, most_ns);
-        let (life, event) = (self.clients[client].life, ClientEvent::Reconnect { node });
+        let state = &mut self.clients[client];
+        state.dials[node.get()] += 1;
+        let dial = state.dials[node.get()];
+        let (life, event) = (state.life, ClientEvent::Reconnect { node, dial });
         self.at(self.now_ns + pause_ns, Event::Client { client, life, event });
     }
 
@@ -31,6 +34,9 @@ impl World {
         }
         let life = self.clients[client].life;
         let link = self.links.push(Link::new(client, life, node));
+        let state = &mut self.clients[client];
+        state.dials[node.get()] += 1;
+        state.greeting[node.get()] = Some(link);
         let delay = delay_ns(&mut self.dice, &self.options);
         let arrives = self.links[link].request_arrives(self.now_ns, delay);
         self.at(arrives, Event::Hello { link });
@@ -105,6 +111,7 @@ impl World {
             return;
         }
         state.broken = Some(broken);
+        let strays_ns = broken.strays_ns.unwrap_or(0);
         let (client, life, node) = (state.client, state.life, state.node.get());
         let noticed_ns = state.reply_arrives(self.now_ns, notice_ns);
         self.marks.see(Mark::LinkBroken);
@@ -112,6 +119,7 @@ impl World {
         self.at(noticed_ns, Event::Client { client, life, event: ClientEvent::Broken { link } });
         // The server notices at once as a rule, and sometimes late.
         let late_ns = if self.dice.chance(700) { 0 } else { self.options.max_ttl_ms * 1_000_000 };
+        self.lasts_until(self.now_ns + late_ns.max(strays_ns));
         let listener = self.clients[client].fleet.client();
         self.at(self.now_ns + late_ns, Event::HangUp { link, listener });
     }
@@ -146,6 +154,8 @@ impl World {
             let event = ClientEvent::Unsent { node, to };
             return self.at(self.now_ns, Event::Client { client, life, event });
         };
+        let violation = self.ownership.sent(client, life, &command);
+        self.judge(violation);
         let delay = delay_ns(&mut self.dice, &self.options);
         let state = &mut self.links[link];
         state.pending.push_back(to);

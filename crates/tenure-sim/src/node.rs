@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::{Answer, Command, Facts, Life, LockKey, LockTable, NodeIndex, Prefix};
+use tenure_core::{Answer, Command, Entry, Facts, Life, LockKey, LockTable, NodeIndex, Prefix};
 
 use crate::clock::{FROZEN, NodeClock};
 use crate::links::Broken;
 use crate::options::Scenario;
+use crate::stage::Stage;
 use crate::trace::Mark;
 use crate::world::{Event, World};
 
@@ -70,6 +71,12 @@ impl Node {
         }
     }
 
+    /// What it has for a lock at this moment.
+    pub(crate) fn entry(&self, now_ns: u64, key: &LockKey) -> Option<Entry> {
+        let mut keys = self.table.keys(self.clock.read(now_ns));
+        keys.find(|(other, _)| *other == key).map(|(_, entry)| *entry)
+    }
+
     pub(crate) fn facts(&self, index: usize) -> Facts {
         let process = format!("p{index}.{}", self.process).into();
         let lineage = format!("l{index}.{}", self.process).into();
@@ -97,6 +104,7 @@ impl World {
     pub(crate) fn handle_fault(&mut self, fault: Fault) {
         match fault {
             Fault::Any => self.any_fault(),
+            Fault::LoseMemory { .. } if self.stage != Stage::Safety => {}
             Fault::LoseMemory { node } => self.restart_when_safe(node),
             Fault::LoseAllMemory => (0..self.nodes.len()).for_each(|node| self.restart(node, Memory::Lost)),
             Fault::ComeUp { node } => {
@@ -191,6 +199,7 @@ impl World {
             self.break_link(link, Broken { strays_ns: None, answers });
         }
         let down_ns = self.dice.between(100_000, self.options.max_ttl_ms * 300_000);
+        self.lasts_until(self.now_ns + down_ns);
         self.at(self.now_ns + down_ns, Event::Fault(Fault::ComeUp { node }));
     }
 
@@ -253,7 +262,7 @@ impl World {
         }
     }
 
-    fn step(&mut self, node: usize, by_us: i64) {
+    pub(crate) fn step(&mut self, node: usize, by_us: i64) {
         self.nodes[node].clock.step(self.now_ns, by_us);
         self.marks.see(if by_us < 0 { Mark::SteppedBack } else { Mark::SteppedForward });
         self.note(|| format!("node {node}: the clock steps by {:.3} ms", by_us as f64 / 1e3));
@@ -264,6 +273,7 @@ impl World {
         self.marks.see(mark);
         self.note(|| format!("node {node}: the clock runs {rate_ppm} ppm off"));
         let for_ns = self.dice.between(1_000_000, self.options.quarantine_us() * 1_000);
+        self.lasts_until(self.now_ns + for_ns);
         self.at(self.now_ns + for_ns, Event::Fault(Fault::RightRate { node }));
     }
 

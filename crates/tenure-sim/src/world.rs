@@ -3,10 +3,13 @@
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-use tenure_core::{ClientId, Command, Facts, LockKey, NodeIndex, Reply, Time};
+use tenure_core::{ClientId, Command, Facts, Handover, LockKey, NodeIndex, Reply, Terms, Time};
 
 use crate::checker::exclusion::Exclusion;
 use crate::checker::fencing::Fencing;
+use crate::checker::liveness::Liveness;
+use crate::checker::loss::Loss;
+use crate::checker::ownership::Ownership;
 use crate::checker::{Holder, Violation};
 use crate::client::{Act, Client};
 use crate::clock::{ClientClock, NodeClock};
@@ -17,7 +20,7 @@ use crate::mutant::Effect;
 use crate::network::delay_ns;
 use crate::node::{Fault, Node};
 use crate::options::{Options, Scenario};
-use crate::stage::Stage;
+use crate::stage::{Stage, Turn};
 use crate::trace::{Mark, Marks, Trace};
 
 /// Clients' clocks begin up to so far apart: ten hours.
@@ -34,6 +37,8 @@ pub struct Outcome {
     pub events: u64,
     /// How long it was, in true time.
     pub lasted_ns: u64,
+    /// How much of the time allowed it took to get every lock after the last fault, in thousandths.
+    pub bound_used_per_mille: u64,
     /// The story, if it was asked for.
     pub story: Vec<String>,
 }
@@ -47,6 +52,9 @@ pub(crate) struct World {
     pub(crate) links: Links,
     pub(crate) exclusion: Exclusion,
     pub(crate) fencing: Fencing,
+    pub(crate) liveness: Liveness,
+    pub(crate) loss: Loss,
+    pub(crate) ownership: Ownership,
     pub(crate) violation: Option<Violation>,
     pub(crate) marks: Marks,
     /// When a clock last made a large step forward.
@@ -54,6 +62,8 @@ pub(crate) struct World {
     /// The long hold of a rolling restart.
     pub(crate) first_to_hold: Option<Holder>,
     pub(crate) epoch: Epoch,
+    /// Until when something lasts that has gone wrong.
+    pub(crate) calm_ns: u64,
     pub(crate) stage: Stage,
     trace: Trace,
     queue: BinaryHeap<Reverse<Scheduled>>,
@@ -93,6 +103,8 @@ pub(crate) enum Event {
         listener: ClientId,
     },
     Fault(Fault),
+    /// The history comes to its next stage.
+    Turn(Turn),
     Planned {
         epoch: u32,
         plan: Plan,
@@ -146,6 +158,13 @@ pub(crate) enum ClientEvent {
     },
     Reconnect {
         node: NodeIndex,
+        dial: u32,
+    },
+    /// Another client leaves a lock to this one.
+    TakeOver {
+        name: usize,
+        terms: Box<Terms>,
+        handover: Handover,
     },
     Wake,
     Act(Act),
@@ -162,8 +181,9 @@ struct Scheduled {
 pub fn run(options: &Options, story: bool) -> Outcome {
     let mut world = World::new(options.clone(), story);
     world.run();
-    let World { violation, marks, events, now_ns, trace, .. } = world;
-    Outcome { violation, marks, events, lasted_ns: now_ns, story: trace.lines }
+    let World { violation, marks, events, now_ns, trace, liveness, .. } = world;
+    let bound_used_per_mille = liveness.used_per_mille();
+    Outcome { violation, marks, events, lasted_ns: now_ns, bound_used_per_mille, story: trace.lines }
 }
 
 impl World {
@@ -184,11 +204,15 @@ impl World {
             links: Links::new(options.clients, options.nodes),
             exclusion: Exclusion::default(),
             fencing: Fencing::default(),
+            liveness: Liveness::default(),
+            loss: Loss::default(),
+            ownership: Ownership::default(),
             violation: None,
             marks: Marks::default(),
             stepped_ns: None,
             first_to_hold: None,
             epoch: Epoch::default(),
+            calm_ns: 0,
             stage: Stage::Safety,
             trace: Trace { on: story, lines: vec![] },
             queue: BinaryHeap::new(),
@@ -237,6 +261,7 @@ impl World {
             Event::Survey { link } => self.handle_survey(link),
             Event::HangUp { link, listener } => self.handle_hang_up(link, listener),
             Event::Fault(fault) => self.handle_fault(fault),
+            Event::Turn(turn) => self.handle_turn(turn),
             Event::Planned { epoch, plan } => self.handle_planned(epoch, plan),
             Event::Start { client } => self.start_client(client),
             Event::Resume { client, life } => self.resume_client(client, life),
@@ -255,7 +280,7 @@ impl World {
             None => {}
         }
         if !self.begin_effects(link, to, sent, &command) {
-            let reply = self.execute(link, &command);
+            let reply = self.execute_judged(link, to, &command);
             self.reply(link, to, sent, reply, Some(command));
             self.wake_waiters(self.links[link].node);
             self.note_in_line();

@@ -14,6 +14,11 @@ impl World {
         while let Some(output) = self.clients[client].slot(lease).and_then(|slot| slot.lease.poll_output()) {
             match output {
                 lease::Output::Send { round, node, command } => {
+                    if matches!(command, Command::Extend { .. })
+                        && let Some(slot) = self.clients[client].slot(lease)
+                    {
+                        slot.renewing = true;
+                    }
                     self.send(client, To::Lease { lease, round }, node, command);
                 }
                 lease::Output::CleanUp(release) => {
@@ -58,6 +63,8 @@ impl World {
             bytes[8..16].fill(0);
             token = OwnerToken::from_bytes(bytes);
         }
+        let life = self.clients[client].life;
+        self.ownership.draw(self.now_ns, token, client, life);
         let entropy = Entropy { token, dice: self.dice.next() };
         let fleet = &mut self.clients[client].fleet;
         let mut proposal = fleet.propose(now, fenced);
@@ -79,6 +86,10 @@ impl World {
         let grants = self.clients[client].slot(lease).map_or(0, |slot| slot.grants);
         if !held && grants > 0 {
             self.marks.see(Mark::PartialGrant);
+            let name = self.clients[client].slot(lease).map_or(0, |slot| slot.name);
+            if self.exclusion.holder(self.now_ns, name).is_none() {
+                self.marks.see(Mark::SplitVote);
+            }
         }
         if self.options.mutant == Some(Mutant::SameOwner) && !held {
             return; // It means to ask again with the same owner.

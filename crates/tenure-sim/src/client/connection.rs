@@ -15,6 +15,7 @@ impl World {
         if noticed || broken.is_some() {
             return;
         }
+        self.clients[client].greeting[node.get()] = None;
         let now = self.time(client);
         self.note(|| format!("client {client} is connected to node {}", node.get()));
         self.clients[client].links[node.get()] = Some(link);
@@ -41,6 +42,9 @@ impl World {
         let now = self.time(client);
         let node = self.links[link].node;
         self.links[link].noticed = true;
+        if self.clients[client].greeting[node.get()] == Some(link) {
+            self.clients[client].greeting[node.get()] = None;
+        }
         if self.clients[client].links[node.get()] == Some(link) {
             self.note(|| format!("client {client} sees the connection to node {} break", node.get()));
             self.clients[client].links[node.get()] = None;
@@ -97,13 +101,16 @@ impl World {
                 let undoes = |cleaning: &Cleaning| {
                     cleaning.lease == lease && cleaning.release.acquire_round() == round
                 };
+                let granted = matches!(&answer, Ok(reply) if reply.answer == Answer::Granted);
                 if let Some(index) = self.clients[client].releases.iter().position(undoes) {
+                    if granted {
+                        self.marks.see(Mark::LateGrant);
+                    }
                     let input = release::Input::AcquireAnswer { node, answer: answer.clone() };
                     self.clients[client].releases[index].release.handle(now, input);
                     self.drain_release(client, index);
                 }
                 if let Some(slot) = self.clients[client].slot(lease) {
-                    let granted = matches!(&answer, Ok(reply) if reply.answer == Answer::Granted);
                     slot.grants += u32::from(granted);
                     slot.lease.handle(now, lease::Input::Answer { round, node, answer });
                     self.drain_lease(client, lease);

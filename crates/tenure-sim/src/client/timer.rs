@@ -3,6 +3,8 @@
 use tenure_core::trust;
 use tenure_core::{Time, lease, release};
 
+use super::Slot;
+use crate::trace::Mark;
 use crate::world::{ClientEvent, Event, World};
 
 impl World {
@@ -19,8 +21,13 @@ impl World {
         for lease in leases {
             if let Some(slot) = self.clients[client].slot(lease).filter(|slot| due(slot.lease.poll_timeout()))
             {
+                let renewing = slot.renewing;
                 slot.lease.handle(now, lease::Input::Timeout);
                 self.drain_lease(client, lease);
+                let begun = |slot: &mut Slot| slot.renewing && !renewing;
+                if self.clients[client].slot(lease).is_some_and(begun) {
+                    self.marks.see(Mark::RenewedByTimer);
+                }
             }
         }
         for index in 0..self.clients[client].releases.len() {
