@@ -11,6 +11,7 @@ pub(crate) const EVENTS_MIN: u64 = 20_000;
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Plan {
     BreakLink,
+    Part,
     PauseClient,
     CrashClient,
     Fault(Fault),
@@ -30,6 +31,7 @@ impl World {
         let (epoch, options) = (self.epoch.number, &self.options);
         let plans = [
             (options.breaks, Plan::BreakLink),
+            (options.partitions, Plan::Part),
             (options.pauses, Plan::PauseClient),
             (options.client_crashes, Plan::CrashClient),
             (options.node_faults, Plan::Fault(Fault::Any)),
@@ -60,6 +62,7 @@ impl World {
         }
         match plan {
             Plan::BreakLink => self.break_any_link(),
+            Plan::Part => self.part_some(),
             Plan::PauseClient => self.pause_any_client(),
             Plan::CrashClient => self.crash_any_client(),
             Plan::Fault(fault) => self.handle_fault(fault),

@@ -8,12 +8,27 @@ use crate::checker::ownership::key_of;
 use crate::checker::{Holder, Violation, continuity, order};
 use crate::client::Slot;
 use crate::links::To;
+use crate::mutant::Mutant;
 use crate::options::{Options, Scenario};
 use crate::trace::Mark;
 use crate::workload::key;
 use crate::world::World;
 
 impl World {
+    /// Keeps the first violation of a promise that this history makes. A known-bad variant must be caught by the checker
+    /// that should, so the others let it pass.
+    pub(crate) fn judge(&mut self, violation: Option<Violation>) {
+        let Some(violation) = violation.filter(|_| self.violation.is_none()) else { return };
+        let meant = |(mutant, _): &&(Mutant, &str)| self.options.mutant == Some(*mutant);
+        let checker = Mutant::ALL.iter().find(meant).map(|(_, checker)| *checker);
+        let promised = match &violation {
+            _ if checker.is_some_and(|checker| checker != violation.checker()) => false,
+            Violation::TwoHolders { .. } => self.options.scenario.promises_exclusion(),
+            _ => true,
+        };
+        self.violation = promised.then_some(violation);
+    }
+
     /// Executes a command on a node, and looks whether it touched what is not its own.
     pub(crate) fn execute_judged(&mut self, link: usize, to: To, command: &Command) -> Reply {
         let (client, life, node) = (self.links[link].client, self.links[link].life, self.links[link].node);
@@ -35,6 +50,17 @@ impl World {
             _ => {}
         }
         reply
+    }
+
+    /// Takes note of an acquire that came when nobody waited for it any more.
+    pub(crate) fn mark_ghost(&mut self, reply: &Reply, command: &Command) {
+        match (&reply.answer, command) {
+            (Answer::Granted, Command::Acquire { .. }) => self.marks.see(Mark::GhostSet),
+            (Answer::Refused(Refusal::Behind | Refusal::Stranger), Command::Acquire { .. }) => {
+                self.marks.see(Mark::GhostRefused);
+            }
+            _ => {}
+        }
     }
 
     /// Takes note of those whom a majority of nodes has in line.

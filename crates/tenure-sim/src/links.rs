@@ -8,6 +8,8 @@ use std::ops::{Index, IndexMut};
 
 use tenure_core::{NodeIndex, RoundNumber};
 
+use crate::partition::Gate;
+
 /// Who in a client sent a command and gets the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum To {
@@ -51,6 +53,12 @@ impl Link {
     pub(crate) const fn new(client: usize, life: u32, node: NodeIndex) -> Self {
         let pending = VecDeque::new();
         Self { client, life, node, broken: None, noticed: false, pending, request_ns: 0, reply_ns: 0 }
+    }
+
+    /// What is sent from now on arrives no sooner.
+    pub(crate) fn wait(&mut self, gate: Gate) {
+        self.request_ns = self.request_ns.max(gate.requests_ns);
+        self.reply_ns = self.reply_ns.max(gate.replies_ns);
     }
 
     /// When a command that is sent now arrives: never before an earlier one.

@@ -34,6 +34,7 @@ impl World {
         }
         let life = self.clients[client].life;
         let link = self.links.push(Link::new(client, life, node));
+        self.links[link].wait(self.gates[client * self.options.nodes + node.get()]);
         let state = &mut self.clients[client];
         state.dials[node.get()] += 1;
         state.greeting[node.get()] = Some(link);
@@ -111,7 +112,7 @@ impl World {
             return;
         }
         state.broken = Some(broken);
-        let strays_ns = broken.strays_ns.unwrap_or(0);
+        let last_ns = state.request_arrives(self.now_ns, 0) + broken.strays_ns.unwrap_or(0);
         let (client, life, node) = (state.client, state.life, state.node.get());
         let noticed_ns = state.reply_arrives(self.now_ns, notice_ns);
         self.marks.see(Mark::LinkBroken);
@@ -119,7 +120,7 @@ impl World {
         self.at(noticed_ns, Event::Client { client, life, event: ClientEvent::Broken { link } });
         // The server notices at once as a rule, and sometimes late.
         let late_ns = if self.dice.chance(700) { 0 } else { self.options.max_ttl_ms * 1_000_000 };
-        self.lasts_until(self.now_ns + late_ns.max(strays_ns));
+        self.lasts_until(last_ns.max(self.now_ns + late_ns));
         let listener = self.clients[client].fleet.client();
         self.at(self.now_ns + late_ns, Event::HangUp { link, listener });
     }
@@ -161,6 +162,11 @@ impl World {
         state.pending.push_back(to);
         if state.broken.is_none() {
             let arrives = state.request_arrives(self.now_ns, delay);
+            if self.dice.chance(self.options.duplicates_per_mille) {
+                let later_ns = self.dice.of_any_size(1_000, self.options.max_ttl_ms * 1_000_000);
+                self.lasts_until(arrives + later_ns);
+                self.at(arrives + later_ns, Event::Duplicate { link, command: command.clone() });
+            }
             self.at(arrives, Event::Request { link, to, sent, command, late: false });
         }
     }

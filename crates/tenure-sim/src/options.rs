@@ -64,6 +64,9 @@ pub struct Options {
     pub(crate) spike_per_mille: u64,
     pub(crate) spike_us: u64,
     pub(crate) breaks: u64,
+    pub(crate) partitions: u64,
+    /// How often a command arrives twice.
+    pub(crate) duplicates_per_mille: u64,
     /// How often a connection takes very long to come about, so that clients see different nodes.
     pub(crate) cut_off_per_mille: u64,
     /// Commands on a broken connection may still arrive.

@@ -69,7 +69,7 @@ impl Options {
 
     /// No more faults.
     fn calm_down(&mut self) {
-        (self.spike_per_mille, self.cut_off_per_mille) = (0, 0);
+        (self.spike_per_mille, self.cut_off_per_mille, self.duplicates_per_mille) = (0, 0, 0);
     }
 }
 

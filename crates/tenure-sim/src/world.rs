@@ -1,9 +1,9 @@
 //! The world: true time, and everything that happens in it, one event after the other.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use tenure_core::{ClientId, Command, Facts, Handover, LockKey, NodeIndex, Reply, Terms, Time};
+use tenure_core::{Command, Reply, Time};
 
 use crate::checker::exclusion::Exclusion;
 use crate::checker::fencing::Fencing;
@@ -11,16 +11,18 @@ use crate::checker::liveness::Liveness;
 use crate::checker::loss::Loss;
 use crate::checker::ownership::Ownership;
 use crate::checker::{Holder, Violation};
-use crate::client::{Act, Client};
+use crate::client::Client;
 use crate::clock::{ClientClock, NodeClock};
 use crate::dice::Dice;
-use crate::epoch::{Epoch, Plan};
+use crate::epoch::Epoch;
+use crate::event::Scheduled;
+pub(crate) use crate::event::{ClientEvent, Event};
 use crate::links::{Broken, Links, To};
-use crate::mutant::Effect;
 use crate::network::delay_ns;
 use crate::node::{Fault, Node};
 use crate::options::{Options, Scenario};
-use crate::stage::{Stage, Turn};
+use crate::partition::Gate;
+use crate::stage::Stage;
 use crate::trace::{Mark, Marks, Trace};
 
 /// Clients' clocks begin up to so far apart: ten hours.
@@ -50,6 +52,8 @@ pub(crate) struct World {
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Vec<Client>,
     pub(crate) links: Links,
+    /// For every client and node.
+    pub(crate) gates: Vec<Gate>,
     pub(crate) exclusion: Exclusion,
     pub(crate) fencing: Fencing,
     pub(crate) liveness: Liveness,
@@ -69,111 +73,6 @@ pub(crate) struct World {
     queue: BinaryHeap<Reverse<Scheduled>>,
     sequence: u64,
     pub(crate) events: u64,
-}
-
-/// What happens.
-#[derive(Clone, Debug)]
-pub(crate) enum Event {
-    /// A command reaches a node.
-    Request {
-        link: usize,
-        to: To,
-        sent: Time,
-        command: Command,
-        late: bool,
-    },
-    /// A part of a command that a known-bad variant does not execute at once.
-    Effect {
-        link: usize,
-        to: To,
-        sent: Time,
-        effect: Effect,
-    },
-    /// A new connection reaches a node.
-    Hello {
-        link: usize,
-    },
-    /// A question about the server reaches a node.
-    Survey {
-        link: usize,
-    },
-    /// A server sees that a connection is gone.
-    HangUp {
-        link: usize,
-        listener: ClientId,
-    },
-    Fault(Fault),
-    /// The history comes to its next stage.
-    Turn(Turn),
-    Planned {
-        epoch: u32,
-        plan: Plan,
-    },
-    Start {
-        client: usize,
-    },
-    Resume {
-        client: usize,
-        life: u32,
-    },
-    /// Something reaches a client.
-    Client {
-        client: usize,
-        life: u32,
-        event: ClientEvent,
-    },
-}
-
-/// What reaches a client. While it is paused, it waits.
-#[derive(Clone, Debug)]
-pub(crate) enum ClientEvent {
-    Reply {
-        link: usize,
-        to: To,
-        sent: Time,
-        reply: Reply,
-        asked: Option<Box<Command>>,
-    },
-    /// The command was not sent.
-    Unsent {
-        node: NodeIndex,
-        to: To,
-    },
-    Welcome {
-        link: usize,
-        facts: Facts,
-    },
-    Surveyed {
-        link: usize,
-        facts: Facts,
-    },
-    Broken {
-        link: usize,
-    },
-    /// A lock was set aside for a waiter.
-    Woken {
-        link: usize,
-        number: u64,
-        key: LockKey,
-    },
-    Reconnect {
-        node: NodeIndex,
-        dial: u32,
-    },
-    /// Another client leaves a lock to this one.
-    TakeOver {
-        name: usize,
-        terms: Box<Terms>,
-        handover: Handover,
-    },
-    Wake,
-    Act(Act),
-}
-
-struct Scheduled {
-    time_ns: u64,
-    sequence: u64,
-    event: Event,
 }
 
 /// Runs one history to its end, or to the first broken promise. With `story`, it is written down.
@@ -202,6 +101,7 @@ impl World {
             nodes,
             clients: vec![],
             links: Links::new(options.clients, options.nodes),
+            gates: vec![Gate::default(); options.clients * options.nodes],
             exclusion: Exclusion::default(),
             fencing: Fencing::default(),
             liveness: Liveness::default(),
@@ -256,6 +156,8 @@ impl World {
             Event::Request { link, to, sent, command, late } => {
                 self.handle_request(link, to, sent, command, late);
             }
+            Event::Duplicate { link, command } => self.handle_duplicate(link, &command),
+            Event::CutLink { link } => self.cut_link(link),
             Event::Effect { link, to, sent, effect } => self.handle_effect(link, to, sent, effect),
             Event::Hello { link } => self.handle_hello(link),
             Event::Survey { link } => self.handle_survey(link),
@@ -281,10 +183,27 @@ impl World {
         }
         if !self.begin_effects(link, to, sent, &command) {
             let reply = self.execute_judged(link, to, &command);
+            if late {
+                self.mark_ghost(&reply, &command);
+            }
             self.reply(link, to, sent, reply, Some(command));
             self.wake_waiters(self.links[link].node);
             self.note_in_line();
         }
+    }
+
+    /// A command that arrives twice is executed twice, and nobody waits for the second answer.
+    fn handle_duplicate(&mut self, link: usize, command: &Command) {
+        let node = self.links[link].node;
+        let ended = matches!(self.links[link].broken, Some(Broken { strays_ns: None, .. }));
+        if ended || !self.nodes[node.get()].up {
+            return;
+        }
+        let reply = self.execute_judged(link, To::Nobody, command);
+        self.marks.see(Mark::Duplicated);
+        self.mark_ghost(&reply, command);
+        self.wake_waiters(node);
+        self.note_in_line();
     }
 
     /// Sends an answer back, unless the connection is gone.
@@ -318,36 +237,5 @@ impl World {
 
     pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
         self.trace.note(self.now_ns, line);
-    }
-
-    /// Keeps the first violation of a promise that this history makes.
-    pub(crate) fn judge(&mut self, violation: Option<Violation>) {
-        let promised = |violation: &Violation| match violation {
-            Violation::TwoHolders { .. } => self.options.scenario.promises_exclusion(),
-            _ => true,
-        };
-        if self.violation.is_none() {
-            self.violation = violation.filter(promised);
-        }
-    }
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Scheduled {}
-
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.time_ns, self.sequence).cmp(&(other.time_ns, other.sequence))
     }
 }

@@ -46,6 +46,7 @@ impl Options {
         options.delay_us = dice.of_any_size(100, 5_000);
         options.cut_off_per_mille = 0;
         (options.spike_per_mille, options.breaks, options.pauses, options.client_crashes) = (0, 0, 0, 0);
+        (options.partitions, options.duplicates_per_mille) = (0, 0);
         (options.node_faults, options.durable, options.kinds) = (0, 0, Kinds::default());
         options.skew_us = options.skew_us.min(400_000);
         options.horizon_ns = options.nodes as u64 * options.rolling_interval_ns();
@@ -62,6 +63,7 @@ impl Options {
         options.delay_us = dice.of_any_size(50, 10_000);
         options.cut_off_per_mille = 0;
         (options.spike_per_mille, options.breaks, options.pauses) = (0, 0, 0);
+        (options.partitions, options.duplicates_per_mille) = (0, 0);
         options.client_crashes = dice.below(8);
         (options.node_faults, options.durable, options.kinds) = (0, 0, Kinds::default());
         options.skew_us = options.skew_us.min(90_000);
@@ -143,6 +145,8 @@ impl Options {
             spike_per_mille: 0,
             spike_us: 0,
             breaks: 0,
+            partitions: 0,
+            duplicates_per_mille: 0,
             cut_off_per_mille: 0,
             strays: dice.chance(500),
             kills: dice.chance(700),
@@ -168,6 +172,8 @@ impl Options {
         self.spike_per_mille = dice.pick(&[0, 5, 50]);
         self.spike_us = dice.of_any_size(1_000, self.max_ttl_ms * 1_000);
         self.breaks = dice.below(6);
+        self.partitions = dice.pick(&[0, 0, 1, 2, 4]);
+        self.duplicates_per_mille = dice.pick(&[0, 0, 0, 5, 50]);
         self.cut_off_per_mille = dice.pick(&[0, 0, 200, 400]);
         self.pauses = dice.below(4);
         self.client_crashes = dice.below(3);
