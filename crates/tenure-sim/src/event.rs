@@ -64,6 +64,12 @@ pub(crate) enum Event {
         client: usize,
         life: u32,
     },
+    /// A client's timer rings, unless it was set anew.
+    Timer {
+        client: usize,
+        life: u32,
+        at_ns: u64,
+    },
     /// Something reaches a client.
     Client {
         client: usize,
@@ -114,6 +120,7 @@ pub(crate) enum ClientEvent {
         terms: Box<Terms>,
         handover: Handover,
     },
+    /// Something may be due.
     Wake,
     Act(Act),
 }

@@ -137,6 +137,9 @@ impl World {
 
     fn run(&mut self) {
         while let Some(Reverse(Scheduled { time_ns, event, .. })) = self.queue.pop() {
+            if self.is_stale(&event) {
+                continue;
+            }
             self.now_ns = time_ns;
             self.events += 1;
             self.handle(event);
@@ -167,6 +170,7 @@ impl World {
             Event::Planned { epoch, plan } => self.handle_planned(epoch, plan),
             Event::Start { client } => self.start_client(client),
             Event::Resume { client, life } => self.resume_client(client, life),
+            Event::Timer { client, life, .. } => self.handle_client_event(client, life, ClientEvent::Wake),
             Event::Client { client, life, event } => self.handle_client_event(client, life, event),
         }
     }

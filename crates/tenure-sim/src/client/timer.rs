@@ -5,7 +5,7 @@ use tenure_core::{Time, lease, release};
 
 use super::Slot;
 use crate::trace::Mark;
-use crate::world::{ClientEvent, Event, World};
+use crate::world::{Event, World};
 
 impl World {
     pub(super) fn handle_wake(&mut self, client: usize) {
@@ -39,6 +39,12 @@ impl World {
         }
     }
 
+    /// Whether a timer that rings was set anew meanwhile, so that nothing happens.
+    pub(crate) fn is_stale(&self, event: &Event) -> bool {
+        matches!(*event, Event::Timer { client, life, at_ns }
+            if self.clients[client].life != life || self.clients[client].wake_ns != Some(at_ns))
+    }
+
     pub(crate) fn plan_wake(&mut self, client: usize) {
         let state = &self.clients[client];
         let leases = state.leases.iter().filter_map(|slot| slot.lease.poll_timeout());
@@ -50,7 +56,7 @@ impl World {
         let next_ns = (self.clients[client].clock.when(next) + late_ns).max(self.now_ns + 1_000);
         if self.clients[client].wake_ns.is_none_or(|wake_ns| next_ns < wake_ns) {
             self.clients[client].wake_ns = Some(next_ns);
-            self.at(next_ns, Event::Client { client, life, event: ClientEvent::Wake });
+            self.at(next_ns, Event::Timer { client, life, at_ns: next_ns });
         }
     }
 }
