@@ -3,12 +3,16 @@
 use std::fmt;
 
 use crate::checker::Violation;
+use crate::epoch::EPOCH;
 use crate::options::{Options, Scenario};
 use crate::trace::{Mark, Marks};
 use crate::world::{Outcome, run};
 
 /// How much of a story is shown.
 const LINES_MAX: usize = 400;
+
+/// In so many histories everything that must occur occurs.
+const ENOUGH: u64 = 600;
 
 /// What a campaign has come to so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,8 +55,8 @@ pub struct Story {
 /// Runs `histories` histories from `first_seed` on. `report` hears how far it is after every history.
 ///
 /// # Errors
-/// [`Failure`] at the first broken promise; or at the end of a campaign of at least ten thousand histories, if
-/// something that must occur never did.
+/// [`Failure`] at the first broken promise; or at the end of a campaign of at least 600 histories, if something that must
+/// occur never did.
 pub fn campaign(
     first_seed: u64,
     histories: u64,
@@ -71,7 +75,7 @@ pub fn campaign(
     }
     let unseen = |mark: &&Mark| summary.marks.count(**mark) == 0;
     let never: Vec<Mark> = Mark::ALL.iter().filter(unseen).copied().collect();
-    if histories >= 10_000 && !never.is_empty() {
+    if histories >= ENOUGH && !never.is_empty() {
         return Err(Failure::NeverSeen(never, Box::new(summary)));
     }
     Ok(summary)
@@ -122,6 +126,8 @@ impl fmt::Display for Story {
         let skipped = lines.len().saturating_sub(LINES_MAX);
         if skipped > 0 {
             writeln!(f, "... {skipped} earlier lines")?;
+            let epoch = lines[..skipped].iter().rfind(|line| line.contains(EPOCH));
+            epoch.map_or(Ok(()), |epoch| writeln!(f, "{epoch}\n..."))?;
         }
         for line in &lines[skipped..] {
             writeln!(f, "{line}")?;

@@ -1,11 +1,14 @@
 //! What goes wrong when. A history is made of epochs; each has a swarm of its own, and its faults are planned when it begins.
 
 use crate::node::Fault;
-use crate::options::Scenario;
+use crate::options::{Options, Scenario};
 use crate::world::{Event, World};
 
 /// A history has at least so many events before its faults end.
 pub(crate) const EVENTS_MIN: u64 = 20_000;
+
+/// What the line of a story begins with that tells of a new epoch.
+pub(crate) const EPOCH: &str = "EPOCH";
 
 /// A fault that is planned. It does not happen if its epoch is over before.
 #[derive(Clone, Copy, Debug)]
@@ -28,15 +31,19 @@ pub(crate) struct Epoch {
 impl World {
     /// Plans the faults of an epoch that begins now.
     pub(crate) fn plan_epoch(&mut self) {
-        let (epoch, options) = (self.epoch.number, &self.options);
+        let epoch = self.epoch.number;
+        let Options { breaks, partitions, pauses, client_crashes, node_faults, .. } = self.options;
         let plans = [
-            (options.breaks, Plan::BreakLink),
-            (options.partitions, Plan::Part),
-            (options.pauses, Plan::PauseClient),
-            (options.client_crashes, Plan::CrashClient),
-            (options.node_faults, Plan::Fault(Fault::Any)),
+            (breaks, Plan::BreakLink),
+            (partitions, Plan::Part),
+            (pauses, Plan::PauseClient),
+            (client_crashes, Plan::CrashClient),
+            (node_faults, Plan::Fault(Fault::Any)),
         ];
-        self.note(|| format!("EPOCH {epoch}"));
+        if self.trace.on {
+            let swarm = self.options.swarm();
+            self.note(|| format!("{EPOCH} {epoch}: {swarm}"));
+        }
         for (count, plan) in plans {
             self.plan(count, plan);
         }

@@ -108,9 +108,10 @@ impl World {
         }
     }
 
-    /// Whoever was in line on a majority of nodes before another asked is served before that one.
+    /// Whoever was in line on a majority of nodes before another asked is served before that one; unless clocks were set,
+    /// because whoever is woken by a node that it does not believe cannot come.
     pub(crate) fn check_order(&mut self, client: usize, lease: u32) {
-        if self.options.scenario != Scenario::Waiting {
+        if self.options.scenario != Scenario::Waiting || self.stepped_ns.is_some() {
             return;
         }
         let Some(slot) = self.clients[client].slot(lease) else { return };

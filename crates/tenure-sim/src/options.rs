@@ -101,6 +101,20 @@ pub(crate) struct Kinds {
 }
 
 impl Scenario {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::WithinAssumptions,
+        Self::FencingOnly,
+        Self::RollingRestart,
+        Self::Waiting,
+        Self::AllForget,
+        Self::BackAcrossLoss,
+        Self::BackWithLoss,
+        Self::BackAcrossTrim,
+        Self::Unguarded,
+        Self::UnwatchedSteps,
+    ];
+
     /// Whether at most one holder is promised.
     #[must_use]
     pub const fn promises_exclusion(self) -> bool {
@@ -139,6 +153,32 @@ impl Options {
         };
         options.possible = options.kinds;
         options
+    }
+
+    /// What the present epoch has of each, in one line of a story.
+    pub(crate) fn swarm(&self) -> String {
+        let Self { delay_us, spike_per_mille, spike_us, duplicates_per_mille, cut_off_per_mille, .. } = self;
+        let Self { breaks, partitions, pauses, client_crashes, node_faults, kinds, queued_per_mille, .. } =
+            self;
+        let kinds: Vec<&str> = [
+            (kinds.restart, "restart"),
+            (kinds.loss, "loss"),
+            (kinds.tail, "tail"),
+            (kinds.flush, "flush"),
+            (kinds.small_steps, "small steps"),
+            (kinds.steps_forward, "steps forward"),
+            (kinds.steps_back, "steps back"),
+            (kinds.freeze, "freeze"),
+            (kinds.slew, "slew"),
+        ]
+        .into_iter()
+        .filter_map(|(on, name)| on.then_some(name))
+        .collect();
+        format!(
+            "delay {delay_us} us, spikes {spike_per_mille}/1000 of {spike_us} us, duplicates {duplicates_per_mille}/1000, \
+             cut off {cut_off_per_mille}/1000, queued {queued_per_mille}/1000, breaks {breaks}, partitions {partitions}, \
+             pauses {pauses}, crashes {client_crashes}, faults of nodes {node_faults} of {kinds:?}"
+        )
     }
 
     /// The same with a known-bad variant.

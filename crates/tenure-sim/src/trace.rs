@@ -2,14 +2,25 @@
 
 use std::fmt;
 
-/// The lines of a story.
+/// The lines of a story, and a digest of every event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trace {
     pub(crate) on: bool,
     pub(crate) lines: Vec<String>,
+    pub(crate) digest: u64,
 }
 
 impl Trace {
+    /// Takes an event into the digest: two histories with the same one had the same events at the same moments.
+    pub(crate) fn digest(&mut self, now_ns: u64, event: &impl fmt::Debug) {
+        if self.on {
+            // FNV-1a.
+            for byte in format!("{now_ns} {event:?}").bytes() {
+                self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+    }
+
     pub(crate) fn note(&mut self, now_ns: u64, line: impl FnOnce() -> String) {
         if self.on {
             let millis = now_ns as f64 / 1e6;

@@ -43,6 +43,8 @@ pub struct Outcome {
     pub bound_used_per_mille: u64,
     /// The story, if it was asked for.
     pub story: Vec<String>,
+    /// A number that two histories share only if every event of them is the same, if the story was asked for.
+    pub digest: u64,
 }
 
 pub(crate) struct World {
@@ -69,7 +71,7 @@ pub(crate) struct World {
     /// Until when something lasts that has gone wrong.
     pub(crate) calm_ns: u64,
     pub(crate) stage: Stage,
-    trace: Trace,
+    pub(crate) trace: Trace,
     queue: BinaryHeap<Reverse<Scheduled>>,
     sequence: u64,
     pub(crate) events: u64,
@@ -82,7 +84,8 @@ pub fn run(options: &Options, story: bool) -> Outcome {
     world.run();
     let World { violation, marks, events, now_ns, trace, liveness, .. } = world;
     let bound_used_per_mille = liveness.used_per_mille();
-    Outcome { violation, marks, events, lasted_ns: now_ns, bound_used_per_mille, story: trace.lines }
+    let Trace { lines: story, digest, .. } = trace;
+    Outcome { violation, marks, events, lasted_ns: now_ns, bound_used_per_mille, story, digest }
 }
 
 impl World {
@@ -114,7 +117,7 @@ impl World {
             epoch: Epoch::default(),
             calm_ns: 0,
             stage: Stage::Safety,
-            trace: Trace { on: story, lines: vec![] },
+            trace: Trace { on: story, ..Trace::default() },
             queue: BinaryHeap::new(),
             sequence: 0,
             events: 0,
@@ -142,6 +145,7 @@ impl World {
             }
             self.now_ns = time_ns;
             self.events += 1;
+            self.trace.digest(time_ns, &event);
             self.handle(event);
             if let Some(violation) = &self.violation {
                 let line = violation.to_string();
