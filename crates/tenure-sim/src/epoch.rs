@@ -4,9 +4,6 @@ use crate::node::Fault;
 use crate::options::{Options, Scenario};
 use crate::world::{Event, World};
 
-/// A history has at least so many events before its faults end.
-pub(crate) const EVENTS_MIN: u64 = 20_000;
-
 /// What the line of a story begins with that tells of a new epoch.
 pub(crate) const EPOCH: &str = "EPOCH";
 

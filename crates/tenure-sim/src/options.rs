@@ -52,6 +52,8 @@ pub struct Options {
     /// How long an epoch is at most, and how many events it has.
     pub(crate) horizon_ns: u64,
     pub(crate) events_max: u64,
+    /// A history has at least so many events before its faults end.
+    pub(crate) events_min: u64,
     pub(crate) max_ttl_ms: u64,
     pub(crate) retention_ms: u64,
     pub(crate) restart_guard: RestartGuard,
@@ -198,6 +200,8 @@ impl Options {
                 self.kinds = Kinds { loss: true, ..Kinds::default() };
                 (self.node_faults, self.clients) = (6, 4);
                 self.restart_guard = RestartGuard::Evidence;
+                // There is one first start in a history.
+                self.events_min = 0;
             }
             Mutant::TrimByClient => self.retention_ms = self.retention_ms.max(20_000),
             Mutant::MixedFences => self.client_crashes = 4,

@@ -15,7 +15,6 @@ use std::time::Duration;
 
 use tenure_core::{CLAIM_WINDOW, POLL_MAX, Terms, Wait};
 
-use crate::epoch::EVENTS_MIN;
 use crate::options::Options;
 use crate::trace::Mark;
 use crate::world::{Event, World};
@@ -82,7 +81,9 @@ impl World {
     /// Goes on to the next stage, if it is time.
     pub(crate) fn advance(&mut self) {
         match self.stage {
-            Stage::Safety if self.epoch_is_over() && self.events < EVENTS_MIN => self.next_epoch(),
+            Stage::Safety if self.epoch_is_over() && self.events < self.options.events_min => {
+                self.next_epoch();
+            }
             Stage::Safety if self.epoch_is_over() => self.end_safety(),
             Stage::Live { healed_ns } if self.liveness.is_satisfied() => self.stop(healed_ns),
             _ => {}

@@ -6,7 +6,7 @@ use tenure_sim::{Failure, Mark, Marks, Options, Outcome, Scenario, campaign, run
 const SLICE: u64 = 600;
 
 #[test]
-fn no_promise_is_broken_within_the_assumptions_and_everything_telling_is_seen() {
+fn no_promise_is_broken_within_the_assumptions() {
     // Fails, too, if one of all marks was never seen.
     let summary = campaign(0, SLICE, |_| {}).unwrap_or_else(|failure: Failure| panic!("{failure}"));
     assert!(summary.events_least >= 20_000, "{summary}");

@@ -134,6 +134,7 @@ impl Options {
             names: dice.pick(&[1, 1, 1, 2, 4]),
             horizon_ns: 0,
             events_max: 1_000,
+            events_min: 20_000,
             max_ttl_ms,
             // Short enough that fences are trimmed, not so short that trimming is all that happens.
             retention_ms: dice.between(quarantine_ms / 2, 4 * quarantine_ms).max(1_000),
