@@ -97,10 +97,10 @@ impl Summary {
 #[must_use]
 pub const fn scenario_of(seed: u64) -> Scenario {
     match seed % 100 {
-        0..65 => Scenario::WithinAssumptions,
-        65..94 => Scenario::FencingOnly,
-        94..98 => Scenario::BackWithLoss,
-        98 => Scenario::Waiting,
+        0..62 => Scenario::WithinAssumptions,
+        62..88 => Scenario::FencingOnly,
+        88..92 => Scenario::BackWithLoss,
+        92..98 => Scenario::Waiting,
         _ => Scenario::RollingRestart,
     }
 }

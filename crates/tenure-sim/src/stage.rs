@@ -15,6 +15,8 @@ use std::time::Duration;
 
 use tenure_core::{CLAIM_WINDOW, POLL_MAX, Terms, Wait};
 
+use crate::checker::Holder;
+use crate::client::Slot;
 use crate::options::Options;
 use crate::trace::Mark;
 use crate::world::{Event, World};
@@ -145,6 +147,7 @@ impl World {
         let (first_ns, all_ns) =
             (self.options.first_within_ns(), self.options.all_within_ns(self.waiting() + probes as u64));
         self.liveness.begin(healed_ns, first_ns, all_ns);
+        self.count_the_patient();
         for probe in 0..probes {
             let (client, name) = (probe % clients, probe % names);
             let terms = self.patient_terms();
@@ -156,6 +159,16 @@ impl World {
         self.at(healed_ns + first_ns + 1, Event::Turn(Turn::Look));
         self.at(healed_ns + all_ns + 1, Event::Turn(Turn::Look));
         self.set_clocks();
+    }
+
+    /// Whoever waits for ever must be served as well.
+    fn count_the_patient(&mut self) {
+        for (client, state) in self.clients.iter().enumerate() {
+            let patient = |slot: &&Slot| slot.terms.wait == Wait::Forever && slot.lease.standing().is_none();
+            for slot in state.leases.iter().filter(patient) {
+                self.liveness.wants(slot.name, Holder { client, life: state.life, lease: slot.id });
+            }
+        }
     }
 
     fn waiting(&self) -> u64 {

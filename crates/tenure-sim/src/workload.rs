@@ -13,6 +13,9 @@ use crate::stage::Stage;
 use crate::trace::Mark;
 use crate::world::{ClientEvent, Event, World};
 
+/// The shortest term of whoever waits for ever: a round trip takes at most 20 ms, and nodes have half of it to answer.
+const PATIENT_TTL_MS: u64 = 100;
+
 /// How many leases one client has at a time.
 const LEASES_MAX: usize = 2;
 
@@ -113,9 +116,11 @@ impl World {
         let mut options = tenure_core::Options::default();
         let max_ttl_ms = self.options.max_ttl_ms;
         let ttl_ms = if whole_term { max_ttl_ms } else { self.dice.of_any_size(50, max_ttl_ms) };
+        let patient = !whole_term && self.dice.chance(100);
+        let ttl_ms = if patient { ttl_ms.max(PATIENT_TTL_MS) } else { ttl_ms };
         options.ttl = Duration::from_millis(ttl_ms);
         options.wait = match self.dice.below(3) {
-            _ if whole_term => Wait::Forever,
+            _ if whole_term || patient => Wait::Forever,
             0 | 1 if self.options.scenario == Scenario::Waiting => Wait::Forever,
             0 => Wait::No,
             1 => Wait::AtMost(Duration::from_millis(self.dice.below(ttl_ms * 4))),
@@ -139,6 +144,8 @@ impl World {
             // Longer than any answer takes.
             options.ttl = Duration::from_millis(max_ttl_ms);
             options.node_timeout = Some(Duration::from_millis(max_ttl_ms / 4));
+        } else if patient {
+            options.node_timeout = Some(options.ttl / 2);
         } else if self.dice.chance(300) && ttl_ms > 200 && !whole_term {
             options.node_timeout = Some(Duration::from_millis(self.dice.between(1, ttl_ms / 2)));
         }
