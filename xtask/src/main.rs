@@ -24,7 +24,7 @@ Commands:
   bench  a benchmark on real servers: `cargo xtask bench uncontended|fenced [--seconds S] [--rounds N] [--json]`
          (runs `cargo run --release -p tenure-bench -- uncontended ...`)
   simulate  histories in the simulator: `cargo xtask simulate [--seeds N] [--first SEED]`, or one again:
-         `cargo xtask simulate replay SEED SCENARIO [MUTANT]` (see docs/simulator.md)
+         `cargo xtask simulate replay SEED SCENARIO [MUTANT]`, or `story SEED SCENARIO` (see docs/simulator.md)
 ";
 
 fn main() -> ExitCode {
