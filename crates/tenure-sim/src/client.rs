@@ -10,7 +10,7 @@ mod timer;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tenure_core::{Fault, Fleet, Lease, NodeSet, Prefix, Release, Terms, Ticket, Time, Waiters};
+use tenure_core::{Fault, Fleet, Lease, NodeSet, Prefix, Release, RoundNumber, Terms, Ticket, Time, Waiters};
 
 use crate::clock::ClientClock;
 use crate::links::Link;
@@ -69,6 +69,8 @@ pub(crate) struct Slot {
     pub(crate) asked: bool,
     /// The lease extends by itself at the moment.
     pub(crate) renewing: bool,
+    /// The last renewal that was sent and is counted together with others.
+    pub(crate) together: Option<RoundNumber>,
     /// The lock was handed over, and nothing is known about it yet.
     pub(crate) unproved: bool,
     /// Nodes on which the key was put back, and that do not count yet.

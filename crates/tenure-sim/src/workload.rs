@@ -5,7 +5,7 @@ mod trouble;
 
 use std::time::Duration;
 
-use tenure_core::{Handover, Lease, LockKey, MaxHold, NodeSet, Prefix, Renewal, Terms, Wait, lease};
+use tenure_core::{Handover, Lease, LockKey, MaxHold, NodeSet, Prefix, Renewal, Term, Terms, Wait, lease};
 
 use crate::client::{Act, Slot};
 use crate::options::Scenario;
@@ -53,10 +53,10 @@ impl World {
             Act::Begin if self.stage == Stage::Safety => self.begin_any_lease(client),
             Act::Begin => {}
             Act::Extend { lease } if self.stage == Stage::Safety => {
-                let now = self.time(client);
+                let (now, other) = (self.time(client), self.other_term());
                 if let Some(slot) = self.clients[client].slot(lease) {
                     slot.asked = true;
-                    slot.lease.handle(now, lease::Input::Extend(slot.terms.term));
+                    slot.lease.handle(now, lease::Input::Extend(other.unwrap_or(slot.terms.term)));
                     self.drain_lease(client, lease);
                 }
             }
@@ -136,6 +136,11 @@ impl World {
         if whole_term {
             options.max_hold = Some(MaxHold::Unlimited);
         }
+        if !whole_term && self.options.scenario != Scenario::Waiting && self.dice.chance(100) {
+            options.max_hold =
+                Some(MaxHold::AtMost(options.ttl * u32::try_from(self.dice.between(1, 3)).unwrap_or(1)));
+            options.renewals_max = u32::try_from(self.dice.below(4)).ok();
+        }
         // A waiter that wants a margin needs more nodes than a majority, and lets others go first while it cannot have them.
         if self.dice.chance(100) && self.options.scenario != Scenario::Waiting {
             options.min_margin = self.options.nodes / 2;
@@ -150,6 +155,16 @@ impl World {
             options.node_timeout = Some(Duration::from_millis(self.dice.between(1, ttl_ms / 2)));
         }
         options.check(self.options.max_ttl()).expect("drawn within the limits")
+    }
+
+    /// Now and then a lock is extended for another term than it was acquired for.
+    fn other_term(&mut self) -> Option<Term> {
+        let ordered = matches!(self.options.scenario, Scenario::Waiting | Scenario::RollingRestart);
+        if ordered || !self.dice.chance(200) {
+            return None;
+        }
+        let ttl = Duration::from_millis(self.dice.of_any_size(50, self.options.max_ttl_ms));
+        tenure_core::Options::default().term(ttl, self.options.max_ttl()).ok()
     }
 
     /// What the holder does next, and when.
@@ -249,6 +264,7 @@ impl Slot {
             extensions_left: u32::MAX,
             asked: false,
             renewing: false,
+            together: None,
             unproved: false,
             healed: NodeSet::default(),
             grants: 0,

@@ -112,7 +112,12 @@ impl World {
                 }
                 if let Some(slot) = self.clients[client].slot(lease) {
                     slot.grants += u32::from(granted);
-                    slot.lease.handle(now, lease::Input::Answer { round, node, answer });
+                    let input = if granted && slot.together == Some(round) {
+                        lease::Input::Granted { round, nodes: [node].into_iter().collect() }
+                    } else {
+                        lease::Input::Answer { round, node, answer }
+                    };
+                    slot.lease.handle(now, input);
                     self.drain_lease(client, lease);
                 }
             }

@@ -1,9 +1,10 @@
 //! The one timer of a client.
 
+use tenure_core::lease::Renewing;
 use tenure_core::trust;
-use tenure_core::{Time, lease, release};
+use tenure_core::{Command, Time, lease, release};
 
-use super::Slot;
+use crate::links::To;
 use crate::trace::Mark;
 use crate::world::{Event, World};
 
@@ -19,15 +20,10 @@ impl World {
         }
         let leases: Vec<u32> = self.clients[client].leases.iter().map(|slot| slot.id).collect();
         for lease in leases {
-            if let Some(slot) = self.clients[client].slot(lease).filter(|slot| due(slot.lease.poll_timeout()))
+            if self.clients[client].slot(lease).is_some_and(|slot| due(slot.lease.poll_timeout()))
+                && !self.begin_renewal(client, lease)
             {
-                let renewing = slot.renewing;
-                slot.lease.handle(now, lease::Input::Timeout);
-                self.drain_lease(client, lease);
-                let begun = |slot: &mut Slot| slot.renewing && !renewing;
-                if self.clients[client].slot(lease).is_some_and(begun) {
-                    self.marks.see(Mark::RenewedByTimer);
-                }
+                self.handle_lease_timeout(client, lease);
             }
         }
         for index in 0..self.clients[client].releases.len() {
@@ -36,6 +32,33 @@ impl World {
                 release.handle(now, release::Input::Timeout);
                 self.drain_release(client, index);
             }
+        }
+    }
+
+    /// Renewals of many leases are sent and counted together, so that they do not go through the outputs of each.
+    fn begin_renewal(&mut self, client: usize, lease: u32) -> bool {
+        let (now, together) = (self.time(client), self.dice.chance(700));
+        let Some(slot) = self.clients[client].slot(lease).filter(|_| together) else { return false };
+        let Some(Renewing { round, key, token, node_ttl_ms }) = slot.lease.begin_renewal(now) else {
+            return false;
+        };
+        (slot.renewing, slot.together) = (true, Some(round));
+        self.marks.see(Mark::RenewedByTimer);
+        for node in self.options.quorum().indexes() {
+            let command = Command::Extend { key: key.clone(), token, node_ttl_ms };
+            self.send(client, To::Lease { lease, round }, node, command);
+        }
+        true
+    }
+
+    fn handle_lease_timeout(&mut self, client: usize, lease: u32) {
+        let now = self.time(client);
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        let renewing = slot.renewing;
+        slot.lease.handle(now, lease::Input::Timeout);
+        self.drain_lease(client, lease);
+        if self.clients[client].slot(lease).is_some_and(|slot| slot.renewing && !renewing) {
+            self.marks.see(Mark::RenewedByTimer);
         }
     }
 
