@@ -75,6 +75,8 @@ pub(crate) struct Slot {
     pub(crate) unproved: bool,
     /// Nodes on which the key was put back, and that do not count yet.
     pub(crate) healed: NodeSet,
+    /// When its key vanished from a node without anybody seeing it, in true time.
+    pub(crate) evicted_ns: Vec<u64>,
     /// Grants of the present attempt.
     pub(crate) grants: u32,
     /// The largest fence that a known-bad variant takes for its own.

@@ -20,6 +20,7 @@ mod clock;
 mod dice;
 mod epoch;
 mod event;
+mod eviction;
 mod judge;
 mod links;
 mod mutant;

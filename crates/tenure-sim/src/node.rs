@@ -40,6 +40,9 @@ pub(crate) enum Fault {
         node: usize,
     },
     LoseAllMemory,
+    Evict {
+        node: usize,
+    },
     ComeUp {
         node: usize,
     },
@@ -106,6 +109,7 @@ impl World {
             Fault::Any => self.any_fault(),
             Fault::LoseMemory { .. } if self.stage != Stage::Safety => {}
             Fault::LoseMemory { node } => self.restart_when_safe(node),
+            Fault::Evict { node } => self.evict(node),
             Fault::LoseAllMemory => (0..self.nodes.len()).for_each(|node| self.restart(node, Memory::Lost)),
             Fault::ComeUp { node } => {
                 self.nodes[node].up = true;
@@ -134,6 +138,7 @@ impl World {
         allow(kinds.loss && !durable, |world, node| world.restart(node, Memory::Lost));
         allow(kinds.tail && !durable, |world, node| world.restart(node, Memory::Tail));
         allow(kinds.flush, World::flush);
+        allow(kinds.evict, World::evict);
         allow(kinds.small_steps, World::step_a_little);
         allow(kinds.steps_forward, World::step_forward);
         allow(kinds.steps_back, World::step_back);

@@ -35,6 +35,8 @@ pub enum Scenario {
     Unguarded,
     /// Clocks step forward, and clients that are new have nothing to see it by.
     UnwatchedSteps,
+    /// Keys of held locks vanish, on more nodes than the margin allows.
+    EvictedBeyondMargin,
 }
 
 /// The options of one history.
@@ -95,6 +97,8 @@ pub(crate) struct Kinds {
     pub(crate) loss: bool,
     pub(crate) tail: bool,
     pub(crate) flush: bool,
+    /// A key of a lock that is held vanishes, and nobody can see it.
+    pub(crate) evict: bool,
     pub(crate) small_steps: bool,
     pub(crate) steps_forward: bool,
     pub(crate) steps_back: bool,
@@ -104,7 +108,7 @@ pub(crate) struct Kinds {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::WithinAssumptions,
         Self::FencingOnly,
         Self::RollingRestart,
@@ -115,6 +119,7 @@ impl Scenario {
         Self::BackAcrossTrim,
         Self::Unguarded,
         Self::UnwatchedSteps,
+        Self::EvictedBeyondMargin,
     ];
 
     /// Whether at most one holder is promised.
@@ -167,6 +172,7 @@ impl Options {
             (kinds.loss, "loss"),
             (kinds.tail, "tail"),
             (kinds.flush, "flush"),
+            (kinds.evict, "evict"),
             (kinds.small_steps, "small steps"),
             (kinds.steps_forward, "steps forward"),
             (kinds.steps_back, "steps back"),

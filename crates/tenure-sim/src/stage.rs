@@ -120,6 +120,7 @@ impl World {
         self.stage = Stage::Calming;
         self.epoch.number += 1;
         self.options.calm_down();
+        self.evict_armed = false;
         self.clients.iter_mut().for_each(|client| client.pause_armed = false);
         self.note(|| "NO MORE FAULTS".into());
         // Messages are under way for up to a term.

@@ -95,6 +95,7 @@ marks! {
     MemoryLost "restarts without memory",
     TailLost "restarts with an old snapshot",
     Flushed "flushes",
+    Evicted "keys of held locks that vanished within the margin",
     Rolled "restarts under a long-held lock",
     Postponed "restarts that waited for a full margin",
     HealRefused "healing refused by a larger fence",

@@ -267,6 +267,7 @@ impl Slot {
             together: None,
             unproved: false,
             healed: NodeSet::default(),
+            evicted_ns: vec![],
             grants: 0,
             shown: 0,
         }

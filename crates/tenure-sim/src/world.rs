@@ -63,6 +63,8 @@ pub(crate) struct World {
     pub(crate) ownership: Ownership,
     pub(crate) violation: Option<Violation>,
     pub(crate) marks: Marks,
+    /// The next lock that is got or extended loses a key.
+    pub(crate) evict_armed: bool,
     /// When a clock last made a large step forward.
     pub(crate) stepped_ns: Option<u64>,
     /// The long hold of a rolling restart.
@@ -113,6 +115,7 @@ impl World {
             violation: None,
             marks: Marks::default(),
             stepped_ns: None,
+            evict_armed: false,
             first_to_hold: None,
             epoch: Epoch::default(),
             calm_ns: 0,

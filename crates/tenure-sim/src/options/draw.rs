@@ -23,6 +23,7 @@ impl Options {
         }
         options.kinds.steps_back = dice.chance(300);
         options.kinds.freeze = dice.chance(200);
+        options.kinds.evict = dice.chance(300);
         options
     }
 
@@ -103,6 +104,7 @@ impl Options {
                 (options.client_crashes, options.events_max) = (4, 6_000);
             }
             Scenario::Unguarded => options.restart_guard = RestartGuard::Off,
+            Scenario::EvictedBeyondMargin => options.kinds = Kinds { evict: true, ..Kinds::default() },
             Scenario::UnwatchedSteps => {
                 options.kinds = Kinds { steps_forward: true, ..Kinds::default() };
                 options.client_crashes = dice.between(2, 6);
@@ -198,6 +200,7 @@ impl Options {
             loss: some(all.loss),
             tail: some(all.tail),
             flush: some(all.flush),
+            evict: some(all.evict),
             small_steps: some(all.small_steps),
             steps_forward: some(all.steps_forward),
             steps_back: some(all.steps_back),

@@ -112,5 +112,6 @@ impl World {
         self.judge(violation);
         let violation = self.loss.hold(name, holder, due_ns, end_ns);
         self.judge(violation);
+        self.evict_soon();
     }
 }
