@@ -225,7 +225,8 @@ pub(super) fn has_time(waiter: Option<&Waiter>, round: &Round) -> bool {
     in_line && !round.is_complete() && round.granted().is_empty()
 }
 
-/// How an attempt that was lost is undone.
+/// How an attempt that was lost is undone. As when yielding, only a place that a node has given is kept.
 pub(super) fn undo(waiter: Option<&Waiter>) -> Undo {
-    waiter.and_then(|waiter| waiter.ticket).map_or(Undo::Silently, Undo::Requeue)
+    let placed = waiter.filter(|waiter| waiter.in_line);
+    placed.and_then(|waiter| waiter.ticket).map_or(Undo::Silently, Undo::Requeue)
 }

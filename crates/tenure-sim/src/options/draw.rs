@@ -67,7 +67,9 @@ impl Options {
         (options.partitions, options.duplicates_per_mille) = (0, 0);
         options.client_crashes = dice.below(8);
         (options.node_faults, options.durable, options.kinds) = (0, 0, Kinds::default());
+        // Clocks stay within the slack of 200 ms at the least; further apart, a fence for all of them is hard to find.
         options.skew_us = options.skew_us.min(90_000);
+        options.node_rate_ppm = options.node_rate_ppm.min(100);
         options.queued_per_mille = 1_000;
         options.fenced = true;
         options.horizon_ns = 2 * Self::STUCK_NS;
