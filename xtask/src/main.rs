@@ -27,7 +27,8 @@ Commands:
   bench  a benchmark on real servers: `cargo xtask bench uncontended|fenced [--seconds S] [--rounds N] [--json]`
          (runs `cargo run --release -p tenure-bench -- uncontended ...`)
   simulate  histories in the simulator: `cargo xtask simulate [--seeds N] [--first SEED]`, or one again:
-         `cargo xtask simulate replay SEED SCENARIO [MUTANT]`; `cargo xtask simulate mutants` (see docs/simulator.md)
+         `cargo xtask simulate replay SEED SCENARIO [MUTANT]`, or `story SEED SCENARIO`, or all `mutants`
+         (see docs/simulator.md)
   model  every state of small worlds, and the fault matrix: `cargo xtask model [--stories] [PART OF A ROW]`
          (see docs/simulator.md)
   chaos  real servers and client processes while everything goes wrong: `cargo xtask chaos [--seed S] [--minutes M]

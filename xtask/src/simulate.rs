@@ -4,11 +4,11 @@ use anyhow::{Context, Result, bail};
 
 use crate::command::cargo;
 
-const SEEDS: &str = "100000";
+const SEEDS: &str = "10000";
 
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let words = match arguments {
-        ["replay" | "find" | "mutants", ..] => arguments.to_vec(),
+        ["replay" | "find" | "mutants" | "story", ..] => arguments.to_vec(),
         _ => campaign(arguments)?.to_vec(),
     };
     example("simulate", &words)

@@ -316,3 +316,44 @@ fn a_node_whose_connection_broke_in_the_round_is_asked_no_more_in_it() {
     lease.handle(at(1_021), lease::Input::Answer { round, node: node(quorum, 1), answer: granted() });
     assert_eq!(lease.standing(), None, "one vote of three");
 }
+
+#[test]
+fn whoever_yields_keeps_only_a_place_that_a_node_has_given() {
+    let quorum = Quorum::of(3).unwrap();
+    let ticket = Ticket { number: 7, client: ClientId::new(1) };
+    let ahead = QueueReport { ahead: Some(Ticket { number: 5, ..ticket }), ..QueueReport::default() };
+    let granted_behind = || Ok(Reply { queue: Some(Box::new(ahead.clone())), ..granted().unwrap() });
+    // What node 0 says; the others grant, and somebody is ahead there.
+    let yields = |first: Result<Reply, Fault>| {
+        let mut lease = Lease::new(key("x"), terms(&waiting()), quorum);
+        lease.handle(at(1_000), attempt_without(quorum, &[], 1, Some(ticket)));
+        for output in outputs(&mut lease) {
+            if let lease::Output::Send { round, node, .. } = output {
+                let answer = if node.get() == 0 { first.clone() } else { granted_behind() };
+                lease.handle(at(1_001), lease::Input::Answer { round, node, answer });
+            }
+        }
+        let mut outputs = outputs(&mut lease);
+        let last = outputs.pop().unwrap();
+        let passes_on = outputs.into_iter().find_map(|output| match output {
+            lease::Output::CleanUp(mut release) => release.poll_output(),
+            _ => None,
+        });
+        let Some(release::Output::Send { command: Command::PassOn { requeue, .. }, .. }) = passes_on else {
+            panic!("the lock is passed on, and not {passes_on:?}")
+        };
+        (requeue, last, lease.ticket())
+    };
+    let (requeue, last, kept) = yields(in_line_behind_nobody());
+    assert_eq!((requeue, kept), (Some(ticket), Some(ticket)), "node 0 has looked who is there");
+    assert!(matches!(last, lease::Output::Waiting { .. }));
+    // No node has looked: one who came earlier may have the larger ticket, and the first node that looks would take the place
+    // away from us when others have come behind us.
+    let behind = Ok(Reply::new(None, Answer::Refused(Refusal::Behind)));
+    let (requeue, last, kept) = yields(behind);
+    assert_eq!((requeue, kept), (None, None));
+    assert!(
+        matches!(last, lease::Output::Propose { ticket: true, .. }),
+        "it begins again behind them: {last:?}"
+    );
+}

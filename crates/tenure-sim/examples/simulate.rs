@@ -1,28 +1,21 @@
 //! Runs a campaign, or one history again:
-//! `simulate [HISTORIES [FIRST_SEED]]`, `simulate replay SEED SCENARIO [MUTANT]`, `simulate mutants [NAME...]`.
+//! `simulate [HISTORIES [FIRST_SEED]]`, `simulate replay SEED SCENARIO [MUTANT]`, `simulate story SEED SCENARIO`,
+//! `simulate mutants [NAME...]`.
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::process::ExitCode;
+#[allow(clippy::disallowed_types, reason = "it says how fast the world is, from outside")]
+use std::time::Instant;
 
-use tenure_sim::{Catch, Missed, Mutant, Options, Scenario, campaign, first_broken, tell};
-
-const SCENARIOS: [Scenario; 10] = [
-    Scenario::WithinAssumptions,
-    Scenario::FencingOnly,
-    Scenario::RollingRestart,
-    Scenario::Waiting,
-    Scenario::AllForget,
-    Scenario::BackAcrossLoss,
-    Scenario::BackWithLoss,
-    Scenario::BackAcrossTrim,
-    Scenario::Unguarded,
-    Scenario::UnwatchedSteps,
-];
+use tenure_sim::{Catch, Missed, Mutant, Options, Scenario, campaign, first_broken, run, tell};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.first().is_some_and(|first| first == "replay") {
         return replay(&arguments[1..]);
+    }
+    if arguments.first().is_some_and(|first| first == "story") {
+        return story(&arguments[1..]);
     }
     if arguments.first().is_some_and(|first| first == "find") {
         return find(&arguments[1..]);
@@ -33,6 +26,8 @@ fn main() -> ExitCode {
     let number = |index: usize| arguments.get(index).and_then(|text| text.parse().ok());
     let (histories, first_seed) = (number(0).unwrap_or(100_000), number(1).unwrap_or(0));
     let step = (histories / 20).max(1);
+    #[allow(clippy::disallowed_types, reason = "from outside")]
+    let began = Instant::now();
     let outcome = campaign(first_seed, histories, |summary| {
         if summary.histories % step == 0 {
             println!("{} histories, {} events", summary.histories, summary.events);
@@ -41,6 +36,11 @@ fn main() -> ExitCode {
     match outcome {
         Ok(summary) => {
             println!("{summary}");
+            let seconds = began.elapsed().as_secs_f64();
+            println!("{:.0} events a second, {seconds:.1} s", summary.events as f64 / seconds);
+            if let Some(seconds) = processor_seconds() {
+                println!("{:.0} events a second of one core's time", summary.events as f64 / seconds);
+            }
             ExitCode::SUCCESS
         }
         Err(failure) => {
@@ -48,6 +48,29 @@ fn main() -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// How long this program has had a core, where the system tells: others may use the machine as well.
+fn processor_seconds() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
+    let nanos: f64 = text.split_whitespace().next()?.parse().ok()?;
+    (nanos > 0.0).then_some(nanos / 1e9)
+}
+
+/// Tells a whole history, broken or not: `simulate story SEED SCENARIO`.
+fn story(arguments: &[String]) -> ExitCode {
+    let seed = arguments.first().and_then(|text| text.parse().ok());
+    let scenario = arguments.get(1).and_then(|name| scenario_named(name));
+    let (Some(seed), Some(scenario)) = (seed, scenario) else {
+        println!("usage: simulate story SEED SCENARIO; scenarios: {:?}", Scenario::ALL);
+        return ExitCode::FAILURE;
+    };
+    let options = Options::draw(seed, scenario);
+    let outcome = run(&options, true);
+    println!("{options:#?}");
+    outcome.story.iter().for_each(|line| println!("{line}"));
+    println!("{} events, digest {:016x}", outcome.events, outcome.digest);
+    ExitCode::SUCCESS
 }
 
 /// Looks for the first broken history of a scenario: `simulate find SCENARIO SEEDS`.
@@ -96,7 +119,7 @@ fn mutants(names: &[String]) -> ExitCode {
 }
 
 fn scenario_named(name: &str) -> Option<Scenario> {
-    SCENARIOS.into_iter().find(|scenario| format!("{scenario:?}") == name)
+    Scenario::ALL.into_iter().find(|scenario| format!("{scenario:?}") == name)
 }
 
 fn replay(arguments: &[String]) -> ExitCode {
@@ -104,7 +127,7 @@ fn replay(arguments: &[String]) -> ExitCode {
     let seed = arguments.first().and_then(|text| text.parse().ok());
     let scenario = arguments.get(1).and_then(|name| scenario_named(name));
     let (Some(seed), Some(scenario)) = (seed, scenario) else {
-        println!("usage: simulate replay SEED SCENARIO [MUTANT]; scenarios: {SCENARIOS:?}");
+        println!("usage: simulate replay SEED SCENARIO [MUTANT]; scenarios: {:?}", Scenario::ALL);
         return ExitCode::FAILURE;
     };
     let mutant = Mutant::ALL.iter().find(|mutant| named(2, &|| format!("{mutant:?}")));

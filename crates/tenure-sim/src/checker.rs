@@ -1,8 +1,14 @@
 //! What must never happen, judged by true time.
 
+pub(crate) mod continuity;
 pub(crate) mod exclusion;
 pub(crate) mod extension;
 pub(crate) mod fencing;
+pub(crate) mod leftovers;
+pub(crate) mod liveness;
+pub(crate) mod loss;
+pub(crate) mod order;
+pub(crate) mod ownership;
 
 use std::fmt;
 
@@ -62,6 +68,45 @@ pub enum Violation {
         /// Who was served.
         later: Holder,
     },
+    /// A holder was told that its lock is lost, and counts on it again.
+    LossTakenBack {
+        /// The lock.
+        name: usize,
+        /// Who held it.
+        holder: Holder,
+    },
+    /// A client sent a command with a token that it neither drew nor was handed.
+    ForeignToken {
+        /// Who sent it.
+        client: usize,
+        /// Who drew the token, if anybody did.
+        owner: Option<usize>,
+    },
+    /// A command changed the key of another owner.
+    TouchedForeign {
+        /// On which node.
+        node: usize,
+        /// Whose command it was.
+        client: usize,
+        /// Who drew the token of the key.
+        owner: Option<usize>,
+    },
+    /// All faults were over, and nobody got a lock in time.
+    Unavailable {
+        /// The lock.
+        name: usize,
+        /// How long it was asked for (true nanoseconds).
+        waited_ns: u64,
+    },
+    /// Everybody has released and stopped, and a key is still there.
+    LeftBehind {
+        /// The lock.
+        name: usize,
+        /// On which node.
+        node: usize,
+        /// It is set aside for a waiter.
+        reserved: bool,
+    },
     /// A waiter that reaches a majority of nodes has waited for far too long.
     Stuck {
         /// The lock.
@@ -97,9 +142,11 @@ impl Violation {
             Self::TwoHolders { .. } => "exclusion",
             Self::FenceNotLarger { .. } | Self::FenceNotUnique { .. } => "fencing",
             Self::Interrupted { .. } => "extension",
-            Self::LossToldLate { .. } => "loss signal",
+            Self::LossToldLate { .. } | Self::LossTakenBack { .. } => "loss signal",
+            Self::ForeignToken { .. } | Self::TouchedForeign { .. } => "ownership",
             Self::Overtaken { .. } => "order of the queue",
-            Self::Stuck { .. } => "liveness",
+            Self::Unavailable { .. } | Self::Stuck { .. } => "liveness",
+            Self::LeftBehind { .. } => "no key left behind",
             Self::Gap { .. } => "rolling restart",
         }
     }
@@ -132,6 +179,24 @@ impl fmt::Display for Violation {
             Self::LossToldLate { name, holder } => {
                 write!(f, "lock {name}: {holder} heard of the loss only after the end")
             }
+            Self::LossTakenBack { name, holder } => {
+                write!(f, "lock {name}: {holder} was told that it is lost, and counts on it again")
+            }
+            Self::ForeignToken { client, owner } => {
+                write!(f, "client {client} sent a token of {}", named(*owner))
+            }
+            Self::TouchedForeign { node, client, owner } => {
+                write!(f, "a command of client {client} changed a key of {} on node {node}", named(*owner))
+            }
+            Self::Unavailable { name, waited_ns } => write!(
+                f,
+                "lock {name}: nobody got it within {:.3} ms after the last fault",
+                *waited_ns as f64 / 1e6
+            ),
+            Self::LeftBehind { name, node, reserved } => {
+                let what = if *reserved { "a reservation" } else { "a key" };
+                write!(f, "lock {name}: {what} is left on node {node} though everybody has stopped")
+            }
             Self::Overtaken { name, earlier, later } => {
                 write!(f, "lock {name}: {later} was served although {earlier} was in line before it asked")
             }
@@ -139,4 +204,8 @@ impl fmt::Display for Violation {
             Self::Gap { name, holder } => write!(f, "lock {name}: {holder} extended in time and lost it"),
         }
     }
+}
+
+fn named(owner: Option<usize>) -> String {
+    owner.map_or_else(|| "nobody".into(), |owner| format!("client {owner}"))
 }

@@ -1,73 +1,13 @@
-//! Connections. Each keeps the order of its commands and of its answers; a broken one loses answers, and what it
-//! had taken may still arrive, late, unless the server was told to end it.
+//! How messages travel, and how connections come about and break.
 
-use std::collections::VecDeque;
-
-use tenure_core::{ClientId, Command, NodeIndex, RoundNumber};
+use tenure_core::{ClientId, Command, NodeIndex};
 
 use crate::client::Client;
 use crate::dice::Dice;
+use crate::links::{Broken, Link, To};
 use crate::options::Options;
 use crate::trace::Mark;
 use crate::world::{ClientEvent, Event, World};
-
-/// Who in a client sent a command and gets the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum To {
-    Fleet,
-    Lease {
-        lease: u32,
-        round: RoundNumber,
-    },
-    Release {
-        release: u32,
-    },
-    /// Nobody waits for the answer.
-    Nobody,
-}
-
-/// One connection from one client process to one server process.
-#[derive(Clone, Debug)]
-pub(crate) struct Link {
-    pub(crate) client: usize,
-    pub(crate) life: u32,
-    pub(crate) node: NodeIndex,
-    pub(crate) broken: Option<Broken>,
-    /// The client has seen that it is gone.
-    pub(crate) noticed: bool,
-    /// What was sent and not answered, in order.
-    pub(crate) pending: VecDeque<To>,
-    request_ns: u64,
-    reply_ns: u64,
-}
-
-/// What becomes of the messages that were under way when a connection broke.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Broken {
-    /// Commands arrive so much later; `None` if they do not.
-    pub(crate) strays_ns: Option<u64>,
-    /// Answers that were under way arrive.
-    pub(crate) answers: bool,
-}
-
-impl Link {
-    pub(crate) const fn new(client: usize, life: u32, node: NodeIndex) -> Self {
-        let pending = VecDeque::new();
-        Self { client, life, node, broken: None, noticed: false, pending, request_ns: 0, reply_ns: 0 }
-    }
-
-    /// When a command that is sent now arrives: never before an earlier one.
-    pub(crate) fn request_arrives(&mut self, now_ns: u64, delay_ns: u64) -> u64 {
-        self.request_ns = self.request_ns.max(now_ns + delay_ns);
-        self.request_ns
-    }
-
-    /// When an answer that is sent now arrives: never before an earlier one.
-    pub(crate) fn reply_arrives(&mut self, now_ns: u64, delay_ns: u64) -> u64 {
-        self.reply_ns = self.reply_ns.max(now_ns + delay_ns);
-        self.reply_ns
-    }
-}
 
 /// How long a message takes.
 pub(crate) fn delay_ns(dice: &mut Dice, options: &Options) -> u64 {
@@ -81,7 +21,10 @@ impl World {
         let cut_off = self.dice.chance(self.options.cut_off_per_mille);
         let most_ns = if cut_off { self.options.horizon_ns / 2 } else { within_ns };
         let pause_ns = self.dice.of_any_size(100_000, most_ns);
-        let (life, event) = (self.clients[client].life, ClientEvent::Reconnect { node });
+        let state = &mut self.clients[client];
+        state.dials[node.get()] += 1;
+        let dial = state.dials[node.get()];
+        let (life, event) = (state.life, ClientEvent::Reconnect { node, dial });
         self.at(self.now_ns + pause_ns, Event::Client { client, life, event });
     }
 
@@ -90,8 +33,11 @@ impl World {
             return;
         }
         let life = self.clients[client].life;
-        self.links.push(Link::new(client, life, node));
-        let link = self.links.len() - 1;
+        let link = self.links.push(Link::new(client, life, node));
+        self.links[link].wait(self.gates[client * self.options.nodes + node.get()]);
+        let state = &mut self.clients[client];
+        state.dials[node.get()] += 1;
+        state.greeting[node.get()] = Some(link);
         let delay = delay_ns(&mut self.dice, &self.options);
         let arrives = self.links[link].request_arrives(self.now_ns, delay);
         self.at(arrives, Event::Hello { link });
@@ -106,9 +52,9 @@ impl World {
             return self.break_link(link, Broken { strays_ns: None, answers: false });
         }
         if self.options.kills {
-            for older in 0..link {
+            for older in self.links.between(client, node).to_vec() {
                 let state = &mut self.links[older];
-                if (state.client, state.life, state.node) == (client, life, node) {
+                if older < link && state.life == life {
                     state.broken = Some(Broken { strays_ns: None, answers: false });
                 }
             }
@@ -142,8 +88,7 @@ impl World {
     }
 
     pub(crate) fn break_any_link(&mut self) {
-        let alive: Vec<usize> =
-            (0..self.links.len()).filter(|link| self.links[*link].broken.is_none()).collect();
+        let alive = self.links.unbroken();
         if !alive.is_empty() {
             let link = self.dice.pick(&alive);
             let broken = self.any_break();
@@ -167,6 +112,7 @@ impl World {
             return;
         }
         state.broken = Some(broken);
+        let last_ns = state.request_arrives(self.now_ns, 0) + broken.strays_ns.unwrap_or(0);
         let (client, life, node) = (state.client, state.life, state.node.get());
         let noticed_ns = state.reply_arrives(self.now_ns, notice_ns);
         self.marks.see(Mark::LinkBroken);
@@ -174,15 +120,15 @@ impl World {
         self.at(noticed_ns, Event::Client { client, life, event: ClientEvent::Broken { link } });
         // The server notices at once as a rule, and sometimes late.
         let late_ns = if self.dice.chance(700) { 0 } else { self.options.max_ttl_ms * 1_000_000 };
+        self.lasts_until(last_ns.max(self.now_ns + late_ns));
         let listener = self.clients[client].fleet.client();
         self.at(self.now_ns + late_ns, Event::HangUp { link, listener });
     }
 
     pub(crate) fn handle_hang_up(&mut self, link: usize, listener: ClientId) {
         let Link { client, life, node, .. } = self.links[link];
-        let same = |other: &Link| (other.client, other.life, other.node) == (client, life, node);
         // A newer connection of the same client listens on.
-        if !self.links[link + 1..].iter().any(|other| same(other) && other.broken.is_none()) {
+        if self.links.newest(client, life, node).is_none_or(|newest| newest < link) {
             self.nodes[node.get()].table.stop_listening(listener);
         }
     }
@@ -195,9 +141,7 @@ impl World {
             let listens = |client: &Client| client.fleet.client() == ticket.client;
             let Some(client) = self.clients.iter().position(listens) else { continue };
             let (life, number) = (self.clients[client].life, ticket.number);
-            let same = |link: &Link| (link.client, link.life, link.node) == (client, life, node);
-            let open = |link: &usize| same(&self.links[*link]) && self.links[*link].broken.is_none();
-            let Some(link) = (0..self.links.len()).rev().find(open) else { continue };
+            let Some(link) = self.links.newest(client, life, node) else { continue };
             let delay = delay_ns(&mut self.dice, &self.options);
             let arrives = self.links[link].reply_arrives(self.now_ns, delay);
             let event = ClientEvent::Woken { link, number, key };
@@ -211,11 +155,18 @@ impl World {
             let event = ClientEvent::Unsent { node, to };
             return self.at(self.now_ns, Event::Client { client, life, event });
         };
+        let violation = self.ownership.sent(client, life, &command);
+        self.judge(violation);
         let delay = delay_ns(&mut self.dice, &self.options);
         let state = &mut self.links[link];
         state.pending.push_back(to);
         if state.broken.is_none() {
             let arrives = state.request_arrives(self.now_ns, delay);
+            if self.dice.chance(self.options.duplicates_per_mille) {
+                let later_ns = self.dice.of_any_size(1_000, self.options.max_ttl_ms * 1_000_000);
+                self.lasts_until(arrives + later_ns);
+                self.at(arrives + later_ns, Event::Duplicate { link, command: command.clone() });
+            }
             self.at(arrives, Event::Request { link, to, sent, command, late: false });
         }
     }

@@ -1,11 +1,12 @@
 //! One server: the keys that it remembers, the process that it is, its clock; and what can happen to it.
 
-use tenure_core::{Answer, Command, Facts, Life, LockTable, NodeIndex, Prefix};
+use tenure_core::{Answer, Command, Entry, Facts, Life, LockKey, LockTable, NodeIndex, Prefix};
 
 use crate::clock::{FROZEN, NodeClock};
+use crate::links::Broken;
 use crate::mutant::BentNode;
-use crate::network::Broken;
 use crate::options::Scenario;
+use crate::stage::Stage;
 use crate::trace::Mark;
 use crate::world::{Event, World};
 
@@ -40,6 +41,9 @@ pub(crate) enum Fault {
         node: usize,
     },
     LoseAllMemory,
+    Evict {
+        node: usize,
+    },
     ComeUp {
         node: usize,
     },
@@ -70,6 +74,12 @@ impl Node {
             small_step_ns: None,
             bent: BentNode::default(),
         }
+    }
+
+    /// What it has for a lock at this moment.
+    pub(crate) fn entry(&self, now_ns: u64, key: &LockKey) -> Option<Entry> {
+        let mut keys = self.table.keys(self.clock.read(now_ns));
+        keys.find(|(other, _)| *other == key).map(|(_, entry)| *entry)
     }
 
     pub(crate) fn facts(&self, index: usize) -> Facts {
@@ -108,7 +118,9 @@ impl World {
     pub(crate) fn handle_fault(&mut self, fault: Fault) {
         match fault {
             Fault::Any => self.any_fault(),
+            Fault::LoseMemory { .. } if self.stage != Stage::Safety => {}
             Fault::LoseMemory { node } => self.restart_when_safe(node),
+            Fault::Evict { node } => self.evict(node),
             Fault::LoseAllMemory => (0..self.nodes.len()).for_each(|node| self.restart(node, Memory::Lost)),
             Fault::ComeUp { node } => {
                 self.nodes[node].up = true;
@@ -138,6 +150,7 @@ impl World {
         allow(kinds.tail && !durable, |world, node| world.restart(node, Memory::Tail));
         allow(kinds.flush, World::flush);
         allow(kinds.promotion, World::promote);
+        allow(kinds.evict, World::evict);
         allow(kinds.small_steps, World::step_a_little);
         allow(kinds.steps_forward, World::step_forward);
         allow(kinds.steps_back, World::step_back);
@@ -158,10 +171,9 @@ impl World {
         if standing.is_some_and(|standing| standing.margin() == full) {
             self.marks.see(Mark::Rolled);
             self.restart(node, Memory::Lost);
-            if node + 1 < self.nodes.len() {
-                let next_ns = self.now_ns + self.options.rolling_interval_ns();
-                self.at(next_ns, Event::Fault(Fault::LoseMemory { node: node + 1 }));
-            }
+            let (next, next_ns) =
+                ((node + 1) % self.nodes.len(), self.now_ns + self.options.rolling_interval_ns());
+            self.at(next_ns, Event::Fault(Fault::LoseMemory { node: next }));
         } else {
             self.marks.see(Mark::Postponed);
             let again_ns = self.now_ns + self.options.max_ttl_ms * 250_000;
@@ -199,12 +211,11 @@ impl World {
         self.marks.see(mark);
         self.note(|| format!("node {node} goes down, memory {memory:?}"));
         let answers = self.dice.chance(500);
-        for link in 0..self.links.len() {
-            if self.links[link].node.get() == node {
-                self.break_link(link, Broken { strays_ns: None, answers });
-            }
+        for link in self.links.to_node(node) {
+            self.break_link(link, Broken { strays_ns: None, answers });
         }
         let down_ns = self.dice.between(100_000, self.options.max_ttl_ms * 300_000);
+        self.lasts_until(self.now_ns + down_ns);
         self.at(self.now_ns + down_ns, Event::Fault(Fault::ComeUp { node }));
     }
 
@@ -270,7 +281,7 @@ impl World {
         }
     }
 
-    fn step(&mut self, node: usize, by_us: i64) {
+    pub(crate) fn step(&mut self, node: usize, by_us: i64) {
         self.nodes[node].clock.step(self.now_ns, by_us);
         self.marks.see(if by_us < 0 { Mark::SteppedBack } else { Mark::SteppedForward });
         self.note(|| format!("node {node}: the clock steps by {:.3} ms", by_us as f64 / 1e3));
@@ -281,12 +292,14 @@ impl World {
         self.marks.see(mark);
         self.note(|| format!("node {node}: the clock runs {rate_ppm} ppm off"));
         let for_ns = self.dice.between(1_000_000, self.options.quarantine_us() * 1_000);
+        self.lasts_until(self.now_ns + for_ns);
         self.at(self.now_ns + for_ns, Event::Fault(Fault::RightRate { node }));
     }
 
     /// Takes a snapshot now and then, for whoever loses the tail later.
     pub(crate) fn maybe_snapshot(&mut self, node: NodeIndex) {
-        if (self.options.kinds.tail || self.options.kinds.promotion) && self.dice.chance(60) {
+        let possible = self.options.possible;
+        if (possible.tail || possible.promotion) && self.dice.chance(60) {
             let state = &mut self.nodes[node.get()];
             state.snapshot = state.table.clone();
         }

@@ -1,5 +1,7 @@
 //! What a history is made of. A seed draws the options themselves (*swarm*): a history in which only two kinds of
-//! fault occur finds what one with all of them hides.
+//! fault occur finds what one with all of them hides. A history is long, and has a swarm of its own in every epoch.
+
+mod draw;
 
 use std::time::Duration;
 
@@ -33,6 +35,8 @@ pub enum Scenario {
     Unguarded,
     /// Clocks step forward, and clients that are new have nothing to see it by.
     UnwatchedSteps,
+    /// Keys of held locks vanish, on more nodes than the margin allows.
+    EvictedBeyondMargin,
 }
 
 /// The options of one history.
@@ -47,8 +51,11 @@ pub struct Options {
     pub(crate) nodes: usize,
     pub(crate) clients: usize,
     pub(crate) names: usize,
+    /// How long an epoch is at most, and how many events it has.
     pub(crate) horizon_ns: u64,
     pub(crate) events_max: u64,
+    /// A history has at least so many events before its faults end.
+    pub(crate) events_min: u64,
     pub(crate) max_ttl_ms: u64,
     pub(crate) retention_ms: u64,
     pub(crate) restart_guard: RestartGuard,
@@ -61,6 +68,9 @@ pub struct Options {
     pub(crate) spike_per_mille: u64,
     pub(crate) spike_us: u64,
     pub(crate) breaks: u64,
+    pub(crate) partitions: u64,
+    /// How often a command arrives twice.
+    pub(crate) duplicates_per_mille: u64,
     /// How often a connection takes very long to come about, so that clients see different nodes.
     pub(crate) cut_off_per_mille: u64,
     /// Commands on a broken connection may still arrive.
@@ -71,6 +81,8 @@ pub struct Options {
     pub(crate) client_crashes: u64,
     pub(crate) node_faults: u64,
     pub(crate) kinds: Kinds,
+    /// The kinds of all epochs.
+    pub(crate) possible: Kinds,
     /// How many nodes keep every acknowledged write over a restart.
     pub(crate) durable: usize,
     pub(crate) fenced: bool,
@@ -88,6 +100,8 @@ pub(crate) struct Kinds {
     pub(crate) tail: bool,
     pub(crate) flush: bool,
     pub(crate) promotion: bool,
+    /// A key of a lock that is held vanishes, and nobody can see it.
+    pub(crate) evict: bool,
     pub(crate) small_steps: bool,
     pub(crate) steps_forward: bool,
     pub(crate) steps_back: bool,
@@ -96,6 +110,21 @@ pub(crate) struct Kinds {
 }
 
 impl Scenario {
+    /// All of them.
+    pub const ALL: [Self; 11] = [
+        Self::WithinAssumptions,
+        Self::FencingOnly,
+        Self::RollingRestart,
+        Self::Waiting,
+        Self::AllForget,
+        Self::BackAcrossLoss,
+        Self::BackWithLoss,
+        Self::BackAcrossTrim,
+        Self::Unguarded,
+        Self::UnwatchedSteps,
+        Self::EvictedBeyondMargin,
+    ];
+
     /// Whether at most one holder is promised.
     #[must_use]
     pub const fn promises_exclusion(self) -> bool {
@@ -109,6 +138,12 @@ impl Scenario {
         )
     }
 
+    /// Whether somebody must get every lock when all faults are over.
+    #[must_use]
+    pub const fn promises_liveness(self) -> bool {
+        self.is_within() || matches!(self, Self::FencingOnly | Self::BackWithLoss | Self::RollingRestart)
+    }
+
     const fn is_within(self) -> bool {
         matches!(self, Self::WithinAssumptions | Self::Waiting)
     }
@@ -119,170 +154,48 @@ impl Options {
     #[must_use]
     pub fn draw(seed: u64, scenario: Scenario) -> Self {
         let mut dice = Dice::new(seed ^ 0x6f70_7469_6f6e_7321);
-        match scenario {
+        let mut options = match scenario {
             Scenario::WithinAssumptions => Self::within_assumptions(seed, &mut dice),
             Scenario::FencingOnly => Self::fencing_only(seed, &mut dice),
             Scenario::RollingRestart => Self::rolling_restart(seed, &mut dice),
             Scenario::Waiting => Self::waiting(seed, &mut dice),
             _ => Self::outside(seed, scenario, &mut dice),
-        }
-    }
-
-    /// The assumption set of both promises. What the world itself keeps in addition, because it depends on the
-    /// moment, is in [`crate::node`]: not all nodes lose their memory together; large steps forward happen only
-    /// while every client watches, and no client is new for a quarantine after one; no clock goes back by more than half
-    /// of the retention in all, nor by more than the quarantine less the slack where memory is lost.
-    fn within_assumptions(seed: u64, dice: &mut Dice) -> Self {
-        let mut options = Self::base(seed, Scenario::WithinAssumptions, dice);
-        options.restart_guard = if dice.chance(150) { RestartGuard::Strict } else { RestartGuard::Evidence };
-        // Rates and small steps add up, so a history has one kind of them: 8 % of slew and the clients' own rate
-        // stay below the 11 % that guard band and drift allow for, and so do steps of 20 ms.
-        match dice.below(5) {
-            0 => options.kinds.slew = true,
-            1 => options.kinds.small_steps = true,
-            2 => options.kinds.steps_forward = true,
-            _ => {}
-        }
-        options.kinds.steps_back = dice.chance(300);
-        options.kinds.freeze = dice.chance(200);
+        };
+        options.possible = options.kinds;
         options
     }
 
-    fn fencing_only(seed: u64, dice: &mut Dice) -> Self {
-        let mut options = Self::base(seed, Scenario::FencingOnly, dice);
-        options.restart_guard =
-            dice.pick(&[RestartGuard::Off, RestartGuard::Off, RestartGuard::Evidence, RestartGuard::Strict]);
-        options.kinds.steps_forward = dice.chance(500);
-        options.kinds.steps_back = dice.chance(500);
-        options.kinds.freeze = dice.chance(200);
-        options.kinds.slew = dice.chance(200);
-        options
-    }
-
-    fn rolling_restart(seed: u64, dice: &mut Dice) -> Self {
-        let mut options = Self::base(seed, Scenario::RollingRestart, dice);
-        options.nodes = dice.pick(&[3, 3, 5]);
-        options.names = 1;
-        options.max_ttl_ms = dice.of_any_size(600, 10_000);
-        // Answers come well within the node timeout of 50 ms.
-        options.delay_us = dice.of_any_size(100, 5_000);
-        options.cut_off_per_mille = 0;
-        (options.spike_per_mille, options.breaks, options.pauses, options.client_crashes) = (0, 0, 0, 0);
-        (options.node_faults, options.durable, options.kinds) = (0, 0, Kinds::default());
-        options.skew_us = options.skew_us.min(400_000);
-        let rounds = options.nodes as u64 + 2;
-        options.horizon_ns = rounds * options.rolling_interval_ns();
-        options.events_max = 20_000;
-        options
-    }
-
-    fn waiting(seed: u64, dice: &mut Dice) -> Self {
-        let mut options = Self::base(seed, Scenario::Waiting, dice);
-        options.nodes = dice.pick(&[1, 3, 5]);
-        options.names = 1;
-        options.clients = dice.index(5) + 3;
-        options.max_ttl_ms = dice.of_any_size(300, 2_000);
-        // Far below a reservation: whoever is woken comes in time.
-        options.delay_us = dice.of_any_size(50, 10_000);
-        options.cut_off_per_mille = 0;
-        (options.spike_per_mille, options.breaks, options.pauses) = (0, 0, 0);
-        options.client_crashes = dice.below(8);
-        (options.node_faults, options.durable, options.kinds) = (0, 0, Kinds::default());
-        options.skew_us = options.skew_us.min(90_000);
-        options.queued_per_mille = 1_000;
-        options.fenced = true;
-        options.horizon_ns = 2 * Self::STUCK_NS;
-        options.events_max = 200_000;
-        options
+    /// What the present epoch has of each, in one line of a story.
+    pub(crate) fn swarm(&self) -> String {
+        let Self { delay_us, spike_per_mille, spike_us, duplicates_per_mille, cut_off_per_mille, .. } = self;
+        let Self { breaks, partitions, pauses, client_crashes, node_faults, kinds, queued_per_mille, .. } =
+            self;
+        let kinds: Vec<&str> = [
+            (kinds.restart, "restart"),
+            (kinds.loss, "loss"),
+            (kinds.tail, "tail"),
+            (kinds.flush, "flush"),
+            (kinds.promotion, "promotion"),
+            (kinds.evict, "evict"),
+            (kinds.small_steps, "small steps"),
+            (kinds.steps_forward, "steps forward"),
+            (kinds.steps_back, "steps back"),
+            (kinds.freeze, "freeze"),
+            (kinds.slew, "slew"),
+        ]
+        .into_iter()
+        .filter_map(|(on, name)| on.then_some(name))
+        .collect();
+        format!(
+            "delay {delay_us} us, spikes {spike_per_mille}/1000 of {spike_us} us, duplicates {duplicates_per_mille}/1000, \
+             cut off {cut_off_per_mille}/1000, queued {queued_per_mille}/1000, breaks {breaks}, partitions {partitions}, \
+             pauses {pauses}, crashes {client_crashes}, faults of nodes {node_faults} of {kinds:?}"
+        )
     }
 
     /// Whoever has waited for so long is stuck. Some sixteen wait at a time; each costs at most a term and a guard band if
     /// it dies while it holds the lock, and the time after which the next one asks by itself.
     pub(crate) const STUCK_NS: u64 = 16 * (2_200 + 2_000) * 1_000_000;
-
-    /// One assumption is dropped, and what helps to see it is turned on.
-    fn outside(seed: u64, scenario: Scenario, dice: &mut Dice) -> Self {
-        let mut options = Self::base(seed, scenario, dice);
-        options.kinds = Kinds { loss: true, ..Kinds::default() };
-        options.durable = 0;
-        options.node_faults = dice.between(2, 8);
-        options.names = 1;
-        options.nodes = dice.pick(&[3, 5]);
-        let quarantine_ms = options.quarantine_us() / 1_000;
-        match scenario {
-            Scenario::AllForget => options.retention_ms = options.retention_ms.max(2 * quarantine_ms),
-            Scenario::BackAcrossLoss | Scenario::BackWithLoss => {
-                options.nodes = 3;
-                options.client_crashes = dice.between(2, 6);
-                options.cut_off_per_mille = 400;
-                options.retention_ms = 20 * quarantine_ms;
-                options.horizon_ns = quarantine_ms * 1_000 * dice.between(3_000, 6_000);
-                options.skew_us = dice.pick(&[0, options.slack_us(), 3 * options.slack_us()]);
-            }
-            Scenario::BackAcrossTrim => {
-                options.kinds = Kinds { steps_back: true, ..Kinds::default() };
-                options.retention_ms = 1_000;
-                options.horizon_ns = options.horizon_ns.max(6_000_000_000);
-                // A lock must be left alone for long enough to be forgotten.
-                (options.clients, options.names) = (2, 4);
-                options.max_ttl_ms = options.max_ttl_ms.min(300);
-                (options.client_crashes, options.events_max) = (4, 6_000);
-            }
-            Scenario::Unguarded => options.restart_guard = RestartGuard::Off,
-            Scenario::UnwatchedSteps => {
-                options.kinds = Kinds { steps_forward: true, ..Kinds::default() };
-                options.client_crashes = dice.between(2, 6);
-            }
-            _ => {}
-        }
-        options
-    }
-
-    fn base(seed: u64, scenario: Scenario, dice: &mut Dice) -> Self {
-        let nodes = dice.pick(&[1, 3, 3, 3, 5]);
-        let max_ttl_ms = dice.of_any_size(100, 20_000);
-        let quarantine_ms = max_ttl_ms + (max_ttl_ms / 10).max(100);
-        let slack_us = (quarantine_ms / 2).min(10_000) * 1_000;
-        let kinds = Kinds {
-            restart: dice.chance(500),
-            loss: dice.chance(500),
-            tail: dice.chance(300),
-            flush: dice.chance(300),
-            ..Kinds::default()
-        };
-        Self {
-            seed,
-            scenario,
-            mutant: None,
-            nodes,
-            clients: dice.index(3) + 2,
-            names: dice.pick(&[1, 1, 1, 2, 4]),
-            horizon_ns: quarantine_ms * 1_000 * dice.between(1_500, 4_000) + 500_000_000,
-            events_max: 1_000,
-            max_ttl_ms,
-            // Short enough that fences are trimmed, not so short that trimming is all that happens.
-            retention_ms: dice.between(quarantine_ms / 2, 4 * quarantine_ms).max(1_000),
-            restart_guard: RestartGuard::Evidence,
-            skew_us: dice.pick(&[0, 1_000, 100_000, slack_us / 2, slack_us]),
-            node_rate_ppm: dice.pick(&[0, 100, 2_000]),
-            client_rate_ppm: dice.pick(&[0, 50, 500]),
-            delay_us: dice.of_any_size(50, 10_000),
-            spike_per_mille: dice.pick(&[0, 5, 50]),
-            spike_us: dice.of_any_size(1_000, max_ttl_ms * 1_000),
-            breaks: dice.below(6),
-            cut_off_per_mille: dice.pick(&[0, 0, 200, 400]),
-            strays: dice.chance(500),
-            kills: dice.chance(700),
-            pauses: dice.below(4),
-            client_crashes: dice.below(3),
-            node_faults: dice.below(6),
-            kinds,
-            durable: if dice.chance(200) { dice.index(nodes + 1) } else { 0 },
-            fenced: scenario == Scenario::FencingOnly || !dice.chance(100),
-            queued_per_mille: dice.pick(&[0, 500, 1_000]),
-            extra: Extra::default(),
-        }
-    }
 
     /// How long a node is left alone before the next one is restarted: a few extensions at the least.
     pub(crate) const fn rolling_interval_ns(&self) -> u64 {
@@ -319,7 +232,9 @@ impl Options {
         };
         match self.scenario {
             Scenario::BackAcrossTrim => u64::MAX,
-            _ if self.kinds.loss || self.kinds.tail || self.kinds.flush => half_retention.min(with_loss),
+            _ if self.possible.loss || self.possible.tail || self.possible.flush => {
+                half_retention.min(with_loss)
+            }
             _ => half_retention,
         }
     }

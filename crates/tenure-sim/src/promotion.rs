@@ -17,9 +17,8 @@ impl World {
         state.go_back(self.now_ns);
         state.followed += 1;
         self.note(|| format!("node {node} followed a server that lagged, and is promoted again"));
-        for link in 0..self.links.len() {
-            let state = &self.links[link];
-            if state.node.get() == node && state.broken.is_none() {
+        for link in self.links.to_node(node) {
+            if self.links[link].broken.is_none() {
                 let delay = delay_ns(&mut self.dice, &self.options);
                 let state = &mut self.links[link];
                 let (client, life, arrives) =

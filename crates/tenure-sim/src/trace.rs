@@ -2,14 +2,25 @@
 
 use std::fmt;
 
-/// The lines of a story.
+/// The lines of a story, and a digest of every event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Trace {
     pub(crate) on: bool,
     pub(crate) lines: Vec<String>,
+    pub(crate) digest: u64,
 }
 
 impl Trace {
+    /// Takes an event into the digest: two histories with the same one had the same events at the same moments.
+    pub(crate) fn digest(&mut self, now_ns: u64, event: &impl fmt::Debug) {
+        if self.on {
+            // FNV-1a.
+            for byte in format!("{now_ns} {event:?}").bytes() {
+                self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+            }
+        }
+    }
+
     pub(crate) fn note(&mut self, now_ns: u64, line: impl FnOnce() -> String) {
         if self.on {
             let millis = now_ns as f64 / 1e6;
@@ -54,13 +65,20 @@ marks! {
     Yielded "locks yielded to whoever is ahead",
     Nudged "locks nudged",
     MinorityOnly "clients that reach only a minority",
+    LateGrant "grants that came when the attempt was given up",
+    SplitVote "attempts lost with some grants though nobody held the lock",
     Extended "extensions",
+    RenewedByTimer "extensions begun by the timer of the lease",
+    ReleaseRacedRenewal "releases while an extension was under way",
+    HandedOver "locks handed over",
+    Resumed "locks resumed by whoever they were handed over to",
     NotExtended "failed extensions",
     Lost "locks lost to a majority of refusals",
     AtRisk "held locks at risk",
     SafeAgain "locks at risk that were extended after all",
     LossTold "losses told to the holder",
     Healed "keys put back by healing",
+    HealedCounted "nodes that counted again a quarantine after healing",
     Trimmed "fences forgotten after the retention",
     Stranger "acquires refused by a strange memory",
     Quarantined "quarantines",
@@ -71,11 +89,13 @@ marks! {
     Returned "records of returned memories",
     Poisoned "fences not believed",
     Ahead "fences too far ahead of a node",
+    Behind "fences refused because a larger one was granted",
     Restarted "restarts with memory",
     DurableRestart "restarts of durable nodes",
     MemoryLost "restarts without memory",
     TailLost "restarts with an old snapshot",
     Flushed "flushes",
+    Evicted "keys of held locks that vanished within the margin",
     Rolled "restarts under a long-held lock",
     Postponed "restarts that waited for a full margin",
     HealRefused "healing refused by a larger fence",
@@ -84,10 +104,19 @@ marks! {
     Frozen "clocks frozen",
     Slewed "clocks slewed",
     LinkBroken "broken connections",
+    RequestsWaited "partitions in which only commands wait",
+    RepliesWaited "partitions in which only answers wait",
+    Parted "partitions in which both wait",
+    PartitionBroke "connections that broke at the end of a partition",
+    Duplicated "commands executed twice",
+    GhostSet "acquires that were granted when nobody waited for them",
+    GhostRefused "acquires of the past that were refused",
     Stray "commands from a broken connection",
     Paused "pauses",
     ExpiredInPause "locks that expired in a pause",
     ClientCrashed "client crashes",
+    ClocksSet "clocks that were far apart and were set",
+    NearBound "locks got after more than half of the time allowed",
     Forgone "faults forgone to stay within the assumptions",
 }
 

@@ -1,18 +1,23 @@
-//! What clients do: acquire, extend, release, forget, stop for a while, die and come back knowing nothing.
+//! What clients do: acquire, extend, release, forget and hand over.
+
+mod holding;
+mod trouble;
 
 use std::time::Duration;
 
 use tenure_core::{
-    Command, HoldState, Lease, LockKey, NodeIndex, NotExtended, Prefix, Renewal, Reply, Standing, Terms,
-    Wait, lease,
+    Handover, HoldState, Lease, LockKey, MaxHold, NodeSet, Prefix, Renewal, Term, Terms, Wait, lease,
 };
 
-use crate::checker::{Holder, Violation};
-use crate::client::{Act, Client, Slot};
+use crate::client::{Act, Slot};
 use crate::mutant::BentLease;
 use crate::options::Scenario;
+use crate::stage::Stage;
 use crate::trace::Mark;
 use crate::world::{ClientEvent, Event, World};
+
+/// The shortest term of whoever waits for ever: a round trip takes at most 20 ms, and nodes have half of it to answer.
+const PATIENT_TTL_MS: u64 = 100;
 
 /// How many leases one client has at a time.
 const LEASES_MAX: usize = 2;
@@ -22,6 +27,7 @@ impl World {
         let calm_ns = self.options.quarantine_us() * 1_000;
         if let Some(stepped_ns) = self.stepped_ns.filter(|stepped_ns| self.now_ns < stepped_ns + calm_ns) {
             // A client that is new could not know that a clock has just stepped.
+            self.lasts_until(stepped_ns + calm_ns);
             return self.at(stepped_ns + calm_ns, Event::Start { client });
         }
         if self.clients[client].alive {
@@ -48,54 +54,82 @@ impl World {
 
     pub(crate) fn handle_act(&mut self, client: usize, act: Act) {
         match act {
-            Act::Begin => self.begin_lease(client),
-            Act::Extend { lease } => {
-                let now = self.time(client);
+            Act::Begin if self.stage == Stage::Safety => self.begin_any_lease(client),
+            Act::Begin => {}
+            Act::Extend { lease } if self.stage == Stage::Safety => {
+                let (now, other) = (self.time(client), self.other_term());
                 self.resume_if_late(client, lease);
                 let Some(term) = self.clients[client].slot(lease).map(|slot| slot.terms.term) else { return };
-                let term = self.extension_term(term);
+                let term = self.extension_term(other.unwrap_or(term));
                 if let Some(slot) = self.clients[client].slot(lease) {
+                    slot.asked = true;
                     slot.lease.handle(now, lease::Input::Extend(term));
                     self.drain_lease(client, lease);
                 }
             }
-            Act::End { lease } => self.end_lease(client, lease),
+            Act::Extend { lease } | Act::End { lease } => self.end_lease(client, lease),
             Act::TellLoss { lease } => self.handle_state(client, lease, HoldState::Lost),
         }
     }
 
-    fn begin_lease(&mut self, client: usize) {
+    fn begin_any_lease(&mut self, client: usize) {
         let long_hold = self.options.scenario == Scenario::RollingRestart && client == 0;
         let leases_max = if long_hold { 1 } else { LEASES_MAX };
         if self.clients[client].leases.len() < leases_max {
             let name = self.dice.index(self.options.names);
             let terms = self.any_terms(long_hold);
             let terms = self.bend_terms(client, terms);
-            let key = LockKey::new(&Prefix::default(), &format!("lock-{name}")).expect("a short name");
-            let quorum = self.options.quorum();
-            let state = &mut self.clients[client];
-            state.leases_begun += 1;
-            let id = state.leases_begun;
-            let mut slot = Slot::new(id, name, Lease::new(key, terms, quorum), terms);
-            slot.called_ns = self.now_ns;
-            state.leases.push(slot);
-            self.note(|| format!("client {client} lease {id}: wants lock {name} for {:?}", terms.term.ttl()));
-            let state = &self.clients[client];
-            let lease = &state.leases[state.leases.len() - 1].lease;
-            let wanted = lease.waits() && state.waiters.is_wanted(lease.key());
-            self.attempt(client, id, terms.fenced, wanted);
-            self.drain_lease(client, id);
+            self.begin_lease(client, name, terms);
         }
         self.act_later(client, self.options.max_ttl_ms * 1_000_000, Act::Begin);
+    }
+
+    /// Asks for a lock.
+    pub(crate) fn begin_lease(&mut self, client: usize, name: usize, terms: Terms) -> u32 {
+        let lease = Lease::new(key(name), terms, self.options.quorum());
+        let id = self.add_slot(client, name, lease, terms);
+        self.note(|| format!("client {client} lease {id}: wants lock {name} for {:?}", terms.term.ttl()));
+        let state = &self.clients[client];
+        let lease = &state.leases[state.leases.len() - 1].lease;
+        let wanted = lease.waits() && state.waiters.is_wanted(lease.key());
+        self.attempt(client, id, terms.fenced, wanted);
+        self.drain_lease(client, id);
+        id
+    }
+
+    /// Goes on with a lock that another client had.
+    pub(crate) fn take_over(&mut self, client: usize, name: usize, terms: Terms, handover: &Handover) {
+        let (now, life) = (self.time(client), self.clients[client].life);
+        self.ownership.draw(self.now_ns, handover.token, client, life);
+        let lease = Lease::resume(key(name), terms, self.options.quorum(), handover, now);
+        let id = self.add_slot(client, name, lease, terms);
+        self.note(|| format!("client {client} lease {id}: goes on with lock {name}"));
+        if let Some(slot) = self.clients[client].slot(id) {
+            (slot.asked, slot.unproved) = (true, true);
+            slot.lease.handle(now, lease::Input::Extend(terms.term));
+            self.drain_lease(client, id);
+        }
+    }
+
+    fn add_slot(&mut self, client: usize, name: usize, lease: Lease, terms: Terms) -> u32 {
+        let state = &mut self.clients[client];
+        state.leases_begun += 1;
+        let id = state.leases_begun;
+        let mut slot = Slot::new(id, name, lease, terms);
+        slot.called_ns = self.now_ns;
+        state.leases.push(slot);
+        id
     }
 
     fn any_terms(&mut self, whole_term: bool) -> Terms {
         let mut options = tenure_core::Options::default();
         let max_ttl_ms = self.options.max_ttl_ms;
         let ttl_ms = if whole_term { max_ttl_ms } else { self.dice.of_any_size(50, max_ttl_ms) };
+        let patient = !whole_term && self.dice.chance(100);
+        let ttl_ms = if patient { ttl_ms.max(PATIENT_TTL_MS) } else { ttl_ms };
         options.ttl = Duration::from_millis(ttl_ms);
         options.wait = match self.dice.below(3) {
-            _ if whole_term => Wait::Forever,
+            _ if whole_term || patient => Wait::Forever,
             0 | 1 if self.options.scenario == Scenario::Waiting => Wait::Forever,
             0 => Wait::No,
             1 => Wait::AtMost(Duration::from_millis(self.dice.below(ttl_ms * 4))),
@@ -108,6 +142,14 @@ impl World {
         if whole_term || self.dice.chance(500) {
             options.renewal = Renewal::Off;
         }
+        if whole_term {
+            options.max_hold = Some(MaxHold::Unlimited);
+        }
+        if !whole_term && self.options.scenario != Scenario::Waiting && self.dice.chance(100) {
+            options.max_hold =
+                Some(MaxHold::AtMost(options.ttl * u32::try_from(self.dice.between(1, 3)).unwrap_or(1)));
+            options.renewals_max = u32::try_from(self.dice.below(4)).ok();
+        }
         // A waiter that wants a margin needs more nodes than a majority, and lets others go first while it cannot have them.
         if self.dice.chance(100) && self.options.scenario != Scenario::Waiting {
             options.min_margin = self.options.nodes / 2;
@@ -116,194 +158,31 @@ impl World {
             // Longer than any answer takes.
             options.ttl = Duration::from_millis(max_ttl_ms);
             options.node_timeout = Some(Duration::from_millis(max_ttl_ms / 4));
+        } else if patient {
+            options.node_timeout = Some(options.ttl / 2);
         } else if self.dice.chance(300) && ttl_ms > 200 && !whole_term {
             options.node_timeout = Some(Duration::from_millis(self.dice.between(1, ttl_ms / 2)));
         }
         options.check(self.options.max_ttl()).expect("drawn within the limits")
     }
 
-    pub(crate) fn handle_acquired(&mut self, client: usize, lease: u32) {
-        self.marks.see(Mark::Acquired);
-        let extensions = self.dice.below(4);
-        let rolling = self.options.scenario == Scenario::RollingRestart;
-        let Some(slot) = self.clients[client].slot(lease) else { return };
-        slot.extensions_left =
-            if rolling && client == 0 { 1_000_000 } else { u32::try_from(extensions).unwrap_or(0) };
-        let (name, begun_ns) = (slot.name, slot.begun_ns);
-        let Some(fence) = slot.lease.standing().map(Standing::fence) else { return };
-        let fence = self.shown_fence(client, lease, fence);
-        self.note(|| format!("client {client} lease {lease}: ACQUIRED lock {name}, fence {fence:?}"));
-        let holder = self.holder(client, lease);
-        if client == 0 {
-            self.first_to_hold.get_or_insert(holder);
+    /// Now and then a lock is extended for another term than it was acquired for.
+    fn other_term(&mut self) -> Option<Term> {
+        let ordered = matches!(self.options.scenario, Scenario::Waiting | Scenario::RollingRestart);
+        if ordered || !self.dice.chance(200) {
+            return None;
         }
-        self.extension.acquired(name, holder);
-        self.check_order(client, lease);
-        if let Some(fence) = fence {
-            let violation = self.fencing.acquired(self.now_ns, begun_ns, name, holder, fence);
-            self.judge(violation);
-        }
-        self.hold(client, lease);
-        self.plan_next(client, lease);
+        let ttl = Duration::from_millis(self.dice.of_any_size(50, self.options.max_ttl_ms));
+        tenure_core::Options::default().term(ttl, self.options.max_ttl()).ok()
     }
 
-    pub(crate) fn handle_extended(&mut self, client: usize, lease: u32) {
-        self.marks.see(Mark::Extended);
-        self.note(|| format!("client {client} lease {lease}: extended"));
-        self.check_extension(client, lease);
-        self.hold(client, lease);
-        self.plan_next(client, lease);
-    }
-
-    pub(crate) fn handle_not_extended(&mut self, client: usize, lease: u32, reason: &NotExtended) {
-        self.marks.see(Mark::NotExtended);
-        self.note(|| format!("client {client} lease {lease}: not extended, {reason:?}"));
-        let Some(slot) = self.clients[client].slot(lease) else { return };
-        let name = slot.name;
-        if slot.lease.standing().is_some_and(Standing::is_lost) {
-            self.marks.see(Mark::Lost);
-            let holder = self.holder(client, lease);
-            self.exclusion.end(name, holder);
-        }
-        self.bend_not_extended(client, lease);
-        self.plan_next(client, lease);
-    }
-
-    /// A holder hears of the loss while its lock is still valid, unless the process stood still.
-    pub(crate) fn handle_state(&mut self, client: usize, lease: u32, state: HoldState) {
-        if self.tells_later(client, lease, state) {
-            return;
-        }
-        self.note(|| format!("client {client} lease {lease}: {state:?}"));
-        match state {
-            HoldState::Held => self.marks.see(Mark::SafeAgain),
-            HoldState::AtRisk => self.marks.see(Mark::AtRisk),
-            HoldState::Lost => {
-                self.marks.see(Mark::LossTold);
-                let (now, holder) = (self.time(client), self.holder(client, lease));
-                let resumed_ns = self.clients[client].resumed_ns;
-                let Some(slot) = self.clients[client].slot(lease) else { return };
-                let name = slot.name;
-                let Some(standing) = slot.lease.standing() else { return };
-                let (loss, over) = (standing.validity().loss(), standing.validity().is_over(now));
-                let paused =
-                    resumed_ns.is_some_and(|resumed_ns| self.clients[client].clock.when(loss) <= resumed_ns);
-                if over && !paused {
-                    self.judge(Some(Violation::LossToldLate { name, holder }));
-                }
-            }
-        }
-    }
-
-    /// Takes note of those whom a majority of nodes has in line.
-    pub(crate) fn note_in_line(&mut self) {
-        if self.options.scenario != Scenario::Waiting {
-            return;
-        }
-        let (nodes, majority, now_ns) = (&self.nodes, self.options.quorum().majority(), self.now_ns);
-        for slot in self.clients.iter_mut().flat_map(|client| &mut client.leases) {
-            if let Some(ticket) = slot.lease.ticket().filter(|_| slot.in_line_ns.is_none()) {
-                let in_line =
-                    nodes.iter().filter(|node| node.table.is_in_line(slot.lease.key(), ticket)).count();
-                slot.in_line_ns = (in_line >= majority).then_some(now_ns);
-            }
-        }
-    }
-
-    /// Writes down what a node did with a command that has to do with waiting.
-    pub(crate) fn note_queue_command(
-        &mut self,
-        node: NodeIndex,
-        link: usize,
-        reply: &Reply,
-        asked: Option<&Command>,
-    ) {
-        let (client, node) = (self.links[link].client, node.get());
-        match asked {
-            Some(Command::Acquire { beside, .. }) => {
-                let turn = beside.as_ref().and_then(|beside| beside.turn);
-                self.note(|| {
-                    format!(
-                        "node {node}: acquire of client {client}, {turn:?}: {:?} {:?}",
-                        reply.answer, reply.queue
-                    )
-                });
-            }
-            Some(
-                command @ (Command::PassOn { .. }
-                | Command::Requeue { .. }
-                | Command::Leave { .. }
-                | Command::Enqueue { .. }
-                | Command::Nudge { .. }),
-            ) => self.note(|| format!("node {node}: client {client} {command:?}: {:?}", reply.answer)),
-            _ => {}
-        }
-    }
-
-    /// Whoever extends a lock has held it all the time.
-    fn check_extension(&mut self, client: usize, lease: u32) {
-        let holder = self.holder(client, lease);
-        let Some(name) = self.clients[client].slot(lease).map(|slot| slot.name) else { return };
-        let violation = self.extension.extended(name, holder);
-        self.judge(violation);
-    }
-
-    /// Whoever was in line on a majority of nodes before another asked is served before that one.
-    fn check_order(&mut self, client: usize, lease: u32) {
-        if self.options.scenario != Scenario::Waiting {
-            return;
-        }
-        let Some(slot) = self.clients[client].slot(lease) else { return };
-        let (called_ns, name) = (slot.called_ns, slot.name);
-        let later = self.holder(client, lease);
-        for (number, state) in self.clients.iter().enumerate().filter(|(_, state)| state.alive) {
-            let overtaken = |slot: &&Slot| {
-                slot.lease.ticket().is_some()
-                    && slot.in_line_ns.is_some_and(|in_line_ns| in_line_ns < called_ns)
-            };
-            if let Some(slot) = state.leases.iter().find(overtaken) {
-                let earlier = Holder { client: number, life: state.life, lease: slot.id };
-                return self.judge(Some(Violation::Overtaken { name, earlier, later }));
-            }
-        }
-    }
-
-    /// At the end nobody has waited for too long who could reach a majority.
-    pub(crate) fn check_stuck(&mut self) {
-        if self.options.scenario != Scenario::Waiting || self.now_ns < self.options.stuck_ns() {
-            return;
-        }
-        let majority = self.options.quorum().majority();
-        let since_ns = self.now_ns - self.options.stuck_ns();
-        for (number, state) in self.clients.iter().enumerate() {
-            let stuck = |slot: &&Slot| slot.lease.standing().is_none() && slot.called_ns < since_ns;
-            if state.alive
-                && state.reach.len() >= majority
-                && let Some(slot) = state.leases.iter().find(stuck)
-            {
-                let waiter = Holder { client: number, life: state.life, lease: slot.id };
-                return self.judge(Some(Violation::Stuck { name: slot.name, waiter }));
-            }
-        }
-    }
-
-    /// Tells the checker until when the client counts on the lock.
-    fn hold(&mut self, client: usize, lease: u32) {
-        let (clock, holder) = (self.clients[client].clock, self.holder(client, lease));
-        let Some(slot) = self.clients[client].slot(lease) else { return };
-        let Some(standing) = slot.lease.standing() else { return };
-        let (name, end) = (slot.name, standing.validity().end());
-        let until_ns = clock.when(self.bend_end(client, lease, end));
-        let violation = self.exclusion.hold(self.now_ns, name, holder, until_ns);
-        self.judge(violation);
-    }
-
+    /// What the holder does next, and when.
     fn plan_next(&mut self, client: usize, lease: u32) {
         let rolling = self.options.scenario == Scenario::RollingRestart && client == 0;
-        let waiting = self.options.scenario == Scenario::Waiting;
+        let hurried = self.options.scenario == Scenario::Waiting || self.stage != Stage::Safety;
         let share = if rolling {
             333
-        } else if waiting {
+        } else if hurried {
             self.dice.between(0, 200)
         } else {
             self.dice.between(50, 1_050)
@@ -321,135 +200,83 @@ impl World {
     }
 
     fn end_lease(&mut self, client: usize, lease: u32) {
-        let (now, holder) = (self.time(client), self.holder(client, lease));
-        let release = self.dice.chance(800);
+        let holder = self.holder(client, lease);
+        let (release, hands_over) = (self.dice.chance(800), self.dice.chance(150));
+        let calm = self.stage != Stage::Safety;
+        let ordered = matches!(self.options.scenario, Scenario::Waiting | Scenario::RollingRestart);
         let Some(slot) = self.clients[client].slot(lease) else { return };
-        let name = slot.name;
+        let (name, renewing) = (slot.name, slot.renewing);
         self.exclusion.end(name, holder);
+        self.loss.end(holder);
+        if hands_over && !calm && !ordered {
+            return self.hand_over(client, lease);
+        }
         self.note(|| format!("client {client} lease {lease}: gives lock {name} up (release: {release})"));
-        if release {
-            if let Some(slot) = self.clients[client].slot(lease) {
-                slot.lease.handle(now, lease::Input::Release);
-                self.drain_lease(client, lease);
+        if release || calm {
+            if renewing {
+                self.marks.see(Mark::ReleaseRacedRenewal);
             }
+            self.release_lease(client, lease);
         } else if !self.hands_over(client, lease) {
             self.clients[client].leases.retain(|slot| slot.id != lease);
         }
+    }
+
+    /// Releases a lock, or gives up whatever there is.
+    pub(crate) fn release_lease(&mut self, client: usize, lease: u32) {
+        let now = self.time(client);
+        if let Some(slot) = self.clients[client].slot(lease) {
+            slot.lease.handle(now, lease::Input::Release);
+            self.drain_lease(client, lease);
+        }
+    }
+
+    /// Leaves a lock to another client, or to the same one.
+    fn hand_over(&mut self, client: usize, lease: u32) {
+        let (now, other) = (self.time(client), self.dice.index(self.clients.len()));
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        let (name, terms, handover) = (slot.name, slot.terms, slot.lease.handover(now));
+        slot.lease.handle(now, lease::Input::HandOver);
+        self.drain_lease(client, lease);
+        let Some(handover) = handover else { return };
+        self.marks.see(Mark::HandedOver);
+        self.note(|| format!("client {client} lease {lease}: hands lock {name} over to client {other}"));
+        let life = self.clients[other].life;
+        let half_ns = u64::try_from(terms.term.ttl().as_nanos()).unwrap_or(u64::MAX) / 2;
+        let delay_ns = self.dice.of_any_size(100_000, half_ns);
+        let event = ClientEvent::TakeOver { name, terms: Box::new(terms), handover };
+        self.at(self.now_ns + delay_ns, Event::Client { client: other, life, event });
     }
 
     fn act_later(&mut self, client: usize, within_ns: u64, act: Act) {
         let (life, delay_ns) = (self.clients[client].life, self.dice.between(within_ns / 20, within_ns));
         self.at(self.now_ns + delay_ns, Event::Client { client, life, event: ClientEvent::Act(act) });
     }
+}
 
-    pub(crate) fn pause_any_client(&mut self) {
-        let client = self.dice.index(self.clients.len());
-        // The most telling moment is right after commands were sent.
-        if self.dice.chance(500) {
-            self.clients[client].pause_armed = true;
-        } else {
-            self.pause_client(client);
-        }
-    }
-
-    pub(crate) fn pause_client(&mut self, client: usize) {
-        let pause_ns = self.dice.of_any_size(1_000_000, self.options.max_ttl_ms * 2_000_000);
-        let state = &mut self.clients[client];
-        state.pause_armed = false;
-        if !state.alive || state.paused {
-            return;
-        }
-        state.paused = true;
-        let life = state.life;
-        self.marks.see(Mark::Paused);
-        self.note(|| format!("client {client} is paused for {:.3} ms", pause_ns as f64 / 1e6));
-        self.at(self.now_ns + pause_ns, Event::Resume { client, life });
-    }
-
-    pub(crate) fn resume_client(&mut self, client: usize, life: u32) {
-        let state = &mut self.clients[client];
-        if !state.alive || state.life != life {
-            return;
-        }
-        state.paused = false;
-        state.resumed_ns = Some(self.now_ns);
-        let now = state.clock.read(self.now_ns);
-        let over = |slot: &Slot| slot.lease.standing().is_some_and(|held| held.validity().is_over(now));
-        if state.leases.iter().any(over) {
-            self.marks.see(Mark::ExpiredInPause);
-        }
-        self.note(|| format!("client {client} goes on"));
-        // Timers and what waits on the sockets are looked at in either order.
-        let mut waiting = std::mem::take(&mut self.clients[client].inbox);
-        if self.dice.chance(500) {
-            waiting.push_front(ClientEvent::Wake);
-        } else {
-            waiting.push_back(ClientEvent::Wake);
-        }
-        for event in waiting {
-            self.handle_client_event(client, life, event);
-        }
-        // If it was paused again at once, what is left waits on.
-    }
-
-    pub(crate) fn crash_any_client(&mut self) {
-        let client = self.dice.index(self.clients.len());
-        if !self.clients[client].alive {
-            return;
-        }
-        let life = self.clients[client].life;
-        self.marks.see(Mark::ClientCrashed);
-        self.note(|| format!("client {client}.{life} dies"));
-        self.exclusion.end_client(client);
-        for link in 0..self.links.len() {
-            if (self.links[link].client, self.links[link].life) == (client, life) {
-                let broken = self.any_break();
-                self.break_link(link, broken);
-            }
-        }
-        let (clock, seed) = (self.any_clock(), self.dice.next());
-        self.clients[client] = Client::new(&self.options, clock, life + 1, seed);
-        let pause_ns = self.dice.of_any_size(1_000_000, self.options.max_ttl_ms * 1_000_000);
-        self.at(self.now_ns + pause_ns, Event::Start { client });
-    }
-
-    /// Whether every client has seen this node's clock, so that none misses a step.
-    pub(crate) fn everybody_watches(&self, node: usize) -> bool {
-        let index = self.options.quorum().indexes().nth(node);
-        let watches = |client: &Client| index.is_some_and(|node| client.watched.contains(node));
-        self.clients.iter().filter(|client| client.alive).all(watches)
-    }
-
-    /// Whoever extends in time keeps the lock while all nodes are restarted one after another.
-    pub(crate) fn check_rolling_restart(&mut self) {
-        if self.options.scenario != Scenario::RollingRestart || self.violation.is_some() {
-            return;
-        }
-        let first = self.first_to_hold;
-        if let Some(first) = first.filter(|first| self.exclusion.holder(self.now_ns, 0) != Some(*first)) {
-            self.judge(Some(Violation::Gap { name: 0, holder: first }));
-        }
-    }
-
-    pub(crate) fn holder(&self, client: usize, lease: u32) -> Holder {
-        Holder { client, life: self.clients[client].life, lease }
-    }
+/// The name of a lock on the nodes.
+pub(crate) fn key(name: usize) -> LockKey {
+    LockKey::new(&Prefix::default(), &format!("lock-{name}")).expect("a short name")
 }
 
 impl Slot {
     fn new(id: u32, name: usize, lease: Lease, terms: Terms) -> Self {
-        // No plan yet: it is made when the lock is held.
-        let extensions_left = u32::MAX;
-        let (called_ns, in_line_ns) = (0, None);
         Self {
             id,
             name,
             lease,
             terms,
-            called_ns,
-            in_line_ns,
+            called_ns: 0,
+            in_line_ns: None,
             begun_ns: 0,
-            extensions_left,
+            // No plan yet: it is made when the lock is held.
+            extensions_left: u32::MAX,
+            asked: false,
+            renewing: false,
+            together: None,
+            unproved: false,
+            healed: NodeSet::default(),
+            evicted_ns: vec![],
             grants: 0,
             bent: BentLease::default(),
         }

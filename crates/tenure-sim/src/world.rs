@@ -1,21 +1,29 @@
 //! The world: true time, and everything that happens in it, one event after the other.
 
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use tenure_core::{ClientId, Command, Facts, LockKey, NodeIndex, Reply, Time};
+use tenure_core::{Command, Reply, Time};
 
 use crate::checker::exclusion::Exclusion;
 use crate::checker::extension::Extension;
 use crate::checker::fencing::Fencing;
+use crate::checker::liveness::Liveness;
+use crate::checker::loss::Loss;
+use crate::checker::ownership::Ownership;
 use crate::checker::{Holder, Violation};
-use crate::client::{Act, Client};
+use crate::client::Client;
 use crate::clock::{ClientClock, NodeClock};
 use crate::dice::Dice;
-use crate::mutant::Effect;
-use crate::network::{Broken, Link, To, delay_ns};
+use crate::epoch::Epoch;
+use crate::event::Scheduled;
+pub(crate) use crate::event::{ClientEvent, Event};
+use crate::links::{Broken, Links, To};
+use crate::network::delay_ns;
 use crate::node::{Fault, Node};
 use crate::options::{Options, Scenario};
+use crate::partition::Gate;
+use crate::stage::Stage;
 use crate::trace::{Mark, Marks, Trace};
 
 /// Clients' clocks begin up to so far apart: ten hours.
@@ -30,8 +38,14 @@ pub struct Outcome {
     pub marks: Marks,
     /// How many events there were.
     pub events: u64,
+    /// How long it was, in true time.
+    pub lasted_ns: u64,
+    /// How much of the time allowed it took to get every lock after the last fault, in thousandths.
+    pub bound_used_per_mille: u64,
     /// The story, if it was asked for.
     pub story: Vec<String>,
+    /// A number that two histories share only if every event of them is the same, if the story was asked for.
+    pub digest: u64,
 }
 
 pub(crate) struct World {
@@ -40,119 +54,31 @@ pub(crate) struct World {
     pub(crate) now_ns: u64,
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Vec<Client>,
-    pub(crate) links: Vec<Link>,
+    pub(crate) links: Links,
+    /// For every client and node.
+    pub(crate) gates: Vec<Gate>,
     pub(crate) exclusion: Exclusion,
     pub(crate) fencing: Fencing,
     pub(crate) extension: Extension,
+    pub(crate) liveness: Liveness,
+    pub(crate) loss: Loss,
+    pub(crate) ownership: Ownership,
     pub(crate) violation: Option<Violation>,
     pub(crate) marks: Marks,
+    /// The next lock that is got or extended loses a key.
+    pub(crate) evict_armed: bool,
     /// When a clock last made a large step forward.
     pub(crate) stepped_ns: Option<u64>,
     /// The long hold of a rolling restart.
     pub(crate) first_to_hold: Option<Holder>,
-    trace: Trace,
+    pub(crate) epoch: Epoch,
+    /// Until when something lasts that has gone wrong.
+    pub(crate) calm_ns: u64,
+    pub(crate) stage: Stage,
+    pub(crate) trace: Trace,
     queue: BinaryHeap<Reverse<Scheduled>>,
     sequence: u64,
-    events: u64,
-}
-
-/// What happens.
-#[derive(Clone, Debug)]
-pub(crate) enum Event {
-    /// A command reaches a node.
-    Request {
-        link: usize,
-        to: To,
-        sent: Time,
-        command: Command,
-        late: bool,
-    },
-    /// A part of a command that a known-bad variant does not execute at once.
-    Effect {
-        link: usize,
-        to: To,
-        sent: Time,
-        effect: Effect,
-    },
-    /// A new connection reaches a node.
-    Hello {
-        link: usize,
-    },
-    /// A question about the server reaches a node.
-    Survey {
-        link: usize,
-    },
-    /// A server sees that a connection is gone.
-    HangUp {
-        link: usize,
-        listener: ClientId,
-    },
-    Fault(Fault),
-    BreakLink,
-    PauseClient,
-    CrashClient,
-    Start {
-        client: usize,
-    },
-    Resume {
-        client: usize,
-        life: u32,
-    },
-    /// Something reaches a client.
-    Client {
-        client: usize,
-        life: u32,
-        event: ClientEvent,
-    },
-}
-
-/// What reaches a client. While it is paused, it waits.
-#[derive(Clone, Debug)]
-pub(crate) enum ClientEvent {
-    Reply {
-        link: usize,
-        to: To,
-        sent: Time,
-        reply: Reply,
-        asked: Option<Box<Command>>,
-    },
-    /// The command was not sent.
-    Unsent {
-        node: NodeIndex,
-        to: To,
-    },
-    Welcome {
-        link: usize,
-        facts: Facts,
-    },
-    Surveyed {
-        link: usize,
-        facts: Facts,
-    },
-    Broken {
-        link: usize,
-    },
-    /// A lock was set aside for a waiter.
-    Woken {
-        link: usize,
-        number: u64,
-        key: LockKey,
-    },
-    /// The server says that its data was replaced.
-    Changed {
-        link: usize,
-    },
-    Reconnect {
-        node: NodeIndex,
-    },
-    Wake,
-    Act(Act),
-}
-
-struct Scheduled {
-    time_ns: u64,
-    sequence: u64,
-    event: Event,
+    pub(crate) events: u64,
 }
 
 /// Runs one history to its end, or to the first broken promise. With `story`, it is written down.
@@ -160,8 +86,10 @@ struct Scheduled {
 pub fn run(options: &Options, story: bool) -> Outcome {
     let mut world = World::new(options.clone(), story);
     world.run();
-    let World { violation, marks, events, trace, .. } = world;
-    Outcome { violation, marks, events, story: trace.lines }
+    let World { violation, marks, events, now_ns, trace, liveness, .. } = world;
+    let bound_used_per_mille = liveness.used_per_mille();
+    let Trace { lines: story, digest, .. } = trace;
+    Outcome { violation, marks, events, lasted_ns: now_ns, bound_used_per_mille, story, digest }
 }
 
 impl World {
@@ -179,15 +107,23 @@ impl World {
             now_ns: 0,
             nodes,
             clients: vec![],
-            links: vec![],
+            links: Links::new(options.clients, options.nodes),
+            gates: vec![Gate::default(); options.clients * options.nodes],
             exclusion: Exclusion::default(),
             fencing: Fencing::default(),
             extension: Extension::default(),
+            liveness: Liveness::default(),
+            loss: Loss::default(),
+            ownership: Ownership::default(),
             violation: None,
             marks: Marks::default(),
             stepped_ns: None,
+            evict_armed: false,
             first_to_hold: None,
-            trace: Trace { on: story, lines: vec![] },
+            epoch: Epoch::default(),
+            calm_ns: 0,
+            stage: Stage::Safety,
+            trace: Trace { on: story, ..Trace::default() },
             queue: BinaryHeap::new(),
             sequence: 0,
             events: 0,
@@ -200,51 +136,32 @@ impl World {
             let begins_ns = world.dice.between(0, 20_000_000);
             world.at(begins_ns, Event::Start { client });
         }
-        world.plan_faults();
+        world.plan_epoch();
+        if world.options.scenario == Scenario::RollingRestart {
+            let first_ns = world.options.rolling_interval_ns();
+            world.at(first_ns, Event::Fault(Fault::LoseMemory { node: 0 }));
+        }
         world
-    }
-
-    fn plan_faults(&mut self) {
-        let Options { breaks, pauses, client_crashes, node_faults, scenario, .. } = self.options;
-        self.plan(breaks, &Event::BreakLink);
-        self.plan(pauses, &Event::PauseClient);
-        self.plan(client_crashes, &Event::CrashClient);
-        self.plan(node_faults, &Event::Fault(Fault::Any));
-        match scenario {
-            Scenario::AllForget => self.plan(2, &Event::Fault(Fault::LoseAllMemory)),
-            Scenario::RollingRestart => {
-                let first_ns = self.options.rolling_interval_ns();
-                self.at(first_ns, Event::Fault(Fault::LoseMemory { node: 0 }));
-            }
-            _ => {}
-        }
-    }
-
-    fn plan(&mut self, count: u64, event: &Event) {
-        for _ in 0..count {
-            // Much is decided at the first start, so a good part happens then.
-            let early = self.dice.chance(300);
-            let within_ns = if early { self.options.horizon_ns / 8 } else { self.options.horizon_ns };
-            let at_ns = self.dice.below(within_ns);
-            self.at(at_ns, event.clone());
-        }
     }
 
     fn run(&mut self) {
         while let Some(Reverse(Scheduled { time_ns, event, .. })) = self.queue.pop() {
-            if time_ns > self.options.horizon_ns || self.events >= self.options.events_max {
-                break;
+            if self.is_stale(&event) {
+                continue;
             }
             self.now_ns = time_ns;
             self.events += 1;
+            self.trace.digest(time_ns, &event);
             self.handle(event);
             if let Some(violation) = &self.violation {
                 let line = violation.to_string();
                 return self.note(|| format!("VIOLATION: {line}"));
             }
+            self.advance();
+            if self.stage == Stage::Over {
+                break;
+            }
         }
-        self.check_rolling_restart();
-        self.check_stuck();
     }
 
     fn handle(&mut self, event: Event) {
@@ -252,16 +169,18 @@ impl World {
             Event::Request { link, to, sent, command, late } => {
                 self.handle_request(link, to, sent, command, late);
             }
+            Event::Duplicate { link, command } => self.handle_duplicate(link, &command),
+            Event::CutLink { link } => self.cut_link(link),
             Event::Effect { link, to, sent, effect } => self.handle_effect(link, to, sent, effect),
             Event::Hello { link } => self.handle_hello(link),
             Event::Survey { link } => self.handle_survey(link),
             Event::HangUp { link, listener } => self.handle_hang_up(link, listener),
             Event::Fault(fault) => self.handle_fault(fault),
-            Event::BreakLink => self.break_any_link(),
-            Event::PauseClient => self.pause_any_client(),
-            Event::CrashClient => self.crash_any_client(),
+            Event::Turn(turn) => self.handle_turn(turn),
+            Event::Planned { epoch, plan } => self.handle_planned(epoch, plan),
             Event::Start { client } => self.start_client(client),
             Event::Resume { client, life } => self.resume_client(client, life),
+            Event::Timer { client, life, .. } => self.handle_client_event(client, life, ClientEvent::Wake),
             Event::Client { client, life, event } => self.handle_client_event(client, life, event),
         }
     }
@@ -277,11 +196,28 @@ impl World {
             None => {}
         }
         if !self.begin_effects(link, to, sent, &command) {
-            let reply = self.execute(link, &command);
+            let reply = self.execute_judged(link, to, &command);
+            if late {
+                self.mark_ghost(&reply, &command);
+            }
             self.reply(link, to, sent, reply, Some(command));
             self.wake_waiters(self.links[link].node);
             self.note_in_line();
         }
+    }
+
+    /// A command that arrives twice is executed twice, and nobody waits for the second answer.
+    fn handle_duplicate(&mut self, link: usize, command: &Command) {
+        let node = self.links[link].node;
+        let ended = matches!(self.links[link].broken, Some(Broken { strays_ns: None, .. }));
+        if ended || !self.nodes[node.get()].up {
+            return;
+        }
+        let reply = self.execute_judged(link, To::Nobody, command);
+        self.marks.see(Mark::Duplicated);
+        self.mark_ghost(&reply, command);
+        self.wake_waiters(node);
+        self.note_in_line();
     }
 
     /// Sends an answer back, unless the connection is gone.
@@ -315,38 +251,5 @@ impl World {
 
     pub(crate) fn note(&mut self, line: impl FnOnce() -> String) {
         self.trace.note(self.now_ns, line);
-    }
-
-    /// Keeps the first violation of a promise that this history makes.
-    pub(crate) fn judge(&mut self, violation: Option<Violation>) {
-        let promised = |violation: &Violation| match violation {
-            Violation::TwoHolders { .. } | Violation::Interrupted { .. } => {
-                self.options.scenario.promises_exclusion()
-            }
-            _ => true,
-        };
-        if self.violation.is_none() {
-            self.violation = violation.filter(promised);
-        }
-    }
-}
-
-impl PartialEq for Scheduled {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
-    }
-}
-
-impl Eq for Scheduled {}
-
-impl PartialOrd for Scheduled {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Scheduled {
-    fn cmp(&self, other: &Self) -> Ordering {
-        (self.time_ns, self.sequence).cmp(&(other.time_ns, other.sequence))
     }
 }

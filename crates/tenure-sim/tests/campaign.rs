@@ -2,12 +2,15 @@
 
 use tenure_sim::{Failure, Mark, Marks, Options, Outcome, Scenario, campaign, run, tell};
 
+/// How many histories of the campaign are run with every change. In so many, everything that must occur occurs.
+const SLICE: u64 = 600;
+
 #[test]
 fn no_promise_is_broken_within_the_assumptions() {
-    let summary = campaign(0, 3_000, |_| {}).unwrap_or_else(|failure: Failure| panic!("{failure}"));
-    let seen = |mark: Mark| summary.marks.count(mark) > 0;
-    let telling = [Mark::Acquired, Mark::PartialGrant, Mark::Reproposed, Mark::Healed, Mark::Trimmed];
-    assert!(telling.into_iter().all(seen), "{summary}");
+    // Fails, too, if one of all marks was never seen.
+    let summary = campaign(0, SLICE, |_| {}).unwrap_or_else(|failure: Failure| panic!("{failure}"));
+    assert!(summary.events_least >= 20_000, "{summary}");
+    assert_eq!(summary.histories, SLICE);
 }
 
 /// Runs a history in which nothing may be broken; if something is, its story is told.
@@ -20,7 +23,7 @@ fn unbroken(seed: u64, scenario: Scenario) -> Outcome {
 
 #[test]
 fn clocks_that_step_back_with_the_memory_do_not_undercut_fences() {
-    for seed in 0..500 {
+    for seed in 0..60 {
         unbroken(seed, Scenario::BackWithLoss);
     }
 }
@@ -28,7 +31,7 @@ fn clocks_that_step_back_with_the_memory_do_not_undercut_fences() {
 #[test]
 fn a_rolling_restart_does_not_cost_a_lock_that_is_extended() {
     let mut restarts = 0;
-    for seed in 0..60 {
+    for seed in 0..20 {
         let outcome = unbroken(seed, Scenario::RollingRestart);
         restarts += outcome.marks.count(Mark::Rolled);
     }
@@ -36,32 +39,35 @@ fn a_rolling_restart_does_not_cost_a_lock_that_is_extended() {
 }
 
 #[test]
-fn one_seed_gives_one_history() {
-    for scenario in [Scenario::WithinAssumptions, Scenario::FencingOnly, Scenario::RollingRestart] {
-        for seed in 0..20 {
+fn one_seed_gives_one_history_down_to_every_event() {
+    for scenario in Scenario::ALL {
+        for seed in 0..2 {
             let options = Options::draw(seed, scenario);
             let (first, second) = (run(&options, true), run(&options, true));
+            assert_eq!(first.digest, second.digest, "{scenario:?} {seed}");
             assert_eq!(first.story, second.story);
             assert_eq!((first.events, first.marks), (second.events, second.marks));
             assert!(!first.story.is_empty());
+            let other = run(&Options::draw(seed + 1, scenario), true);
+            assert_ne!(first.digest, other.digest, "{scenario:?} {seed}");
         }
     }
 }
 
 #[test]
-fn a_story_says_how_to_replay_it() {
-    let story = (0..2_000).find_map(|seed| tell(&Options::draw(seed, Scenario::Unguarded))).unwrap();
+fn a_story_says_what_was_drawn_and_how_to_replay_it() {
+    let story = (0..200).find_map(|seed| tell(&Options::draw(seed, Scenario::Unguarded))).unwrap();
     let text = story.to_string();
     let replay = format!("simulate replay {} Unguarded", story.options.seed);
     assert!(text.lines().last().unwrap().ends_with(&replay), "{text}");
     assert!(text.contains("VIOLATION: two holders") && text.contains("max_ttl_ms:"), "{text}");
+    assert!(text.contains("EPOCH"), "the swarm of the epoch in which it broke: {text}");
 }
 
 #[test]
 fn nobody_in_line_is_overtaken_or_stuck_though_some_die_give_up_or_reach_only_a_minority() {
     let mut seen = Marks::default();
-    // In the last ones somebody was overtaken once: `docs/simulator.md` says why.
-    for seed in (0..40).chain([308, 424, 698]) {
+    for seed in (0..60).chain(ONCE_BROKEN) {
         let outcome = unbroken(seed, Scenario::Waiting);
         seen.add(&outcome.marks);
     }
@@ -74,4 +80,15 @@ fn nobody_in_line_is_overtaken_or_stuck_though_some_die_give_up_or_reach_only_a_
         Mark::ClientCrashed,
     ];
     assert!(telling.into_iter().all(|mark| seen.count(mark) > 10), "{seen}");
+}
+
+/// Seeds whose histories once broke a promise, and those that break it now if the defect is put back:
+/// `docs/simulator.md` says which is which.
+const ONCE_BROKEN: [u64; 13] = [9, 37, 308, 424, 698, 186_398, 3_798, 2_002_194, 916, 7, 8, 25, 948];
+
+#[test]
+fn seeds_that_once_broke_a_promise_break_none() {
+    for seed in ONCE_BROKEN {
+        unbroken(seed, tenure_sim::scenario_of(seed));
+    }
 }

@@ -168,6 +168,11 @@ fn a_release_of_anybodys_key_is_caught() {
 }
 
 #[test]
+fn a_lost_attempt_that_is_not_undone_is_caught() {
+    is_caught(Mutant::NoCleanUp);
+}
+
+#[test]
 fn every_mutant_has_a_test_and_a_line_in_the_documents() {
     let (tests, documents) = (include_str!("mutants.rs"), include_str!("../../../docs/simulator.md"));
     for mutant in Mutant::ALL {

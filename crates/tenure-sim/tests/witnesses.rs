@@ -40,3 +40,9 @@ fn exclusion_breaks_when_a_clock_steps_and_a_client_is_new() {
     let story = witness(Scenario::UnwatchedSteps, 2_000);
     assert_eq!(story.violation.checker(), "exclusion", "{story}");
 }
+
+#[test]
+fn exclusion_breaks_when_a_lock_vanishes_from_more_nodes_than_its_margin() {
+    let story = witness(Scenario::EvictedBeyondMargin, 2_000);
+    assert_eq!(story.violation.checker(), "exclusion", "{story}");
+}

@@ -94,10 +94,16 @@ impl Lease {
         acquire.cleaned_up = true;
         let waiter = self.waiter.get_or_insert_default();
         waiter.yielded_to(ahead);
-        let ticket = waiter.ticket;
+        // Nodes that grant do not look who is in line with a larger ticket; only those that put us in line do. A place that
+        // none of them gave is not kept: it could be ahead of one who came earlier, and the first node that looks would take
+        // it away when others have come behind us.
+        let ticket = waiter.ticket.filter(|_| waiter.in_line);
         let undo = Undo::PassOn { labelled: self.label.is_some(), requeue: ticket };
         let claim = acquire.claim(self.terms.term, undo);
         self.clean_up(now, claim);
+        if ticket.is_none() {
+            self.leave_line();
+        }
         let pause = if ticket.is_some() { RESERVATION } else { Duration::ZERO };
         if self.next_attempt(now, pause).is_none() {
             self.retry_or_end(now, Cause::Contended { retry_after: None });
@@ -220,7 +226,8 @@ pub(super) fn has_time(waiter: Option<&Waiter>, round: &Round) -> bool {
     in_line && !round.is_complete() && round.granted().is_empty()
 }
 
-/// How an attempt that was lost is undone.
+/// How an attempt that was lost is undone. As when yielding, only a place that a node has given is kept.
 pub(super) fn undo(waiter: Option<&Waiter>) -> Undo {
-    waiter.and_then(|waiter| waiter.ticket).map_or(Undo::Silently, Undo::Requeue)
+    let placed = waiter.filter(|waiter| waiter.in_line);
+    placed.and_then(|waiter| waiter.ticket).map_or(Undo::Silently, Undo::Requeue)
 }

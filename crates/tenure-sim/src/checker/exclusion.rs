@@ -35,6 +35,13 @@ impl Exclusion {
         }
     }
 
+    /// `holder` does not count on any lock any more.
+    pub(crate) fn end_holder(&mut self, holder: Holder) {
+        for holds in self.holds.values_mut() {
+            holds.retain(|(other, _)| *other != holder);
+        }
+    }
+
     /// A process is gone, and whatever it held.
     pub(crate) fn end_client(&mut self, client: usize) {
         for holds in self.holds.values_mut() {

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 
 use super::{Holder, Violation};
 
-/// The acquisitions of each lock, in the order of their success.
+/// The acquisitions of each lock.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fencing {
-    acquisitions: BTreeMap<usize, Vec<Acquisition>>,
+    locks: BTreeMap<usize, Acquisitions>,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Acquisition {
-    holder: Holder,
-    succeeded_ns: u64,
-    fence: u64,
+#[derive(Clone, Debug, Default)]
+struct Acquisitions {
+    by_fence: BTreeMap<u64, Holder>,
+    /// When one succeeded, in this order, and the one with the largest fence up to then.
+    largest: Vec<(u64, Holder, u64)>,
 }
 
 impl Fencing {
@@ -27,19 +27,20 @@ impl Fencing {
         holder: Holder,
         fence: u64,
     ) -> Option<Violation> {
-        let acquisitions = self.acquisitions.entry(name).or_default();
-        let later = Acquisition { holder, succeeded_ns: now_ns, fence };
-        let broken = acquisitions.iter().find_map(|earlier| {
-            if earlier.succeeded_ns < begun_ns && earlier.fence >= fence {
-                let (earlier, later) = ((earlier.holder, earlier.fence), (holder, fence));
-                Some(Violation::FenceNotLarger { name, earlier, later })
-            } else if earlier.fence == fence {
-                Some(Violation::FenceNotUnique { name, fence, holders: (earlier.holder, holder) })
-            } else {
-                None
+        let Acquisitions { by_fence, largest } = self.locks.entry(name).or_default();
+        let before = largest.partition_point(|(succeeded_ns, ..)| *succeeded_ns < begun_ns);
+        let earlier = before.checked_sub(1).map(|last| largest[last]);
+        let broken = match (earlier, by_fence.get(&fence)) {
+            (Some((_, earlier, smaller)), _) if smaller >= fence => {
+                Some(Violation::FenceNotLarger { name, earlier: (earlier, smaller), later: (holder, fence) })
             }
-        });
-        acquisitions.push(later);
+            (_, Some(other)) => Some(Violation::FenceNotUnique { name, fence, holders: (*other, holder) }),
+            _ => None,
+        };
+        by_fence.insert(fence, holder);
+        let last = largest.last().filter(|(.., largest)| *largest > fence);
+        let (_, most, most_fence) = last.copied().unwrap_or((now_ns, holder, fence));
+        largest.push((now_ns, most, most_fence));
         broken
     }
 }

@@ -6,7 +6,7 @@ use tenure_core::{Answer, Command, Lease, Reply, Standing, Term};
 
 use super::{Asked, Mutant};
 use crate::client::Act;
-use crate::network::To;
+use crate::links::To;
 use crate::world::{ClientEvent, Event, World};
 
 impl World {
@@ -90,6 +90,9 @@ impl World {
         if let Some(handover) = slot.lease.handover(now).filter(|_| late) {
             let key = slot.lease.key().clone();
             slot.lease = Lease::resume(key, slot.terms, quorum, &handover, now);
+            // Whoever goes on with it is another one than who was told of the loss.
+            let holder = self.holder(client, lease);
+            self.loss.end(holder);
             self.note(|| format!("client {client} lease {lease}: goes on with the lock"));
         }
     }

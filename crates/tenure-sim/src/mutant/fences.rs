@@ -3,7 +3,7 @@
 use tenure_core::{Answer, Command, Fence, FenceBounds, FenceClaim, NodeIndex, Proposal, Refusal, Reply};
 
 use super::{Asked, Mutant};
-use crate::network::To;
+use crate::links::To;
 use crate::options::Options;
 use crate::world::World;
 

@@ -59,12 +59,12 @@ impl World {
         }
     }
 
-    /// Whether what a lost attempt has set stays, because the next one asks with the same owner.
+    /// Whether what a lost attempt has set stays: the next one asks with the same owner, or nobody cares.
     pub(crate) fn leaves_keys(&mut self, client: usize, lease: u32, held: bool) -> bool {
         if let Some(slot) = self.clients[client].slot(lease).filter(|_| !held) {
             // What is granted from now on is released again, and nobody believes in it.
             slot.bent.token = None;
         }
-        self.options.mutant == Some(Mutant::SameOwnerAnyFence) && !held
+        matches!(self.options.mutant, Some(Mutant::SameOwnerAnyFence | Mutant::NoCleanUp)) && !held
     }
 }

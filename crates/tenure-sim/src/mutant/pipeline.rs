@@ -4,7 +4,7 @@ use tenure_core::{Answer, Command, Fence, FenceBounds, FenceClaim, LockKey, Refu
 
 use super::Mutant;
 use super::fences::with_claim;
-use crate::network::To;
+use crate::links::To;
 use crate::world::{Event, World};
 
 /// How often the second of two writes of a script fails, of a thousand times.

@@ -9,6 +9,9 @@ use crate::options::{Kinds, Options};
 /// What happens only in histories of mutants, and in the same histories without them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extra {
+    /// Only this checker judges: a mutant may break more than it is looked for, and its histories strain what other
+    /// promises rest on.
+    pub(crate) judged_by: Option<&'static str>,
     /// Holders extend for shorter terms, too.
     pub(crate) shorter_extends: bool,
     /// Locks that are not released are gone on with by others, at any time.
@@ -28,6 +31,7 @@ impl Options {
     #[must_use]
     pub fn with(mut self, mutant: Mutant) -> Self {
         self.mutant = Some(mutant);
+        self.extra.judged_by = Some(mutant.known().checker);
         match mutant {
             Mutant::RefusedRaise | Mutant::RefusesBehind | Mutant::NoYield => {}
             _ => {
@@ -63,6 +67,8 @@ impl Options {
         if self.horizon_ns == 0 {
             self.horizon_ns = self.quarantine_us() * 8_000;
         }
+        // One epoch: how often a mutant shows is a matter of how many histories there are.
+        (self.events_min, self.possible) = (0, self.kinds);
         self
     }
 

@@ -6,7 +6,7 @@ use tenure_core::{
 
 use super::{BentLease, Mutant};
 use crate::client::Act;
-use crate::network::To;
+use crate::links::To;
 use crate::world::{ClientEvent, Event, World};
 
 impl World {

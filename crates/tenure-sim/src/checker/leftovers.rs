@@ -1,0 +1,57 @@
+//! When everybody has released and stopped, no lock is left on a node.
+//!
+//! One thing is allowed: for ttl + guard band after the last fault a key that was set before it may live on. A dead client
+//! cannot remove it, a stray command may have set it after the clean-up, or the clean-up could not be delivered.
+
+use tenure_core::{Entry, Owner};
+
+use super::Violation;
+
+/// What is known when everybody has stopped.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Afterwards {
+    pub(crate) now_ns: u64,
+    /// When the last fault was over.
+    pub(crate) healed_ns: u64,
+    /// How long a key lives at most that nobody extends.
+    pub(crate) key_ns: u64,
+}
+
+impl Afterwards {
+    /// Judges a key on a node whose owner drew its token at `drawn_ns`.
+    pub(crate) fn left(
+        &self,
+        name: usize,
+        node: usize,
+        entry: Entry,
+        drawn_ns: Option<u64>,
+    ) -> Option<Violation> {
+        let Self { now_ns, healed_ns, key_ns } = *self;
+        let old = drawn_ns.is_some_and(|drawn_ns| drawn_ns <= healed_ns);
+        let reserved = matches!(entry.owner, Owner::Reserved(_));
+        let allowed = !reserved && old && now_ns <= healed_ns + key_ns;
+        (!allowed).then_some(Violation::LeftBehind { name, node, reserved })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::{ClientId, OwnerToken, Ticket};
+
+    use super::*;
+
+    #[test]
+    fn only_a_key_from_before_the_last_fault_may_live_on_and_not_for_long() {
+        let early = Afterwards { now_ns: 1_050, healed_ns: 1_000, key_ns: 100 };
+        let late = Afterwards { now_ns: 1_101, ..early };
+        let held = Entry { owner: Owner::Token(OwnerToken::from_bytes([1; 20])), ends_ms: 0 };
+        let aside =
+            Entry { owner: Owner::Reserved(Ticket { number: 1, client: ClientId::new(1) }), ends_ms: 0 };
+        let left = |reserved| Some(Violation::LeftBehind { name: 7, node: 2, reserved });
+        assert_eq!(early.left(7, 2, held, Some(900)), None);
+        assert_eq!(late.left(7, 2, held, Some(900)), left(false));
+        assert_eq!(early.left(7, 2, held, Some(1_001)), left(false));
+        assert_eq!(early.left(7, 2, held, None), left(false), "nobody drew it");
+        assert_eq!(early.left(7, 2, aside, None), left(true));
+    }
+}

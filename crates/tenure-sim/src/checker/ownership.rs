@@ -1,0 +1,124 @@
+//! Nobody touches what another one owns: clients name only tokens that they drew or were handed, and a key of a token is
+//! changed only by commands that name it, or by its end.
+
+use std::collections::BTreeMap;
+
+use tenure_core::{Command, Entry, LockKey, Owner, OwnerToken};
+
+use super::Violation;
+
+/// Who drew which token.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ownership {
+    drawn: BTreeMap<OwnerToken, Drawn>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Drawn {
+    client: usize,
+    life: u32,
+    at_ns: u64,
+}
+
+impl Ownership {
+    /// A process has drawn a token, or goes on with it.
+    pub(crate) fn draw(&mut self, now_ns: u64, token: OwnerToken, client: usize, life: u32) {
+        self.drawn.insert(token, Drawn { client, life, at_ns: now_ns });
+    }
+
+    /// When a token was drawn.
+    pub(crate) fn drawn_ns(&self, token: OwnerToken) -> Option<u64> {
+        self.drawn.get(&token).map(|drawn| drawn.at_ns)
+    }
+
+    /// A process sends a command.
+    pub(crate) fn sent(&self, client: usize, life: u32, command: &Command) -> Option<Violation> {
+        let drawn = self.drawn.get(&named(command)?);
+        let own = drawn.is_some_and(|drawn| (drawn.client, drawn.life) == (client, life));
+        (!own).then_some(Violation::ForeignToken { client, owner: drawn.map(|drawn| drawn.client) })
+    }
+
+    /// A node has executed a command of a client; its key was like this before, and like that afterwards.
+    pub(crate) fn executed(
+        &self,
+        node: usize,
+        client: usize,
+        command: &Command,
+        before: Option<Entry>,
+        after: Option<Entry>,
+    ) -> Option<Violation> {
+        let Some(Entry { owner: Owner::Token(token), .. }) = before else { return None };
+        let touched = before != after && named(command) != Some(token);
+        let owner = self.drawn.get(&token).map(|drawn| drawn.client);
+        touched.then_some(Violation::TouchedForeign { node, client, owner })
+    }
+}
+
+/// The lock that a command is about.
+pub(crate) const fn key_of(command: &Command) -> Option<&LockKey> {
+    match command {
+        Command::Acquire { key, .. }
+        | Command::Heal { key, .. }
+        | Command::Extend { key, .. }
+        | Command::Release { key, .. }
+        | Command::PassOn { key, .. }
+        | Command::Requeue { key, .. }
+        | Command::Enqueue { key, .. }
+        | Command::Leave { key, .. }
+        | Command::Nudge { key } => Some(key),
+        _ => None,
+    }
+}
+
+/// The owner that a command names.
+const fn named(command: &Command) -> Option<OwnerToken> {
+    match command {
+        Command::Acquire { token, .. }
+        | Command::Heal { token, .. }
+        | Command::Extend { token, .. }
+        | Command::Release { token, .. }
+        | Command::PassOn { token, .. }
+        | Command::Requeue { token, .. } => Some(*token),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::Prefix;
+
+    use super::*;
+
+    const A: OwnerToken = OwnerToken::from_bytes([0xa; 20]);
+    const B: OwnerToken = OwnerToken::from_bytes([0xb; 20]);
+
+    fn release(token: OwnerToken) -> Command {
+        Command::Release { key: LockKey::new(&Prefix::default(), "x").unwrap(), token }
+    }
+
+    #[test]
+    fn a_token_that_another_one_drew_is_not_to_be_sent() {
+        let mut ownership = Ownership::default();
+        ownership.draw(5, A, 1, 0);
+        assert_eq!(ownership.sent(1, 0, &release(A)), None);
+        assert_eq!(ownership.drawn_ns(A), Some(5));
+        let foreign = Some(Violation::ForeignToken { client: 2, owner: Some(1) });
+        assert_eq!(ownership.sent(2, 0, &release(A)), foreign);
+        assert!(ownership.sent(1, 1, &release(A)).is_some(), "another process in the same place");
+        assert!(ownership.sent(1, 0, &release(B)).is_some(), "nobody drew it");
+        ownership.draw(6, A, 2, 0);
+        assert_eq!(ownership.sent(2, 0, &release(A)), None, "it was handed over");
+    }
+
+    #[test]
+    fn a_key_that_changes_by_the_command_of_another_owner_is_seen() {
+        let ownership = Ownership::default();
+        let entry = Some(Entry { owner: Owner::Token(A), ends_ms: 7 });
+        let longer = Some(Entry { owner: Owner::Token(A), ends_ms: 8 });
+        let executed = |token, after| ownership.executed(0, 2, &release(token), entry, after);
+        assert_eq!(executed(A, None), None);
+        assert_eq!(executed(B, entry), None);
+        assert_eq!(executed(B, None), Some(Violation::TouchedForeign { node: 0, client: 2, owner: None }));
+        assert!(executed(B, longer).is_some());
+    }
+}

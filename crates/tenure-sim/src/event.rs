@@ -1,0 +1,157 @@
+//! Everything that can happen in the world.
+
+use std::cmp::Ordering;
+
+use tenure_core::{ClientId, Command, Facts, Handover, LockKey, NodeIndex, Reply, Terms, Time};
+
+use crate::client::Act;
+use crate::epoch::Plan;
+use crate::links::To;
+use crate::mutant::Effect;
+use crate::node::Fault;
+use crate::stage::Turn;
+
+/// What happens.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// A command reaches a node.
+    Request {
+        link: usize,
+        to: To,
+        sent: Time,
+        command: Command,
+        late: bool,
+    },
+    /// A command reaches a node once more.
+    Duplicate {
+        link: usize,
+        command: Command,
+    },
+    /// A part of a command that a known-bad variant does not execute at once.
+    Effect {
+        link: usize,
+        to: To,
+        sent: Time,
+        effect: Effect,
+    },
+    /// A new connection reaches a node.
+    Hello {
+        link: usize,
+    },
+    /// A question about the server reaches a node.
+    Survey {
+        link: usize,
+    },
+    /// A server sees that a connection is gone.
+    HangUp {
+        link: usize,
+        listener: ClientId,
+    },
+    CutLink {
+        link: usize,
+    },
+    Fault(Fault),
+    /// The history comes to its next stage.
+    Turn(Turn),
+    Planned {
+        epoch: u32,
+        plan: Plan,
+    },
+    Start {
+        client: usize,
+    },
+    Resume {
+        client: usize,
+        life: u32,
+    },
+    /// A client's timer rings, unless it was set anew.
+    Timer {
+        client: usize,
+        life: u32,
+        at_ns: u64,
+    },
+    /// Something reaches a client.
+    Client {
+        client: usize,
+        life: u32,
+        event: ClientEvent,
+    },
+}
+
+/// What reaches a client. While it is paused, it waits.
+#[derive(Clone, Debug)]
+pub(crate) enum ClientEvent {
+    Reply {
+        link: usize,
+        to: To,
+        sent: Time,
+        reply: Reply,
+        asked: Option<Box<Command>>,
+    },
+    /// The command was not sent.
+    Unsent {
+        node: NodeIndex,
+        to: To,
+    },
+    Welcome {
+        link: usize,
+        facts: Facts,
+    },
+    Surveyed {
+        link: usize,
+        facts: Facts,
+    },
+    Broken {
+        link: usize,
+    },
+    /// A lock was set aside for a waiter.
+    Woken {
+        link: usize,
+        number: u64,
+        key: LockKey,
+    },
+    /// The server says that its data was replaced.
+    Changed {
+        link: usize,
+    },
+    Reconnect {
+        node: NodeIndex,
+        dial: u32,
+    },
+    /// Another client leaves a lock to this one.
+    TakeOver {
+        name: usize,
+        terms: Box<Terms>,
+        handover: Handover,
+    },
+    /// Something may be due.
+    Wake,
+    Act(Act),
+}
+
+/// An event and its moment. Of two at one moment the one that was planned first comes first.
+pub(crate) struct Scheduled {
+    pub(crate) time_ns: u64,
+    pub(crate) sequence: u64,
+    pub(crate) event: Event,
+}
+
+impl PartialEq for Scheduled {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other) == Ordering::Equal
+    }
+}
+
+impl Eq for Scheduled {}
+
+impl PartialOrd for Scheduled {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Scheduled {
+    fn cmp(&self, other: &Self) -> Ordering {
+        (self.time_ns, self.sequence).cmp(&(other.time_ns, other.sequence))
+    }
+}

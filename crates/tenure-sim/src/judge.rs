@@ -1,0 +1,189 @@
+//! What the checkers are told, and when they judge.
+
+use tenure_core::{Answer, Command, NodeIndex, Owner, Refusal, Reply};
+
+use crate::checker::leftovers::Afterwards;
+use crate::checker::order::InLine;
+use crate::checker::ownership::key_of;
+use crate::checker::{Holder, Violation, continuity, order};
+use crate::client::Slot;
+use crate::links::To;
+use crate::options::Scenario;
+use crate::trace::Mark;
+use crate::workload::key;
+use crate::world::World;
+
+impl World {
+    /// Keeps the first violation of a promise that this history makes. A known-bad variant must be caught by the checker
+    /// that should, so the others let it pass.
+    pub(crate) fn judge(&mut self, violation: Option<Violation>) {
+        let Some(violation) = violation.filter(|_| self.violation.is_none()) else { return };
+        let checker = self.options.extra.judged_by;
+        let promised = match &violation {
+            _ if checker.is_some_and(|checker| checker != violation.checker()) => false,
+            Violation::TwoHolders { .. } | Violation::Interrupted { .. } => {
+                self.options.scenario.promises_exclusion()
+            }
+            _ => true,
+        };
+        self.violation = promised.then_some(violation);
+    }
+
+    /// Executes a command on a node, and looks whether it touched what is not its own.
+    pub(crate) fn execute_judged(&mut self, link: usize, to: To, command: &Command) -> Reply {
+        let (client, life, node) = (self.links[link].client, self.links[link].life, self.links[link].node);
+        let index = node.get();
+        let before = key_of(command).and_then(|key| self.nodes[index].entry(self.now_ns, key));
+        let reply = self.execute(link, command);
+        let after = key_of(command).and_then(|key| self.nodes[index].entry(self.now_ns, key));
+        let violation = self.ownership.executed(index, client, command, before, after);
+        self.judge(violation);
+        match (&reply.answer, command, to) {
+            (Answer::Granted, Command::Heal { .. }, To::Lease { lease, .. }) => {
+                if self.clients[client].life == life
+                    && let Some(slot) = self.clients[client].slot(lease)
+                {
+                    slot.healed.insert(node);
+                }
+            }
+            (Answer::Refused(Refusal::Behind), Command::Acquire { .. }, _) => self.marks.see(Mark::Behind),
+            _ => {}
+        }
+        reply
+    }
+
+    /// Takes note of an acquire that came when nobody waited for it any more.
+    pub(crate) fn mark_ghost(&mut self, reply: &Reply, command: &Command) {
+        match (&reply.answer, command) {
+            (Answer::Granted, Command::Acquire { .. }) => self.marks.see(Mark::GhostSet),
+            (Answer::Refused(Refusal::Behind | Refusal::Stranger), Command::Acquire { .. }) => {
+                self.marks.see(Mark::GhostRefused);
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes note of those whom a majority of nodes has in line.
+    pub(crate) fn note_in_line(&mut self) {
+        if self.options.scenario != Scenario::Waiting {
+            return;
+        }
+        let (nodes, majority, now_ns) = (&self.nodes, self.options.quorum().majority(), self.now_ns);
+        for slot in self.clients.iter_mut().flat_map(|client| &mut client.leases) {
+            if let Some(ticket) = slot.lease.ticket().filter(|_| slot.in_line_ns.is_none()) {
+                let in_line =
+                    nodes.iter().filter(|node| node.table.is_in_line(slot.lease.key(), ticket)).count();
+                slot.in_line_ns = (in_line >= majority).then_some(now_ns);
+            }
+        }
+    }
+
+    /// Writes down what a node did with a command that has to do with waiting.
+    pub(crate) fn note_queue_command(
+        &mut self,
+        node: NodeIndex,
+        link: usize,
+        reply: &Reply,
+        asked: Option<&Command>,
+    ) {
+        let (client, node) = (self.links[link].client, node.get());
+        match asked {
+            Some(Command::Acquire { beside, .. }) => {
+                let turn = beside.as_ref().and_then(|beside| beside.turn);
+                self.note(|| {
+                    format!(
+                        "node {node}: acquire of client {client}, {turn:?}: {:?} {:?}",
+                        reply.answer, reply.queue
+                    )
+                });
+            }
+            Some(
+                command @ (Command::PassOn { .. }
+                | Command::Requeue { .. }
+                | Command::Leave { .. }
+                | Command::Enqueue { .. }
+                | Command::Nudge { .. }),
+            ) => self.note(|| format!("node {node}: client {client} {command:?}: {:?}", reply.answer)),
+            _ => {}
+        }
+    }
+
+    /// Whoever was in line on a majority of nodes before another asked is served before that one; unless clocks were set,
+    /// because whoever is woken by a node that it does not believe cannot come.
+    pub(crate) fn check_order(&mut self, client: usize, lease: u32) {
+        if self.options.scenario != Scenario::Waiting || self.stepped_ns.is_some() {
+            return;
+        }
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        let (called_ns, name) = (slot.called_ns, slot.name);
+        let later = self.holder(client, lease);
+        let alive = self.clients.iter().enumerate().filter(|(_, state)| state.alive);
+        let waiting = alive.flat_map(|(client, state)| {
+            let in_line = state.leases.iter().filter(|slot| slot.lease.ticket().is_some());
+            in_line.map(move |slot| InLine {
+                waiter: Holder { client, life: state.life, lease: slot.id },
+                since_ns: slot.in_line_ns,
+            })
+        });
+        let violation = order::served(name, later, called_ns, waiting);
+        self.judge(violation);
+    }
+
+    /// Whoever extends a lock has held it all the time.
+    pub(crate) fn check_extension(&mut self, client: usize, lease: u32) {
+        let holder = self.holder(client, lease);
+        let Some(name) = self.clients[client].slot(lease).map(|slot| slot.name) else { return };
+        let violation = self.extension.extended(name, holder);
+        self.judge(violation);
+    }
+
+    /// At the end nobody has waited for too long who could reach a majority.
+    pub(crate) fn check_stuck(&mut self) {
+        if self.options.scenario != Scenario::Waiting || self.now_ns < self.options.stuck_ns() {
+            return;
+        }
+        let majority = self.options.quorum().majority();
+        let since_ns = self.now_ns - self.options.stuck_ns();
+        for (number, state) in self.clients.iter().enumerate() {
+            let stuck = |slot: &&Slot| slot.lease.standing().is_none() && slot.called_ns < since_ns;
+            if state.alive
+                && state.reach.len() >= majority
+                && let Some(slot) = state.leases.iter().find(stuck)
+            {
+                let waiter = Holder { client: number, life: state.life, lease: slot.id };
+                return self.judge(Some(Violation::Stuck { name: slot.name, waiter }));
+            }
+        }
+    }
+
+    /// Whoever extends in time keeps the lock while all nodes are restarted one after another.
+    pub(crate) fn check_rolling_restart(&mut self) {
+        if self.options.scenario == Scenario::RollingRestart {
+            let present = self.exclusion.holder(self.now_ns, 0);
+            let violation = continuity::kept(0, self.first_to_hold, present);
+            self.judge(violation);
+        }
+    }
+
+    /// Everybody has stopped.
+    pub(crate) fn check_leftovers(&mut self, healed_ns: u64) {
+        // By true time, a clock that runs slow keeps a key for longer.
+        let key_ns = self.options.quarantine_us() * 1_100;
+        let afterwards = Afterwards { now_ns: self.now_ns, healed_ns, key_ns };
+        for name in 0..self.options.names {
+            for node in 0..self.nodes.len() {
+                let Some(entry) = self.nodes[node].entry(self.now_ns, &key(name)) else { continue };
+                let drawn_ns = match entry.owner {
+                    Owner::Token(token) => self.ownership.drawn_ns(token),
+                    Owner::Reserved(_) => None,
+                };
+                let violation = afterwards.left(name, node, entry, drawn_ns);
+                self.judge(violation);
+            }
+        }
+    }
+
+    pub(crate) fn holder(&self, client: usize, lease: u32) -> Holder {
+        Holder { client, life: self.clients[client].life, lease }
+    }
+}

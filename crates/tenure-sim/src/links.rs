@@ -1,0 +1,175 @@
+//! The connections there are. Each keeps the order of its commands and of its answers; a broken one loses answers, and what
+//! it had taken may still arrive, late, unless the server was told to end it.
+//!
+//! A history makes thousands of them, so those that still matter are kept by client and node: nobody looks through all.
+
+use std::collections::VecDeque;
+use std::ops::{Index, IndexMut};
+
+use tenure_core::{NodeIndex, RoundNumber};
+
+use crate::partition::Gate;
+
+/// Who in a client sent a command and gets the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum To {
+    Fleet,
+    Lease {
+        lease: u32,
+        round: RoundNumber,
+    },
+    Release {
+        release: u32,
+    },
+    /// Nobody waits for the answer.
+    Nobody,
+}
+
+/// One connection from one client process to one server process.
+#[derive(Clone, Debug)]
+pub(crate) struct Link {
+    pub(crate) client: usize,
+    pub(crate) life: u32,
+    pub(crate) node: NodeIndex,
+    pub(crate) broken: Option<Broken>,
+    /// The client has seen that it is gone.
+    pub(crate) noticed: bool,
+    /// What was sent and not answered, in order.
+    pub(crate) pending: VecDeque<To>,
+    request_ns: u64,
+    reply_ns: u64,
+}
+
+/// What becomes of the messages that were under way when a connection broke.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Broken {
+    /// Commands arrive so much later; `None` if they do not.
+    pub(crate) strays_ns: Option<u64>,
+    /// Answers that were under way arrive.
+    pub(crate) answers: bool,
+}
+
+impl Link {
+    pub(crate) const fn new(client: usize, life: u32, node: NodeIndex) -> Self {
+        let pending = VecDeque::new();
+        Self { client, life, node, broken: None, noticed: false, pending, request_ns: 0, reply_ns: 0 }
+    }
+
+    /// What is sent from now on arrives no sooner.
+    pub(crate) fn wait(&mut self, gate: Gate) {
+        self.request_ns = self.request_ns.max(gate.requests_ns);
+        self.reply_ns = self.reply_ns.max(gate.replies_ns);
+    }
+
+    /// When a command that is sent now arrives: never before an earlier one.
+    pub(crate) fn request_arrives(&mut self, now_ns: u64, delay_ns: u64) -> u64 {
+        self.request_ns = self.request_ns.max(now_ns + delay_ns);
+        self.request_ns
+    }
+
+    /// When an answer that is sent now arrives: never before an earlier one.
+    pub(crate) fn reply_arrives(&mut self, now_ns: u64, delay_ns: u64) -> u64 {
+        self.reply_ns = self.reply_ns.max(now_ns + delay_ns);
+        self.reply_ns
+    }
+
+    /// Nothing will come over it any more, whatever happens.
+    const fn is_over(&self) -> bool {
+        matches!(self.broken, Some(Broken { strays_ns: None, .. }))
+    }
+}
+
+/// All connections of a history.
+#[derive(Clone, Debug)]
+pub(crate) struct Links {
+    all: Vec<Link>,
+    nodes: usize,
+    /// Those that are not over, for every client and node, oldest first.
+    current: Vec<Vec<usize>>,
+}
+
+impl Links {
+    pub(crate) fn new(clients: usize, nodes: usize) -> Self {
+        Self { all: vec![], nodes, current: vec![vec![]; clients * nodes] }
+    }
+
+    pub(crate) fn push(&mut self, link: Link) -> usize {
+        let (number, place) = (self.all.len(), self.place(link.client, link.node));
+        self.all.push(link);
+        let all = &self.all;
+        self.current[place].retain(|link| !all[*link].is_over());
+        self.current[place].push(number);
+        number
+    }
+
+    /// Those between a client's place and a node that are not over, oldest first.
+    pub(crate) fn between(&self, client: usize, node: NodeIndex) -> &[usize] {
+        &self.current[self.place(client, node)]
+    }
+
+    /// Those of one life of a client.
+    pub(crate) fn of_client(&self, client: usize, life: u32) -> Vec<usize> {
+        let current = self.current[client * self.nodes..(client + 1) * self.nodes].iter().flatten();
+        current.copied().filter(|link| self.all[*link].life == life).collect()
+    }
+
+    pub(crate) fn to_node(&self, node: usize) -> Vec<usize> {
+        self.current.iter().skip(node).step_by(self.nodes).flatten().copied().collect()
+    }
+
+    /// Those that are not broken.
+    pub(crate) fn unbroken(&self) -> Vec<usize> {
+        let current = self.current.iter().flatten().copied();
+        current.filter(|link| self.all[*link].broken.is_none()).collect()
+    }
+
+    /// The newest one of a client's life that is not broken.
+    pub(crate) fn newest(&self, client: usize, life: u32, node: NodeIndex) -> Option<usize> {
+        let open = |link: &&usize| self.all[**link].life == life && self.all[**link].broken.is_none();
+        self.between(client, node).iter().rev().find(open).copied()
+    }
+
+    const fn place(&self, client: usize, node: NodeIndex) -> usize {
+        client * self.nodes + node.get()
+    }
+}
+
+impl Index<usize> for Links {
+    type Output = Link;
+
+    fn index(&self, link: usize) -> &Link {
+        &self.all[link]
+    }
+}
+
+impl IndexMut<usize> for Links {
+    fn index_mut(&mut self, link: usize) -> &mut Link {
+        &mut self.all[link]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::Quorum;
+
+    use super::*;
+
+    #[test]
+    fn connections_that_are_over_are_not_looked_at_again() {
+        let node = Quorum::of(3).unwrap().indexes().nth(1).unwrap();
+        let mut links = Links::new(2, 3);
+        for _ in 0..100 {
+            let link = links.push(Link::new(1, 0, node));
+            assert_eq!(links.newest(1, 0, node), Some(link));
+            links[link].broken = Some(Broken { strays_ns: None, answers: false });
+        }
+        assert_eq!(links.between(1, node).len(), 1);
+        assert_eq!(links.newest(1, 0, node), None);
+        let stray = links.push(Link::new(1, 0, node));
+        links[stray].broken = Some(Broken { strays_ns: Some(5), answers: false });
+        let open = links.push(Link::new(1, 1, node));
+        assert_eq!(links.between(1, node), [stray, open]);
+        assert_eq!((links.unbroken(), links.to_node(1)), (vec![open], vec![stray, open]));
+        assert_eq!((links.of_client(0, 0), links.of_client(1, 0)), (vec![], vec![stray]));
+    }
+}

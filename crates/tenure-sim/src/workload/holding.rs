@@ -1,0 +1,123 @@
+//! What a client does when it has a lock, extends it and loses it; the checkers hear of it.
+
+use tenure_core::{HoldState, NotExtended, Standing};
+
+use crate::options::Scenario;
+use crate::trace::Mark;
+use crate::world::World;
+
+impl World {
+    pub(crate) fn handle_acquired(&mut self, client: usize, lease: u32) {
+        self.marks.see(Mark::Acquired);
+        self.plan_extensions(client, lease);
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        let (name, begun_ns) = (slot.name, slot.begun_ns);
+        let Some(fence) = slot.lease.standing().map(Standing::fence) else { return };
+        let fence = self.shown_fence(client, lease, fence);
+        self.note(|| format!("client {client} lease {lease}: ACQUIRED lock {name}, fence {fence:?}"));
+        let holder = self.holder(client, lease);
+        if client == 0 {
+            self.first_to_hold.get_or_insert(holder);
+        }
+        self.extension.acquired(name, holder);
+        self.check_order(client, lease);
+        self.liveness.served(self.now_ns, name, holder);
+        if let Some(fence) = fence {
+            let violation = self.fencing.acquired(self.now_ns, begun_ns, name, holder, fence);
+            self.judge(violation);
+        }
+        self.hold(client, lease);
+        self.plan_next(client, lease);
+    }
+
+    fn plan_extensions(&mut self, client: usize, lease: u32) {
+        let extensions = self.dice.below(4);
+        let rolling = self.options.scenario == Scenario::RollingRestart && client == 0;
+        if let Some(slot) = self.clients[client].slot(lease) {
+            slot.extensions_left = if rolling { 1_000_000 } else { u32::try_from(extensions).unwrap_or(0) };
+        }
+    }
+
+    pub(crate) fn handle_extended(&mut self, client: usize, lease: u32) {
+        self.marks.see(Mark::Extended);
+        self.note(|| format!("client {client} lease {lease}: extended"));
+        let now = self.time(client);
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        slot.renewing = false;
+        let asked = std::mem::take(&mut slot.asked);
+        let proved = std::mem::take(&mut slot.unproved);
+        if let Some(handover) = slot.lease.handover(now) {
+            let counted: Vec<_> =
+                slot.healed.iter().filter(|node| handover.members.contains(*node)).collect();
+            counted.iter().for_each(|node| slot.healed.remove(*node));
+            if !counted.is_empty() {
+                self.marks.see(Mark::HealedCounted);
+            }
+        }
+        if proved {
+            self.marks.see(Mark::Resumed);
+            self.plan_extensions(client, lease);
+        }
+        self.check_extension(client, lease);
+        self.hold(client, lease);
+        if asked {
+            self.plan_next(client, lease);
+        }
+    }
+
+    pub(crate) fn handle_not_extended(&mut self, client: usize, lease: u32, reason: &NotExtended) {
+        self.marks.see(Mark::NotExtended);
+        self.note(|| format!("client {client} lease {lease}: not extended, {reason:?}"));
+        let holder = self.holder(client, lease);
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        slot.renewing = false;
+        let (name, asked) = (slot.name, std::mem::take(&mut slot.asked));
+        let lost = slot.lease.standing().is_some_and(Standing::is_lost);
+        if slot.unproved {
+            // Nothing is known about the lock, and it is left as it is.
+            self.clients[client].leases.retain(|slot| slot.id != lease);
+            return;
+        }
+        if lost {
+            self.marks.see(Mark::Lost);
+            self.exclusion.end(name, holder);
+        }
+        self.bend_not_extended(client, lease);
+        if asked {
+            self.plan_next(client, lease);
+        }
+    }
+
+    /// A holder hears how its lock stands.
+    pub(crate) fn handle_state(&mut self, client: usize, lease: u32, state: HoldState) {
+        if self.tells_later(client, lease, state) {
+            return;
+        }
+        self.note(|| format!("client {client} lease {lease}: {state:?}"));
+        match state {
+            HoldState::Held => self.marks.see(Mark::SafeAgain),
+            HoldState::AtRisk => self.marks.see(Mark::AtRisk),
+            HoldState::Lost => {
+                self.marks.see(Mark::LossTold);
+                let (holder, resumed_ns) = (self.holder(client, lease), self.clients[client].resumed_ns);
+                let violation = self.loss.told(self.now_ns, holder, resumed_ns);
+                self.judge(violation);
+            }
+        }
+    }
+
+    /// Tells the checkers until when the client counts on the lock.
+    fn hold(&mut self, client: usize, lease: u32) {
+        let (clock, holder) = (self.clients[client].clock, self.holder(client, lease));
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        let Some(standing) = slot.lease.standing() else { return };
+        let (name, validity) = (slot.name, standing.validity());
+        let (due_ns, end_ns) = (clock.when(validity.loss()), clock.when(validity.end()));
+        let until_ns = clock.when(self.bend_end(client, lease, validity.end()));
+        let violation = self.exclusion.hold(self.now_ns, name, holder, until_ns);
+        self.judge(violation);
+        let violation = self.loss.hold(name, holder, due_ns, end_ns);
+        self.judge(violation);
+        self.evict_soon();
+    }
+}

@@ -1,0 +1,86 @@
+//! What happens to clients: they stand still, die, and come back knowing nothing.
+
+use crate::client::{Client, Slot};
+use crate::trace::Mark;
+use crate::world::{ClientEvent, Event, World};
+
+impl World {
+    pub(crate) fn pause_any_client(&mut self) {
+        let client = self.dice.index(self.clients.len());
+        // The most telling moment is right after commands were sent.
+        if self.dice.chance(500) {
+            self.clients[client].pause_armed = true;
+        } else {
+            self.pause_client(client);
+        }
+    }
+
+    pub(crate) fn pause_client(&mut self, client: usize) {
+        let pause_ns = self.dice.of_any_size(1_000_000, self.options.max_ttl_ms * 2_000_000);
+        let state = &mut self.clients[client];
+        state.pause_armed = false;
+        if !state.alive || state.paused {
+            return;
+        }
+        state.paused = true;
+        let life = state.life;
+        self.marks.see(Mark::Paused);
+        self.note(|| format!("client {client} is paused for {:.3} ms", pause_ns as f64 / 1e6));
+        self.lasts_until(self.now_ns + pause_ns);
+        self.at(self.now_ns + pause_ns, Event::Resume { client, life });
+    }
+
+    pub(crate) fn resume_client(&mut self, client: usize, life: u32) {
+        let state = &mut self.clients[client];
+        if !state.alive || state.life != life {
+            return;
+        }
+        state.paused = false;
+        state.resumed_ns = Some(self.now_ns);
+        let now = state.clock.read(self.now_ns);
+        let over = |slot: &Slot| slot.lease.standing().is_some_and(|held| held.validity().is_over(now));
+        if state.leases.iter().any(over) {
+            self.marks.see(Mark::ExpiredInPause);
+        }
+        self.note(|| format!("client {client} goes on"));
+        // Timers and what waits on the sockets are looked at in either order.
+        let mut waiting = std::mem::take(&mut self.clients[client].inbox);
+        if self.dice.chance(500) {
+            waiting.push_front(ClientEvent::Wake);
+        } else {
+            waiting.push_back(ClientEvent::Wake);
+        }
+        for event in waiting {
+            self.handle_client_event(client, life, event);
+        }
+        // If it was paused again at once, what is left waits on.
+    }
+
+    pub(crate) fn crash_any_client(&mut self) {
+        let client = self.dice.index(self.clients.len());
+        if !self.clients[client].alive {
+            return;
+        }
+        let life = self.clients[client].life;
+        self.marks.see(Mark::ClientCrashed);
+        self.note(|| format!("client {client}.{life} dies"));
+        self.exclusion.end_client(client);
+        self.loss.end_client(client);
+        for link in self.links.of_client(client, life) {
+            let broken = self.any_break();
+            self.break_link(link, broken);
+        }
+        let (clock, seed) = (self.any_clock(), self.dice.next());
+        self.clients[client] = Client::new(&self.options, clock, life + 1, seed);
+        let pause_ns = self.dice.of_any_size(1_000_000, self.options.max_ttl_ms * 1_000_000);
+        self.lasts_until(self.now_ns + pause_ns);
+        self.at(self.now_ns + pause_ns, Event::Start { client });
+    }
+
+    /// Whether every client has seen this node's clock, so that none misses a step.
+    pub(crate) fn everybody_watches(&self, node: usize) -> bool {
+        let index = self.options.quorum().indexes().nth(node);
+        let watches = |client: &Client| index.is_some_and(|node| client.watched.contains(node));
+        self.clients.iter().filter(|client| client.alive).all(watches)
+    }
+}
