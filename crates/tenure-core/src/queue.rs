@@ -214,7 +214,8 @@ impl Waiter {
     /// Who is ahead on a node that granted, and was not yielded to too often.
     pub(crate) fn yields_to(&self) -> Option<Ticket> {
         let ahead = self.ahead?;
-        let overtaken = self.ticket.is_none_or(|ticket| ahead < ticket);
+        // A ticket that no node has put in line gives no place: whoever is in line came before.
+        let overtaken = !self.in_line || self.ticket.is_none_or(|ticket| ahead < ticket);
         let patient = self.yielded.is_none_or(|(yielded, times)| ahead > yielded || times < YIELDS_MAX);
         (overtaken && patient).then_some(ahead)
     }
@@ -310,7 +311,7 @@ mod tests {
             waiter.learn(&QueueReport { ahead: Some(ticket(number)), ..QueueReport::default() });
             waiter.yields_to()
         };
-        let mut waiter = Waiter { ticket: Some(ticket(10)), ..Waiter::default() };
+        let mut waiter = Waiter { ticket: Some(ticket(10)), in_line: true, ..Waiter::default() };
         assert_eq!(ahead(&mut waiter, 11), None);
         for _ in 0..YIELDS_MAX {
             assert_eq!(ahead(&mut waiter, 5), Some(ticket(5)));
@@ -319,6 +320,8 @@ mod tests {
         assert_eq!(ahead(&mut waiter, 5), None);
         assert_eq!(ahead(&mut waiter, 4), None);
         assert_eq!(ahead(&mut waiter, 7), Some(ticket(7)));
+        let mut unplaced = Waiter { ticket: Some(ticket(10)), ..Waiter::default() };
+        assert_eq!(ahead(&mut unplaced, 11), Some(ticket(11)), "a ticket alone is no place");
         let mut newcomer = Waiter::default();
         assert_eq!(ahead(&mut newcomer, 99), Some(ticket(99)), "everybody in line is ahead of a newcomer");
     }

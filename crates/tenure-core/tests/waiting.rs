@@ -357,3 +357,45 @@ fn whoever_yields_keeps_only_a_place_that_a_node_has_given() {
         "it begins again behind them: {last:?}"
     );
 }
+
+#[test]
+fn whoever_has_no_place_yet_yields_to_everybody_in_line() {
+    let quorum = Quorum::of(3).unwrap();
+    let ticket = Ticket { number: 5, client: ClientId::new(1) };
+    // Who is in line has the larger ticket: another clock, or a fence of another lock, made it so.
+    let in_line = Ticket { number: 9, client: ClientId::new(2) };
+    let report = QueueReport { ahead: Some(in_line), ..QueueReport::default() };
+    let mut lease = Lease::new(key("x"), terms(&waiting()), quorum);
+    lease.handle(at(1_000), attempt_without(quorum, &[], 1, Some(ticket)));
+    for output in outputs(&mut lease) {
+        if let lease::Output::Send { round, node, .. } = output {
+            let answer = Ok(Reply { queue: Some(Box::new(report.clone())), ..granted().unwrap() });
+            lease.handle(at(1_001), lease::Input::Answer { round, node, answer });
+        }
+    }
+    assert_eq!(lease.standing(), None, "it was in line before us");
+    assert!(matches!(outputs(&mut lease).pop(), Some(lease::Output::Propose { ticket: true, .. })));
+}
+
+#[test]
+fn a_ticket_that_no_node_has_given_a_place_is_not_put_in_line_without_a_look() {
+    let quorum = Quorum::of(3).unwrap();
+    let ticket = Ticket { number: 5, client: ClientId::new(1) };
+    let mut lease = Lease::new(key("x"), terms(&waiting()), quorum);
+    lease.handle(at(1_000), attempt_without(quorum, &[], 1, Some(ticket)));
+    for output in outputs(&mut lease) {
+        if let lease::Output::Send { round, node, .. } = output {
+            let answer = Err(Fault::Unreachable("down".into()));
+            lease.handle(at(1_001), lease::Input::Answer { round, node, answer });
+        }
+    }
+    outputs(&mut lease);
+    for node in quorum.indexes() {
+        lease.handle(at(1_010), lease::Input::Connected { node });
+    }
+    let enqueued = outputs(&mut lease)
+        .iter()
+        .any(|output| matches!(output, lease::Output::Send { command: Command::Enqueue { .. }, .. }));
+    assert!(!enqueued, "nodes that are only told do not look who is in line");
+    assert!(lease.poll_timeout().is_some_and(|until| until <= at(1_100)), "it asks soon");
+}

@@ -7,8 +7,8 @@
 //! What can happen next is a choice between actions ([`action`](self)): a client asks, extends or releases; a message is
 //! delivered; a fault occurs; true time goes on by a tick. Nothing is drawn, nothing is left to chance. To keep the worlds
 //! small enough to be searched to the end:
-//! - Nothing happens between two ticks. Locks, guard bands and quarantines are a few ticks long, and chosen such that a mistake
-//!   of one tick shows.
+//! - Nothing happens between two ticks. Locks and quarantines are a few ticks long. A lock that is held a tick too long, or a key
+//!   that ends a tick early, shows; a quarantine may be two ticks shorter than it is before anything does.
 //! - Messages need no time, unless one is *held*: then what is on that connection takes any time. How often that may happen is
 //!   bounded like every fault. (One row has no such bound.)
 //! - Timers of clients that run fire at once; standing still is a fault.

@@ -154,7 +154,9 @@ impl Lease {
 
     pub(super) fn handle_connected(&mut self, now: Time, node: NodeIndex) {
         let Some(ticket) = self.ticket() else { return };
-        let front = self.place().is_some_and(|place| place.ahead < FRONT);
+        // Whoever no node has put in line yet asks for a place; a node that is only told would not look who is there.
+        let placed = self.waiter.as_ref().is_some_and(|waiter| waiter.in_line);
+        let front = !placed || self.place().is_some_and(|place| place.ahead < FRONT);
         match &mut self.phase {
             Phase::Waiting { until: Some(until) } if front => *until = (*until).min(now + RESERVATION / 4),
             Phase::Waiting { .. } => self.tell_node(node, |key| Command::Enqueue { key, ticket }),

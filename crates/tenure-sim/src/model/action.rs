@@ -136,11 +136,23 @@ fn nothing_at_stake(config: &Config, world: &World) -> bool {
             && (state.begun < config.begins || state.lease.as_ref().is_some_and(|l| l.standing().is_none()))
         {
             acquiring += 1;
-        } else if world.is_valid(client) || (calls && state.about_to_write) {
+        } else if world.is_valid(client)
+            || (calls && (state.about_to_write || extends(config, world, client)))
+        {
             holding += 1;
         }
     }
     acquiring == 0 && holding <= 1 || acquiring == 1 && holding == 0 && world.fences.is_empty()
+}
+
+/// Whether an extension of a client may be under way: something is, and it has a lock.
+fn extends(config: &Config, world: &World, client: usize) -> bool {
+    let nodes = config.quorum().nodes();
+    let links = &world.links[client * nodes..(client + 1) * nodes];
+    let held = world.clients[client].lease.as_ref().is_some_and(|lease| lease.standing().is_some());
+    config.extends > 0
+        && held
+        && links.iter().any(|link| !link.requests.is_empty() || !link.replies.is_empty())
 }
 
 /// What follows at once, if nothing can be done about it.
@@ -188,12 +200,13 @@ fn of_client(config: &Config, world: &World, client: usize, actions: &mut Vec<Ac
         }
         if link.broken {
             actions.push(Action::Notice { client, node });
-        } else if !link.up && config.reaches(client, node) {
+        } else if !link.up && config.connects(client, node, link.used) {
             actions.push(Action::Connect { client, node });
         }
     }
     // Clients that are alike ask in turn: who is called the first does not matter.
-    let in_turn = !config.alike() || client == 0 || world.clients[client - 1].begun > 0;
+    let in_turn = client == 0
+        || (!config.alike() || world.clients[client - 1].begun > 0) && (!config.kept || world.holders() > 0);
     match &state.lease {
         Some(lease) => of_holder(config, world, client, lease, actions),
         None if in_turn && state.begun < config.begins => actions.push(Action::Begin { client }),
@@ -210,7 +223,9 @@ fn of_client(config: &Config, world: &World, client: usize, actions: &mut Vec<Ac
 fn of_holder(config: &Config, world: &World, client: usize, lease: &Lease, actions: &mut Vec<Action>) {
     let state = &world.clients[client];
     let Some(standing) = lease.standing() else { return };
-    actions.push(Action::Release { client });
+    if !config.kept {
+        actions.push(Action::Release { client });
+    }
     if state.extended < config.extends && standing.state(world.time(client)) != HoldState::Lost {
         actions.push(Action::Extend { client });
     }
@@ -228,16 +243,15 @@ fn of_node(config: &Config, world: &World, node: usize, actions: &mut Vec<Action
     if !world.nodes[node].strays.is_empty() {
         actions.push(Action::Stray { node });
     }
-    if config.forget_in_hold && world.holders() == 0 {
-        return;
-    }
+    let forgets = config.forgetful.contains(&node) && (!config.forget_in_hold || world.holders() > 0);
     let kinds = [(left.restarts, Memory::Kept), (left.losses, Memory::Lost), (left.tails, Memory::Old)];
-    let possible = kinds.into_iter().filter(|(count, _)| *count > 0);
+    let possible = kinds.into_iter().filter(|(count, _)| forgets && *count > 0);
     actions.extend(possible.map(|(_, memory)| Action::Restart { node, memory }));
-    if left.flushes > 0 {
+    if forgets && left.flushes > 0 {
         actions.push(Action::Flush { node });
     }
-    if left.evictions > 0 && world.nodes[node].owner(world.node_time(config, node)).is_some() {
+    let deleted = left.evictions > 0 && (!left.within_margin || world.margin() > 0);
+    if deleted && world.nodes[node].owner(world.node_time(config, node)).is_some() {
         actions.push(Action::Evict { node });
     }
     if left.jumps > 0 {

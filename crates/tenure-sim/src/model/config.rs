@@ -47,6 +47,14 @@ pub(super) struct Config {
     pub(super) lists: Option<[[usize; 3]; 2]>,
     /// Clients and the nodes that they never reach.
     pub(super) cut: &'static [(usize, usize)],
+    /// Clients and the nodes that they are not connected to at first.
+    pub(super) late: &'static [(usize, usize)],
+    /// Clients and the nodes that they connect to only once.
+    pub(super) once: &'static [(usize, usize)],
+    /// The nodes that are restarted or emptied.
+    pub(super) forgetful: &'static [usize],
+    /// Holders do not release, and the others ask when the first one has the lock.
+    pub(super) kept: bool,
     /// Nodes forget only while somebody holds the lock, which is when it matters.
     pub(super) forget_in_hold: bool,
     pub(super) writes: Writes,
@@ -88,6 +96,8 @@ pub(super) struct Budget {
     pub(super) flushes: u8,
     /// A lock is deleted, and nobody can see it.
     pub(super) evictions: u8,
+    /// That happens only where the margin allows for it.
+    pub(super) within_margin: bool,
     /// A clock jumps.
     pub(super) jumps: u8,
     /// A clock jumps where memory is lost.
@@ -139,6 +149,10 @@ impl Config {
             jump_ms: 0,
             lists: None,
             cut: &[],
+            late: &[],
+            once: &[],
+            forgetful: &[0, 1, 2],
+            kept: false,
             forget_in_hold: false,
             writes: Writes::None,
             faults: Budget::default(),
@@ -151,15 +165,28 @@ impl Config {
 
     /// Whether all clients are alike, so that it does not matter who is called the first.
     pub(super) fn alike(&self) -> bool {
-        self.newcomers == 0 && self.cut.is_empty() && self.lists.is_none() && !self.first_start
+        self.newcomers == 0
+            && self.cut.is_empty()
+            && self.late.is_empty()
+            && self.once.is_empty()
+            && self.lists.is_none()
+            && !self.first_start
     }
 
     pub(super) fn servers(&self) -> usize {
         self.lists.map_or(3, |lists| lists.into_iter().flatten().max().unwrap_or(0) + 1)
     }
 
-    pub(super) fn reaches(&self, client: usize, node: NodeIndex) -> bool {
-        !self.cut.contains(&(client, node.get()))
+    /// Whether a client is connected to a node in the beginning.
+    pub(super) fn begins_connected(&self, client: usize, node: NodeIndex) -> bool {
+        let place = (client, node.get());
+        !self.cut.contains(&place) && !self.late.contains(&place)
+    }
+
+    /// Whether a client connects to a node, for the first time or again.
+    pub(super) fn connects(&self, client: usize, node: NodeIndex, again: bool) -> bool {
+        let place = (client, node.get());
+        !self.cut.contains(&place) && !(again && self.once.contains(&place))
     }
 
     /// The server that a client takes for a node.

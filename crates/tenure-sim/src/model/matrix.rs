@@ -45,6 +45,11 @@ fn row(faults: &'static str, sights: &'static [Sight], config: Config) -> Row {
     Row { faults, exclusion: Expected::Held, fences: Expected::Held, sights, config }
 }
 
+/// A world whose locks have no fences: nothing but the quarantine keeps nodes out that forgot.
+fn unfenced(faults: &'static str, sights: &'static [Sight], config: Config) -> Row {
+    Row { fences: Expected::Aside, ..row(faults, sights, Config { fenced: false, ..config }) }
+}
+
 fn broken(faults: &'static str, exclusion: Expected, fences: Expected, config: Config) -> Row {
     Row { faults, exclusion, fences, sights: &[], config }
 }
@@ -64,7 +69,7 @@ fn within_assumptions() -> Vec<Row> {
         row(
             "slow messages and connections that break, two attempts",
             HANDS,
-            Config { ticks: 3, tries: 2, faults: Budget { holds: 2, breaks: 1, ..faults }, ..base() },
+            Config { ticks: 2, tries: 2, faults: Budget { holds: 2, breaks: 1, ..faults }, ..base() },
         ),
         row(
             "late commands of connections that are gone",
@@ -115,10 +120,30 @@ fn trust() -> Vec<Row> {
             &[Sight::ChangedHands, Sight::Quarantined],
             Config { ticks: 7, ahead_ms: apart, faults: Budget { holds: 1, losses: 1, ..faults }, ..base() },
         ),
-        row(
+        unfenced(
             "a node loses its memory, locks without fences",
             &[Sight::Acquired, Sight::Quarantined],
-            Config { ticks: 6, fenced: false, faults: Budget { holds: 1, losses: 1, ..faults }, ..base() },
+            Config { ticks: 6, faults: Budget { holds: 1, losses: 1, ..faults }, ..base() },
+        ),
+        unfenced(
+            "two nodes lose their memory, locks without fences",
+            &[Sight::Acquired, Sight::Quarantined],
+            Config { ticks: 3, faults: Budget { holds: 1, losses: 2, ..faults }, ..base() },
+        ),
+        unfenced(
+            "a node loses the tail of its memory, locks without fences",
+            &[Sight::Acquired, Sight::Quarantined],
+            Config { ticks: 6, faults: Budget { holds: 1, tails: 1, ..faults }, ..base() },
+        ),
+        unfenced(
+            "a node is emptied, locks without fences",
+            &[Sight::Acquired, Sight::Stranger, Sight::Quarantined],
+            Config { ticks: 6, faults: Budget { holds: 2, flushes: 1, ..faults }, ..base() },
+        ),
+        unfenced(
+            "extensions of locks without fences, a node is emptied",
+            &[Sight::Extended, Sight::Stranger, Sight::Quarantined],
+            Config { extends: 1, ticks: 4, faults: Budget { holds: 1, flushes: 1, ..faults }, ..base() },
         ),
         row(
             "two nodes lose their memory",
@@ -128,7 +153,7 @@ fn trust() -> Vec<Row> {
         row(
             "a node loses the tail of its memory",
             &[Sight::ChangedHands, Sight::Quarantined],
-            Config { ticks: 6, faults: Budget { holds: 1, tails: 1, ..faults }, ..base() },
+            Config { ticks: 5, faults: Budget { holds: 1, tails: 1, ..faults }, ..base() },
         ),
         row(
             "a node is emptied",
@@ -146,9 +171,9 @@ fn trust() -> Vec<Row> {
             Config {
                 restart_guard: RestartGuard::Strict,
                 newcomers: 1,
-                cut: &[(0, 0)],
+                once: &[(0, 0), (0, 1), (0, 2)],
                 forget_in_hold: true,
-                ticks: 1,
+                ticks: 2,
                 faults: Budget { losses: 3, ..faults },
                 ..base()
             },
@@ -176,6 +201,21 @@ fn trust() -> Vec<Row> {
                 guard_band_ms: 100,
                 node_rate_percent: 60,
                 faults: Budget { holds: 1, ..faults },
+                ..base()
+            },
+        ),
+        row(
+            "a lock is healed, and deleted unseen within its margin",
+            &[Sight::Healed, Sight::Extended],
+            Config {
+                extends: 2,
+                ticks: 2,
+                kept: true,
+                late: &[(0, 0)],
+                once: &[(1, 0)],
+                forgetful: &[0],
+                forget_in_hold: true,
+                faults: Budget { holds: 2, losses: 1, evictions: 1, within_margin: true, ..faults },
                 ..base()
             },
         ),

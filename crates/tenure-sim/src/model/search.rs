@@ -45,7 +45,7 @@ pub struct Finding {
     pub exclusion: Cell,
     /// What became of the order of fences.
     pub fences: Cell,
-    /// Whether nobody ever released or extended what was another's.
+    /// Whether nobody ever released or extended what was another's, and nobody extended a lock that another had acquired since.
     pub ownership: Cell,
     /// How many states a complete search has looked at.
     pub states: usize,
@@ -81,10 +81,13 @@ pub fn examine(row: &Row, threads: usize) -> Finding {
         let checker = small.checker().threads(threads).finish_when(HasDiscoveries::AnyFailures);
         let checker = checker.spawn_bfs().join();
         let states = checker.unique_state_count();
+        let complete = checker.discoveries().is_empty();
         for promise in promises {
             *finding.cell(promise) = match checker.discovery(promise.name()) {
                 Some(path) => Cell::Broken { story: tell(&row.config, path.into_actions()) },
-                None => Cell::Held { states },
+                None if complete => Cell::Held { states },
+                // The search ended when the other one broke.
+                None => Cell::Aside,
             };
         }
         (finding.states, finding.sights) = (states, seen.all());
@@ -140,7 +143,7 @@ impl Small {
         let mut step = Step::new(config, &mut begin, &seen);
         for client in 0..config.clients - config.newcomers {
             step.take(Action::Start { client });
-            let reached = config.quorum().indexes().filter(|node| config.reaches(client, *node));
+            let reached = config.quorum().indexes().filter(|node| config.begins_connected(client, *node));
             for node in reached.filter(|_| !config.first_start) {
                 step.take(Action::Connect { client, node });
             }
@@ -162,7 +165,7 @@ fn all_may_vote(config: &Config, world: &World) -> bool {
     (0..config.clients - config.newcomers).all(|client| {
         let proposal = world.clients[client].fleet.clone().propose(world.time(client), true);
         let mut voters = config.quorum().indexes().zip(proposal.nodes.iter());
-        voters.all(|(node, voter)| voter.is_ok() || !config.reaches(client, node))
+        voters.all(|(node, voter)| voter.is_ok() || !config.begins_connected(client, node))
     })
 }
 
@@ -189,7 +192,7 @@ impl Model for Small {
             let holds: fn(&Self, &World) -> bool = match promise {
                 Promise::Exclusion => |_, world| world.exclusion_holds(),
                 Promise::Fences => |_, world| world.fences_hold(),
-                Promise::Ownership => |_, world| !world.ownership_broken,
+                Promise::Ownership => |_, world| !world.ownership_broken && !world.extension_broken,
             };
             Property::always(promise.name(), holds)
         };

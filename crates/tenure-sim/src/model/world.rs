@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 
 use tenure_core::{
     ClientId, Command, Facts, Fault, Fleet, Lease, Life, LockKey, LockTable, NodeTime, Owner, Prefix,
-    Release, Reply, RoundNumber, Ticket, Time, Waiters,
+    Release, Reply, RoundNumber, Standing, Ticket, Time, Waiters,
 };
 
 use super::config::{Budget, Config};
@@ -33,6 +33,8 @@ pub(super) struct World {
     pub(super) fences: Vec<u64>,
     /// Two clients could count on the lock at one moment.
     pub(super) exclusion_broken: bool,
+    /// An extension succeeded although another client had acquired the lock since.
+    pub(super) extension_broken: bool,
     /// A fence was not larger than that of an acquisition which had succeeded before.
     pub(super) fence_broken: bool,
     /// A command changed what belonged to another owner.
@@ -72,6 +74,8 @@ pub(super) struct Client {
     pub(super) extended: u8,
     /// The largest fence of all that had succeeded when its attempt began.
     pub(super) floor: u64,
+    /// Another client has acquired the lock since this one did.
+    pub(super) interrupted: bool,
     /// It has looked at its lock and is about to write.
     pub(super) about_to_write: bool,
 }
@@ -92,6 +96,8 @@ pub(super) struct Node {
 pub(super) struct Link {
     /// As far as the client knows.
     pub(super) up: bool,
+    /// There was a connection before.
+    pub(super) used: bool,
     /// It is gone, and the client has not seen it yet.
     pub(super) broken: bool,
     pub(super) requests: VecDeque<Request>,
@@ -158,6 +164,7 @@ impl World {
                 attempts: 0,
                 extended: 0,
                 floor: 0,
+                interrupted: false,
                 about_to_write: false,
             })
         };
@@ -178,6 +185,7 @@ impl World {
             left: config.faults,
             fences: vec![],
             exclusion_broken: false,
+            extension_broken: false,
             fence_broken: false,
             ownership_broken: false,
             resource: Resource::default(),
@@ -208,6 +216,14 @@ impl World {
 
     pub(super) fn holders(&self) -> usize {
         (0..self.clients.len()).filter(|client| self.is_valid(*client)).count()
+    }
+
+    /// How many nodes may forget the lock that is held.
+    pub(super) fn margin(&self) -> usize {
+        let valid = (0..self.clients.len()).filter(|client| self.is_valid(*client));
+        let margins =
+            valid.filter_map(|client| self.clients[client].lease.as_ref()?.standing().map(Standing::margin));
+        margins.min().unwrap_or(0)
     }
 
     pub(super) fn exclusion_holds(&self) -> bool {

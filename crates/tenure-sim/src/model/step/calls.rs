@@ -82,6 +82,7 @@ impl Step<'_> {
                 lease::Output::Acquired => self.acquired(client),
                 lease::Output::Extended => {
                     self.seen.see(Sight::Extended);
+                    self.world.extension_broken |= self.world.clients[client].interrupted;
                     self.note(|| format!("client {client} HOLDS the lock for longer"));
                 }
                 lease::Output::NotExtended(reason) => {
@@ -123,6 +124,14 @@ impl Step<'_> {
         let fence = state.lease.as_ref().and_then(Lease::standing).and_then(Standing::fence);
         self.note(|| format!("client {client} HOLDS the lock, fence {}", shown(fence.map(Fence::get))));
         self.seen.see(Sight::Acquired);
+        for other in 0..self.world.clients.len() {
+            // Only of those who have it is this a matter.
+            let holds =
+                self.world.clients[other].lease.as_ref().is_some_and(|lease| lease.standing().is_some());
+            if self.world.clients[other].interrupted != (other != client && holds) {
+                self.client(other).interrupted = other != client && holds;
+            }
+        }
         if !self.world.fences.is_empty() {
             self.seen.see(Sight::ChangedHands);
         }

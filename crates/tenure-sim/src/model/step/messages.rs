@@ -16,7 +16,7 @@ impl Step<'_> {
         let facts = self.world.nodes[server].facts(self.config, server);
         let listener = self.world.clients[client].fleet.client();
         self.note(|| format!("client {client} connects to node {server}"));
-        *self.link(client, node) = Link { up: true, ..Link::default() };
+        *self.link(client, node) = Link { up: true, used: true, ..Link::default() };
         self.node(server).table.listen(listener);
         self.client(client).fleet.handle(now, trust::Input::Connected { node, facts });
         self.drain_fleet(client);
@@ -49,7 +49,8 @@ impl Step<'_> {
 
     pub(super) fn notice(&mut self, client: usize, node: NodeIndex) {
         let now = self.world.time(client);
-        let Link { replies, lost, .. } = std::mem::take(self.link(client, node));
+        let gone = Link { used: true, ..Link::default() };
+        let Link { replies, lost, .. } = std::mem::replace(self.link(client, node), gone);
         self.note(|| format!("client {client} sees that the connection to node {} is gone", node.get()));
         let fault = Fault::Disconnected;
         self.client(client).fleet.handle(now, trust::Input::Disconnected { node, fault });
