@@ -79,7 +79,9 @@ pub struct Parted(Vec<Arc<Link>>);
 impl Parted {
     /// Lets the server have what was held back.
     pub fn arrive(&self) {
-        self.0.iter().for_each(|link| drop(link.mode(Direction::Requests).send_replace(Mode::Pass)));
+        self.0.iter().for_each(|link| {
+            link.mode(Direction::Requests).send_replace(Mode::Pass);
+        });
     }
 }
 
@@ -143,7 +145,9 @@ impl Proxy {
     pub fn set(&self, direction: Direction, mode: Mode) {
         let mut modes = self.shared.modes.lock().unwrap();
         modes.next[direction as usize] = mode;
-        modes.links.iter().for_each(|link| drop(link.mode(direction).send_replace(mode)));
+        modes.links.iter().for_each(|link| {
+            link.mode(direction).send_replace(mode);
+        });
     }
 
     /// What happens to both directions from now on.
@@ -162,7 +166,9 @@ impl Proxy {
     #[must_use]
     pub fn part(&self) -> Parted {
         let parted = std::mem::take(&mut self.shared.modes.lock().unwrap().links);
-        parted.iter().for_each(|link| drop(link.parted.send_replace(true)));
+        parted.iter().for_each(|link| {
+            link.parted.send_replace(true);
+        });
         Parted(parted)
     }
 

@@ -7,6 +7,10 @@ use crate::history::{Ns, now};
 /// Clients that have not seen a clock for so long after it was to be put right are replaced by new ones.
 const BLIND_NS: Ns = 2_000 * NS_PER_MS;
 
+/// Steps of less than this are counted by themselves.
+const LITTLE_MS: i64 = 3_001;
+const LITTLE_NEGATIVE_MS: i64 = -LITTLE_MS;
+
 impl Nemesis<'_> {
     pub(super) fn step(&mut self, nodes: &[usize], by_ms: i64, end: Ns) {
         let (by_ns, running) = (by_ms * NS_PER_MS, self.cast.running());
@@ -21,7 +25,12 @@ impl Nemesis<'_> {
         for node in nodes.iter().copied() {
             self.nodes[node].clock.step(by_ms);
             self.rules.stepped(now(), node, by_ns);
-            let what = if by_ms > 0 { What::ClockForward } else { What::ClockBack };
+            let what = match by_ms {
+                ..=LITTLE_NEGATIVE_MS => What::ClockBack,
+                ..=0 => What::ClockBackLittle,
+                ..LITTLE_MS => What::ClockForwardLittle,
+                _ => What::ClockForward,
+            };
             let episode = self.happens(what, Where::Node(node), end);
             self.at(end, Action::RightClock { node, due: end, episode });
         }
