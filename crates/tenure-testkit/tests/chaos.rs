@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure_testkit::chaos::{Kind, Options, Outcome, run};
 
-/// Its first twelve seconds have a fault of every kind.
+/// Its first twelve seconds have faults of many kinds.
 const SEED: u64 = 15;
 
 /// A run needs both cores of a small machine: one test at a time.
