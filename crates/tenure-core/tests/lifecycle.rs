@@ -417,30 +417,55 @@ fn an_extension_that_fails_after_the_end_says_expired() {
     assert_eq!(cluster.told(client), Some(lease::Output::NotExtended(NotExtended::Expired)));
 }
 
-/// The client was held up: a majority of answers is there, but so is the end, and no timer has fired yet.
+/// It was asked for in time and sent. Then the client was held up: a majority of answers is there, but so is the end, and
+/// no timer has fired yet.
 #[test]
 fn an_extension_whose_answers_are_seen_after_the_end_says_expired() {
     let quorum = Quorum::of(3).unwrap();
     let mut lease = Lease::new(key("x"), terms(&options()), quorum);
-    let answer_all = |lease: &mut Lease, now| {
-        let mut told = vec![];
+    let drain = |lease: &mut Lease| {
+        let (mut sent, mut told) = (vec![], vec![]);
         while let Some(output) = lease.poll_output() {
             match output {
-                lease::Output::Send { round, node, .. } => {
-                    let answer = Ok(Reply::new(None, Answer::Granted));
-                    lease.handle(now, lease::Input::Answer { round, node, answer });
-                }
+                lease::Output::Send { round, node, .. } => sent.push((round, node)),
                 other => told.push(other),
             }
         }
-        told
+        (sent, told)
+    };
+    let answer_all = |lease: &mut Lease, now, sent: Vec<_>| {
+        for (round, node) in sent {
+            let answer = Ok(Reply::new(None, Answer::Granted));
+            lease.handle(now, lease::Input::Answer { round, node, answer });
+        }
+        drain(lease).1
     };
     lease.handle(at(0), attempt(quorum, Entropy { token: token(1), dice: 0 }));
-    assert!(answer_all(&mut lease, at(1)).contains(&lease::Output::Acquired));
-    lease.handle(at(9_890), lease::Input::Extend(terms(&options()).term));
-    let told = answer_all(&mut lease, at(9_898));
+    let sent = drain(&mut lease).0;
+    assert!(answer_all(&mut lease, at(1), sent).contains(&lease::Output::Acquired));
+    // The loss is told at 9,398, the validity is over at 9,898.
+    lease.handle(at(9_300), lease::Input::Extend(terms(&options()).term));
+    let (sent, told) = drain(&mut lease);
+    assert_eq!((sent.len(), told), (3, vec![]), "all nodes are asked, and nothing is decided");
+    let told = answer_all(&mut lease, at(9_898), sent);
     assert!(told.contains(&lease::Output::NotExtended(NotExtended::Expired)), "{told:?}");
     assert_eq!(lease.standing().unwrap().validity().end(), at(9_898), "the old end stands");
+}
+
+/// All clocks step at once, as in a leap second. Nobody watches them here: what helps is that nodes keep keys for the guard
+/// band longer than anybody counts on them.
+#[test]
+fn a_step_of_all_clocks_within_the_guard_band_frees_nothing_that_is_counted_on() {
+    for (ahead, holders) in [(ms(1_000), vec![0]), (ms(1_200), vec![0, 1])] {
+        let mut cluster = Cluster::of(3);
+        let first = cluster.acquire(&options());
+        cluster.run(ms(5));
+        cluster.ahead = ahead;
+        cluster.run(cluster.valid_for(first) - ms(10));
+        cluster.acquire(&options());
+        cluster.run(ms(5));
+        assert_eq!(cluster.holders(), holders, "{ahead:?} of a guard band of 1 s");
+    }
 }
 
 /// Two answers are lost, the third comes at the deadline. The releases that are sent again find nothing, because

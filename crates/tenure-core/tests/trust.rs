@@ -29,6 +29,8 @@ struct Node {
     durable: bool,
     /// It followed another server and was promoted, within the life of its process.
     promoted: bool,
+    /// The process whose data it has, by replication.
+    copied: Option<u32>,
     reachable: bool,
     /// Its clock less ours.
     clock_ms: i64,
@@ -41,6 +43,7 @@ impl World {
             process,
             durable: false,
             promoted: false,
+            copied: None,
             reachable: true,
             clock_ms: 1_000_000_000_000,
         };
@@ -58,8 +61,8 @@ impl World {
     }
 
     fn facts(&self, node: usize) -> Facts {
-        let Node { process, durable, promoted, .. } = self.nodes[node];
-        let lineage = format!("l{process}{promoted}").into();
+        let Node { process, durable, promoted, copied, .. } = self.nodes[node];
+        let lineage = format!("l{}{promoted}", copied.unwrap_or(process)).into();
         let life = Life { process: format!("p{process}").into(), lineage };
         Facts { life: Some(life), durable, promoted, ..Facts::default() }
     }
@@ -327,6 +330,18 @@ fn the_same_server_twice_votes_once() {
     assert_eq!(world.trusted(&fleet), [0, 1]);
     assert!(
         matches!(world.distrust(&fleet, 2), Distrust::Unfit(reason) if reason.contains("same server as node 1"))
+    );
+}
+
+/// Two processes with one history of writes, as servers of one replication group have.
+#[test]
+fn two_servers_of_one_replication_group_vote_once() {
+    let mut world = World::new(RestartGuard::Off);
+    world.nodes[2].copied = Some(1);
+    let fleet = world.client();
+    assert_eq!(world.trusted(&fleet), [0, 1]);
+    assert!(
+        matches!(world.distrust(&fleet, 2), Distrust::Unfit(reason) if reason.contains("node 2 of the list, or a copy"))
     );
 }
 

@@ -51,6 +51,13 @@ pub enum Violation {
         /// When it was taken.
         at: Ns,
     },
+    /// The resource refused a holder whose lock was valid, and nobody shared it: a smaller fence came after a larger one.
+    HolderRefused {
+        /// What it held.
+        hold: Hold,
+        /// When it was refused.
+        at: Ns,
+    },
     /// A holder that ran all the time was not told that its lock is lost before its validity was over.
     LossToldLate {
         /// What it held.
@@ -65,6 +72,7 @@ pub fn check(history: &History) -> Vec<Violation> {
     let mut violations = exclusion::check(&holds);
     violations.extend(fencing::check(&holds));
     violations.extend(resource::check(history));
+    violations.extend(resource::check_refusals(history, &holds));
     violations.extend(loss::check(history, &holds));
     violations.sort_by_key(Violation::at);
     violations
@@ -77,7 +85,9 @@ impl Violation {
         match self {
             Self::Overlap { second, .. } | Self::SameFence { second, .. } => second.returned,
             Self::SmallerFence { later, .. } => later.returned,
-            Self::LostUpdate { at, .. } | Self::StaleUpdate { at, .. } => *at,
+            Self::LostUpdate { at, .. } | Self::StaleUpdate { at, .. } | Self::HolderRefused { at, .. } => {
+                *at
+            }
             Self::LossToldLate { hold } => hold.until,
         }
     }
@@ -89,7 +99,7 @@ impl Violation {
             Self::Overlap { second, .. } | Self::SameFence { second, .. } => second.lock,
             Self::SmallerFence { later, .. } => later.lock,
             Self::LostUpdate { lock, .. } | Self::StaleUpdate { lock, .. } => *lock,
-            Self::LossToldLate { hold } => hold.lock,
+            Self::HolderRefused { hold, .. } | Self::LossToldLate { hold } => hold.lock,
         }
     }
 
@@ -124,6 +134,9 @@ impl fmt::Display for Violation {
             }
             Self::LostUpdate { value, .. } => write!(f, "lock {lock}: two updates to {value}"),
             Self::StaleUpdate { fence, .. } => write!(f, "lock {lock}: an update with a stale fence {fence}"),
+            Self::HolderRefused { hold, .. } => {
+                write!(f, "lock {lock}: client {} was refused with fence {}", hold.client, hold.fence)
+            }
             Self::LossToldLate { hold } => {
                 write!(f, "lock {lock}: client {} was not told of its loss in time", hold.client)
             }

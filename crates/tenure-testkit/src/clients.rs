@@ -86,6 +86,11 @@ impl Client {
         let _ = self.process.wait();
     }
 
+    /// Whether it has ended.
+    pub fn has_ended(&mut self) -> bool {
+        self.process.try_wait().unwrap().is_some()
+    }
+
     /// Waits for its end: whether it was a success.
     pub fn succeeds(&mut self) -> bool {
         self.process.wait().unwrap().success()

@@ -31,6 +31,8 @@ pub struct Process {
     pub started: Ns,
     /// When it was killed. Taken before the signal: it was certainly still there.
     pub killed: Option<Ns>,
+    /// When it was found to have ended by itself, which no client ever should.
+    pub died: Option<Ns>,
     /// From when to when it was halted.
     pub halts: Vec<(Ns, Ns)>,
 }
@@ -49,11 +51,11 @@ pub struct History {
 pub enum End {
     /// The holder began to release it.
     Released,
-    /// The holder was told that it is lost.
+    /// The holder was told that it is lost, earlier than by the timer: a majority of nodes said so.
     Lost,
     /// The holder was killed.
     Killed,
-    /// Its validity was over, and the holder had heard nothing until then.
+    /// Its validity was over.
     Expired,
 }
 
@@ -74,7 +76,11 @@ pub struct Hold {
     pub returned: Ns,
     /// The end of the last validity that the holder saw.
     pub until: Ns,
-    /// The end: the first of release, loss, kill and `until`.
+    /// How long before that a timer tells the holder. It can be counted on all the same until it is over.
+    pub lead: Ns,
+    /// When the holder was told that it is lost.
+    pub told: Option<Ns>,
+    /// The end: the first of release, loss that a majority said, kill and `until`.
     pub end: Ns,
     /// Which of them it was.
     pub how: End,
@@ -89,33 +95,44 @@ impl History {
         let mut holds: Vec<Hold> = vec![];
         for (process, line) in &self.lines {
             match *line {
-                Line::Held { lock, fence, invoked, returned, until } => {
+                Line::Held { lock, fence, invoked, returned, until, lead } => {
                     open.insert((*process, lock, fence), holds.len());
-                    let client = self.processes[*process].client;
-                    let (end, how) = (until, End::Expired);
                     holds.push(Hold {
                         process: *process,
-                        client,
+                        client: self.processes[*process].client,
                         lock,
                         fence,
                         invoked,
                         returned,
                         until,
-                        end,
-                        how,
+                        lead,
+                        told: None,
+                        end: until,
+                        how: End::Expired,
                     });
                 }
                 Line::Until { lock, fence, until, .. } => {
                     if let Some(index) = open.get(&(*process, lock, fence)) {
                         let hold = &mut holds[*index];
                         hold.until = hold.until.max(until);
-                        hold.end = hold.until;
+                        if hold.how == End::Expired {
+                            hold.end = hold.until;
+                        }
                     }
                 }
-                Line::Released { lock, fence, at } | Line::Lost { lock, fence, at } => {
+                Line::Lost { lock, fence, at } => {
+                    if let Some(index) = open.get(&(*process, lock, fence)) {
+                        let hold = &mut holds[*index];
+                        hold.told.get_or_insert(at);
+                        // Later than this it may be the timer, which ends nothing.
+                        if at < hold.until - hold.lead {
+                            hold.ends(at, End::Lost);
+                        }
+                    }
+                }
+                Line::Released { lock, fence, at } => {
                     if let Some(index) = open.remove(&(*process, lock, fence)) {
-                        let released = matches!(line, Line::Released { .. });
-                        holds[index].ends(at, if released { End::Released } else { End::Lost });
+                        holds[index].ends(at, End::Released);
                     }
                 }
                 _ => {}
@@ -156,7 +173,7 @@ mod tests {
 
     #[test]
     fn a_hold_ends_with_the_first_of_release_loss_kill_and_validity() {
-        let held = |fence| Line::Held { lock: 0, fence, invoked: 0, returned: 10, until: 100 };
+        let held = |fence| Line::Held { lock: 0, fence, invoked: 0, returned: 10, until: 100, lead: 5 };
         let lines = vec![
             (0, held(1)),
             (0, Line::Released { lock: 0, fence: 1, at: 50 }),
@@ -168,6 +185,12 @@ mod tests {
             // It was stopped, and released only afterwards.
             (0, held(5)),
             (0, Line::Released { lock: 0, fence: 5, at: 500 }),
+            // Told by the timer, and dropped some time later, or not at all.
+            (0, held(6)),
+            (0, Line::Lost { lock: 0, fence: 6, at: 95 }),
+            (0, Line::Released { lock: 0, fence: 6, at: 97 }),
+            (0, held(7)),
+            (0, Line::Lost { lock: 0, fence: 7, at: 95 }),
         ];
         let processes = vec![Process::default(), Process { killed: Some(70), ..Process::default() }];
         let mut holds = History { processes, lines }.holds();
@@ -178,6 +201,8 @@ mod tests {
             (60, End::Lost),
             (200, End::Expired),
             (70, End::Killed),
+            (100, End::Expired),
+            (97, End::Released),
             (100, End::Expired),
         ];
         assert_eq!(ends, expected);

@@ -24,6 +24,6 @@ mod signal;
 pub use clients::Client;
 pub use clock_preload::MovedClock;
 pub use dice::Dice;
-pub use proxy::{Direction, Mode, Proxy};
+pub use proxy::{Direction, Mode, Parted, Proxy};
 pub use redis::{Value, cmd, pipe};
 pub use redis_server::RedisServer;

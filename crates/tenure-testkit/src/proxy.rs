@@ -46,13 +46,43 @@ pub enum Mode {
 #[derive(Debug)]
 struct Shared {
     upstream: Mutex<SocketAddr>,
-    modes: [watch::Sender<Mode>; 2],
+    modes: Mutex<Modes>,
     /// Counts up when all connections are to be cut.
     cuts: watch::Sender<u64>,
     /// Refuse new connections.
     closed: watch::Sender<bool>,
     /// What clients have sent, if it is kept.
     requests: Option<Mutex<Vec<u8>>>,
+}
+
+/// What happens to the bytes of each direction.
+#[derive(Debug)]
+struct Modes {
+    /// For connections that are still to come.
+    next: [Mode; 2],
+    /// For those that are there. Whoever has parted is no longer among them.
+    links: Vec<Arc<Link>>,
+}
+
+/// One connection.
+#[derive(Debug)]
+struct Link {
+    modes: [watch::Sender<Mode>; 2],
+    /// Whether the client is cut off from what it has sent.
+    parted: watch::Sender<bool>,
+}
+
+/// Connections that their clients have lost and the server has not, with what is still under way on them.
+#[derive(Debug)]
+pub struct Parted(Vec<Arc<Link>>);
+
+impl Parted {
+    /// Lets the server have what was held back.
+    pub fn arrive(&self) {
+        self.0.iter().for_each(|link| {
+            link.mode(Direction::Requests).send_replace(Mode::Pass);
+        });
+    }
 }
 
 impl Proxy {
@@ -71,7 +101,7 @@ impl Proxy {
     fn start_keeping(upstream: u16, requests: Option<Mutex<Vec<u8>>>) -> Self {
         let shared = Arc::new(Shared {
             upstream: Mutex::new(SocketAddr::from(([127, 0, 0, 1], upstream))),
-            modes: [watch::Sender::new(Mode::Pass), watch::Sender::new(Mode::Pass)],
+            modes: Mutex::new(Modes { next: [Mode::Pass; 2], links: vec![] }),
             cuts: watch::Sender::new(0),
             closed: watch::Sender::new(false),
             requests,
@@ -113,7 +143,11 @@ impl Proxy {
 
     /// What happens to one direction from now on.
     pub fn set(&self, direction: Direction, mode: Mode) {
-        self.shared.mode(direction).send_replace(mode);
+        let mut modes = self.shared.modes.lock().unwrap();
+        modes.next[direction as usize] = mode;
+        modes.links.iter().for_each(|link| {
+            link.mode(direction).send_replace(mode);
+        });
     }
 
     /// What happens to both directions from now on.
@@ -125,6 +159,17 @@ impl Proxy {
     /// Cuts every connection.
     pub fn cut(&self) {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// Takes every connection from its client, and from nobody else: the server still has it, and what the client has sent and
+    /// is held back now stays so until [`Parted::arrive`], whatever becomes of later connections.
+    #[must_use]
+    pub fn part(&self) -> Parted {
+        let parted = std::mem::take(&mut self.shared.modes.lock().unwrap().links);
+        parted.iter().for_each(|link| {
+            link.parted.send_replace(true);
+        });
+        Parted(parted)
     }
 
     /// Refuses new connections, or takes them again.
@@ -141,61 +186,94 @@ impl Proxy {
 }
 
 impl Shared {
+    /// A new connection.
+    fn link(&self) -> Arc<Link> {
+        let mut modes = self.modes.lock().unwrap();
+        let link = Link { modes: modes.next.map(watch::Sender::new), parted: watch::Sender::new(false) };
+        modes.links.push(Arc::new(link));
+        Arc::clone(&modes.links[modes.links.len() - 1])
+    }
+
+    /// One that is over.
+    fn unlink(&self, gone: &Arc<Link>) {
+        self.modes.lock().unwrap().links.retain(|link| !Arc::ptr_eq(link, gone));
+    }
+}
+
+impl Link {
     const fn mode(&self, direction: Direction) -> &watch::Sender<Mode> {
-        match direction {
-            Direction::Requests => &self.modes[0],
-            Direction::Replies => &self.modes[1],
-        }
+        &self.modes[direction as usize]
     }
 }
 
 async fn serve(listener: TcpListener, shared: Arc<Shared>) {
     while let Ok((client, _)) = listener.accept().await {
         if !*shared.closed.borrow() {
-            tokio::spawn(connection(client, Arc::clone(&shared)));
+            let (link, shared) = (shared.link(), Arc::clone(&shared));
+            tokio::spawn(async move {
+                connection(client, &shared, &link).await;
+                shared.unlink(&link);
+            });
         }
     }
 }
 
-async fn connection(client: TcpStream, shared: Arc<Shared>) {
+async fn connection(client: TcpStream, shared: &Shared, link: &Link) {
+    let (mut cuts, mut parted) = (shared.cuts.subscribe(), link.parted.subscribe());
     let upstream = *shared.upstream.lock().unwrap();
     let Ok(server) = TcpStream::connect(upstream).await else { return };
     client.set_nodelay(true).unwrap();
     server.set_nodelay(true).unwrap();
-    let mut cuts = shared.cuts.subscribe();
     let (from_client, to_client) = client.into_split();
-    let (from_server, to_server) = server.into_split();
-    // Whichever ends first ends both: dropping the halves closes the sockets.
+    let (from_server, mut to_server) = server.into_split();
+    let (queue, queued) = mpsc::unbounded_channel();
+    let requests = deliver(&mut to_server, queued, link.mode(Direction::Requests).subscribe());
+    tokio::pin!(requests);
+    // Whichever ends first ends all: dropping the halves closes the sockets.
     tokio::select! {
-        () = pump(from_client, to_server, Arc::clone(&shared), Direction::Requests) => {}
-        () = pump(from_server, to_client, Arc::clone(&shared), Direction::Replies) => {}
+        () = read(from_client, queue, shared.requests.as_ref()) => return,
+        () = answer(from_server, to_client, link) => return,
+        () = &mut requests => return,
+        _ = cuts.changed() => return,
+        _ = parted.wait_for(|parted| *parted) => {}
+    }
+    // The client is gone. The server does not know, and gets what was under way; then it may still wait for more.
+    tokio::select! {
+        () = async { requests.await; std::future::pending().await } => {}
         _ = cuts.changed() => {}
     }
 }
 
-/// Carries one direction until it ends.
-async fn pump(mut from: OwnedReadHalf, to: OwnedWriteHalf, shared: Arc<Shared>, direction: Direction) {
+/// Carries what the server says until it ends.
+async fn answer(from: OwnedReadHalf, mut to: OwnedWriteHalf, link: &Link) {
     let (queue, queued) = mpsc::unbounded_channel();
-    let reading = async {
-        let mut buffer = vec![0; 64 * 1024];
-        while let Ok(count @ 1..) = from.read(&mut buffer).await {
-            if let (Direction::Requests, Some(requests)) = (direction, &shared.requests) {
-                requests.lock().unwrap().extend_from_slice(&buffer[..count]);
-            }
-            if queue.send((Instant::now(), buffer[..count].to_vec())).is_err() {
-                return;
-            }
-        }
-    };
     tokio::select! {
-        () = reading => {}
-        () = deliver(to, queued, shared.mode(direction).subscribe()) => {}
+        () = read(from, queue, None) => {}
+        () = deliver(&mut to, queued, link.mode(Direction::Replies).subscribe()) => {}
     }
 }
 
-type Queue = mpsc::UnboundedReceiver<(Instant, Vec<u8>)>;
+/// Reads until the end, and keeps a copy if that is wanted.
+async fn read(mut from: OwnedReadHalf, queue: mpsc::UnboundedSender<Chunk>, copy: Option<&Mutex<Vec<u8>>>) {
+    let mut buffer = vec![0; 64 * 1024];
+    while let Ok(count @ 1..) = from.read(&mut buffer).await {
+        if let Some(copy) = copy {
+            copy.lock().unwrap().extend_from_slice(&buffer[..count]);
+        }
+        if queue.send((Instant::now(), buffer[..count].to_vec())).is_err() {
+            return;
+        }
+    }
+}
 
-async fn deliver(mut to: OwnedWriteHalf, mut queue: Queue, mut modes: watch::Receiver<Mode>) {
+/// Bytes, and when they were read.
+type Chunk = (Instant, Vec<u8>);
+
+async fn deliver(
+    to: &mut OwnedWriteHalf,
+    mut queue: mpsc::UnboundedReceiver<Chunk>,
+    mut modes: watch::Receiver<Mode>,
+) {
     let (mut passed, mut holed) = (0, false);
     loop {
         let next = tokio::select! {

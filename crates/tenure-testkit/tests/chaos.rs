@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure_testkit::chaos::{Kind, Options, Outcome, run};
 
-/// Its first twelve seconds have a fault of every kind.
+/// Its first twelve seconds have faults of many kinds.
 const SEED: u64 = 15;
 
 /// A run needs both cores of a small machine: one test at a time.
@@ -25,6 +25,7 @@ fn outcome_of(mut options: Options) -> Outcome {
 fn while_everything_goes_wrong_nobody_shares_a_lock_and_afterwards_all_are_given_again() {
     let outcome = outcome_of(Options { duration: Duration::from_secs(12), ..Options::default() });
     assert_eq!(outcome.violations, [], "replay with `cargo xtask chaos --seed 15 --seconds 12`");
+    assert_eq!(outcome.died(), 0);
     assert!(outcome.episodes.len() >= 15, "{} faults", outcome.episodes.len());
     assert!(outcome.acquisitions() >= 30, "{} acquisitions", outcome.acquisitions());
     assert!(outcome.healed_after().is_some_and(|after| after <= outcome.options.healed_within()));
@@ -46,4 +47,5 @@ fn without_a_restart_guard_nodes_that_restart_empty_give_locks_twice_and_fences_
     let outcome = outcome_of(steady);
     assert!(outcome.overlaps() >= 3, "{} overlaps", outcome.overlaps());
     assert_eq!(outcome.fence_violations(), 0);
+    assert_eq!(outcome.died(), 0);
 }

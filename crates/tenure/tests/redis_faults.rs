@@ -262,6 +262,24 @@ async fn a_replica_refuses() {
     refuses(&replica, &replica.url(), "it is a replica; every node must be a master of its own").await;
 }
 
+/// What a failover does to the old master, when that hears of it: no connection breaks.
+#[tokio::test]
+async fn a_master_that_is_demoted_on_a_live_connection_grants_nothing_more() {
+    for fenced in [true, false] {
+        let (servers, new_master) = (servers::<3>(), RedisServer::start(&[]));
+        let locks = connect(&servers).await;
+        let lock = |name: &str| if fenced { locks.lock(name) } else { locks.lock(name).unfenced() };
+        lock("x").acquire().await.unwrap().release().await.unwrap();
+        for server in &servers[..2] {
+            server.execute(&["REPLICAOF", "127.0.0.1", &new_master.port().to_string()]);
+        }
+        // The very next command, over the connection that was there before.
+        let error = lock("x").try_acquire().await.unwrap_err();
+        assert!(matches!(error, AcquireError::Unavailable { .. }), "{error}");
+        assert!(servers[..2].iter().all(|server| server.get("tenure:x").is_none()));
+    }
+}
+
 #[tokio::test]
 async fn a_server_that_is_busy_with_a_script_refuses() {
     let server = RedisServer::start(&["--busy-reply-threshold", "1"]);

@@ -7,7 +7,7 @@ mod support;
 use std::collections::HashMap;
 
 use support::*;
-use tenure_testkit::{Proxy, RedisServer};
+use tenure_testkit::{Direction, Mode, Proxy, RedisServer};
 
 /// The commands in a stream of requests.
 fn commands(mut bytes: &[u8]) -> Vec<Vec<String>> {
@@ -108,4 +108,35 @@ async fn no_acquire_is_ever_sent_twice_over_broken_connections() {
     acquires.dedup();
     assert_eq!(acquires.len(), sent, "no acquire twice");
     assert_eq!(server.keys(), [""; 0]);
+}
+
+/// An acquire is under way when its connection breaks, and the network brings it to the server after all, when its release
+/// has long been there over a new connection.
+#[tokio::test]
+async fn what_comes_late_over_a_connection_that_was_replaced_is_not_executed() {
+    let server = RedisServer::start(&[]);
+    let proxy = Proxy::start(server.port());
+    let locks = connect_through(std::slice::from_ref(&proxy)).await;
+    all_vote(&locks).await;
+    for fenced in [true, false] {
+        let name = format!("late-{fenced}");
+        let asked = format!("tenure:{name}");
+        proxy.set(Direction::Requests, Mode::Stall);
+        let lock = locks.lock(&name).node_timeout(secs(2));
+        let lock = if fenced { lock } else { lock.unfenced() };
+        let acquire = tokio::spawn(lock.try_acquire());
+        until("the acquire is under way", || String::from_utf8_lossy(&proxy.requests()).contains(&asked))
+            .await;
+        let parted = proxy.part();
+        proxy.set(Direction::Requests, Mode::Pass);
+        assert!(acquire.await.unwrap().is_err(), "its connection broke");
+        // The new connection works, so whatever it has to say at first was said.
+        all_vote(&locks).await;
+        locks.lock("other").acquire().await.unwrap().release().await.unwrap();
+        parted.arrive();
+        for _ in 0..30 {
+            tokio::time::sleep(ms(10)).await;
+            assert_eq!(server.keys(), [""; 0], "executed after its release (fenced: {fenced})");
+        }
+    }
 }

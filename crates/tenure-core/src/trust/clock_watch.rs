@@ -109,9 +109,10 @@ impl ClockWatch {
             }
             _ => self.stretches.push_back(Stretch { begun: now, ahead_of, behind_of }),
         }
-        // The newest that is older than the window stays: something to compare with after a long silence.
+        // The newest that is older than the window stays: something to compare with after a long silence, also when what
+        // ended it was a reply that took so long that it says little.
         let too_old = self.window + self.window / STRETCHES;
-        while self.stretches.len() > 1 && now.since(self.stretches[0].begun) > too_old {
+        while self.stretches.len() > 1 && now.since(self.stretches[1].begun) > too_old {
             self.stretches.pop_front();
         }
     }
@@ -205,5 +206,23 @@ mod tests {
     fn a_jump_in_a_long_silence_is_seen_if_it_is_large_against_the_silence() {
         let clock = |true_us: i64| if true_us > 2_000_000 { true_us + 60_000_000 } else { true_us };
         assert!(first_jump(600_000, 3, clock).is_some());
+    }
+
+    /// A server stands still for longer than the window, with a command before it. That reply says little about its clock, and
+    /// must not be all there is to compare with.
+    #[test]
+    fn a_reply_that_took_longer_than_the_window_hides_no_step() {
+        let mut watch = ClockWatch::new(Duration::from_millis(1_100));
+        let mut observe = |sent_ms: u64, received_ms: u64, shown_ms: u64| {
+            let at = |ms: u64| Time::from_nanos(ms * 1_000_000);
+            let time = NodeTime::from_micros(EPOCH_US.unsigned_abs() + shown_ms * 1_000);
+            watch.observe(at(sent_ms), at(received_ms), time)
+        };
+        for sent_ms in (1_000..3_000).step_by(100) {
+            assert_eq!(observe(sent_ms, sent_ms + 2, sent_ms + 1), None);
+        }
+        assert_eq!(observe(3_000, 5_000, 5_000), None, "it was held up for two seconds");
+        let jump = observe(5_100, 5_102, 5_101 + 1_500);
+        assert!(jump.is_some_and(|by_us| by_us > 1_400_000), "{jump:?}");
     }
 }

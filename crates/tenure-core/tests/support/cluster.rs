@@ -124,6 +124,8 @@ pub struct Cluster {
     tickets: u64,
     /// Whether attempts propose fences.
     pub fenced: bool,
+    /// How far the clocks of the nodes are ahead.
+    pub ahead: Duration,
 }
 
 impl Cluster {
@@ -144,6 +146,7 @@ impl Cluster {
             entropy: 0,
             tickets: 0,
             fenced: false,
+            ahead: Duration::ZERO,
         }
     }
 
@@ -246,7 +249,7 @@ impl Cluster {
     }
 
     fn node_time(&self) -> NodeTime {
-        NodeTime::from_micros(self.now.as_nanos() / 1_000)
+        NodeTime::from_micros((self.now + self.ahead).as_nanos() / 1_000)
     }
 
     fn next_time(&self) -> Option<Time> {

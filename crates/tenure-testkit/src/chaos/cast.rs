@@ -81,9 +81,19 @@ impl Cast {
     }
 
     pub(super) fn kill(&mut self, client: usize) {
+        self.bury();
         if let Some(mut running) = self.running[client].take() {
             lock(&self.record).processes[running.process].killed = Some(now());
             running.client.kill();
+        }
+    }
+
+    /// Writes down who has ended without having been killed.
+    fn bury(&mut self) {
+        for slot in &mut self.running {
+            if let Some(dead) = slot.take_if(|running| running.client.has_ended()) {
+                lock(&self.record).processes[dead.process].died = Some(now());
+            }
         }
     }
 
@@ -115,6 +125,7 @@ impl Cast {
 
     /// What running clients have said since the last look, and which of them.
     pub(super) fn news(&mut self) -> Vec<(usize, Line)> {
+        self.bury();
         let record = lock(&self.record);
         let fresh = &record.lines[self.looked..];
         self.looked = record.lines.len();
@@ -139,4 +150,30 @@ impl Cast {
 
 fn lock(record: &Mutex<History>) -> MutexGuard<'_, History> {
     record.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn a_client_that_ends_by_itself_is_noticed_and_one_that_is_killed_is_not_blamed() {
+        let options = |testclient: &str| Options { testclient: testclient.into(), ..Options::default() };
+        let mut cast = Cast::new(&options("true"), &[], "");
+        cast.start(0);
+        let start = Instant::now();
+        while cast.is_running(0) {
+            assert!(start.elapsed() < Duration::from_secs(10), "it is taken for alive");
+            cast.news();
+        }
+        let process = &cast.end().processes[0];
+        assert!(process.died.is_some() && process.killed.is_none(), "{process:?}");
+
+        let mut cast = Cast::new(&options("yes"), &[], "");
+        cast.start(0);
+        let process = &cast.end().processes[0];
+        assert!(process.died.is_none() && process.killed.is_some(), "{process:?}");
+    }
 }

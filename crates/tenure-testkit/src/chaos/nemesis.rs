@@ -109,6 +109,7 @@ impl<'a> Nemesis<'a> {
     /// Does what is due and hears what the clients say.
     fn work(&mut self) -> Vec<(usize, Line)> {
         let news = self.listen();
+        self.nodes.iter_mut().for_each(|node| node.measure_log(now()));
         while let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= now()) {
             let action = entry.remove();
             self.act(action);
@@ -193,7 +194,7 @@ impl<'a> Nemesis<'a> {
             return;
         }
         match fault {
-            Fault::Restart { nodes, empty, .. } => self.restart(&nodes, empty, end),
+            Fault::Restart { nodes, empty, tail_ms, .. } => self.restart(&nodes, empty, tail_ms, end),
             Fault::Flush { nodes } => self.flush(&nodes),
             Fault::StopNode { node, .. } => {
                 self.nodes[node].server.pause();
@@ -246,7 +247,7 @@ impl<'a> Nemesis<'a> {
         }
     }
 
-    fn restart(&mut self, nodes: &[usize], empty: bool, end: Ns) {
+    fn restart(&mut self, nodes: &[usize], empty: bool, tail_ms: Option<u64>, end: Ns) {
         let forget = |node: &usize| empty || memory(self.kind, *node) == Memory::EverySecond;
         let forgetting: Vec<usize> = nodes.iter().copied().filter(forget).collect();
         // A rolling restart is outside of this rule on purpose: clients that remember are there all the time.
@@ -254,12 +255,15 @@ impl<'a> Nemesis<'a> {
             return;
         }
         for node in nodes.iter().copied() {
+            let since = tail_ms.map(|tail_ms| now() - ms(tail_ms));
             self.nodes[node].server.kill();
+            let cut = since.is_some_and(|since| self.nodes[node].cut_log(since));
             if forgetting.contains(&node) {
                 self.rules.forgot(now(), node);
             }
             let what = match memory(self.kind, node) {
                 _ if empty => What::KilledEmpty,
+                _ if cut => What::KilledTail,
                 Memory::Always => What::KilledDurable,
                 _ => What::KilledWithData,
             };

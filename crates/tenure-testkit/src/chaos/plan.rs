@@ -18,8 +18,8 @@ const SLEW_MS: u64 = 1_200;
 /// One thing that goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// SIGKILL, and a new start, with the data that is there or without it.
-    Restart { nodes: Vec<usize>, empty: bool, down_ms: u64 },
+    /// SIGKILL, and a new start, with the data that is there or without it; or without what was written in the last moments.
+    Restart { nodes: Vec<usize>, empty: bool, tail_ms: Option<u64>, down_ms: u64 },
     /// SIGSTOP, and SIGCONT.
     StopNode { node: usize, for_ms: u64 },
     /// FLUSHALL.
@@ -70,7 +70,7 @@ fn rolling(options: &Options, end_ms: u64, empty: bool) -> Vec<Wish> {
     let every_ms = usize::try_from(options.every.as_millis()).unwrap_or(usize::MAX).max(1);
     let at = |(index, at_ms): (usize, u64)| Wish {
         at_ms,
-        fault: Fault::Restart { nodes: vec![index % NODES], empty, down_ms: 10 },
+        fault: Fault::Restart { nodes: vec![index % NODES], empty, tail_ms: None, down_ms: 10 },
     };
     (every_ms as u64..end_ms).step_by(every_ms).enumerate().map(at).collect()
 }
@@ -105,23 +105,25 @@ fn draw(dice: &mut Dice, options: &Options) -> Fault {
         0..12 => {
             let mut nodes = dice.some_of(NODES, several);
             nodes.retain(|node| keeps(*node) != Memory::Always);
-            Fault::Restart { nodes, empty: true, down_ms: dice.between(5, 400) }
+            Fault::Restart { nodes, empty: true, tail_ms: None, down_ms: dice.between(5, 400) }
         }
         12..22 => {
             let node = dice.between(2, 4).try_into().unwrap_or(0);
-            Fault::Restart { nodes: vec![node], empty: false, down_ms: dice.between(5, 400) }
+            let loses = keeps(node) == Memory::EverySecond && dice.chance(50);
+            let tail_ms = loses.then(|| dice.between(20, 1_500));
+            Fault::Restart { nodes: vec![node], empty: false, tail_ms, down_ms: dice.between(5, 400) }
         }
         22..30 => Fault::Flush { nodes: dice.some_of(NODES, several) },
         30..39 => Fault::StopNode { node, for_ms: dice.between(50, 2_000) },
         39..47 => {
-            // Too much to be hidden by any round trip; kept for longer than any lock that vanished would have lived.
-            let by_ms = dice.between(2 * quarantine_ms + 1_000, options.forward_max_ms());
+            // Kept for longer than any lock that vanished would have lived.
+            let by_ms = step_ms(dice, options);
             let for_ms = dice.between(quarantine_ms * 3 / 2, quarantine_ms * 3);
             let nodes = dice.some_of(NODES, several);
             Fault::Step { nodes, by_ms: by_ms.cast_signed(), for_ms }
         }
         47..53 => {
-            let by_ms = dice.between(2 * quarantine_ms + 1_000, options.forward_max_ms());
+            let by_ms = step_ms(dice, options);
             Fault::Step {
                 nodes: vec![node],
                 by_ms: -by_ms.cast_signed(),
@@ -145,6 +147,13 @@ fn draw(dice: &mut Dice, options: &Options) -> Fault {
         84..93 => Fault::StopClient { client, for_ms: dice.between(100, 3_000) },
         _ => Fault::KillClient { client, down_ms: dice.between(5, 500) },
     }
+}
+
+/// Too much to be hidden by any round trip, or not much more than what a client must see.
+fn step_ms(dice: &mut Dice, options: &Options) -> u64 {
+    let large = (2 * options.quarantine_ms() + 1_000, options.forward_max_ms());
+    let (least, most) = dice.pick(&[large, large, (60, 300), (60, 3_000)]);
+    dice.between(least, most)
 }
 
 impl Fault {
@@ -228,6 +237,9 @@ mod tests {
         any(|fault| matches!(fault, Fault::Restart { empty: false, nodes, .. } if nodes == &[4]));
         any(|fault| matches!(fault, Fault::Step { by_ms: ..0, .. }));
         any(|fault| matches!(fault, Fault::Step { by_ms: 0.., .. }));
+        any(|fault| matches!(fault, Fault::Step { by_ms: 60..=300, .. }));
+        any(|fault| matches!(fault, Fault::Step { by_ms: -3_000..=-60, .. }));
+        any(|fault| matches!(fault, Fault::Restart { tail_ms: Some(_), .. }));
         any(|fault| matches!(fault, Fault::Link { mode: Mode::Stall, direction: Direction::Replies, .. }));
         any(|fault| {
             matches!(fault, Fault::Link { mode: Mode::Delay(_), direction: Direction::Requests, .. })

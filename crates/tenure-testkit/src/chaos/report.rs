@@ -11,7 +11,7 @@ use crate::history::{End, History, Hold, Line, Miss, Ns, Process};
 /// How many violations are told one by one.
 const TOLD_MAX: usize = 10;
 
-/// A fault that happened.
+/// A fault that happened to one server, connection or client. What hits several is as many.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Episode {
     /// What it was.
@@ -41,11 +41,14 @@ pub enum Where {
 pub enum What {
     KilledEmpty,
     KilledWithData,
+    KilledTail,
     KilledDurable,
     NodeStopped,
     Flushed,
     ClockForward,
     ClockBack,
+    ClockForwardLittle,
+    ClockBackLittle,
     ClockSlewed,
     RequestsDelayed,
     RepliesDelayed,
@@ -64,11 +67,14 @@ impl What {
         match self {
             Self::KilledEmpty => "server killed, started empty",
             Self::KilledWithData => "server killed, started with its data (everysec)",
+            Self::KilledTail => "server killed, started without the end of its data (everysec)",
             Self::KilledDurable => "server killed, started with its data (always)",
             Self::NodeStopped => "server halted (SIGSTOP)",
             Self::Flushed => "server flushed (FLUSHALL)",
-            Self::ClockForward => "server's clock stepped forward",
-            Self::ClockBack => "server's clock stepped back",
+            Self::ClockForward => "server's clock stepped forward, by more than 3 s",
+            Self::ClockBack => "server's clock stepped back, by more than 3 s",
+            Self::ClockForwardLittle => "server's clock stepped forward, by 60 ms to 3 s",
+            Self::ClockBackLittle => "server's clock stepped back, by 60 ms to 3 s",
             Self::ClockSlewed => "server's clock 8 % fast",
             Self::RequestsDelayed => "requests delayed",
             Self::RepliesDelayed => "replies delayed",
@@ -132,6 +138,12 @@ impl Outcome {
         self.violations.iter().filter(|violation| violation.is_of_fencing()).count()
     }
 
+    /// How many client processes ended that nobody had killed: what they would have found is missing.
+    #[must_use]
+    pub fn died(&self) -> usize {
+        self.history.processes.iter().filter(|process| process.died.is_some()).count()
+    }
+
     /// How long after the last fault the last lock was asked for and given; `None` if one was not.
     #[must_use]
     pub fn healed_after(&self) -> Option<Duration> {
@@ -171,10 +183,11 @@ impl Outcome {
     pub fn history_text(&self) -> String {
         let mut text = String::new();
         for (number, process) in self.history.processes.iter().enumerate() {
-            let Process { client, started, killed, halts } = process;
+            let Process { client, started, killed, died, halts } = process;
             let _ = writeln!(
                 text,
-                "life of process {number} client {client} started {started} killed {killed:?} halts {halts:?}"
+                "life of process {number} client {client} started {started} killed {killed:?} died {died:?} \
+                 halts {halts:?}"
             );
         }
         for Episode { what, to, from, until } in &self.episodes {
@@ -216,10 +229,13 @@ impl fmt::Display for Outcome {
         }
         writeln!(f, "                {:>7}  left out, an assumption would not have held", self.forgone)?;
         writeln!(f, "acquisitions    {:>7}", self.acquisitions())?;
-        let ended = |how: End| self.holds.iter().filter(|hold| hold.how == how).count();
+        let told = |hold: &Hold| hold.told.is_some_and(|told| told < hold.until);
+        let ended = |how: End| self.holds.iter().filter(|hold| hold.how == how && !told(hold)).count();
+        let killed = self.holds.iter().filter(|hold| hold.how == End::Killed).count();
+        let lost = self.holds.iter().filter(|hold| hold.how != End::Killed && told(hold)).count();
         writeln!(f, "  released      {:>7}", ended(End::Released))?;
-        writeln!(f, "  lost, told    {:>7}", ended(End::Lost))?;
-        writeln!(f, "  holder killed {:>7}", ended(End::Killed))?;
+        writeln!(f, "  lost, told    {lost:>7}")?;
+        writeln!(f, "  holder killed {killed:>7}")?;
         writeln!(f, "  ran out       {:>7}  while its holder stood still", ended(End::Expired))?;
         let missed = |kind: Miss| self.count(|line| matches!(line, Line::Missed { why, .. } if *why == kind));
         writeln!(f, "not acquired    {:>7}  contended", missed(Miss::Contended))?;
@@ -239,6 +255,9 @@ impl fmt::Display for Outcome {
                 "NOT EVERY LOCK WAS GIVEN within {:.1?} of the last fault",
                 options.healed_within()
             )?,
+        }
+        if self.died() > 0 {
+            writeln!(f, "CLIENTS THAT ENDED BY THEMSELVES: {}", self.died())?;
         }
         writeln!(
             f,

@@ -33,7 +33,33 @@ mod tests {
     }
 
     fn held(lock: usize, fence: i64, returned: i64, until: i64) -> Line {
-        Line::Held { lock, fence, invoked: returned - 1, returned, until }
+        Line::Held { lock, fence, invoked: returned - 1, returned, until, lead: 5 }
+    }
+
+    /// The timer tells of a loss while the lock still counts: what the holder does then must not meet anybody.
+    #[test]
+    fn a_lock_that_is_given_between_the_word_of_a_loss_and_the_end_is_found() {
+        const MS: i64 = 1_000_000;
+        let held = |fence, returned, until| Line::Held {
+            lock: 0,
+            fence,
+            invoked: returned - MS,
+            returned,
+            until,
+            lead: 50 * MS,
+        };
+        let lines = |told| {
+            vec![
+                (0, held(1, 10 * MS, 1_000 * MS)),
+                (0, Line::Lost { lock: 0, fence: 1, at: told }),
+                (0, Line::Wrote { lock: 0, fence: 1, at: 955 * MS, value: 1 }),
+                (1, held(2, 960 * MS, 1_900 * MS)),
+                (1, Line::Released { lock: 0, fence: 2, at: 970 * MS }),
+            ]
+        };
+        let violations = check_all(&history(lines(950 * MS)));
+        assert!(matches!(violations[..], [Violation::Overlap { .. }]), "{violations:?}");
+        assert_eq!(check_all(&history(lines(900 * MS))), [], "a majority had said that it is lost");
     }
 
     #[test]

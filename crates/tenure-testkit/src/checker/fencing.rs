@@ -46,7 +46,19 @@ mod tests {
 
     fn hold(lock: usize, fence: i64, invoked: i64, returned: i64) -> Hold {
         let end = returned + 1;
-        Hold { process: 0, client: 0, lock, fence, invoked, returned, until: end, end, how: End::Released }
+        Hold {
+            process: 0,
+            client: 0,
+            lock,
+            fence,
+            invoked,
+            returned,
+            until: end,
+            lead: 0,
+            told: None,
+            end,
+            how: End::Released,
+        }
     }
 
     #[test]

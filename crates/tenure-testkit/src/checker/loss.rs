@@ -11,6 +11,7 @@ const RUNS_BEFORE_NS: Ns = 250_000_000;
 pub(super) fn check(history: &History, holds: &[Hold]) -> Vec<Violation> {
     let late = |hold: &&Hold| {
         hold.how == End::Expired
+            && hold.told.is_none_or(|told| told >= hold.until)
             && !history.stood_still(hold.process, hold.until - RUNS_BEFORE_NS, hold.until)
     };
     holds.iter().filter(late).map(|hold| Violation::LossToldLate { hold: *hold }).collect()
@@ -24,7 +25,8 @@ mod tests {
     const MS: Ns = 1_000_000;
 
     fn history(more: &[Line]) -> History {
-        let held = Line::Held { lock: 0, fence: 1, invoked: 0, returned: MS, until: 1_000 * MS };
+        let held =
+            Line::Held { lock: 0, fence: 1, invoked: 0, returned: MS, until: 1_000 * MS, lead: 50 * MS };
         let lines = [held].iter().chain(more).map(|line| (0, *line)).collect();
         History { processes: vec![Process::default()], lines }
     }

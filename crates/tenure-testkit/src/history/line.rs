@@ -9,11 +9,11 @@ use super::Ns;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "`lock`, `node` and `at` are what they say")]
 pub enum Line {
-    /// It was given the lock, to be counted on until then.
-    Held { lock: usize, fence: i64, invoked: Ns, returned: Ns, until: Ns },
+    /// It was given the lock, to be counted on until then, and will be told of the end so much before.
+    Held { lock: usize, fence: i64, invoked: Ns, returned: Ns, until: Ns, lead: Ns },
     /// It saw that the lock can be counted on until then: it was extended.
     Until { lock: usize, fence: i64, at: Ns, until: Ns },
-    /// It is about to release the lock.
+    /// It is about to release the lock, or to drop it.
     Released { lock: usize, fence: i64, at: Ns },
     /// It was told that the lock is lost.
     Lost { lock: usize, fence: i64, at: Ns },
@@ -58,8 +58,8 @@ pub enum Doubt {
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Held { lock, fence, invoked, returned, until } => {
-                write!(f, "held {lock} {fence} {invoked} {returned} {until}")
+            Self::Held { lock, fence, invoked, returned, until, lead } => {
+                write!(f, "held {lock} {fence} {invoked} {returned} {until} {lead}")
             }
             Self::Until { lock, fence, at, until } => write!(f, "until {lock} {fence} {at} {until}"),
             Self::Released { lock, fence, at } => write!(f, "released {lock} {fence} {at}"),
@@ -95,8 +95,8 @@ impl FromStr for Line {
         let missed = |lock, invoked, at, why| Self::Missed { lock: index(lock), invoked, at, why };
         let doubt = |node, at, why| Self::Distrusts { node: index(node), at, why };
         Ok(match (word, numbers.as_deref()) {
-            ("held", Some(&[lock, fence, invoked, returned, until])) => {
-                Self::Held { lock: index(lock), fence, invoked, returned, until }
+            ("held", Some(&[lock, fence, invoked, returned, until, lead])) => {
+                Self::Held { lock: index(lock), fence, invoked, returned, until, lead }
             }
             ("until", Some(&[lock, fence, at, until])) => Self::Until { lock: index(lock), fence, at, until },
             ("released", Some(&[lock, fence, at])) => Self::Released { lock: index(lock), fence, at },
@@ -136,7 +136,7 @@ mod tests {
             why,
         });
         let others = [
-            Line::Held { lock, fence, invoked: 1, returned: 2, until: 3 },
+            Line::Held { lock, fence, invoked: 1, returned: 2, until: 3, lead: 1 },
             Line::Until { lock, fence, at, until: 5 },
             Line::Released { lock, fence, at },
             Line::Lost { lock, fence, at },

@@ -28,7 +28,7 @@ Options:
   --history FILE      all that happened, as text: what clients said, their lives, the faults
   --help              this text
 
-It fails if a promise was broken; with --unguarded, if none was, or if one about fences was.
+It fails if a promise was broken or a client ended by itself; with --unguarded, if none was, or if one about fences was.
 ";
 
 /// What was typed.
@@ -116,7 +116,7 @@ fn keep(wishes: &Wishes, outcome: &Outcome) -> std::io::Result<()> {
 }
 
 fn is_as_expected(outcome: &Outcome) -> bool {
-    let heals = outcome.healed_after().is_some();
+    let heals = outcome.healed_after().is_some() && outcome.died() == 0;
     if outcome.options.guarded {
         heals && outcome.violations.is_empty()
     } else {

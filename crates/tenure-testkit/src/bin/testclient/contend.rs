@@ -10,6 +10,8 @@ use std::time::Duration;
 use tenure::{AcquireError, Distrust, Event, Guard, Locks, RedisNode, Renewal, RestartGuard};
 use tenure_testkit::Dice;
 use tenure_testkit::history::{Doubt, Line, Miss, Ns, now};
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
 use tokio::time::sleep;
 
 use crate::resource::Resource;
@@ -22,6 +24,9 @@ const STALL: Ns = 25_000_000;
 
 /// Two readings of the end of a validity differ by the time between the readings of two clocks.
 const SAME_END: Ns = 1_000_000;
+
+/// What the names of the locks begin with.
+const NAME_LEAD: &str = "chaos-";
 
 /// How the workers behave.
 #[derive(Clone, Copy)]
@@ -43,24 +48,27 @@ pub(crate) async fn contend(arguments: &[&str]) {
         steady: settings["hold"] == "steady",
     };
     let guard = if settings["guard"] == "on" { RestartGuard::Evidence } else { RestartGuard::Off };
-    let locks = manager(&urls, manners.max_ttl, guard);
-    tokio::spawn(tell_of_stalls());
-    tokio::spawn(tell_whom_it_knows(locks.clone()));
+    let extended: Arc<[Notify]> = (0..manners.locks).map(|_| Notify::new()).collect();
+    let locks = manager(&urls, manners.max_ttl, guard, Arc::clone(&extended));
+    let mut tasks = JoinSet::new();
+    tasks.spawn(tell_of_stalls());
+    tasks.spawn(tell_whom_it_knows(locks.clone()));
     locks.ready().await;
-    let workers: Vec<_> = (0..number("workers"))
-        .map(|worker| {
-            let dice = Dice::new(number("seed").wrapping_mul(1_000).wrapping_add(worker));
-            let resource = Resource::connect(settings["resource"]);
-            tokio::spawn(Worker { locks: locks.clone(), manners, dice, resource }.work())
-        })
-        .collect();
-    for worker in workers {
-        worker.await.unwrap();
+    for worker in 0..number("workers") {
+        let dice = Dice::new(number("seed").wrapping_mul(1_000).wrapping_add(worker));
+        let resource = Resource::connect(settings["resource"]);
+        let extended = Arc::clone(&extended);
+        tasks.spawn(Worker { locks: locks.clone(), manners, dice, resource, extended }.work());
+    }
+    // The first that fails ends the process: a worker less would only look like less contention.
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
     }
 }
 
-/// The two halves of the clients reach the nodes at different addresses, so the list has a name.
-fn manager(urls: &[&str], max_ttl: Duration, guard: RestartGuard) -> Locks {
+/// The two halves of the clients reach the nodes at different addresses, so the list has a name. Whoever holds a lock is
+/// woken when it was extended.
+fn manager(urls: &[&str], max_ttl: Duration, guard: RestartGuard, extended: Arc<[Notify]>) -> Locks {
     let nodes: Vec<RedisNode> = urls.iter().map(|url| RedisNode::parse(url).unwrap()).collect();
     let builder = Locks::builder().nodes(nodes).max_ttl(max_ttl).restart_guard(guard).fleet("chaos");
     let addresses = Arc::<std::sync::OnceLock<Vec<String>>>::default();
@@ -83,6 +91,12 @@ fn manager(urls: &[&str], max_ttl: Duration, guard: RestartGuard) -> Locks {
                     say(Line::Trusts { node, at: now() });
                 }
             }
+            Event::Extended { name, .. } => {
+                let lock = name.strip_prefix(NAME_LEAD).and_then(|lock| lock.parse::<usize>().ok());
+                if let Some(holder) = lock.and_then(|lock| extended.get(lock)) {
+                    holder.notify_one();
+                }
+            }
             _ => {}
         }
     };
@@ -96,6 +110,8 @@ struct Worker {
     manners: Manners,
     dice: Dice,
     resource: Resource,
+    /// Says for each lock that it was extended.
+    extended: Arc<[Notify]>,
 }
 
 impl Worker {
@@ -125,7 +141,7 @@ impl Worker {
     }
 
     async fn acquire(&mut self, lock: usize, ttl: Duration, renewal: Renewal) -> Result<Guard, Miss> {
-        let options = self.locks.lock(format!("chaos-{lock}")).ttl(ttl).node_timeout(NODE_TIMEOUT);
+        let options = self.locks.lock(format!("{NAME_LEAD}{lock}")).ttl(ttl).node_timeout(NODE_TIMEOUT);
         let options = options.renewal(renewal);
         let wait = Duration::from_millis(self.dice.between(200, 3_000));
         let answer = match self.dice.below(10) {
@@ -149,47 +165,63 @@ impl Worker {
         if until <= returned {
             return say(Line::Missed { lock, invoked, at: returned, why: Miss::Late });
         }
-        say(Line::Held { lock, fence, invoked, returned, until });
+        say(Line::Held { lock, fence, invoked, returned, until, lead: nanos(lead(ttl)) });
         let patience = self.how_long(ttl, renewal);
         let by_hand = renewal == Renewal::Off && !self.manners.steady && self.dice.chance(50);
         let mut extend_at = returned + nanos(ttl / 2);
         let lost = guard.lost();
         tokio::pin!(lost);
-        let mut claimed = None;
+        let (extended, mut claimed) = (Arc::clone(&self.extended), None);
         while now() < returned + patience {
             let left = Duration::from_nanos(u64::try_from(returned + patience - now()).unwrap_or(0));
             let step = Duration::from_millis(self.dice.between(3, 35)).min(left);
-            tokio::select! {
+            let touches = tokio::select! {
                 biased;
-                () = &mut lost => {
-                    say(Line::Lost { lock, fence, at: now() });
-                    // Some holders go on all the same: it is the resource that must refuse them.
-                    if claimed.is_some() && self.dice.chance(50) {
-                        sleep(ttl / 2).await;
-                        self.touch(lock, fence, claimed);
-                    }
-                    return;
-                }
-                () = sleep(step) => {}
-            }
+                () = &mut lost => return self.lose(lock, fence, guard, ttl, claimed).await,
+                () = extended[lock].notified() => false,
+                () = sleep(step) => true,
+            };
             let (at, end) = look(&guard);
             if end <= at {
-                return say(Line::Lost { lock, fence, at });
+                return self.lose(lock, fence, guard, ttl, claimed).await;
             }
-            if end > until + SAME_END {
-                until = end;
-                say(Line::Until { lock, fence, at, until });
+            tell_of_extension(lock, fence, at, end, &mut until);
+            if touches {
+                claimed = self.touch(lock, fence, claimed);
             }
-            claimed = self.touch(lock, fence, claimed);
             if by_hand && at > extend_at {
                 extend_at = at + nanos(ttl / 2);
-                let _ = guard.extend().await;
+                if guard.extend().await.is_ok() {
+                    let (at, end) = look(&guard);
+                    tell_of_extension(lock, fence, at, end, &mut until);
+                }
             }
         }
         say(Line::Released { lock, fence, at: now() });
         if self.dice.chance(70) {
             let _ = guard.release().await;
         }
+    }
+
+    /// It was told that the lock is lost. If that was the timer, the lock counts a little longer, and some use that. Some go
+    /// on far beyond it: it is the resource that must refuse them.
+    async fn lose(&mut self, lock: usize, fence: i64, guard: Guard, ttl: Duration, mut claimed: Option<i64>) {
+        let (at, end) = look(&guard);
+        say(Line::Lost { lock, fence, at });
+        let counts = end > at;
+        if counts && self.dice.chance(50) {
+            claimed = self.touch(lock, fence, claimed);
+        }
+        if !counts || self.dice.chance(50) {
+            say(Line::Released { lock, fence, at: now() });
+            drop(guard);
+        }
+        if claimed.is_some() && self.dice.chance(50) {
+            sleep(ttl / 2).await;
+            self.touch(lock, fence, claimed);
+        }
+        // Said twice, this ends nothing that is over.
+        say(Line::Released { lock, fence, at: now() });
     }
 
     /// Most holds are short; some live on renewals, and some without renewal run into their end.
@@ -222,6 +254,19 @@ impl Worker {
         }
         answer
     }
+}
+
+/// Says so, if the guard counts for longer than before.
+fn tell_of_extension(lock: usize, fence: i64, at: Ns, end: Ns, until: &mut Ns) {
+    if end > *until + SAME_END {
+        *until = end;
+        say(Line::Until { lock, fence, at, until: end });
+    }
+}
+
+/// How long before its end the loss of a lock is told, by the guarantees: the checker must not take it from the library.
+fn lead(ttl: Duration) -> Duration {
+    (ttl / 20).max(Duration::from_millis(50)).min(ttl / 4)
 }
 
 /// What time it is, and until when the guard counts; the same as the time if it does not.

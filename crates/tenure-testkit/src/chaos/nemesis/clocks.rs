@@ -7,6 +7,9 @@ use crate::history::{Ns, now};
 /// Clients that have not seen a clock for so long after it was to be put right are replaced by new ones.
 const BLIND_NS: Ns = 2_000 * NS_PER_MS;
 
+/// Steps up to this are counted by themselves.
+const LITTLE_MS: i64 = 3_000;
+
 impl Nemesis<'_> {
     pub(super) fn step(&mut self, nodes: &[usize], by_ms: i64, end: Ns) {
         let (by_ns, running) = (by_ms * NS_PER_MS, self.cast.running());
@@ -21,7 +24,12 @@ impl Nemesis<'_> {
         for node in nodes.iter().copied() {
             self.nodes[node].clock.step(by_ms);
             self.rules.stepped(now(), node, by_ns);
-            let what = if by_ms > 0 { What::ClockForward } else { What::ClockBack };
+            let what = match (by_ms > 0, by_ms.abs() <= LITTLE_MS) {
+                (true, true) => What::ClockForwardLittle,
+                (true, false) => What::ClockForward,
+                (false, true) => What::ClockBackLittle,
+                (false, false) => What::ClockBack,
+            };
             let episode = self.happens(what, Where::Node(node), end);
             self.at(end, Action::RightClock { node, due: end, episode });
         }

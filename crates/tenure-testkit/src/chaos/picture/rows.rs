@@ -65,7 +65,9 @@ pub(super) fn nodes(svg: &mut String, outcome: &Outcome, window: &Window, top: i
     for episode in outcome.episodes.iter().filter(in_window) {
         let (node, lane, class) = match (episode.to, episode.what) {
             (Where::Node(node), What::KilledEmpty) => (node, 0, "em"),
-            (Where::Node(node), What::KilledWithData | What::KilledDurable) => (node, 0, "dn"),
+            (Where::Node(node), What::KilledWithData | What::KilledTail | What::KilledDurable) => {
+                (node, 0, "dn")
+            }
             (Where::Node(node), What::NodeStopped) => (node, 0, "st"),
             (Where::Node(node), What::Flushed) => {
                 let (x, y) = (window.x(episode.from), top + NODE_HEIGHT * count(node));
@@ -148,8 +150,8 @@ fn united(mut spans: Vec<(usize, &str, Ns, Ns)>) -> Vec<(usize, &str, Ns, Ns)> {
 fn clock(svg: &mut String, episode: &Episode, window: &Window, top: i64) {
     let (x, end) = (window.x(episode.from), window.x(episode.until));
     let (y, rise) = match episode.what {
-        What::ClockForward => (top + 34, -8),
-        What::ClockBack => (top + 26, 8),
+        What::ClockForward | What::ClockForwardLittle => (top + 34, -8),
+        What::ClockBack | What::ClockBackLittle => (top + 26, 8),
         _ => (top + 30, 0),
     };
     let _ = writeln!(
