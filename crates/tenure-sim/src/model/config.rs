@@ -186,7 +186,7 @@ impl Config {
     /// Whether a client connects to a node, for the first time or again.
     pub(super) fn connects(&self, client: usize, node: NodeIndex, again: bool) -> bool {
         let place = (client, node.get());
-        !self.cut.contains(&place) && !(again && self.once.contains(&place))
+        !(self.cut.contains(&place) || again && self.once.contains(&place))
     }
 
     /// The server that a client takes for a node.

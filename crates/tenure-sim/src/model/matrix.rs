@@ -46,8 +46,9 @@ fn row(faults: &'static str, sights: &'static [Sight], config: Config) -> Row {
 }
 
 /// A world whose locks have no fences: nothing but the quarantine keeps nodes out that forgot.
-fn unfenced(faults: &'static str, sights: &'static [Sight], config: Config) -> Row {
-    Row { fences: Expected::Aside, ..row(faults, sights, Config { fenced: false, ..config }) }
+fn unfenced(faults: &'static str, sights: &'static [Sight], mut config: Config) -> Row {
+    config.fenced = false;
+    Row { fences: Expected::Aside, ..row(faults, sights, config) }
 }
 
 fn broken(faults: &'static str, exclusion: Expected, fences: Expected, config: Config) -> Row {
