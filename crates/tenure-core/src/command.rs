@@ -255,6 +255,8 @@ pub enum Fault {
     Busy,
     /// It answered with an error.
     Error(Arc<str>),
+    /// The store in a file on this machine cannot be read or written, for this reason.
+    Store(Arc<str>),
     /// It may not vote now. The command was not sent, or the node did nothing.
     Untrusted(Distrust),
 }
@@ -285,7 +287,7 @@ impl Fault {
     #[must_use]
     pub const fn may_have_run(&self) -> bool {
         match self {
-            Self::Timeout | Self::Disconnected | Self::Error(_) => true,
+            Self::Timeout | Self::Disconnected | Self::Error(_) | Self::Store(_) => true,
             Self::Unreachable(_) | Self::Busy | Self::Untrusted(_) => false,
         }
     }

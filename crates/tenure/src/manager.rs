@@ -103,7 +103,27 @@ impl Locks {
         Self::builder().node(MemoryNode::new("0")).build().expect("one memory node is a valid node list")
     }
 
-    /// A manager of these Redis nodes, with default settings.
+    /// A manager of the store that the processes of this user share on this machine, with default settings: see
+    /// [`SqliteNode::user_default`](crate::SqliteNode::user_default). Nothing has to be installed or started.
+    ///
+    /// # Errors
+    /// [`BuildError::Url`] if the environment names no folder for it. Whatever else is wrong with the store is told
+    /// with the vote of its node when a lock is asked for.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::embedded()?;
+    /// let guard = locks.lock("backup").acquire().await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "embedded")]
+    pub fn embedded() -> Result<Self, BuildError> {
+        Self::builder().node(crate::SqliteNode::user_default()?).build()
+    }
+
+    /// A manager of these nodes, with default settings: `redis://...`, `rediss://...`, `redis+unix://...` or
+    /// `sqlite:PATH`, as [`Node::parse`] reads them.
     ///
     /// It comes back when every node has been tried. Nodes that cannot be reached are tried again in the
     /// background; a majority is enough to give locks.
@@ -121,11 +141,10 @@ impl Locks {
     /// let guard = locks.lock("invoice:42").acquire().await?;
     /// # Ok(()) }
     /// ```
-    #[cfg(feature = "redis")]
     pub async fn connect<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, BuildError> {
         let mut builder = Self::builder();
         for url in urls {
-            builder = builder.node(crate::RedisNode::parse(url.as_ref())?);
+            builder = builder.node(Node::parse(url.as_ref())?);
         }
         let locks = builder.build()?;
         locks.ready().await;

@@ -1,0 +1,314 @@
+//! What the store does with a command: what `LockTable` of the core says, on rows.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, OptionalExtension};
+use tenure_core::{
+    Answer, Command, Entry, Fence, FenceBounds, FenceClaim, Holding, LockKey, NodeTime, Nonce, Owner,
+    OwnerToken, Prefix, QueueReport, Refusal, Reply, Swap, TRIM_FENCES, Ticket, Turn,
+};
+
+use super::name::{Name, Remembered, damaged, read_owner, signed, unsigned};
+use super::trouble::Result;
+
+/// How many locks a page of a list has.
+const PAGE_KEYS: usize = 100;
+
+/// Commands in one transaction, at one time each.
+pub(super) struct Execution<'a> {
+    pub(super) store: &'a Connection,
+    pub(super) now: NodeTime,
+    pub(super) now_ms: u64,
+    /// Whether this client can be woken.
+    pub(super) listens: &'a dyn Fn(Ticket) -> bool,
+    /// Whom to wake when the transaction is committed.
+    pub(super) wakes: &'a mut Vec<(Arc<str>, Ticket)>,
+}
+
+/// What a reply tells beside its answer.
+#[derive(Default)]
+pub(super) struct Told {
+    pub(super) fence: Option<Fence>,
+    pub(super) queue: Option<Box<QueueReport>>,
+}
+
+/// Whether a command leaves the store as it is.
+pub(super) fn only_reads(command: &Command) -> bool {
+    matches!(command, Command::Inspect { .. } | Command::List { .. } | Command::Record { swap: None, .. })
+}
+
+impl Execution<'_> {
+    pub(super) fn execute(&mut self, command: &Command) -> Result<Reply> {
+        let mut told = Told::default();
+        let answer = match command {
+            Command::Record { prefix, swap } => self.record(prefix, swap.as_ref())?,
+            Command::Trim { .. } => self.trim()?,
+            Command::List { prefix, cursor } => self.list(prefix, *cursor)?,
+            Command::Acquire { key, .. }
+            | Command::Heal { key, .. }
+            | Command::Extend { key, .. }
+            | Command::Release { key, .. }
+            | Command::PassOn { key, .. }
+            | Command::Requeue { key, .. }
+            | Command::Enqueue { key, .. }
+            | Command::Leave { key, .. }
+            | Command::Nudge { key }
+            | Command::Inspect { key } => self.with_name(key, command, &mut told)?,
+            _ => return Err(super::trouble::Trouble::refused("it does not know this command")),
+        };
+        Ok(Reply { time: Some(self.now), fence: told.fence, queue: told.queue, answer })
+    }
+
+    fn with_name(&mut self, key: &LockKey, command: &Command, told: &mut Told) -> Result<Answer> {
+        let mut name = Name::load(self.store, key, self.now_ms)?;
+        let before = name.clone();
+        let answer = match command {
+            Command::Acquire { token, node_ttl_ms, nonce, fence, beside, .. } => {
+                let beside = beside.as_deref().cloned().unwrap_or_default();
+                let wanted = Wanted {
+                    key,
+                    token: *token,
+                    node_ttl_ms: *node_ttl_ms,
+                    nonce: *nonce,
+                    claim: *fence,
+                    turn: beside.turn,
+                    label: beside.label.as_ref(),
+                };
+                self.acquire(&mut name, &wanted, told)?
+            }
+            Command::Heal { token, node_ttl_ms, fence, .. } => {
+                self.heal(&mut name, *token, *node_ttl_ms, *fence)
+            }
+            Command::Extend { token, node_ttl_ms, .. } => self.extend(&mut name, *token, *node_ttl_ms),
+            Command::Release { token, .. } => release(&mut name, *token),
+            Command::PassOn { token, labelled, requeue, .. } => {
+                self.release_and_pass_on(key, &mut name, *token, *labelled, *requeue, told)?
+            }
+            Command::Requeue { token, ticket, .. } => {
+                let answer = release(&mut name, *token);
+                if answer == Answer::Granted {
+                    self.enqueue(key, &mut name, *ticket)?;
+                }
+                answer
+            }
+            Command::Enqueue { ticket, .. } => {
+                self.enqueue(key, &mut name, *ticket)?;
+                Answer::Granted
+            }
+            Command::Leave { ticket, .. } => self.leave(key, &mut name, *ticket)?,
+            Command::Nudge { .. } => {
+                if name.entry.is_none() {
+                    self.pass_on(key, &mut name)?;
+                }
+                Answer::Granted
+            }
+            _ => self.inspect(key, &name)?,
+        };
+        if name != before {
+            name.store(self.store, key, self.now_ms)?;
+        }
+        Ok(answer)
+    }
+
+    fn acquire(&mut self, name: &mut Name, wanted: &Wanted<'_>, told: &mut Told) -> Result<Answer> {
+        let answer = self.try_to_grant(name, wanted, told)?;
+        let Answer::Refused(refusal) = answer else { return Ok(answer) };
+        let others = name.entry.is_some_and(|entry| entry.owner != Owner::Token(wanted.token));
+        match (refusal, wanted.turn) {
+            (Refusal::Held { .. } | Refusal::Reserved { .. }, Some(turn)) if others => {
+                self.line_up(wanted.key, name, turn, answer, told)
+            }
+            (Refusal::Held { .. } | Refusal::Reserved { .. } | Refusal::Behind, _) => {
+                told.fence = wanted.claim.map(|claim| lowest(name, self.now, claim.bounds));
+                Ok(answer)
+            }
+            _ => Ok(answer),
+        }
+    }
+
+    fn try_to_grant(&mut self, name: &mut Name, wanted: &Wanted<'_>, told: &mut Told) -> Result<Answer> {
+        let Wanted { key, token, node_ttl_ms, nonce, claim, turn, label } = *wanted;
+        if let Some(nonce) = nonce
+            && !self.record_of(key.prefix())?.is_some_and(|record| nonce.begins(&record))
+        {
+            return Ok(Answer::Refused(Refusal::Stranger));
+        }
+        let ticket = turn.map(|turn| turn.ticket);
+        let is_aside = |entry: &Entry| ticket.map(Owner::Reserved) == Some(entry.owner);
+        let aside = name.entry.as_ref().is_some_and(is_aside);
+        if let Some(entry) = name.entry.filter(|_| !aside) {
+            // Asked again by the same owner; with another fence it is not the same question.
+            let again =
+                entry.owner == Owner::Token(token) && claim.is_none_or(|claim| name.fence() == Some(claim.fence));
+            return Ok(if again { Answer::Granted } else { Answer::Refused(held(self.now_ms, &entry)) });
+        }
+        if let Some(claim) = claim {
+            // Whole milliseconds, in which nodes count.
+            let now = NodeTime::from_micros(self.now_ms * 1_000);
+            let refusal = if claim.fence > claim.bounds.highest(now) {
+                Some(Refusal::Ahead)
+            } else {
+                (claim.fence <= lowest(name, now, claim.bounds)).then_some(Refusal::Behind)
+            };
+            if let Some(refusal) = refusal {
+                if let (true, Some(ticket)) = (aside, ticket) {
+                    self.reserve(name, ticket);
+                }
+                return Ok(Answer::Refused(refusal));
+            }
+            let queued = name.remembered.is_some_and(|remembered| remembered.queued);
+            let FenceClaim { fence, ends_ms, .. } = claim;
+            name.remembered = Some(Remembered { fence, ends_ms, queued });
+        }
+        self.put(name, token, node_ttl_ms);
+        let ahead = self.step_out(name, ticket, aside, claim.is_some())?;
+        told.queue = ahead.map(|ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() }));
+        if let Some(label) = label {
+            self.put_label(name, token, label);
+        }
+        Ok(Answer::Granted)
+    }
+
+    fn heal(&self, name: &mut Name, token: OwnerToken, node_ttl_ms: u64, fence: Option<Fence>) -> Answer {
+        match name.entry {
+            Some(entry) if entry.owner == Owner::Token(token) => Answer::Granted,
+            Some(entry) => Answer::Refused(Refusal::Held { left: left(self.now_ms, &entry) }),
+            None if fence.is_some() && name.fence() > fence => Answer::Refused(Refusal::Behind),
+            None => {
+                self.put(name, token, node_ttl_ms);
+                Answer::Granted
+            }
+        }
+    }
+
+    fn extend(&self, name: &mut Name, token: OwnerToken, node_ttl_ms: u64) -> Answer {
+        match &mut name.entry {
+            Some(entry) if entry.owner == Owner::Token(token) => {
+                entry.ends_ms = entry.ends_ms.max(self.now_ms.saturating_add(node_ttl_ms));
+                Answer::Granted
+            }
+            Some(entry) => Answer::Refused(Refusal::Held { left: left(self.now_ms, entry) }),
+            None => Answer::Refused(Refusal::NotHeld),
+        }
+    }
+
+    fn put(&self, name: &mut Name, token: OwnerToken, node_ttl_ms: u64) {
+        let ends_ms = self.now_ms.saturating_add(node_ttl_ms);
+        name.entry = Some(Entry { owner: Owner::Token(token), ends_ms });
+    }
+
+    fn inspect(&self, key: &LockKey, name: &Name) -> Result<Answer> {
+        let holding = name.entry.map(|entry| Holding {
+            key: key.as_str().into(),
+            owner: entry.owner.to_string().into(),
+            left: Some(left(self.now_ms, &entry)),
+            fence: name.fence().filter(|fence| *fence != Fence::NONE),
+            label: name.label(self.now_ms),
+        });
+        let waiters = Some(self.in_line(name)?);
+        Ok(Answer::Told { holdings: holding.into_iter().collect(), waiters, next: 0 })
+    }
+
+    /// The locks in the order in which their names came into the store, from behind the `cursor`-th on.
+    fn list(&self, prefix: &Prefix, cursor: u64) -> Result<Answer> {
+        let mut page = self.store.prepare_cached(
+            "SELECT id, key, owner, ends_ms FROM names
+             WHERE id > ?1 AND owner IS NOT NULL AND ends_ms >= ?2 AND key >= ?3 AND key < ?4 ORDER BY id LIMIT ?5",
+        )?;
+        // No text has this byte, so all that begin with the prefix come before.
+        let (from, mut to) = (prefix.as_str().as_bytes(), prefix.as_str().as_bytes().to_vec());
+        to.push(0xff);
+        let (now_ms, more) = (signed(self.now_ms), signed(PAGE_KEYS as u64 + 1));
+        let mut rows = page.query((signed(cursor), now_ms, from, to, more))?;
+        let (mut holdings, mut last, mut next) = (vec![], 0, 0);
+        while let Some(row) = rows.next()? {
+            if holdings.len() == PAGE_KEYS {
+                next = last;
+                break;
+            }
+            let (key, owner): (Vec<u8>, String) = (row.get(1)?, row.get(2)?);
+            let entry = Entry { owner: read_owner(&owner)?, ends_ms: unsigned(row.get(3)?)? };
+            last = unsigned(row.get(0)?)?;
+            holdings.push(Holding {
+                key: String::from_utf8(key).map_err(|_| damaged("a key"))?.into(),
+                owner: owner.into(),
+                left: Some(left(self.now_ms, &entry)),
+                fence: None,
+                label: None,
+            });
+        }
+        Ok(Answer::Told { holdings, waiters: None, next })
+    }
+
+    fn record(&self, prefix: &Prefix, swap: Option<&Swap>) -> Result<Answer> {
+        let record = self.record_of(prefix.as_str())?;
+        let Some(Swap { expected, text, stamp }) = swap.filter(|swap| swap.expected == record) else {
+            return Ok(Answer::Record(record));
+        };
+        debug_assert_eq!(*expected, record);
+        let text: Arc<str> =
+            if *stamp { format!("{text}{}", self.now.as_micros()).into() } else { Arc::clone(text) };
+        let mut put = self.store.prepare_cached("INSERT OR REPLACE INTO records (prefix, text) VALUES (?1, ?2)")?;
+        put.execute((prefix.as_str().as_bytes(), &*text))?;
+        Ok(Answer::Record(Some(text)))
+    }
+
+    fn record_of(&self, prefix: &str) -> Result<Option<Arc<str>>> {
+        let mut get = self.store.prepare_cached("SELECT text FROM records WHERE prefix = ?1")?;
+        let text: Option<String> = get.query_row([prefix.as_bytes()], |row| row.get(0)).optional()?;
+        Ok(text.map(Into::into))
+    }
+
+    /// Removes rows in which nothing matters any more, of whichever prefix.
+    fn trim(&self) -> Result<Answer> {
+        let mut over = self.store.prepare_cached("SELECT id FROM names WHERE forget_ms < ?1 LIMIT ?2")?;
+        let over = over.query_map((signed(self.now_ms), signed(TRIM_FENCES)), |row| row.get(0))?;
+        let over = over.collect::<rusqlite::Result<Vec<i64>>>()?;
+        for id in &over {
+            self.store.prepare_cached("DELETE FROM waiters WHERE name = ?1")?.execute([id])?;
+            self.store.prepare_cached("DELETE FROM names WHERE id = ?1")?.execute([id])?;
+        }
+        let any = self.store.prepare_cached("SELECT EXISTS (SELECT 1 FROM names)")?;
+        let mut any = any;
+        let left = u64::from(any.query_row([], |row| row.get::<_, bool>(0))?);
+        Ok(Answer::Trimmed { seen: over.len() as u64, left })
+    }
+}
+
+/// What an acquire asks for.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    key: &'a LockKey,
+    token: OwnerToken,
+    node_ttl_ms: u64,
+    nonce: Option<Nonce>,
+    claim: Option<FenceClaim>,
+    turn: Option<Turn>,
+    label: Option<&'a Arc<str>>,
+}
+
+fn release(name: &mut Name, token: OwnerToken) -> Answer {
+    if !name.is_held_by(token) {
+        return Answer::Refused(Refusal::NotHeld);
+    }
+    name.entry = None;
+    Answer::Granted
+}
+
+/// The fence that a new one must exceed.
+fn lowest(name: &Name, now: NodeTime, bounds: FenceBounds) -> Fence {
+    name.fence().map_or(bounds.lowest(now), |fence| fence.max(bounds.lowest(now)))
+}
+
+fn held(now_ms: u64, entry: &Entry) -> Refusal {
+    let left = left(now_ms, entry);
+    match entry.owner {
+        Owner::Token(_) => Refusal::Held { left },
+        Owner::Reserved(_) => Refusal::Reserved { left },
+    }
+}
+
+fn left(now_ms: u64, entry: &Entry) -> Duration {
+    Duration::from_millis(entry.ends_ms.saturating_sub(now_ms))
+}
