@@ -55,11 +55,11 @@ pub use inspect::{LockList, LockReport, NodeAnswer, NodeList};
 pub use key_scheme::KeyScheme;
 pub use lock::Lock;
 pub use manager::{Builder, Locks, Worker};
-pub use node::{Faults, MemoryNode, Node, Persistence, Role, UrlError};
 #[cfg(feature = "redis")]
 pub use node::RedisNode;
 #[cfg(feature = "embedded")]
 pub use node::SqliteNode;
+pub use node::{Faults, MemoryNode, Node, Persistence, Role, UrlError};
 pub use nodes::{Finding, FindingKind, NodeReport, Severity};
 pub use observe::Event;
 pub use tenure_core::{

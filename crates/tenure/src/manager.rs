@@ -23,6 +23,9 @@ use crate::votes::Votes;
 /// How long [`Locks::shutdown`] waits for clean-up: many round trips, and still bearable at exit.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long a disk may take where all nodes are files: there is no other node to ask, so patience costs nothing.
+const DISK_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Gives out locks by name, decided by a majority of its nodes.
 ///
 /// Make one per program and share it: clones are cheap and are the same manager.
@@ -322,6 +325,7 @@ impl Builder {
         {
             return Err(BuildError::DuplicateNode { address: addresses[twice].to_string() });
         }
+        let embedded = self.nodes.iter().all(Node::is_on_disk);
         let prefix = Prefix::new(&self.prefix)?;
         let max_ttl = MaxTtl::new(self.max_ttl)?;
         let (mailbox, requests) = mpsc::unbounded_channel();
@@ -343,10 +347,15 @@ impl Builder {
         let names = addresses.clone();
         let driver = Driver::new(self.clock, self.observer, names, requests, nodes, fleet, Arc::clone(&ids));
         self.worker.start(driver)?;
-        let mut options = Options::default();
-        options.ttl = options.ttl.min(max_ttl.get());
-        let (clock, key_scheme, defaults) =
-            (self.clock, self.key_scheme, Arc::new(self.defaults.unwrap_or(options)));
+        let mut options = self.defaults.unwrap_or_else(|| {
+            let mut options = Options::default();
+            options.ttl = options.ttl.min(max_ttl.get());
+            options
+        });
+        if embedded {
+            options.node_timeout_max.get_or_insert(DISK_TIMEOUT);
+        }
+        let (clock, key_scheme, defaults) = (self.clock, self.key_scheme, Arc::new(options));
         let default_terms = defaults.check(max_ttl).ok().map(Arc::new);
         let inner = Inner {
             mailbox,

@@ -71,6 +71,17 @@ impl Node {
         }
     }
 
+    /// Whether it is a file on this machine.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Kind::Sqlite(_) => true,
+            Kind::Memory(_) => false,
+            #[cfg(feature = "redis")]
+            Kind::Redis(_) => false,
+        }
+    }
+
     pub(crate) fn shared_address(&self) -> Arc<str> {
         match &self.0 {
             Kind::Memory(node) => node.shared_address(),

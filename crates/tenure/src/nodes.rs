@@ -164,7 +164,9 @@ fn of_trust(distrust: &Distrust, fault: Option<&Fault>) -> Option<Finding> {
     let (severity, kind, advice) = match distrust {
         Distrust::Unknown => {
             let reason = match fault? {
-                Fault::Unreachable(reason) | Fault::Error(reason) | Fault::Store(reason) => reason.to_string(),
+                Fault::Unreachable(reason) | Fault::Error(reason) | Fault::Store(reason) => {
+                    reason.to_string()
+                }
                 Fault::Timeout => "it does not answer".to_owned(),
                 other => format!("{other:?}"),
             };

@@ -10,6 +10,8 @@
 //! does what it is told, line by line: `state` prints how the lock stands; `release` releases it, and `hand over` prints
 //! what another process needs to go on with it. The last two end the program.
 //!
+//! `testclient grab NAME TTL URL...` waits for this lock, prints its fence, and keeps it until it is killed.
+//!
 //! `testclient resume HANDOVER URL...` goes on with a lock that was handed over, and then does the same.
 //!
 //! `testclient queue WAITERS HOLD IMPATIENT URL...` and `testclient crowd MANAGERS WAITERS HOLD URL...`: see `queue.rs`.
@@ -50,6 +52,13 @@ async fn main() {
             let guard = locks.lock("held").ttl(ttl).node_timeout(ttl / 4).acquire().await.unwrap();
             do_what_is_told(guard).await;
             locks.shutdown().await.unwrap();
+        }
+        ["grab", name, ttl_ms, urls @ ..] => {
+            let ttl = Duration::from_millis(ttl_ms.parse().unwrap());
+            let locks = Locks::connect(urls).await.unwrap();
+            let guard = locks.lock(*name).ttl(ttl).wait_forever().acquire().await.unwrap();
+            println!("{}", guard.fence());
+            std::future::pending::<()>().await;
         }
         ["resume", handover, urls @ ..] => {
             let locks = Locks::connect(urls).await.unwrap();

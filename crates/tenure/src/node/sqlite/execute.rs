@@ -139,8 +139,8 @@ impl Execution<'_> {
         let aside = name.entry.as_ref().is_some_and(is_aside);
         if let Some(entry) = name.entry.filter(|_| !aside) {
             // Asked again by the same owner; with another fence it is not the same question.
-            let again =
-                entry.owner == Owner::Token(token) && claim.is_none_or(|claim| name.fence() == Some(claim.fence));
+            let again = entry.owner == Owner::Token(token)
+                && claim.is_none_or(|claim| name.fence() == Some(claim.fence));
             return Ok(if again { Answer::Granted } else { Answer::Refused(held(self.now_ms, &entry)) });
         }
         if let Some(claim) = claim {
@@ -163,7 +163,8 @@ impl Execution<'_> {
         }
         self.put(name, token, node_ttl_ms);
         let ahead = self.step_out(name, ticket, aside, claim.is_some())?;
-        told.queue = ahead.map(|ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() }));
+        told.queue =
+            ahead.map(|ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() }));
         if let Some(label) = label {
             self.put_label(name, token, label);
         }
@@ -249,7 +250,8 @@ impl Execution<'_> {
         debug_assert_eq!(*expected, record);
         let text: Arc<str> =
             if *stamp { format!("{text}{}", self.now.as_micros()).into() } else { Arc::clone(text) };
-        let mut put = self.store.prepare_cached("INSERT OR REPLACE INTO records (prefix, text) VALUES (?1, ?2)")?;
+        let mut put =
+            self.store.prepare_cached("INSERT OR REPLACE INTO records (prefix, text) VALUES (?1, ?2)")?;
         put.execute((prefix.as_str().as_bytes(), &*text))?;
         Ok(Answer::Record(Some(text)))
     }

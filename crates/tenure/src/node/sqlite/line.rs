@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use rusqlite::OptionalExtension;
 use tenure_core::{
-    Answer, ClientId, DEAD_MAX, Entry, Fence, LABEL_LIFE, LockKey, Owner, OwnerToken, QUEUE_LIFE, QueueReport,
-    RESERVATION, Refusal, Ticket, Turn, WAITERS_MAX,
+    Answer, ClientId, DEAD_MAX, Entry, Fence, LABEL_LIFE, LockKey, Owner, OwnerToken, QUEUE_LIFE,
+    QueueReport, RESERVATION, Refusal, Ticket, Turn, WAITERS_MAX,
 };
 
 use super::execute::{Execution, Told};
@@ -106,7 +106,8 @@ impl Execution<'_> {
             self.enqueue(key, name, ticket)?;
         }
         let ahead = self.pass_on(key, name)?;
-        told.queue = ahead.map(|ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() }));
+        told.queue =
+            ahead.map(|ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() }));
         Ok(Answer::Granted)
     }
 
@@ -186,7 +187,8 @@ impl Execution<'_> {
     }
 
     fn last(&self, name: &Name) -> Result<Option<Ticket>> {
-        let sql = "SELECT number, client FROM waiters WHERE name = ?1 ORDER BY number DESC, client DESC LIMIT 1";
+        let sql =
+            "SELECT number, client FROM waiters WHERE name = ?1 ORDER BY number DESC, client DESC LIMIT 1";
         self.one(name, sql)
     }
 

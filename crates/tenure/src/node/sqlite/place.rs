@@ -92,7 +92,9 @@ fn check_folder(folder: &Path, private: bool) -> Result<bool> {
         return refuse("can be entered by others; take their rights away (chmod 700)");
     }
     if seen.mode() & EVERYBODY_WRITES != 0 {
-        return refuse("can be written by everybody, so anybody could replace the store; choose another (chmod o-w)");
+        return refuse(
+            "can be written by everybody, so anybody could replace the store; choose another (chmod o-w)",
+        );
     }
     let ours = seen.uid() == own_id() || (seen.uid() == 0 && !private);
     if !ours && (private || !shared) {
@@ -114,7 +116,9 @@ fn check_file(path: &Path, shared: bool) -> Result<Metadata> {
         return refuse("can be written by everybody (chmod o-w)");
     }
     if seen.uid() != own_id() && !shared {
-        return refuse("belongs to another user; share its folder with a group (chmod g+w), or name another path");
+        return refuse(
+            "belongs to another user; share its folder with a group (chmod g+w), or name another path",
+        );
     }
     Ok(seen)
 }
@@ -126,7 +130,8 @@ pub(super) fn set_shared(file: &File, shared: bool) -> std::io::Result<()> {
 
 #[cfg(target_os = "linux")]
 fn refuse_network(folder: &Path) -> Result<()> {
-    let system = rustix::fs::statfs(folder).map_err(|error| about(folder, "cannot be looked at", &error.into()))?;
+    let system =
+        rustix::fs::statfs(folder).map_err(|error| about(folder, "cannot be looked at", &error.into()))?;
     #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "a magic number of 32 bits")]
     let magic = system.f_type as u32;
     match NETWORK.iter().find(|(number, _)| *number == magic) {

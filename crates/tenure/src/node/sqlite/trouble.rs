@@ -49,7 +49,9 @@ impl Trouble {
                  over, and move it away with its -wal and -shm files; fences begin anew by the clock then"
             ),
             Some(ErrorCode::DiskFull) => {
-                format!("the store {path} cannot be written: the disk is full. Make room; nothing was granted")
+                format!(
+                    "the store {path} cannot be written: the disk is full. Make room; nothing was granted"
+                )
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => format!(
                 "the store {path} cannot be written ({error}). Give this user the right to write the file and its \

@@ -56,7 +56,8 @@ impl Sockets {
         let seen = folder.symlink_metadata().map_err(trouble)?;
         let store = path.symlink_metadata().map_err(trouble)?;
         if !seen.is_dir() || seen.mode() & 0o002 != 0 || (seen.uid() != store.uid() && !shared) {
-            let words = "is a symbolic link, no folder, another user's, or can be written by everybody; remove it";
+            let words =
+                "is a symbolic link, no folder, another user's, or can be written by everybody; remove it";
             return Err(Trouble::refused(format!("{} {words}", folder.display())));
         }
         if folder.as_os_str().len() + 1 + 16 <= PATH_BYTES_MAX {
