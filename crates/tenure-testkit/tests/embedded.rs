@@ -91,6 +91,55 @@ fn the_lock_of_a_process_killed_with_sigkill_is_free_after_its_ttl_and_guard_ban
     });
 }
 
+/// A limit on the size of files does to a store what a full disk does.
+#[test]
+fn a_disk_that_is_full_gives_a_clear_error_and_no_lock_that_is_not_on_it() {
+    let _turn = turn();
+    let (_folder, url) = store();
+    let script = "trap '' XFSZ; ulimit -f 300; exec \"$@\"";
+    let mut client = Client::start_talking("sh", ["-c", script, "sh", PROGRAM, "fill", &url]);
+    let mut granted = vec![];
+    let error = loop {
+        let line = client.hear();
+        match line.strip_prefix("failed: ") {
+            Some(error) => break error.to_owned(),
+            None => granted.push(line),
+        }
+    };
+    println!("{} locks, then: {error}", granted.len());
+    assert!(granted.len() > 3 && error.contains("locks.db cannot be"), "{error}");
+    runtime().block_on(async {
+        let locks = Locks::connect([&url]).await.unwrap();
+        for name in &granted {
+            assert!(locks.lock(name).try_acquire().await.unwrap().is_none(), "{name} was given away");
+        }
+        let next = granted.len().to_string();
+        assert!(locks.lock(next).try_acquire().await.unwrap().is_some(), "there is room again");
+    });
+}
+
+#[test]
+fn whatever_a_process_was_given_before_it_was_killed_is_still_held() {
+    let _turn = turn();
+    for count in [1, 2, 7, 20, 50] {
+        let (_folder, url) = store();
+        let mut client = Client::start_talking(PROGRAM, ["fill", &url]);
+        // It goes on while we listen, and is killed somewhere in the middle of the next ones.
+        let granted: Vec<String> = (0..count).map(|_| client.hear()).collect();
+        client.kill();
+        runtime().block_on(async {
+            let locks = Locks::connect([&url]).await.unwrap();
+            for name in &granted {
+                assert!(
+                    locks.lock(name).try_acquire().await.unwrap().is_none(),
+                    "{name} of {count} was given away"
+                );
+            }
+            assert!(locks.lock("another").try_acquire().await.unwrap().is_some());
+        });
+    }
+}
+
 fn number_in(file: &Path) -> u32 {
     std::fs::read_to_string(file).unwrap().parse().unwrap()
 }

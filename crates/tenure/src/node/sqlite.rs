@@ -33,8 +33,8 @@ use super::{Connection, NodeEvent, Tag};
 /// How the URL of a store begins.
 pub(super) const SCHEME: &str = "sqlite:";
 
-/// The most commands under way: what a disk that hangs may hold up is bounded by this.
-const IN_FLIGHT_MAX: usize = 8_192;
+/// The most commands under way: what a disk that hangs may hold up is bounded by this. Renewals of many locks come together.
+const IN_FLIGHT_MAX: usize = 131_072;
 
 /// A store in a file on this machine, shared by the processes that name the same path.
 ///
@@ -112,7 +112,7 @@ impl SqliteNode {
     }
 
     fn at(path: &Path, private: bool) -> Self {
-        let path = whole(path);
+        let path = whole(path, if private { 2 } else { 1 });
         let address = format!("{SCHEME}{}", path.display()).into();
         let opening = Opening {
             path: path.into(),
@@ -141,13 +141,16 @@ impl SqliteNode {
     }
 }
 
-/// The path from the root on, with the folder's real name: what two clients must have in common.
-fn whole(path: &Path) -> PathBuf {
+/// The path from the root on, with the real names of the folders above: what two clients must have in common. The last
+/// `as_is` parts are left as they are, and what is not there yet.
+fn whole(path: &Path, as_is: usize) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-    match (path.parent().and_then(|folder| folder.canonicalize().ok()), path.file_name()) {
-        (Some(folder), Some(file)) => folder.join(file),
-        _ => path,
+    for above in path.ancestors().skip(as_is) {
+        if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
+            return real.join(rest);
+        }
     }
+    path
 }
 
 /// One manager's line to a store: orders to its thread, and what that says.

@@ -12,6 +12,9 @@
 //!
 //! `testclient grab NAME TTL URL...` waits for this lock, prints its fence, and keeps it until it is killed.
 //!
+//! `testclient fill URL...` takes one lock after another, prints the name of each that it has, and ends with a line that
+//! begins with `failed`.
+//!
 //! `testclient resume HANDOVER URL...` goes on with a lock that was handed over, and then does the same.
 //!
 //! `testclient queue WAITERS HOLD IMPATIENT URL...` and `testclient crowd MANAGERS WAITERS HOLD URL...`: see `queue.rs`.
@@ -59,6 +62,18 @@ async fn main() {
             let guard = locks.lock(*name).ttl(ttl).wait_forever().acquire().await.unwrap();
             println!("{}", guard.fence());
             std::future::pending::<()>().await;
+        }
+        ["fill", urls @ ..] => {
+            let locks = Locks::connect(urls).await.unwrap();
+            for name in 0_u64.. {
+                match locks.lock(name.to_string()).ttl(Duration::from_secs(60)).try_acquire().await {
+                    Ok(guard) => {
+                        println!("{name}");
+                        std::mem::forget(guard.expect("nobody else wants it"));
+                    }
+                    Err(error) => return println!("failed: {error}"),
+                }
+            }
         }
         ["resume", handover, urls @ ..] => {
             let locks = Locks::connect(urls).await.unwrap();

@@ -73,7 +73,7 @@ impl Name {
         Ok(Self { id: row.get(0)?, entry, remembered, label, line_ends_ms: unsigned(row.get(9)?)? })
     }
 
-    /// Writes the row back, or removes it if nothing in it matters any more. `None` is a name that was not there.
+    /// Writes the row back, or removes it if nothing in it matters any more.
     pub(super) fn store(&mut self, store: &Connection, key: &LockKey, now_ms: u64) -> Result<()> {
         let forget_ms = self.forget_ms();
         if forget_ms < now_ms {
@@ -130,11 +130,12 @@ impl Name {
         self.is_held_by(label.owner).then(|| Arc::clone(&label.text))
     }
 
-    /// The last millisecond at which anything about it matters. A label matters while its lock does.
+    /// The last millisecond at which anything about it matters.
     fn forget_ms(&self) -> u64 {
         let entry_ms = self.entry.map_or(0, |entry| entry.ends_ms);
         let fence_ms = self.remembered.map_or(0, |remembered| remembered.ends_ms);
-        entry_ms.max(fence_ms).max(self.line_ends_ms)
+        let label_ms = self.label.as_ref().map_or(0, |label| label.ends_ms);
+        entry_ms.max(fence_ms).max(label_ms).max(self.line_ends_ms)
     }
 }
 

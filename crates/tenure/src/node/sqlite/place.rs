@@ -18,6 +18,7 @@ use super::trouble::{Result, Trouble};
 const EVERYBODY_WRITES: u32 = 0o002;
 const GROUP_WRITES: u32 = 0o020;
 const OTHERS: u32 = 0o077;
+const STICKY: u32 = 0o1000;
 
 /// File systems over a network, where SQLite's locks and shared memory cannot be relied on.
 const NETWORK: [(u32, &str); 15] = [
@@ -57,9 +58,15 @@ pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
         made.map_err(|error| about(folder, "cannot be made", &error))?;
     }
     let shared = check_folder(folder, private)?;
+    check_way(folder)?;
     refuse_network(folder)?;
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(file) => set_shared(&file, shared).map_err(|error| about(path, "cannot be shared", &error))?,
+        Ok(file) => {
+            set_shared(&file, shared).map_err(|error| about(path, "cannot be shared", &error))?;
+            // The name of the file has to be on disk, too.
+            let synced = File::open(folder).and_then(|folder| folder.sync_all());
+            synced.map_err(|error| about(folder, "cannot be synced", &error))?;
+        }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         Err(error) => return Err(about(path, "cannot be made", &error)),
     }
@@ -101,6 +108,19 @@ fn check_folder(folder: &Path, private: bool) -> Result<bool> {
         return refuse("belongs to another user, and is not shared with a group (chmod g+w)");
     }
     Ok(shared && !private)
+}
+
+/// Nobody may put another folder in the place of this one.
+fn check_way(folder: &Path) -> Result<()> {
+    for above in folder.ancestors().skip(1) {
+        let mode = above.metadata().map_err(|error| about(above, "cannot be looked at", &error))?.mode();
+        if mode & EVERYBODY_WRITES != 0 && mode & STICKY == 0 {
+            let words =
+                "can be written by everybody, so anybody could replace what is in it; choose another folder";
+            return Err(Trouble::refused(format!("{} {words}", above.display())));
+        }
+    }
+    Ok(())
 }
 
 fn check_file(path: &Path, shared: bool) -> Result<Metadata> {

@@ -68,6 +68,11 @@ impl Store {
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
         let mut database = Connection::open_with_flags(&path, flags)?;
         database.busy_handler(Some(wait_a_little))?;
+        if database.is_readonly("main")? {
+            return Err(Trouble::refused(
+                "this user may not write it. Give the right to write the file and its folder, or name another path",
+            ));
+        }
         // Before anything is changed.
         let is_new = recognise(&database)?;
         keep_trying(|| {
@@ -101,9 +106,21 @@ impl Store {
         place::is_still(&self.path, self.found)
     }
 
-    /// Executes commands in order, in one transaction: when this comes back without trouble all of it is on disk, else
-    /// `began` tells whether any of it may be.
+    /// Executes commands in order, in one transaction: when this comes back without trouble all of it is on disk.
     pub(super) fn execute<'c>(
+        &mut self,
+        commands: impl Iterator<Item = &'c Command> + Clone,
+        listens: &dyn Fn(Ticket) -> bool,
+        wakes: &mut Vec<(Arc<str>, Ticket)>,
+    ) -> std::result::Result<Vec<Reply>, NotDone> {
+        let replies = self.transact(commands, listens, wakes);
+        if replies.is_err() {
+            self.clock.distrust_ceiling();
+        }
+        replies
+    }
+
+    fn transact<'c>(
         &mut self,
         commands: impl Iterator<Item = &'c Command> + Clone,
         listens: &dyn Fn(Ticket) -> bool,
@@ -124,6 +141,10 @@ impl Store {
             let mut execution = Execution { store: &transaction, now, now_ms, listens, wakes };
             // What was done before is undone with the rest.
             replies.push(execution.execute(command).map_err(not_done(false))?);
+        }
+        if !reads {
+            // The machine may have been suspended in between.
+            self.clock.cover(&transaction).map_err(not_done(false))?;
         }
         transaction.commit().map_err(Trouble::from).map_err(not_done(true))?;
         Ok(replies)

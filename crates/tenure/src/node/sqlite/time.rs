@@ -104,7 +104,7 @@ impl Clock {
         Ok(clock)
     }
 
-    /// Whether the store is still in the boot that this clock belongs to.
+    /// What it shows now.
     pub(super) fn now(&self) -> NodeTime {
         NodeTime::from_micros(u64::try_from(self.now_us()).unwrap_or(0))
     }
@@ -119,6 +119,11 @@ impl Clock {
             self.ceiling_us = ceiling_us;
         }
         Ok(())
+    }
+
+    /// A transaction was undone, and perhaps the last ceiling with it.
+    pub(super) fn distrust_ceiling(&mut self) {
+        self.ceiling_us = 0;
     }
 
     fn now_us(&self) -> i64 {

@@ -23,6 +23,10 @@ const PATH_BYTES_MAX: usize = 100;
 /// The longest message: a number, a space and the longest key.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
+/// How many sockets a client looks at when it begins to listen, and how old those that it removes are at least.
+const SWEEP_MAX: usize = 256;
+const SWEEP_AGE: Duration = Duration::from_secs(10);
+
 /// Where the sockets of a store's clients are.
 #[derive(Clone, Debug)]
 pub(super) struct Sockets {
@@ -70,6 +74,7 @@ impl Sockets {
 
     /// Begins to listen for this client.
     pub(super) fn listen(&self, client: ClientId) -> Result<Ear> {
+        self.sweep();
         let path = self.path(client);
         let trouble = |error: std::io::Error| Trouble::refused(format!("{}: {error}", path.display()));
         let socket = UnixDatagram::bind(&path).map_err(trouble)?;
@@ -81,16 +86,17 @@ impl Sockets {
 
     /// Whether somebody listens for this waiter's client.
     pub(super) fn listens(&self, ticket: Ticket) -> bool {
-        let path = self.path(ticket.client);
-        let reached = UnixDatagram::unbound().and_then(|socket| socket.connect(&path));
-        match reached {
-            Ok(()) => true,
-            Err(error) => {
-                // Its number is never used again.
-                if error.kind() == ErrorKind::ConnectionRefused {
-                    let _ = std::fs::remove_file(&path);
-                }
-                false
+        is_heard(&self.path(ticket.client))
+    }
+
+    /// Removes some sockets of clients that were killed.
+    fn sweep(&self) {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        for entry in entries.take(SWEEP_MAX) {
+            // One that is being made right now cannot be told from one that is left over.
+            let age = entry.metadata().and_then(|seen| seen.modified()).ok();
+            if age.and_then(|made| made.elapsed().ok()).is_some_and(|age| age > SWEEP_AGE) {
+                is_heard(&entry.path());
             }
         }
     }
@@ -106,6 +112,19 @@ impl Sockets {
 
     fn path(&self, client: ClientId) -> PathBuf {
         self.folder.join(client.to_string())
+    }
+}
+
+/// Whether somebody listens at this socket. One that nobody has bound any more is removed: its name is never used again.
+fn is_heard(path: &Path) -> bool {
+    match UnixDatagram::unbound().and_then(|socket| socket.connect(path)) {
+        Ok(()) => true,
+        Err(error) => {
+            if error.kind() == ErrorKind::ConnectionRefused {
+                let _ = std::fs::remove_file(path);
+            }
+            false
+        }
     }
 }
 

@@ -30,8 +30,9 @@ struct Open {
     opening: Opening,
     store: Store,
     sockets: Sockets,
-    /// Where we are woken.
-    _ear: Ear,
+    client: ClientId,
+    /// Where we are woken, once somebody of us waits.
+    ear: Option<Ear>,
 }
 
 /// Works until nobody asks any more.
@@ -42,7 +43,7 @@ pub(super) fn work(
     events: &UnboundedSender<NodeEvent>,
 ) {
     loop {
-        let fault = match Open::open(opening, client, events) {
+        let fault = match Open::open(opening, client) {
             Ok(mut open) => {
                 let _ = events.send(NodeEvent::Connected(Box::new(server(&open.store))));
                 match open.serve(orders, events) {
@@ -95,15 +96,23 @@ fn refuse_for_a_while(
 }
 
 impl Open {
-    fn open(opening: &Opening, client: ClientId, events: &UnboundedSender<NodeEvent>) -> Result<Self> {
+    fn open(opening: &Opening, client: ClientId) -> Result<Self> {
         let store = Store::open(opening)?;
         let sockets = Sockets::beside(&opening.path, store.is_shared())?;
-        let ear = sockets.listen(client)?;
-        let events = events.clone();
-        ear.start(move |number, key| {
-            let _ = events.send(NodeEvent::Woken { number, key });
-        })?;
-        Ok(Self { opening: opening.clone(), store, sockets, _ear: ear })
+        Ok(Self { opening: opening.clone(), store, sockets, client, ear: None })
+    }
+
+    /// Whoever gets in line can be woken from then on.
+    fn listen(&mut self, events: &UnboundedSender<NodeEvent>) -> Result<()> {
+        if self.ear.is_none() {
+            let ear = self.sockets.listen(self.client)?;
+            let events = events.clone();
+            ear.start(move |number, key| {
+                let _ = events.send(NodeEvent::Woken { number, key });
+            })?;
+            self.ear = Some(ear);
+        }
+        Ok(())
     }
 
     /// Executes what comes until nobody asks any more, or the store does not work.
@@ -138,8 +147,14 @@ impl Open {
         events: &UnboundedSender<NodeEvent>,
     ) -> Result<()> {
         let mut wakes: Vec<(Arc<str>, Ticket)> = vec![];
+        let deaf = match batch.iter().any(|(_, command)| waits(command)) {
+            true => self.listen(events).err(),
+            false => None,
+        };
         let sockets = &self.sockets;
-        let done = if self.store.is_in_place() {
+        let done = if let Some(trouble) = deaf {
+            Err(NotDone { trouble, maybe: false })
+        } else if self.store.is_in_place() {
             let commands = batch.iter().map(|(_, command)| command);
             self.store.execute(commands, &|ticket| sockets.listens(ticket), &mut wakes)
         } else {
@@ -165,6 +180,16 @@ impl Open {
                 Err(trouble)
             }
         }
+    }
+}
+
+/// Whether somebody gets in line by this command.
+fn waits(command: &Command) -> bool {
+    match command {
+        Command::Acquire { beside, .. } => beside.as_ref().is_some_and(|beside| beside.turn.is_some()),
+        Command::PassOn { requeue, .. } => requeue.is_some(),
+        Command::Requeue { .. } | Command::Enqueue { .. } => true,
+        _ => false,
     }
 }
 
