@@ -20,7 +20,7 @@ const GROUP_WRITES: u32 = 0o020;
 const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 
-/// File systems over a network, where SQLite's locks and shared memory cannot be relied on.
+/// File systems over a network, where the locks and the shared memory of a database cannot be relied on.
 const NETWORK: [(u32, &str); 15] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -77,7 +77,9 @@ pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
         let beside = PathBuf::from(beside);
         match beside.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            _ => drop(check_file(&beside, shared)?),
+            _ => {
+                check_file(&beside, shared)?;
+            }
         }
     }
     Ok(Found { file: (file.dev(), file.ino()), shared })

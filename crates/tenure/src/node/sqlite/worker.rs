@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use tenure_core::{ClientId, Command, Fault, Ticket};
@@ -26,7 +26,7 @@ pub(super) enum Work {
 }
 
 /// An open store and the way to its clients.
-struct Open {
+struct Workplace {
     opening: Opening,
     store: Store,
     sockets: Sockets,
@@ -43,10 +43,10 @@ pub(super) fn work(
     events: &UnboundedSender<NodeEvent>,
 ) {
     loop {
-        let fault = match Open::open(opening, client) {
-            Ok(mut open) => {
-                let _ = events.send(NodeEvent::Connected(Box::new(server(&open.store))));
-                match open.serve(orders, events) {
+        let fault = match Workplace::open(opening, client) {
+            Ok(mut workplace) => {
+                let _ = events.send(NodeEvent::Connected(Box::new(server(&workplace.store))));
+                match workplace.serve(orders, events) {
                     Ok(()) => return,
                     Err(trouble) => {
                         let fault = fault(opening, &trouble);
@@ -95,7 +95,7 @@ fn refuse_for_a_while(
     }
 }
 
-impl Open {
+impl Workplace {
     fn open(opening: &Opening, client: ClientId) -> Result<Self> {
         let store = Store::open(opening)?;
         let sockets = Sockets::beside(&opening.path, store.is_shared())?;
@@ -129,10 +129,7 @@ impl Open {
                     }
                 }
                 if batch.len() < BATCH_MAX {
-                    next = match orders.try_recv() {
-                        Ok(order) => Some(order),
-                        Err(TryRecvError::Empty | TryRecvError::Disconnected) => None,
-                    };
+                    next = orders.try_recv().ok();
                 }
             }
             if !batch.is_empty() {
