@@ -2,7 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 #![allow(clippy::print_stdout, reason = "how long it took is worth knowing")]
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -138,6 +141,38 @@ fn whatever_a_process_was_given_before_it_was_killed_is_still_held() {
             assert!(locks.lock("another").try_acquire().await.unwrap().is_some());
         });
     }
+}
+
+/// What a process says that takes a lock in the default store, in this environment.
+fn in_default_store(environment: &[(&str, &Path)]) -> String {
+    let mut command = Command::new(PROGRAM);
+    command.arg("default").env_remove("XDG_STATE_HOME").env_remove("HOME").envs(environment.iter().copied());
+    String::from_utf8(command.output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn the_default_store_is_made_for_its_user_alone_and_refused_where_others_may_enter() {
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path().canonicalize().unwrap();
+    let mode_of = |path: &Path| path.symlink_metadata().unwrap().permissions().mode() & 0o777;
+    let state = home.join("state");
+    let inner = state.join("tenure");
+    let said = in_default_store(&[("XDG_STATE_HOME", &state), ("HOME", &home)]);
+    assert_eq!(said, format!("sqlite:{} true\n", inner.join("locks.db").display()));
+    assert_eq!((mode_of(&inner), mode_of(&inner.join("locks.db"))), (0o700, 0o600));
+    let said = in_default_store(&[("HOME", &home)]);
+    assert_eq!(said, format!("sqlite:{} true\n", home.join(".local/state/tenure/locks.db").display()));
+    std::fs::set_permissions(&inner, Permissions::from_mode(0o755)).unwrap();
+    assert!(in_default_store(&[("XDG_STATE_HOME", &state)]).contains("can be entered by others"));
+    std::fs::rename(&inner, home.join("moved")).unwrap();
+    std::os::unix::fs::symlink(home.join("moved"), &inner).unwrap();
+    assert!(in_default_store(&[("XDG_STATE_HOME", &state)]).contains("is a symbolic link"));
+    assert!(in_default_store(&[]).contains("the default store has no place"));
+    // A folder above may be a link: people move their state elsewhere.
+    let linked = home.join("linked");
+    std::os::unix::fs::symlink(home.join(".local/state"), &linked).unwrap();
+    let said = in_default_store(&[("XDG_STATE_HOME", &linked)]);
+    assert_eq!(said, format!("sqlite:{} true\n", home.join(".local/state/tenure/locks.db").display()));
 }
 
 fn number_in(file: &Path) -> u32 {

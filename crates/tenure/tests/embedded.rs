@@ -5,7 +5,7 @@
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tenure::{AcquireError, Fault, FindingKind, Locks, Persistence, Role, SqliteNode, UrlError, Vote};
@@ -217,6 +217,22 @@ async fn a_store_that_this_user_may_not_write_is_named() {
         let fresh = folder.path().join("other.db");
         assert!(complaint(&fresh).await.contains("cannot be made"));
     }
+}
+
+#[tokio::test]
+async fn a_process_that_stands_still_in_the_middle_of_a_write_makes_nobody_hang() {
+    let (_folder, path) = folder();
+    let locks = locks(&path).await;
+    locks.lock("x").acquire().await.unwrap().release().await.unwrap();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let start = Instant::now();
+    let error = locks.lock("x").try_acquire().await.expect_err("nothing can be written");
+    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    assert!(error.to_string().contains("is busy: another process has been writing"), "{error}");
+    assert!(locks.inspect("x").await.is_ok(), "whoever only looks is not held up");
+    other.execute_batch("ROLLBACK").unwrap();
+    assert!(locks.lock("x").acquire().await.is_ok());
 }
 
 #[tokio::test]

@@ -15,6 +15,8 @@
 //! `testclient fill URL...` takes one lock after another, prints the name of each that it has, and ends with a line that
 //! begins with `failed`.
 //!
+//! `testclient default` takes a lock in the default store, and prints where that is or what is wrong.
+//!
 //! `testclient resume HANDOVER URL...` goes on with a lock that was handed over, and then does the same.
 //!
 //! `testclient queue WAITERS HOLD IMPATIENT URL...` and `testclient crowd MANAGERS WAITERS HOLD URL...`: see `queue.rs`.
@@ -75,6 +77,13 @@ async fn main() {
                 }
             }
         }
+        ["default"] => match Locks::embedded() {
+            Ok(locks) => match locks.lock("x").try_acquire().await {
+                Ok(guard) => println!("{} {}", locks.node_addresses().next().unwrap(), guard.is_some()),
+                Err(error) => println!("{error}"),
+            },
+            Err(error) => println!("{error}"),
+        },
         ["resume", handover, urls @ ..] => {
             let locks = Locks::connect(urls).await.unwrap();
             let mut guard = locks.resume(&handover.parse().unwrap()).await.unwrap();

@@ -213,7 +213,7 @@ impl Execution<'_> {
 
     /// The locks in the order in which their names came into the store, from behind the `cursor`-th on.
     fn list(&self, prefix: &Prefix, cursor: u64) -> Result<Answer> {
-        let mut page = self.store.prepare_cached(
+        let mut page = self.store.prepare(
             "SELECT id, key, owner, ends_ms FROM names
              WHERE id > ?1 AND owner IS NOT NULL AND ends_ms >= ?2 AND key >= ?3 AND key < ?4 ORDER BY id LIMIT ?5",
         )?;
@@ -244,35 +244,32 @@ impl Execution<'_> {
 
     fn record(&self, prefix: &Prefix, swap: Option<&Swap>) -> Result<Answer> {
         let record = self.record_of(prefix.as_str())?;
-        let Some(Swap { expected, text, stamp }) = swap.filter(|swap| swap.expected == record) else {
+        let Some(Swap { text, stamp, .. }) = swap.filter(|swap| swap.expected == record) else {
             return Ok(Answer::Record(record));
         };
-        debug_assert_eq!(*expected, record);
         let text: Arc<str> =
             if *stamp { format!("{text}{}", self.now.as_micros()).into() } else { Arc::clone(text) };
-        let mut put =
-            self.store.prepare_cached("INSERT OR REPLACE INTO records (prefix, text) VALUES (?1, ?2)")?;
+        let mut put = self.store.prepare("INSERT OR REPLACE INTO records (prefix, text) VALUES (?1, ?2)")?;
         put.execute((prefix.as_str().as_bytes(), &*text))?;
         Ok(Answer::Record(Some(text)))
     }
 
     fn record_of(&self, prefix: &str) -> Result<Option<Arc<str>>> {
-        let mut get = self.store.prepare_cached("SELECT text FROM records WHERE prefix = ?1")?;
+        let mut get = self.store.prepare("SELECT text FROM records WHERE prefix = ?1")?;
         let text: Option<String> = get.query_row([prefix.as_bytes()], |row| row.get(0)).optional()?;
         Ok(text.map(Into::into))
     }
 
     /// Removes rows in which nothing matters any more, of whichever prefix.
     fn trim(&self) -> Result<Answer> {
-        let mut over = self.store.prepare_cached("SELECT id FROM names WHERE forget_ms < ?1 LIMIT ?2")?;
+        let mut over = self.store.prepare("SELECT id FROM names WHERE forget_ms < ?1 LIMIT ?2")?;
         let over = over.query_map((signed(self.now_ms), signed(TRIM_FENCES)), |row| row.get(0))?;
         let over = over.collect::<rusqlite::Result<Vec<i64>>>()?;
         for id in &over {
-            self.store.prepare_cached("DELETE FROM waiters WHERE name = ?1")?.execute([id])?;
-            self.store.prepare_cached("DELETE FROM names WHERE id = ?1")?.execute([id])?;
+            self.store.prepare("DELETE FROM waiters WHERE name = ?1")?.execute([id])?;
+            self.store.prepare("DELETE FROM names WHERE id = ?1")?.execute([id])?;
         }
-        let any = self.store.prepare_cached("SELECT EXISTS (SELECT 1 FROM names)")?;
-        let mut any = any;
+        let mut any = self.store.prepare("SELECT EXISTS (SELECT 1 FROM names)")?;
         let left = u64::from(any.query_row([], |row| row.get::<_, bool>(0))?);
         Ok(Answer::Trimmed { seen: over.len() as u64, left })
     }

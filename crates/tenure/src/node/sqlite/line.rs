@@ -78,7 +78,7 @@ impl Execution<'_> {
             let id = name.id(self.store, key)?;
             let insert = "INSERT OR IGNORE INTO waiters (name, number, client) VALUES (?1, ?2, ?3)";
             let row = (id, signed(ticket.number), ticket.client.to_string());
-            self.store.prepare_cached(insert)?.execute(row)?;
+            self.store.prepare(insert)?.execute(row)?;
         }
         name.line_ends_ms = self.now_ms + millis(QUEUE_LIFE);
         self.mark(name);
@@ -162,7 +162,7 @@ impl Execution<'_> {
     /// A line that nobody has touched for long is none.
     fn look_at_line(&self, name: &Name) -> Result<()> {
         if let Some(id) = name.id.filter(|_| name.line_ends_ms != 0 && name.line_ends_ms < self.now_ms) {
-            self.store.prepare_cached("DELETE FROM waiters WHERE name = ?1")?.execute([id])?;
+            self.store.prepare("DELETE FROM waiters WHERE name = ?1")?.execute([id])?;
         }
         Ok(())
     }
@@ -171,7 +171,7 @@ impl Execution<'_> {
         if let Some(id) = name.id {
             let delete = "DELETE FROM waiters WHERE name = ?1 AND number = ?2 AND client = ?3";
             let row = (id, signed(ticket.number), ticket.client.to_string());
-            self.store.prepare_cached(delete)?.execute(row)?;
+            self.store.prepare(delete)?.execute(row)?;
         }
         Ok(())
     }
@@ -179,7 +179,7 @@ impl Execution<'_> {
     fn is_in_line(&self, name: &Name, ticket: Ticket) -> Result<bool> {
         let sql = "SELECT EXISTS (SELECT 1 FROM waiters WHERE name = ?1 AND number = ?2 AND client = ?3)";
         let row = (name.id, signed(ticket.number), ticket.client.to_string());
-        Ok(self.store.prepare_cached(sql)?.query_row(row, |row| row.get(0))?)
+        Ok(self.store.prepare(sql)?.query_row(row, |row| row.get(0))?)
     }
 
     fn first(&self, name: &Name) -> Result<Option<Ticket>> {
@@ -194,7 +194,7 @@ impl Execution<'_> {
 
     fn one(&self, name: &Name, sql: &str) -> Result<Option<Ticket>> {
         let Some(id) = name.id else { return Ok(None) };
-        let mut find = self.store.prepare_cached(sql)?;
+        let mut find = self.store.prepare(sql)?;
         let found: Option<(i64, String)> =
             find.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         let Some((number, client)) = found else { return Ok(None) };
@@ -204,14 +204,14 @@ impl Execution<'_> {
 
     fn count(&self, name: &Name) -> Result<u64> {
         let Some(id) = name.id else { return Ok(0) };
-        let mut count = self.store.prepare_cached("SELECT count(*) FROM waiters WHERE name = ?1")?;
+        let mut count = self.store.prepare("SELECT count(*) FROM waiters WHERE name = ?1")?;
         unsigned(count.query_row([id], |row| row.get(0))?)
     }
 
     fn ahead_of(&self, name: &Name, ticket: Ticket) -> Result<u64> {
         let sql = "SELECT count(*) FROM waiters WHERE name = ?1 AND (number, client) < (?2, ?3)";
         let row = (name.id, signed(ticket.number), ticket.client.to_string());
-        unsigned(self.store.prepare_cached(sql)?.query_row(row, |row| row.get(0))?)
+        unsigned(self.store.prepare(sql)?.query_row(row, |row| row.get(0))?)
     }
 }
 

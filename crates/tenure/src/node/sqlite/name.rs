@@ -39,7 +39,7 @@ pub(super) struct Label {
 impl Name {
     /// Reads a row; what is over is not there any more.
     pub(super) fn load(store: &Connection, key: &LockKey, now_ms: u64) -> Result<Self> {
-        let mut row = store.prepare_cached(
+        let mut row = store.prepare(
             "SELECT id, owner, ends_ms, fence, fence_ends_ms, queued, label_owner, label, label_ends_ms, line_ends_ms
              FROM names WHERE key = ?1",
         )?;
@@ -78,13 +78,13 @@ impl Name {
         let forget_ms = self.forget_ms();
         if forget_ms < now_ms {
             if let Some(id) = self.id.take() {
-                store.prepare_cached("DELETE FROM waiters WHERE name = ?1")?.execute([id])?;
-                store.prepare_cached("DELETE FROM names WHERE id = ?1")?.execute([id])?;
+                store.prepare("DELETE FROM waiters WHERE name = ?1")?.execute([id])?;
+                store.prepare("DELETE FROM names WHERE id = ?1")?.execute([id])?;
             }
             return Ok(());
         }
         let id = self.id(store, key)?;
-        let mut update = store.prepare_cached(
+        let mut update = store.prepare(
             "UPDATE names SET owner = ?2, ends_ms = ?3, fence = ?4, fence_ends_ms = ?5, queued = ?6, label_owner = ?7,
              label = ?8, label_ends_ms = ?9, line_ends_ms = ?10, forget_ms = ?11 WHERE id = ?1",
         )?;
@@ -109,7 +109,7 @@ impl Name {
         if let Some(id) = self.id {
             return Ok(id);
         }
-        let mut insert = store.prepare_cached("INSERT INTO names (key) VALUES (?1) RETURNING id")?;
+        let mut insert = store.prepare("INSERT INTO names (key) VALUES (?1) RETURNING id")?;
         let id = insert.query_row([key.as_str().as_bytes()], |row| row.get(0))?;
         self.id = Some(id);
         Ok(id)

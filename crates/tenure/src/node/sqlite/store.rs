@@ -22,8 +22,9 @@ const FORM: i64 = 1;
 /// How many pages the log grows to before it is written back: short enough to be read in a moment by whoever opens the store.
 const CHECKPOINT_PAGES: i64 = 256;
 
-/// How long a store that others are writing to is waited for: many times what a slow disk needs, and no lock's end.
-const BUSY_MAX: Duration = Duration::from_secs(2);
+/// How long a store that others are writing to is waited for: many times what a slow disk needs, and less than the default
+/// node timeout, so that whoever asked hears why.
+const BUSY_MAX: Duration = Duration::from_millis(1_500);
 
 /// Pauses between two tries while others are writing: below the time a disk takes, and rare enough to cost nothing.
 const BUSY_PAUSE_MIN: Duration = Duration::from_micros(100);
@@ -86,7 +87,6 @@ impl Store {
         database.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         // Programs come and go; the log is not written back by each of them.
         database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        database.set_prepared_statement_cache_capacity(64);
         let (clock, life) = begin(&mut database, machine, is_new)?;
         Ok(Self { path, found, database, clock, life })
     }
@@ -195,13 +195,12 @@ fn begin(database: &mut Connection, machine: Machine, is_new: bool) -> Result<(C
 }
 
 fn wait_a_little(tries: i32) -> bool {
-    // The sum of the pauses so far is at most this.
     let tries = u32::try_from(tries).unwrap_or(u32::MAX);
-    let pause = BUSY_PAUSE_MIN.saturating_mul(tries.saturating_add(1)).min(BUSY_PAUSE_MAX);
+    // All pauses together are at most so long, but for what the system adds to each.
     if BUSY_PAUSE_MAX.saturating_mul(tries) > BUSY_MAX {
         return false;
     }
-    std::thread::sleep(pause);
+    std::thread::sleep(BUSY_PAUSE_MIN.saturating_mul(tries.saturating_add(1)).min(BUSY_PAUSE_MAX));
     true
 }
 
