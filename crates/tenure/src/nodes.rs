@@ -165,7 +165,7 @@ fn report(node: &Arc<str>, Surveyed { report, server }: Surveyed) -> NodeReport 
 fn of_trust(distrust: &Distrust, fault: Option<&Fault>) -> Option<Finding> {
     let (severity, kind, advice) = match distrust {
         Distrust::Unknown => {
-            if let Some(Fault::Store(reason)) = fault {
+            if let Some(Fault::Store { reason, .. }) = fault {
                 let (severity, kind, message) = (Severity::Refuse, FindingKind::Store, reason.to_string());
                 let advice = "No lock is given until that is put right; docs/operating.md has a page on embedded stores";
                 return Some(Finding { severity, kind, message, advice });

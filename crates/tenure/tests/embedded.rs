@@ -38,7 +38,7 @@ async fn complaint(path: &Path) -> String {
     let error = locks(path).await.lock("x").try_acquire().await.expect_err("no lock is given");
     let AcquireError::Unavailable { votes, .. } = &error else { panic!("{error}") };
     match votes.iter().next().unwrap().vote.clone() {
-        Some(Vote::Unknown(Fault::Store(words))) => {
+        Some(Vote::Unknown(Fault::Store { reason: words, .. })) => {
             assert!(words.contains(path.to_str().unwrap()), "{words} names no path");
             assert!(error.to_string().contains(&*words), "{error}");
             words.to_string()

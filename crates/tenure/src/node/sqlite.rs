@@ -135,10 +135,15 @@ impl SqliteNode {
         let started = thread.spawn(move || worker::work(&opening, client, &inbox, &told));
         if let Err(error) = started {
             let words = format!("{}: no thread could be started ({error})", self.address);
-            let _ = news.send(NodeEvent::Unreachable(Fault::Store(words.into())));
+            let _ = news.send(NodeEvent::Unreachable(not_run(words)));
         }
         SqliteConnection { orders, events, news, in_flight: 0, settled: false }
     }
+}
+
+/// Nothing was done, for this reason.
+fn not_run(reason: String) -> Fault {
+    Fault::Store { reason: reason.into(), may_have_run: false }
 }
 
 /// The path from the root on, with the real names of the folders above: what two clients must have in common. The last
@@ -169,7 +174,7 @@ impl Connection for SqliteConnection {
         let fault = if self.in_flight > IN_FLIGHT_MAX {
             Fault::Busy
         } else if self.orders.send(Work::Execute(tag, command)).is_err() {
-            Fault::Store("the thread of the store has ended".into())
+            not_run("the thread of the store has ended".to_owned())
         } else {
             return;
         };

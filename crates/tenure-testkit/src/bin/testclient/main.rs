@@ -78,10 +78,13 @@ async fn main() {
             }
         }
         ["default"] => match Locks::embedded() {
-            Ok(locks) => match locks.lock("x").try_acquire().await {
-                Ok(guard) => println!("{} {}", locks.node_addresses().next().unwrap(), guard.is_some()),
-                Err(error) => println!("{error}"),
-            },
+            Ok(locks) => {
+                match locks.lock("x").try_acquire().await {
+                    Ok(guard) => println!("{} {}", locks.node_addresses().next().unwrap(), guard.is_some()),
+                    Err(error) => println!("{error}"),
+                }
+                locks.shutdown().await.unwrap();
+            }
             Err(error) => println!("{error}"),
         },
         ["resume", handover, urls @ ..] => {

@@ -138,7 +138,7 @@ async fn complaint(node: &SqliteNode) -> String {
     let mut connection = node.clone().connect(ClientId::new(1));
     loop {
         match poll_fn(|cx| connection.poll_event(cx)).await {
-            NodeEvent::Unreachable(Fault::Store(words)) => return words.to_string(),
+            NodeEvent::Unreachable(Fault::Store { reason, .. }) => return reason.to_string(),
             NodeEvent::Connected(_) => panic!("it opened"),
             _ => {}
         }

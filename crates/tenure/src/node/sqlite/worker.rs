@@ -69,7 +69,7 @@ pub(super) fn work(
 }
 
 fn fault(opening: &Opening, trouble: &Trouble) -> Fault {
-    Fault::Store(trouble.words(&opening.path).into())
+    Fault::Store { reason: trouble.words(&opening.path).into(), may_have_run: false }
 }
 
 fn server(store: &Store) -> Server {
@@ -172,8 +172,9 @@ impl Workplace {
                 answer_all(batch, events, &fault(&self.opening, &trouble));
                 Ok(())
             }
-            Err(NotDone { trouble, .. }) => {
-                answer_all(batch, events, &fault(&self.opening, &trouble));
+            Err(NotDone { trouble, maybe }) => {
+                let reason = trouble.words(&self.opening.path).into();
+                answer_all(batch, events, &Fault::Store { reason, may_have_run: maybe });
                 Err(trouble)
             }
         }
