@@ -5,12 +5,13 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 use tenure_core::{
-    Answer, Command, Entry, Fence, FenceBounds, FenceClaim, Holding, LockKey, NodeTime, Nonce, Owner,
-    OwnerToken, Prefix, QueueReport, Refusal, Reply, Swap, TRIM_FENCES, Ticket, Turn,
+    Answer, Command, Entry, Fence, Holding, LockKey, NodeTime, Owner, OwnerToken, Prefix, QueueReport,
+    Refusal, Reply, Swap, TRIM_FENCES, Ticket,
 };
 
-use super::name::{Name, Remembered, damaged, read_owner, signed, unsigned};
-use super::trouble::Result;
+use super::acquire::Wanted;
+use super::name::{Name, damaged, read_owner, signed, unsigned};
+use super::trouble::{Result, Trouble};
 
 /// How many locks a page of a list has.
 const PAGE_KEYS: usize = 100;
@@ -55,7 +56,7 @@ impl Execution<'_> {
             | Command::Leave { key, .. }
             | Command::Nudge { key }
             | Command::Inspect { key } => self.with_name(key, command, &mut told)?,
-            _ => return Err(super::trouble::Trouble::refused("it does not know this command")),
+            _ => return Err(Trouble::refused("it does not know this command")),
         };
         Ok(Reply { time: Some(self.now), fence: told.fence, queue: told.queue, answer })
     }
@@ -111,78 +112,6 @@ impl Execution<'_> {
         Ok(answer)
     }
 
-    fn acquire(&mut self, name: &mut Name, wanted: &Wanted<'_>, told: &mut Told) -> Result<Answer> {
-        let answer = self.try_to_grant(name, wanted, told)?;
-        let Answer::Refused(refusal) = answer else { return Ok(answer) };
-        let others = name.entry.is_some_and(|entry| entry.owner != Owner::Token(wanted.token));
-        match (refusal, wanted.turn) {
-            (Refusal::Held { .. } | Refusal::Reserved { .. }, Some(turn)) if others => {
-                self.line_up(wanted.key, name, turn, answer, told)
-            }
-            (Refusal::Held { .. } | Refusal::Reserved { .. } | Refusal::Behind, _) => {
-                told.fence = wanted.claim.map(|claim| lowest(name, self.now, claim.bounds));
-                Ok(answer)
-            }
-            _ => Ok(answer),
-        }
-    }
-
-    fn try_to_grant(&mut self, name: &mut Name, wanted: &Wanted<'_>, told: &mut Told) -> Result<Answer> {
-        let Wanted { key, token, node_ttl_ms, nonce, claim, turn, label } = *wanted;
-        if let Some(nonce) = nonce
-            && !self.record_of(key.prefix())?.is_some_and(|record| nonce.begins(&record))
-        {
-            return Ok(Answer::Refused(Refusal::Stranger));
-        }
-        let ticket = turn.map(|turn| turn.ticket);
-        let is_aside = |entry: &Entry| ticket.map(Owner::Reserved) == Some(entry.owner);
-        let aside = name.entry.as_ref().is_some_and(is_aside);
-        if let Some(entry) = name.entry.filter(|_| !aside) {
-            // Asked again by the same owner; with another fence it is not the same question.
-            let again = entry.owner == Owner::Token(token)
-                && claim.is_none_or(|claim| name.fence() == Some(claim.fence));
-            return Ok(if again { Answer::Granted } else { Answer::Refused(held(self.now_ms, &entry)) });
-        }
-        if let Some(claim) = claim {
-            // Whole milliseconds, in which nodes count.
-            let now = NodeTime::from_micros(self.now_ms * 1_000);
-            let refusal = if claim.fence > claim.bounds.highest(now) {
-                Some(Refusal::Ahead)
-            } else {
-                (claim.fence <= lowest(name, now, claim.bounds)).then_some(Refusal::Behind)
-            };
-            if let Some(refusal) = refusal {
-                if let (true, Some(ticket)) = (aside, ticket) {
-                    self.reserve(name, ticket);
-                }
-                return Ok(Answer::Refused(refusal));
-            }
-            let queued = name.remembered.is_some_and(|remembered| remembered.queued);
-            let FenceClaim { fence, ends_ms, .. } = claim;
-            name.remembered = Some(Remembered { fence, ends_ms, queued });
-        }
-        self.put(name, token, node_ttl_ms);
-        let ahead = self.step_out(name, ticket, aside, claim.is_some())?;
-        told.queue =
-            ahead.map(|ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() }));
-        if let Some(label) = label {
-            self.put_label(name, token, label);
-        }
-        Ok(Answer::Granted)
-    }
-
-    fn heal(&self, name: &mut Name, token: OwnerToken, node_ttl_ms: u64, fence: Option<Fence>) -> Answer {
-        match name.entry {
-            Some(entry) if entry.owner == Owner::Token(token) => Answer::Granted,
-            Some(entry) => Answer::Refused(Refusal::Held { left: left(self.now_ms, &entry) }),
-            None if fence.is_some() && name.fence() > fence => Answer::Refused(Refusal::Behind),
-            None => {
-                self.put(name, token, node_ttl_ms);
-                Answer::Granted
-            }
-        }
-    }
-
     fn extend(&self, name: &mut Name, token: OwnerToken, node_ttl_ms: u64) -> Answer {
         match &mut name.entry {
             Some(entry) if entry.owner == Owner::Token(token) => {
@@ -194,7 +123,7 @@ impl Execution<'_> {
         }
     }
 
-    fn put(&self, name: &mut Name, token: OwnerToken, node_ttl_ms: u64) {
+    pub(super) fn put(&self, name: &mut Name, token: OwnerToken, node_ttl_ms: u64) {
         let ends_ms = self.now_ms.saturating_add(node_ttl_ms);
         name.entry = Some(Entry { owner: Owner::Token(token), ends_ms });
     }
@@ -254,7 +183,7 @@ impl Execution<'_> {
         Ok(Answer::Record(Some(text)))
     }
 
-    fn record_of(&self, prefix: &str) -> Result<Option<Arc<str>>> {
+    pub(super) fn record_of(&self, prefix: &str) -> Result<Option<Arc<str>>> {
         let mut get = self.store.prepare("SELECT text FROM records WHERE prefix = ?1")?;
         let text: Option<String> = get.query_row([prefix.as_bytes()], |row| row.get(0)).optional()?;
         Ok(text.map(Into::into))
@@ -275,18 +204,6 @@ impl Execution<'_> {
     }
 }
 
-/// What an acquire asks for.
-#[derive(Clone, Copy)]
-struct Wanted<'a> {
-    key: &'a LockKey,
-    token: OwnerToken,
-    node_ttl_ms: u64,
-    nonce: Option<Nonce>,
-    claim: Option<FenceClaim>,
-    turn: Option<Turn>,
-    label: Option<&'a Arc<str>>,
-}
-
 fn release(name: &mut Name, token: OwnerToken) -> Answer {
     if !name.is_held_by(token) {
         return Answer::Refused(Refusal::NotHeld);
@@ -295,19 +212,6 @@ fn release(name: &mut Name, token: OwnerToken) -> Answer {
     Answer::Granted
 }
 
-/// The fence that a new one must exceed.
-fn lowest(name: &Name, now: NodeTime, bounds: FenceBounds) -> Fence {
-    name.fence().map_or(bounds.lowest(now), |fence| fence.max(bounds.lowest(now)))
-}
-
-fn held(now_ms: u64, entry: &Entry) -> Refusal {
-    let left = left(now_ms, entry);
-    match entry.owner {
-        Owner::Token(_) => Refusal::Held { left },
-        Owner::Reserved(_) => Refusal::Reserved { left },
-    }
-}
-
-fn left(now_ms: u64, entry: &Entry) -> Duration {
+pub(super) fn left(now_ms: u64, entry: &Entry) -> Duration {
     Duration::from_millis(entry.ends_ms.saturating_sub(now_ms))
 }
