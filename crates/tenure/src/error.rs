@@ -298,7 +298,6 @@ pub enum BuildError {
     #[error("cannot manage locks: {0}")]
     MaxTtl(#[from] OptionError),
     /// A node's URL cannot be read.
-    #[cfg(feature = "redis")]
     #[error("cannot manage locks: {0}")]
     Url(#[from] crate::UrlError),
     /// The worker thread could not be started.
