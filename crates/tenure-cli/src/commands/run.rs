@@ -1,0 +1,63 @@
+//! `tenure run`: a command that runs while we hold the lock, and no longer.
+
+pub(crate) mod child;
+mod environment;
+mod supervise;
+mod terminal;
+
+use std::path::Path;
+use std::time::Duration;
+
+use self::child::Child;
+use self::supervise::{Ended, supervise};
+use self::terminal::Terminal;
+use crate::args::RunArgs;
+use crate::commands::acquire::hold;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::settings::Settings;
+use crate::signals::Signals;
+
+/// How long nodes that do not answer may hold up the end; what is left there frees itself.
+const CLEAN_UP_LIMIT: Duration = Duration::from_secs(2);
+
+pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
+    let settings = settings.for_run(args.grace.as_deref(), args.max_hold.as_deref())?;
+    let mut signals = Signals::install()?;
+    // Others see what is run; its arguments are nobody's business.
+    let program = args.command.first().map(Path::new).and_then(Path::file_name);
+    let note = program.map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
+    let conflict = Exit::code(args.conflict_exit_code);
+    let (locks, guard) = hold(&args.name, &note, &settings, conflict, &mut signals, output).await?;
+
+    let environment = environment::of(&locks, &guard, &settings);
+    let mut terminal = Terminal::open();
+    let ended = match Child::start(&args.command, &environment, terminal.is_wanted()) {
+        Ok(mut child) => {
+            let ended = supervise(&mut child, &guard, &settings, &mut signals, &mut terminal).await;
+            terminal.take_back();
+            Ok(ended)
+        }
+        Err(error) => Err(Failure::internal(format!("the command cannot be started: {error}"))),
+    };
+
+    let released = guard.release().await;
+    let _ = locks.shutdown_within(CLEAN_UP_LIMIT).await;
+    match ended? {
+        Ended::ByItself(exit) => {
+            if let Err(error) = released {
+                output.note(&format!("warning: {error}"));
+            }
+            Ok(exit)
+        }
+        Ended::Stopped => {
+            let message = format!(
+                "lock {:?} was lost while the command ran; the command was stopped before another could have the lock. \
+                 Find out why it could not be renewed: `tenure doctor` looks at the nodes",
+                args.name
+            );
+            Err(Failure::new(Exit::LOST, "lost", message).of_lock(&args.name))
+        }
+    }
+}
