@@ -89,9 +89,6 @@ pub(crate) enum Command {
     Completions(CompletionsArgs),
     /// Print a manual page, or write all of them into a folder
     Man(ManArgs),
-    /// Becomes the command of `run`, in its own process.
-    #[command(name = "__start", hide = true)]
-    Start(StartArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -199,16 +196,4 @@ pub(crate) struct ManArgs {
     /// Write a page for every command into this folder
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "command")]
     pub(crate) folder: Option<PathBuf>,
-}
-
-#[derive(Debug, clap::Args)]
-pub(crate) struct StartArgs {
-    /// The process that starts us; the command ends with it.
-    pub(crate) parent: i32,
-    /// Take the terminal's foreground.
-    #[arg(long)]
-    pub(crate) foreground: bool,
-    /// The command and its arguments.
-    #[arg(last = true, required = true, num_args = 1..)]
-    pub(crate) command: Vec<OsString>,
 }

@@ -25,6 +25,9 @@ use crate::output::Output;
 use crate::settings::Settings;
 
 fn main() -> ExitCode {
+    if let Some(exit) = commands::run::in_a_process_of_its_own(std::env::args_os()) {
+        return exit.into();
+    }
     let args = match Args::try_parse() {
         Ok(args) => args,
         Err(error) => return Output::parse_error(&error).into(),
@@ -38,30 +41,30 @@ fn main() -> ExitCode {
 
 fn run(args: Args, output: &Output) -> Result<Exit, Failure> {
     let Args { common, command } = args;
-    match &command {
-        Command::Completions(args) => return Ok(commands::completions::run(args, output)),
-        Command::Man(args) => return commands::man::run(args, output),
-        Command::Start(args) => return Err(commands::run::child::become_command(args)),
-        _ => {}
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
-    let settings = Settings::resolve(&common)?;
-    output.warn_all(&settings.warnings);
-    let exit = runtime.block_on(async {
-        match command {
-            Command::Run(args) => commands::run::run(&args, &settings, output).await,
-            Command::Acquire(args) => commands::acquire::run(&args, &settings, output).await,
-            Command::Extend(args) => commands::extend::run(&args, &settings, output).await,
-            Command::Release(args) => commands::release::run(&args, &settings, output).await,
-            Command::Status(args) => commands::status::run(&args, &settings, output).await,
-            Command::Ls => commands::ls::run(&settings, output).await,
-            Command::Doctor => commands::doctor::run(&settings, output).await,
-            Command::Config => Ok(commands::config::run(&settings, output)),
-            Command::Completions(_) | Command::Man(_) | Command::Start(_) => Ok(Exit::DONE),
+    match command {
+        Command::Completions(args) => Ok(commands::completions::run(&args, output)),
+        Command::Man(args) => commands::man::run(&args, output),
+        command => {
+            let settings = Settings::resolve(&common)?;
+            output.warn_all(&settings.warnings);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
+            runtime.block_on(serve(command, &settings, output))
         }
-    });
-    // Whatever a blocked read on the terminal still waits for must not hold up the end.
-    runtime.shutdown_background();
-    exit
+    }
+}
+
+async fn serve(command: Command, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(args) => commands::run::run(&args, settings, output).await,
+        Command::Acquire(args) => commands::acquire::run(&args, settings, output).await,
+        Command::Extend(args) => commands::extend::run(&args, settings, output).await,
+        Command::Release(args) => commands::release::run(&args, settings, output).await,
+        Command::Status(args) => commands::status::run(&args, settings, output).await,
+        Command::Ls => commands::ls::run(settings, output).await,
+        Command::Doctor => commands::doctor::run(settings, output).await,
+        Command::Config | Command::Completions(_) | Command::Man(_) => {
+            Ok(commands::config::run(settings, output))
+        }
+    }
 }

@@ -40,8 +40,13 @@ impl Output {
             Command::Extend(args) => args.export,
             _ => false,
         };
-        let lent = matches!(args.command, Command::Run(_) | Command::Start(_));
+        let lent = matches!(args.command, Command::Run(_));
         Self { json: args.common.json, quiet: args.common.quiet, lent, export }
+    }
+
+    /// For the processes that `run` starts: they say one thing at most.
+    pub(crate) const fn of_helper() -> Self {
+        Self { json: false, quiet: false, lent: true, export: false }
     }
 
     /// What is wrong with what was typed, in one line; or the help that was asked for.

@@ -1,14 +1,17 @@
 //! `tenure run`: a command that runs while we hold the lock, and no longer.
 
-pub(crate) mod child;
+mod child;
 mod environment;
+mod keeper;
 mod supervise;
 mod terminal;
 
+use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
 use self::child::Child;
+use self::keeper::Keeper;
 use self::supervise::{Ended, supervise};
 use self::terminal::Terminal;
 use crate::args::RunArgs;
@@ -35,8 +38,13 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
     let mut terminal = Terminal::open();
     let ended = match Child::start(&args.command, &environment, terminal.is_wanted()) {
         Ok(mut child) => {
+            // Without one everything works but for our own sudden death.
+            let keeper = Keeper::start(child.group());
             let ended = supervise(&mut child, &guard, &settings, &mut signals, &mut terminal).await;
             terminal.take_back();
+            if let Ok(keeper) = keeper {
+                keeper.dismiss();
+            }
             Ok(ended)
         }
         Err(error) => Err(Failure::internal(format!("the command cannot be started: {error}"))),
@@ -59,5 +67,19 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
             );
             Err(Failure::new(Exit::LOST, "lost", message).of_lock(&args.name))
         }
+    }
+}
+
+/// What `run` calls us again for: to become the command, and to look after it. Nobody types this, so it is no part of the
+/// arguments, and costs the command no time.
+pub(crate) fn in_a_process_of_its_own(arguments: impl Iterator<Item = OsString>) -> Option<Exit> {
+    let arguments: Vec<OsString> = arguments.skip(1).collect();
+    match arguments.as_slice() {
+        [start, parent, foreground, command @ ..] if start == child::START => {
+            let failure = child::become_command(parent, foreground, command);
+            Some(Output::of_helper().failure(&failure))
+        }
+        [keep, group] if keep == keeper::KEEP => Some(keeper::keep(&group.to_string_lossy())),
+        _ => None,
     }
 }

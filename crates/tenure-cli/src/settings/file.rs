@@ -6,13 +6,13 @@ use std::time::Duration;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use tenure::{MaxHold, RestartGuard, Wait};
-use toml::Spanned;
+use toml::{Spanned, Value};
 
 use super::{NodeUrl, Source, Sourced, duration};
 use crate::failure::Failure;
 
 /// A configuration file that was read; the default is none.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct File {
     path: Option<PathBuf>,
     text: String,
@@ -20,10 +20,10 @@ pub(super) struct File {
 }
 
 /// What may stand in it.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
-    nodes: Option<Spanned<Vec<NodeEntry>>>,
+    nodes: Option<Spanned<Vec<Spanned<Value>>>>,
     password_file: Option<Spanned<PathBuf>>,
     prefix: Option<Spanned<String>>,
     ttl: Option<Spanned<TtlText>>,
@@ -37,26 +37,10 @@ struct Content {
     fleet: Option<Spanned<String>>,
 }
 
-/// A node: its URL, or a table with the URL and where its password is.
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a node is a URL, or { url = \"...\", password_file = \"...\" }")]
-enum NodeEntry {
-    Url(String),
-    Table(NodeTable),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct NodeTable {
-    url: String,
-    password_file: Option<PathBuf>,
-}
-
-impl std::fmt::Debug for NodeEntry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let (Self::Url(url) | Self::Table(NodeTable { url, .. })) = self;
-        NodeUrl::new(url.as_str()).fmt(f)
-    }
+/// A node: its URL, and where its password is.
+struct NodeEntry<'a> {
+    url: &'a str,
+    password_file: Option<&'a str>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -94,24 +78,28 @@ impl File {
     pub(super) fn nodes(&self) -> Result<Option<Sourced<Vec<NodeUrl>>>, Failure> {
         let Some(nodes) = &self.content.nodes else { return Ok(None) };
         if nodes.get_ref().is_empty() {
-            let line = line_of(&self.text, nodes.span().start);
-            let shown = self.path.as_deref().unwrap_or(Path::new("")).display();
-            return Err(Failure::usage(format!(
-                "{shown}:{line}: nodes names no node; leave it out for the embedded store"
-            )));
+            return Err(self.wrong(nodes, "nodes names no node; leave it out for the embedded store"));
         }
         let for_all = self.content.password_file.as_ref().map(Spanned::get_ref);
-        let url = |entry: &NodeEntry| {
-            let (url, own) = match entry {
-                NodeEntry::Url(url) => (url, None),
-                NodeEntry::Table(table) => (&table.url, table.password_file.as_ref()),
-            };
-            match own.or(for_all).map(|path| self.beside(path)) {
-                Some(path) => NodeUrl::new(url.as_str()).with_password_file(&path.to_string_lossy()),
-                None => NodeUrl::new(url.as_str()),
-            }
-        };
-        Ok(self.sourced(&self.content.nodes, |nodes| nodes.iter().map(url).collect()))
+        let mut urls = vec![];
+        for node in nodes.get_ref() {
+            let entry = NodeEntry::of(node.get_ref()).ok_or_else(|| {
+                self.wrong(node, "a node is a URL, or { url = \"...\", password_file = \"...\" }")
+            })?;
+            let url = NodeUrl::new(entry.url);
+            urls.push(match entry.password_file.map(Path::new).or(for_all.map(PathBuf::as_path)) {
+                Some(path) => url.with_password_file(&self.beside(path).to_string_lossy()),
+                None => url,
+            });
+        }
+        Ok(self.sourced(&self.content.nodes, |_| urls))
+    }
+
+    /// What is wrong, with its line.
+    fn wrong<T>(&self, at: &Spanned<T>, message: &str) -> Failure {
+        let line = line_of(&self.text, at.span().start);
+        let shown = self.path.as_deref().unwrap_or(Path::new("")).display();
+        Failure::usage(format!("{shown}:{line}: {message}"))
     }
 
     pub(super) fn prefix(&self) -> Option<Sourced<String>> {
@@ -158,23 +146,18 @@ impl File {
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = vec![];
         let nodes = self.content.nodes.iter().flat_map(|nodes| nodes.get_ref());
-        let has_secret = |entry: &NodeEntry| {
-            let (NodeEntry::Url(url) | NodeEntry::Table(NodeTable { url, .. })) = entry;
-            NodeUrl::new(url.as_str()).has_secret()
-        };
+        let nodes: Vec<NodeEntry<'_>> = nodes.filter_map(|node| NodeEntry::of(node.get_ref())).collect();
+        let has_secret = |entry: &NodeEntry<'_>| NodeUrl::new(entry.url).has_secret();
         if let Some(path) = self.path.as_deref().filter(|path| is_open_to_all(path))
-            && nodes.clone().any(has_secret)
+            && nodes.iter().any(has_secret)
         {
             warnings.push(format!(
                 "{} has a password in it and everybody may read it; chmod 600",
                 path.display()
             ));
         }
-        let own = nodes.filter_map(|entry| match entry {
-            NodeEntry::Table(table) => table.password_file.as_ref(),
-            NodeEntry::Url(_) => None,
-        });
-        let for_all = self.content.password_file.iter().map(Spanned::get_ref);
+        let own = nodes.iter().filter_map(|entry| entry.password_file).map(Path::new);
+        let for_all = self.content.password_file.iter().map(|path| path.get_ref().as_path());
         for path in own.chain(for_all).map(|path| self.beside(path)).filter(|path| is_open_to_all(path)) {
             warnings
                 .push(format!("{} is a password file and everybody may read it; chmod 600", path.display()));
@@ -195,6 +178,24 @@ impl File {
         let line = line_of(&self.text, value.span().start);
         let path = self.path.clone().unwrap_or_default();
         Some(Sourced { value: read(value.get_ref()), source: Source::File { path, line } })
+    }
+}
+
+impl<'a> NodeEntry<'a> {
+    fn of(value: &'a Value) -> Option<Self> {
+        match value {
+            Value::String(url) => Some(Self { url, password_file: None }),
+            Value::Table(table) => {
+                let known = |key: &String| key == "url" || key == "password_file";
+                let password_file = match table.get("password_file") {
+                    Some(path) => Some(path.as_str()?),
+                    None => None,
+                };
+                let url = table.get("url")?.as_str()?;
+                table.keys().all(known).then_some(Self { url, password_file })
+            }
+            _ => None,
+        }
     }
 }
 

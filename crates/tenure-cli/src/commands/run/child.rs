@@ -5,7 +5,7 @@
 //! Both need code that runs in the new process before the command does, which is not possible without `unsafe` in any
 //! other way.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -17,9 +17,12 @@ use nix::unistd::Pid;
 
 use super::environment::Environment;
 use super::terminal::Terminal;
-use crate::args::StartArgs;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+
+/// What we call ourselves with to become the command, and how to say that it takes the terminal's foreground.
+pub(super) const START: &str = "__start";
+const FOREGROUND: &str = "foreground";
 
 /// The command while it runs, with everything in its process group.
 #[derive(Debug)]
@@ -46,11 +49,8 @@ impl Child {
         #[cfg(target_os = "linux")]
         let _ = nix::sys::prctl::set_child_subreaper(true);
         let mut starter = Command::new(own_program()?);
-        starter.arg0("tenure").arg("__start").arg(std::process::id().to_string());
-        if foreground {
-            starter.arg("--foreground");
-        }
-        starter.arg("--").args(command).process_group(0);
+        starter.arg0("tenure").arg(START).arg(std::process::id().to_string());
+        starter.arg(if foreground { FOREGROUND } else { "-" }).args(command).process_group(0);
         for (name, value) in environment {
             match value {
                 Some(value) => starter.env(name, value),
@@ -114,18 +114,21 @@ impl Child {
 }
 
 /// Becomes the command. Comes back only if that fails.
-pub(crate) fn become_command(args: &StartArgs) -> Failure {
+pub(super) fn become_command(parent: &OsStr, foreground: &OsStr, command: &[OsString]) -> Failure {
     #[cfg(target_os = "linux")]
     {
         let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL);
     }
-    if nix::unistd::getppid().as_raw() != args.parent {
+    // It may have been killed before the kernel knew that we mind.
+    if nix::unistd::getppid().to_string() != parent.to_string_lossy() {
         return Failure::internal("not started: the tool that holds the lock is gone");
     }
-    if args.foreground {
+    if foreground == FOREGROUND {
         Terminal::open().grab();
     }
-    let (program, arguments) = args.command.split_first().expect("a command has at least its name");
+    let Some((program, arguments)) = command.split_first() else {
+        return Failure::internal("not started: there is no command");
+    };
     let error = Command::new(program).args(arguments).exec();
     let program = crate::output::plain(&program.to_string_lossy());
     let (exit, word, what) = match error.kind() {
@@ -137,7 +140,7 @@ pub(crate) fn become_command(args: &StartArgs) -> Failure {
 }
 
 /// Our own program, also after its file was replaced by a newer one.
-fn own_program() -> io::Result<std::path::PathBuf> {
+pub(super) fn own_program() -> io::Result<std::path::PathBuf> {
     let running = std::path::Path::new("/proc/self/exe");
     if cfg!(target_os = "linux") && running.exists() {
         Ok(running.to_owned())

@@ -1,0 +1,13 @@
+//! The command-line tool as scripts see it: `docs/cli.md`, sentence by sentence, on real servers.
+
+mod configuration;
+mod deployment;
+mod environment;
+mod exit_codes;
+mod failures;
+mod inspection;
+mod json;
+mod run;
+mod scripts;
+mod secrets;
+mod waiting;
