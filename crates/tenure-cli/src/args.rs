@@ -33,8 +33,8 @@ pub(crate) struct Args {
 pub(crate) struct Common {
     /// The nodes, by URL, separated by commas [env: `TENURE_NODES`]
     ///
-    /// redis://, rediss://, redis+unix:// or sqlite:PATH. A password in it is visible to everybody on this machine: use
-    /// ?password_file=PATH, or the configuration.
+    /// `redis://`, `rediss://`, `redis+unix://` or `sqlite:PATH`. A password in it is visible to everybody on this machine: use
+    /// `?password_file=PATH`, or the configuration.
     #[arg(long, global = true, value_name = "URL,URL,...", help_heading = "Common options")]
     pub(crate) nodes: Option<String>,
     /// The configuration file [env: `TENURE_CONFIG`] [default: tenure.toml, if there is one]

@@ -15,6 +15,13 @@ pub(crate) struct Failure {
     pub(crate) word: &'static str,
     /// For people: one line.
     pub(crate) message: String,
+    /// For programs: what else is known. Apart, so that results stay small.
+    pub(crate) about: Box<About>,
+}
+
+/// Which lock it is about, and what the nodes said.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct About {
     pub(crate) name: Option<String>,
     pub(crate) holder: Option<String>,
     pub(crate) retry_after: Option<Duration>,
@@ -23,8 +30,7 @@ pub(crate) struct Failure {
 
 impl Failure {
     pub(crate) fn new(exit: Exit, word: &'static str, message: impl Into<String>) -> Self {
-        let message = message.into();
-        Self { exit, word, message, name: None, holder: None, retry_after: None, votes: None }
+        Self { exit, word, message: message.into(), about: Box::default() }
     }
 
     pub(crate) fn usage(message: impl Into<String>) -> Self {
@@ -36,12 +42,12 @@ impl Failure {
     }
 
     pub(crate) fn of_lock(mut self, name: &str) -> Self {
-        self.name = Some(name.to_owned());
+        self.about.name = Some(name.to_owned());
         self
     }
 
     pub(crate) fn with_votes(mut self, votes: &Votes) -> Self {
-        self.votes = Some(votes.clone());
+        self.about.votes = Some(votes.clone());
         self
     }
 
@@ -65,8 +71,8 @@ impl Failure {
                 let message =
                     contention(name, holder, *retry_after, place.as_ref().map_or(0, |place| place.waiters));
                 let mut failure = Self::new(contended, "contended", message).of_lock(name).with_votes(votes);
-                failure.retry_after = *retry_after;
-                failure.holder = holder.map(str::to_owned);
+                failure.about.retry_after = *retry_after;
+                failure.about.holder = holder.map(str::to_owned);
                 failure
             }
             AcquireError::Unavailable { name, votes, .. } => Self::unavailable(message, votes).of_lock(name),

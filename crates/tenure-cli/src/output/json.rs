@@ -27,10 +27,10 @@ pub(super) fn lease(lease: &Lease) -> Value {
 pub(super) fn failure(failure: &Failure) -> Value {
     json!({
         "error": failure.word,
-        "name": failure.name,
-        "holder": failure.holder,
-        "retry_after_ms": failure.retry_after.map(milliseconds),
-        "votes": failure.votes.as_ref().map_or_else(|| json!([]), votes),
+        "name": failure.about.name,
+        "holder": failure.about.holder,
+        "retry_after_ms": failure.about.retry_after.map(milliseconds),
+        "votes": failure.about.votes.as_ref().map_or_else(|| json!([]), votes),
         "message": failure.message,
     })
 }

@@ -145,7 +145,7 @@ impl File {
     /// Passwords that others can read.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = vec![];
-        let nodes = self.content.nodes.iter().flat_map(|nodes| nodes.get_ref());
+        let nodes = self.content.nodes.iter().flat_map(Spanned::get_ref);
         let nodes: Vec<NodeEntry<'_>> = nodes.filter_map(|node| NodeEntry::of(node.get_ref())).collect();
         let has_secret = |entry: &NodeEntry<'_>| NodeUrl::new(entry.url).has_secret();
         if let Some(path) = self.path.as_deref().filter(|path| is_open_to_all(path))

@@ -26,7 +26,7 @@ impl NodeUrl {
         for byte in path.bytes() {
             match byte {
                 b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'/' => {
-                    escaped.push(char::from(byte))
+                    escaped.push(char::from(byte));
                 }
                 _ => escaped.push_str(&format!("%{byte:02X}")),
             }

@@ -17,7 +17,10 @@ pub(crate) fn deployments() -> Vec<Deployment> {
 pub(crate) fn five_redis_nodes() -> Deployment {
     let servers: [RedisServer; 5] = RedisServer::start_many(&[]);
     let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
-    Deployment::of(servers.into(), |_| urls.join(","))
+    let deployment = Deployment::of(servers.into(), |_| urls.join(","));
+    // A first start needs all nodes, and a busy machine may not have them all in time.
+    wait_until(|| deployment.tenure(&["run", "warm-up", "--", "true"]).code == Some(0));
+    deployment
 }
 
 /// Nodes, and a person's folder to work in.
@@ -177,4 +180,10 @@ pub(crate) fn read_line(path: &Path) -> String {
 pub(crate) fn now_ms() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
     u64::try_from(now.as_millis()).unwrap()
+}
+
+/// The token of a lease as JSON.
+#[track_caller]
+pub(crate) fn token(lease: &Value) -> &str {
+    lease["token"].as_str().unwrap_or_else(|| panic!("no lease: {lease}"))
 }

@@ -86,7 +86,7 @@ fn a_password_file_is_no_secret() {
     });
     deployment.write("password", "hunter2\n");
     let done = deployment.tenure(&["run", "x", "--", "env"]);
-    assert_eq!(variables(&done.ends_with(0)).get("TENURE_NODES"), Some(&deployment.nodes));
+    assert_eq!(variables(done.ends_with(0)).get("TENURE_NODES"), Some(&deployment.nodes));
     deployment.write(
         "tenure.toml",
         &format!("nodes = [\"redis://127.0.0.1:{port}\"]\npassword_file = \"password\"\n"),

@@ -2,7 +2,7 @@
 
 use tenure_testkit::RedisServer;
 
-use crate::deployment::{Deployment, deployments, five_redis_nodes};
+use crate::deployment::{Deployment, deployments, five_redis_nodes, token};
 
 #[test]
 fn the_commands_own_exit_code_is_passed_on() {
@@ -32,7 +32,7 @@ fn a_command_that_cannot_be_started_is_126_or_127_and_the_lock_is_free_again() {
 fn what_is_done_is_0_and_what_is_not_held_by_this_token_is_1() {
     for deployment in deployments() {
         let (lease, code) = deployment.json(&["acquire", "x", "--json"]);
-        let token = lease["token"].as_str().unwrap();
+        let token = token(&lease);
         assert_eq!(code, Some(0));
         deployment.tenure(&["extend", "x", "--token", token]).ends_with(0);
         deployment.tenure(&["release", "x", "--token", token]).ends_with(0);
@@ -53,7 +53,7 @@ fn another_owners_lock_is_neither_extended_nor_released() {
         let (first, _) = deployment.json(&["acquire", "x", "--json", "--ttl", "100ms"]);
         std::thread::sleep(std::time::Duration::from_millis(300));
         let (second, _) = deployment.json(&["acquire", "x", "--json"]);
-        let (old, new) = (first["token"].as_str().unwrap(), second["token"].as_str().unwrap());
+        let (old, new) = (token(&first), token(&second));
         deployment.tenure(&["extend", "x", "--token", old]).ends_with(1);
         deployment.tenure(&["release", "x", "--token", old]).ends_with(1);
         deployment.tenure(&["extend", "x", "--token", new]).ends_with(0);
@@ -98,7 +98,7 @@ fn wrong_usage_is_64() {
 fn no_majority_is_69() {
     let mut deployment = five_redis_nodes();
     let (lease, _) = deployment.json(&["acquire", "x", "--json"]);
-    let token = lease["token"].as_str().unwrap();
+    let token = token(&lease);
     deployment.servers.iter_mut().take(3).for_each(RedisServer::kill);
     deployment.tenure(&["acquire", "y"]).ends_with(69);
     deployment.tenure(&["run", "y", "--", "true"]).ends_with(69);

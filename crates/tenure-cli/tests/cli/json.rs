@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::deployment::{deployments, five_redis_nodes, now_ms};
+use crate::deployment::{deployments, five_redis_nodes, now_ms, token};
 
 #[track_caller]
 fn has_fields(object: &Value, fields: &[&str]) {
@@ -19,7 +19,7 @@ fn acquire_and_extend_tell_everything_about_the_lease() {
         let nodes = deployment.nodes.split(',').count();
         let (lease, code) = deployment.json(&["acquire", "naïve name", "--ttl", "20s", "--json"]);
         assert_eq!(code, Some(0));
-        let token = lease["token"].as_str().unwrap().to_owned();
+        let token = token(&lease).to_owned();
         let (extended, _) =
             deployment.json(&["extend", "naïve name", "--token", &token, "--ttl", "20s", "--json"]);
         assert_eq!(lease["fence"], extended["fence"], "an extension keeps the fence");
@@ -74,7 +74,7 @@ fn every_failure_is_an_object_of_the_same_shape() {
     let mut deployment = five_redis_nodes();
     let fields = ["error", "name", "holder", "retry_after_ms", "votes", "message"];
     let (lease, _) = deployment.json(&["acquire", "x", "--json"]);
-    let token = lease["token"].as_str().unwrap();
+    let token = token(&lease);
     let (released, _) = deployment.json(&["release", "x", "--token", token, "--json"]);
     has_fields(&released, &["name", "released", "votes"]);
     for (arguments, word) in [

@@ -1,6 +1,6 @@
 //! `acquire`, `extend` and `release` in a script.
 
-use crate::deployment::{Done, deployments, five_redis_nodes};
+use crate::deployment::{Done, deployments, five_redis_nodes, token};
 
 fn shell(deployment: &crate::deployment::Deployment, script: &str) -> Done {
     let mut command = std::process::Command::new("sh");
@@ -59,7 +59,7 @@ fn as_text_there_are_token_fence_and_deadline() {
 fn an_extended_lock_lives_on() {
     for deployment in deployments() {
         let (lease, _) = deployment.json(&["acquire", "x", "--ttl", "1s", "--json"]);
-        let token = lease["token"].as_str().unwrap();
+        let token = token(&lease);
         deployment.tenure(&["extend", "x", "--token", token, "--ttl", "20s"]).ends_with(0);
         std::thread::sleep(std::time::Duration::from_millis(1300));
         deployment.tenure(&["acquire", "x", "--quiet"]).ends_with(75);
@@ -70,7 +70,7 @@ fn an_extended_lock_lives_on() {
 fn a_wrong_fence_is_noticed() {
     for deployment in deployments() {
         let (lease, _) = deployment.json(&["acquire", "x", "--json"]);
-        let token = lease["token"].as_str().unwrap();
+        let token = token(&lease);
         deployment.tenure(&["release", "x", "--token", token, "--fence", "1"]).ends_with(64);
         deployment.tenure(&["extend", "x", "--token", token, "--fence", "1"]).ends_with(64);
         let fence = lease["fence"].to_string();

@@ -96,7 +96,7 @@ impl Child {
             match status {
                 WaitStatus::StillAlive => break,
                 WaitStatus::Stopped(pid, signal) if pid == self.leader => {
-                    change = Some(Change::Stopped(signal))
+                    change = Some(Change::Stopped(signal));
                 }
                 WaitStatus::Exited(pid, code) if pid == self.leader => {
                     self.ended = Some(Exit::code(u8::try_from(code & 0xff).unwrap_or(u8::MAX)));

@@ -3,7 +3,7 @@
 use tenure::{Guard, Locks};
 
 use crate::lease_token::{LeaseToken, now_ms};
-use crate::settings::{Settings, Source};
+use crate::settings::{NodeUrl, Settings, Source};
 
 /// Variables to set, and to unset where there is no value.
 pub(super) type Environment = Vec<(&'static str, Option<String>)>;
@@ -20,7 +20,7 @@ pub(super) fn of(locks: &Locks, guard: &Guard, settings: &Settings) -> Environme
     ];
     // One that the person exported is theirs, and says the same.
     if settings.nodes.source != Source::Environment("TENURE_NODES") {
-        let urls = settings.nodes.value.iter().map(|node| node.as_str()).collect::<Vec<_>>().join(",");
+        let urls = settings.nodes.value.iter().map(NodeUrl::as_str).collect::<Vec<_>>().join(",");
         environment.push(("TENURE_NODES", (!settings.has_secret()).then_some(urls)));
     }
     if let Some(file) = settings.file.as_ref().and_then(|file| file.to_str()) {
