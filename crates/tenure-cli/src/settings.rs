@@ -5,6 +5,7 @@
 
 mod duration;
 mod file;
+mod line;
 mod node_url;
 
 use std::path::{Path, PathBuf};

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use self::child::Child;
 use self::keeper::Keeper;
-use self::supervise::{Ended, supervise};
+use self::supervise::{Ended, Supervised};
 use self::terminal::Terminal;
 use crate::args::RunArgs;
 use crate::commands::acquire::hold;
@@ -36,23 +36,30 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
 
     let environment = environment::of(&locks, &guard, &settings);
     let mut terminal = Terminal::open();
-    let ended = match Child::start(&args.command, &environment, terminal.is_wanted()) {
-        Ok(mut child) => {
-            // Without one everything works but for our own sudden death.
-            let keeper = Keeper::start(child.group());
-            let ended = supervise(&mut child, &guard, &settings, &mut signals, &mut terminal).await;
-            terminal.take_back();
-            if let Ok(keeper) = keeper {
-                keeper.dismiss();
-            }
-            Ok(ended)
+    let child = match Child::start(&args.command, &environment, terminal.is_wanted()) {
+        Ok(child) => child,
+        Err(error) => {
+            let _ = guard.release().await;
+            let _ = locks.shutdown_within(CLEAN_UP_LIMIT).await;
+            return Err(Failure::internal(format!("the command cannot be started: {error}")));
         }
-        Err(error) => Err(Failure::internal(format!("the command cannot be started: {error}"))),
     };
+    let keeper = Keeper::start(child.group()).ok();
+    let (locks, settings) = (&locks, &settings);
+    let mut supervised = Supervised { child, locks, guard: Some(guard), keeper, settings, terminal };
+    let ended = supervised.watch(&mut signals).await;
 
-    let released = guard.release().await;
+    let Supervised { mut terminal, keeper, guard, .. } = supervised;
+    terminal.take_back();
+    if let Some(keeper) = keeper {
+        keeper.dismiss();
+    }
+    let released = match guard {
+        Some(guard) => guard.release().await.map(|_| ()),
+        None => Ok(()),
+    };
     let _ = locks.shutdown_within(CLEAN_UP_LIMIT).await;
-    match ended? {
+    match ended {
         Ended::ByItself(exit) => {
             if let Err(error) = released {
                 output.note(&format!("warning: {error}"));

@@ -56,20 +56,19 @@ impl WaitingDisplay {
         let Some((news, told)) = &self.news else { return };
         let holder = news.holder.as_deref().map_or_else(|| "another".to_owned(), plain);
         let left = news.free_after.map_or_else(String::new, |left| {
-            format!(", {} left if not extended", duration(left.saturating_sub(told.elapsed())))
+            format!(", {} left", duration(left.saturating_sub(told.elapsed())))
         });
         let place = match (news.ahead, news.waiters) {
             (_, 0) => String::new(),
-            (ahead, waiters) => format!("; number {} of {waiters} in line", ahead + 1),
+            (ahead, waiters) => format!("number {} of {waiters} in line, ", ahead + 1),
         };
-        let line = format!("tenure: {} is held by {holder}{left}{place}", self.name);
+        let line = format!("tenure: waiting for {}: {place}held by {holder}{left}", self.name);
         if self.terminal {
-            let line = format!("{line}; waiting for {}", duration(self.begun.elapsed()));
-            let width = width();
-            let line: String = line.chars().take(width.saturating_sub(1)).collect();
+            let line = format!("{line}; {} so far", duration(self.begun.elapsed()));
+            let line: String = line.chars().take(width().saturating_sub(1)).collect();
             write(format!("\r\x1b[2K{line}").as_bytes());
         } else {
-            write(format!("{line}; waiting\n").as_bytes());
+            write(format!("{line}\n").as_bytes());
         }
         self.shown = true;
     }

@@ -11,4 +11,5 @@ mod json;
 mod run;
 mod scripts;
 mod secrets;
+mod terminal;
 mod waiting;
