@@ -12,11 +12,12 @@ Examples:
   tenure --nodes redis://a,redis://b,redis://c run deploy -- make deploy
   tenure status backup                             who holds it, for how long, what each node says
 
-Nodes come from --nodes, TENURE_NODES or tenure.toml; without any, a file under your state folder is the one node.
+Nodes come from --nodes, TENURE_NODES or tenure.toml; without any, a file under your state folder is
+the one node.
 
-Exit codes: the command's own (run); 0 done; 1 not held by this token, or danger found; 64 wrong usage; 69 no majority
-of nodes; 70 internal error; 74 the embedded store cannot be used; 75 held by another; 79 the lock was lost and the
-command stopped; 128+signal interrupted while waiting.";
+Exit codes: the command's own (run); 0 done; 1 not held by this token, or danger found; 64 wrong usage;
+69 no majority of nodes; 70 internal error; 74 the embedded store cannot be used; 75 held by another;
+79 the lock was lost and the command stopped; 128+signal interrupted while waiting.";
 
 /// Locks by name, held for a term, decided by a majority of independent nodes
 #[derive(Debug, Parser)]
@@ -98,9 +99,9 @@ Examples:
   tenure run nightly --wait forever --ttl 10s -- sh -c 'echo \"fence $TENURE_FENCE\"; ./import.sh'
   tenure run nightly -E 0 -- ./import.sh           nothing to do if another is at it
 
-The command sees TENURE_LOCK, TENURE_TOKEN, TENURE_FENCE, TENURE_VALID_UNTIL_MS, and TENURE_NODES or TENURE_CONFIG.
-If the lock is lost, the command and everything in its process group get SIGTERM, and SIGKILL before another can have
-the lock; the exit code is 79 then.")]
+The command sees TENURE_LOCK, TENURE_TOKEN, TENURE_FENCE, TENURE_VALID_UNTIL_MS, and TENURE_NODES or
+TENURE_CONFIG. If the lock is lost, the command and everything in its process group get SIGTERM, and
+SIGKILL before another can have the lock; the exit code is 79 then.")]
 pub(crate) struct RunArgs {
     /// The lock
     pub(crate) name: String,
