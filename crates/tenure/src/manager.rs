@@ -147,7 +147,7 @@ impl Locks {
     pub async fn connect<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, BuildError> {
         let mut builder = Self::builder();
         for url in urls {
-            builder = builder.node(Node::parse(url.as_ref())?);
+            builder = builder.url(url.as_ref())?;
         }
         let locks = builder.build()?;
         locks.ready().await;
@@ -237,6 +237,16 @@ impl Builder {
     pub fn nodes<N: Into<Node>>(mut self, nodes: impl IntoIterator<Item = N>) -> Self {
         self.nodes.extend(nodes.into_iter().map(Into::into));
         self
+    }
+
+    /// Adds the node at this URL: for node lists that come from settings. [`RedisNode`](crate::RedisNode) documents the
+    /// URLs.
+    ///
+    /// # Errors
+    /// [`BuildError::Url`] says what is wrong with it. It never repeats a password.
+    #[cfg(feature = "redis")]
+    pub fn url(self, url: &str) -> Result<Self, BuildError> {
+        Ok(self.node(Node::parse(url)?))
     }
 
     /// What stands before every lock name on the nodes. Default `tenure:`; empty shares names with other
