@@ -244,7 +244,6 @@ impl Builder {
     ///
     /// # Errors
     /// [`BuildError::Url`] says what is wrong with it. It never repeats a password.
-    #[cfg(feature = "redis")]
     pub fn url(self, url: &str) -> Result<Self, BuildError> {
         Ok(self.node(Node::parse(url)?))
     }
