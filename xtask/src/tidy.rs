@@ -20,7 +20,15 @@ const BANS: &[(&str, &[&str], &str)] = &[
         &["tokio", "redis", "redis-protocol", "rusqlite", "tenure"],
         "the simulated world has nothing of the real one",
     ),
+    (
+        "tenure-cli",
+        &["tenure-sim", "tenure-testkit", "redis", "reqwest", "figment"],
+        "the tool asks nodes through the library alone",
+    ),
 ];
+
+/// What prints, in Rust.
+const PRINTING: &[&str] = &["print!(", "println!(", "io::stdout()", "io::stderr()"];
 
 pub(crate) fn run() -> Result<()> {
     let problems: Vec<String> = [
@@ -28,6 +36,7 @@ pub(crate) fn run() -> Result<()> {
         banned_names()?,
         spec_names_tests()?,
         guarantees_name_tests()?,
+        printing()?,
         readme_and_changelog()?,
     ]
     .concat();
@@ -64,6 +73,20 @@ fn banned_names() -> Result<Vec<String>> {
         .filter(named)
         .map(|file| format!("{}: a name that says nothing", file.display()))
         .collect())
+}
+
+/// The command-line tool prints in `output` alone. Asking whether a stream is a terminal is not printing.
+fn printing() -> Result<Vec<String>> {
+    let source = "crates/tenure-cli/src";
+    let mut problems = vec![];
+    for file in rust_files()?.iter().filter(|file| file.starts_with(source)) {
+        let text = std::fs::read_to_string(file)?.replace("std::io::stdout().is_terminal()", "");
+        let is_output = file.starts_with(format!("{source}/output")) || file.ends_with("src/output.rs");
+        for printing in PRINTING.iter().filter(|printing| !is_output && text.contains(**printing)) {
+            problems.push(format!("{}: {printing} outside output", file.display()));
+        }
+    }
+    Ok(problems)
 }
 
 /// Every test that `docs/spec.md` names exists, and every requirement names a test or says *not yet*.

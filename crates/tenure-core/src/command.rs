@@ -255,6 +255,13 @@ pub enum Fault {
     Busy,
     /// It answered with an error.
     Error(Arc<str>),
+    /// The store in a file on this machine cannot be read or written.
+    Store {
+        /// Why, and what to do about it.
+        reason: Arc<str>,
+        /// Whether the command may have been executed all the same: it was, or was not, being written to disk.
+        may_have_run: bool,
+    },
     /// It may not vote now. The command was not sent, or the node did nothing.
     Untrusted(Distrust),
 }
@@ -277,6 +284,7 @@ impl Fault {
             Self::Timeout => Self::Unreachable("no answer".into()),
             Self::Disconnected => Self::Unreachable("connection lost".into()),
             Self::Error(message) => Self::Unreachable(message),
+            Self::Store { reason, .. } => Self::Store { reason, may_have_run: false },
             other => other,
         }
     }
@@ -286,6 +294,7 @@ impl Fault {
     pub const fn may_have_run(&self) -> bool {
         match self {
             Self::Timeout | Self::Disconnected | Self::Error(_) => true,
+            Self::Store { may_have_run, .. } => *may_have_run,
             Self::Unreachable(_) | Self::Busy | Self::Untrusted(_) => false,
         }
     }

@@ -50,8 +50,11 @@ pub struct Options {
     /// The pause between attempts. See [`Retry`].
     pub retry: Retry,
     /// How long a node may take to answer before its vote counts as unknown. Default ttl / 10, at least
-    /// 5 ms and at most 50 ms.
+    /// 5 ms and at most `node_timeout_max`.
     pub node_timeout: Option<Duration>,
+    /// The most that the default of `node_timeout` comes to. Default 50 ms; 2 s where all nodes are files on this machine,
+    /// whose disk may be slow and of which there is no other to ask.
+    pub node_timeout_max: Option<Duration>,
     /// The allowance for clocks that run at different rates. Default 1 % of the ttl plus 2 ms.
     pub drift: Drift,
     /// How much longer than the ttl the nodes keep the key. Default 10 % of the ttl, at least 100 ms.
@@ -201,9 +204,10 @@ impl Options {
         if ttl < TTL_MIN || ttl > max_ttl {
             return Err(OptionError::Ttl { ttl, max_ttl });
         }
-        let node_timeout = self
-            .node_timeout
-            .unwrap_or_else(|| (ttl / 10).clamp(NODE_TIMEOUT_DEFAULT_MIN, NODE_TIMEOUT_DEFAULT_MAX));
+        let node_timeout = self.node_timeout.unwrap_or_else(|| {
+            let max = self.node_timeout_max.unwrap_or(NODE_TIMEOUT_DEFAULT_MAX);
+            (ttl / 10).min(max).max(NODE_TIMEOUT_DEFAULT_MIN)
+        });
         if node_timeout.is_zero() || node_timeout > ttl / 2 {
             return Err(OptionError::NodeTimeout { node_timeout, ttl });
         }
@@ -230,6 +234,7 @@ impl Default for Options {
             wait: Wait::AtMost(Duration::from_secs(10)),
             retry: Retry::default(),
             node_timeout: None,
+            node_timeout_max: None,
             drift: Drift::default(),
             guard_band: None,
             max_hold: None,

@@ -1,4 +1,4 @@
-//! The smallest program with a lock: `cargo run --release --example hello`.
+//! The smallest program with a lock: `cargo run --release -p tenure --example hello`.
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]
 
 use std::time::Duration;

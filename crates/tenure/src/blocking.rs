@@ -57,6 +57,15 @@ impl Locks {
         Self::build(crate::Locks::builder().node(MemoryNode::new("0")))
     }
 
+    /// A manager of the store that the processes of this user share on this machine.
+    ///
+    /// # Errors
+    /// As [`crate::Locks::embedded`], and [`BuildError::Thread`] if the system cannot start a thread.
+    #[cfg(feature = "embedded")]
+    pub fn embedded() -> Result<Self, BuildError> {
+        Self::build(crate::Locks::builder().node(crate::SqliteNode::user_default()?))
+    }
+
     /// Builds a manager from the settings of the async one. Its worker has a thread of its own.
     ///
     /// # Errors

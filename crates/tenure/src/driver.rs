@@ -227,13 +227,11 @@ impl Driver {
                         self.surveys.learn(node, *server);
                         self.advance_fleet(trust::Input::Surveyed { node, facts });
                     }
-                    NodeEvent::Disconnected(reason) => {
-                        let fault = Fault::Unreachable(reason);
+                    NodeEvent::Disconnected(fault) => {
                         self.advance_fleet(trust::Input::Disconnected { node, fault });
                         self.handle_disconnected(node);
                     }
-                    NodeEvent::Unreachable(reason) => {
-                        let fault = Fault::Unreachable(reason);
+                    NodeEvent::Unreachable(fault) => {
                         self.advance_fleet(trust::Input::Disconnected { node, fault });
                     }
                     NodeEvent::Renewed(renewals, time) => self.handle_renewed(node, &renewals, time),

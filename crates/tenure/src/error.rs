@@ -266,6 +266,26 @@ pub enum ReleaseError {
         /// When the keys will have freed themselves at the latest.
         frees_within: Duration,
     },
+    /// The name is not allowed.
+    #[error("lock {name:?} cannot be released: {error}")]
+    #[non_exhaustive]
+    InvalidName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        error: NameError,
+    },
+    /// Its ttl is not allowed.
+    #[error("lock {name:?} cannot be released: {error}")]
+    #[non_exhaustive]
+    InvalidOption {
+        /// The lock.
+        name: String,
+        /// What is wrong with it.
+        #[source]
+        error: OptionError,
+    },
     /// The runtime that the manager lives on has ended.
     #[error(
         "lock {name:?} could not be released: its manager is gone. It frees itself at the end of its term"
@@ -298,7 +318,6 @@ pub enum BuildError {
     #[error("cannot manage locks: {0}")]
     MaxTtl(#[from] OptionError),
     /// A node's URL cannot be read.
-    #[cfg(feature = "redis")]
     #[error("cannot manage locks: {0}")]
     Url(#[from] crate::UrlError),
     /// The worker thread could not be started.

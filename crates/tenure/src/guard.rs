@@ -48,6 +48,10 @@ impl Guard {
         (self.hold, self.options)
     }
 
+    pub(crate) fn parts(&self) -> (&Hold, &Options) {
+        (&self.hold, &self.options)
+    }
+
     /// The lock's name.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -239,12 +243,23 @@ impl Guard {
         let manager = Arc::clone(&self.hold.manager);
         manager.send(Request::Release { id: self.hold.id, reply });
         self.hold.forget();
-        let Ok(ReleaseReply { outcome, ballots, frees_within }) = answer.await else {
+        Released::told(&manager, name, answer.await.ok())
+    }
+}
+
+impl Released {
+    /// What the driver told about a release; `None` if it is gone.
+    pub(crate) fn told(
+        manager: &Inner,
+        name: String,
+        reply: Option<ReleaseReply>,
+    ) -> Result<Self, ReleaseError> {
+        let Some(ReleaseReply { outcome, ballots, frees_within }) = reply else {
             return Err(ReleaseError::ShutDown { name });
         };
         let votes = manager.votes(&ballots);
         match outcome {
-            ReleaseOutcome::Released => Ok(Released { votes }),
+            ReleaseOutcome::Released => Ok(Self { votes }),
             ReleaseOutcome::NotHeld => Err(ReleaseError::NotHeld { name, votes }),
             ReleaseOutcome::Unavailable => Err(ReleaseError::Unavailable { name, votes, frees_within }),
         }

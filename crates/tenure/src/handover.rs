@@ -5,13 +5,13 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tenure_core::{Fence, Lease, NodeSet, OwnerToken};
+use tenure_core::{Fence, Lease, NameError, NodeSet, OptionError, Options, OwnerToken, Terms};
 use tokio::sync::oneshot;
 
 use crate::Locks;
-use crate::driver::Request;
-use crate::error::ExtendError;
-use crate::guard::{Guard, Hold};
+use crate::driver::{Request, SharedLease};
+use crate::error::{ExtendError, ReleaseError};
+use crate::guard::{Guard, Hold, Released};
 
 /// What the text form begins with.
 const LEAD: &str = "tenure-handover-1";
@@ -64,17 +64,35 @@ pub struct HandoverError {
     reason: String,
 }
 
+impl Handover {
+    /// Puts one together from its parts: for lease texts of one's own. What is not given here is zero or empty.
+    #[must_use]
+    pub fn new(name: impl Into<String>, token: OwnerToken, ttl: Duration) -> Self {
+        let (fence, held, nodes) = (Fence::NONE, Duration::ZERO, vec![]);
+        Self { name: name.into(), token, fence, ttl, valid_until_ms: 0, held, nodes }
+    }
+}
+
 impl Guard {
     /// Takes the lock out of its guard, so that somebody else can go on with it. It stays locked; nobody renews it until
     /// it is resumed.
     #[must_use = "the lock stays locked until its term is over, or until it is resumed"]
     pub fn hand_over(self) -> Handover {
+        let handover = self.to_handover();
+        self.into_parts().0.hand_over();
+        handover
+    }
+
+    /// What [`Guard::hand_over`] would give at this moment, while the guard keeps the lock: for a child process that works
+    /// under the lock and may have to release it. Nobody should resume it while the guard lives.
+    #[must_use]
+    pub fn to_handover(&self) -> Handover {
         let valid_for = self.valid_for();
-        let (hold, options) = self.into_parts();
+        let (hold, options) = self.parts();
         let lease = hold.handover();
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (members, held) = lease.map_or_else(Default::default, |lease| (lease.members, lease.held));
-        let handover = Handover {
+        Handover {
             name: hold.name().to_owned(),
             token: lease.map_or(OwnerToken::from_bytes([0; 20]), |lease| lease.token),
             fence: lease.and_then(|lease| lease.fence).unwrap_or(Fence::NONE),
@@ -82,9 +100,7 @@ impl Guard {
             valid_until_ms: u64::try_from((now + valid_for).as_millis()).unwrap_or(u64::MAX),
             held,
             nodes: hold.addresses_of(members),
-        };
-        hold.hand_over();
-        handover
+        }
     }
 }
 
@@ -103,23 +119,10 @@ impl Locks {
     pub async fn resume(&self, handover: &Handover) -> Result<Guard, ExtendError> {
         let manager = &self.inner;
         let name = || handover.name.clone();
-        let invalid_name = |error| ExtendError::InvalidName { name: name(), error };
-        let invalid_option = |error| ExtendError::InvalidOption { name: name(), error };
-        let key = manager.key(&handover.name).map_err(invalid_name)?;
-        let mut options = Arc::clone(&manager.defaults);
-        if options.ttl != handover.ttl {
-            Arc::make_mut(&mut options).ttl = handover.ttl;
-        }
-        let terms = options.check(manager.max_ttl).map_err(invalid_option)?;
-        let nodes = manager.quorum.indexes().zip(&manager.addresses);
-        let is_member = |address: &Arc<str>| handover.nodes.iter().any(|node| **node == **address);
-        let members: NodeSet =
-            nodes.filter(|(_, address)| is_member(address)).map(|(node, _)| node).collect();
-        let (fence, now) = ((handover.fence != Fence::NONE).then_some(handover.fence), manager.clock.now());
-        let taken = tenure_core::Handover { token: handover.token, fence, members, held: handover.held };
-        let lease = Lease::resume(key.clone(), terms, manager.quorum, &taken, now);
-        let lease = Arc::new(Mutex::new(lease));
-        let hold = Hold::resuming(Arc::clone(manager), key, Arc::clone(&lease));
+        let (hold, lease, terms, options) = self.take_over(handover).map_err(|error| match error {
+            NotTaken::Name(error) => ExtendError::InvalidName { name: name(), error },
+            NotTaken::Option(error) => ExtendError::InvalidOption { name: name(), error },
+        })?;
         let (reply, answer) = oneshot::channel();
         manager.send(Request::Resume { id: hold.id(), lease, term: terms.term, reply });
         match answer.await {
@@ -129,6 +132,65 @@ impl Locks {
             Err(_) => Err(ExtendError::ShutDown { name: name(), valid_for: Duration::ZERO }),
         }
     }
+
+    /// Releases a lock that was handed over, whether or not its term is over, and tells as soon as a majority of nodes has
+    /// answered; the others are told in the background. Nobody else's lock is touched.
+    ///
+    /// # Errors
+    /// As [`Guard::release`], and [`ReleaseError::InvalidName`] and [`ReleaseError::InvalidOption`] if the handover cannot be
+    /// one of this manager's.
+    ///
+    /// # Cancel safety
+    /// The release goes on when the future is dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::memory();
+    /// let handover = locks.lock("import").acquire().await?.hand_over();
+    /// locks.release(&handover).await?;
+    /// assert!(locks.lock("import").try_acquire().await?.is_some());
+    /// # Ok(()) }
+    /// ```
+    pub async fn release(&self, handover: &Handover) -> Result<Released, ReleaseError> {
+        let manager = &self.inner;
+        let name = || handover.name.clone();
+        let (hold, lease, ..) = self.take_over(handover).map_err(|error| match error {
+            NotTaken::Name(error) => ReleaseError::InvalidName { name: name(), error },
+            NotTaken::Option(error) => ReleaseError::InvalidOption { name: name(), error },
+        })?;
+        let (reply, answer) = oneshot::channel();
+        manager.send(Request::ReleaseResumed { id: hold.id(), lease, reply });
+        hold.forget();
+        Released::told(manager, name(), answer.await.ok())
+    }
+
+    /// The lease of a lock that another process held. Nothing is asked of the nodes yet.
+    fn take_over(&self, handover: &Handover) -> Result<(Hold, SharedLease, Terms, Arc<Options>), NotTaken> {
+        let manager = &self.inner;
+        let key = manager.key(&handover.name).map_err(NotTaken::Name)?;
+        let mut options = Arc::clone(&manager.defaults);
+        if options.ttl != handover.ttl {
+            Arc::make_mut(&mut options).ttl = handover.ttl;
+        }
+        let terms = options.check(manager.max_ttl).map_err(NotTaken::Option)?;
+        let nodes = manager.quorum.indexes().zip(&manager.addresses);
+        let is_member = |address: &Arc<str>| handover.nodes.iter().any(|node| **node == **address);
+        let members: NodeSet =
+            nodes.filter(|(_, address)| is_member(address)).map(|(node, _)| node).collect();
+        let (fence, now) = ((handover.fence != Fence::NONE).then_some(handover.fence), manager.clock.now());
+        let taken = tenure_core::Handover { token: handover.token, fence, members, held: handover.held };
+        let lease = Lease::resume(key.clone(), terms, manager.quorum, &taken, now);
+        let lease = Arc::new(Mutex::new(lease));
+        let hold = Hold::resuming(Arc::clone(manager), key, Arc::clone(&lease));
+        Ok((hold, lease, terms, options))
+    }
+}
+
+/// Why a handover cannot be one of this manager's.
+enum NotTaken {
+    Name(NameError),
+    Option(OptionError),
 }
 
 impl fmt::Display for Handover {

@@ -22,7 +22,8 @@
 //! What is promised, and under which assumptions, is written in `docs/guarantees.md`.
 //!
 //! # Features
-//! - `redis` (default): Redis nodes, [`RedisNode`] and [`Locks::connect`].
+//! - `embedded` (default): a store in a file, [`SqliteNode`] and [`Locks::embedded`].
+//! - `redis` (default): Redis nodes, [`RedisNode`].
 //! - `tls` (default): `rediss://` nodes.
 //! - `blocking`: the module `blocking`, the same locks without an async runtime.
 #![forbid(unsafe_code)]
@@ -54,9 +55,11 @@ pub use inspect::{LockList, LockReport, NodeAnswer, NodeList};
 pub use key_scheme::KeyScheme;
 pub use lock::Lock;
 pub use manager::{Builder, Locks, Worker};
-pub use node::{Faults, MemoryNode, Node, Persistence, Role};
 #[cfg(feature = "redis")]
-pub use node::{RedisNode, UrlError};
+pub use node::RedisNode;
+#[cfg(feature = "embedded")]
+pub use node::SqliteNode;
+pub use node::{Faults, MemoryNode, Node, Persistence, Role, UrlError};
 pub use nodes::{Finding, FindingKind, NodeReport, Severity};
 pub use observe::Event;
 pub use tenure_core::{

@@ -23,6 +23,9 @@ use crate::votes::Votes;
 /// How long [`Locks::shutdown`] waits for clean-up: many round trips, and still bearable at exit.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
+/// How long a disk may take where all nodes are files: there is no other node to ask, so patience costs nothing.
+const DISK_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// Gives out locks by name, decided by a majority of its nodes.
 ///
 /// Make one per program and share it: clones are cheap and are the same manager.
@@ -103,7 +106,27 @@ impl Locks {
         Self::builder().node(MemoryNode::new("0")).build().expect("one memory node is a valid node list")
     }
 
-    /// A manager of these Redis nodes, with default settings.
+    /// A manager of the store that the processes of this user share on this machine, with default settings: see
+    /// [`SqliteNode::user_default`](crate::SqliteNode::user_default). Nothing has to be installed or started.
+    ///
+    /// # Errors
+    /// [`BuildError::Url`] if the environment names no folder for it. Whatever else is wrong with the store is told
+    /// with the vote of its node when a lock is asked for.
+    ///
+    /// # Examples
+    /// ```no_run
+    /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::embedded()?;
+    /// let guard = locks.lock("backup").acquire().await?;
+    /// # Ok(()) }
+    /// ```
+    #[cfg(feature = "embedded")]
+    pub fn embedded() -> Result<Self, BuildError> {
+        Self::builder().node(crate::SqliteNode::user_default()?).build()
+    }
+
+    /// A manager of these nodes, with default settings: `redis://...`, `rediss://...`, `redis+unix://...` or
+    /// `sqlite:PATH`, as [`Node::parse`] reads them.
     ///
     /// It comes back when every node has been tried. Nodes that cannot be reached are tried again in the
     /// background; a majority is enough to give locks.
@@ -121,11 +144,10 @@ impl Locks {
     /// let guard = locks.lock("invoice:42").acquire().await?;
     /// # Ok(()) }
     /// ```
-    #[cfg(feature = "redis")]
     pub async fn connect<U: AsRef<str>>(urls: impl IntoIterator<Item = U>) -> Result<Self, BuildError> {
         let mut builder = Self::builder();
         for url in urls {
-            builder = builder.node(crate::RedisNode::parse(url.as_ref())?);
+            builder = builder.url(url.as_ref())?;
         }
         let locks = builder.build()?;
         locks.ready().await;
@@ -217,6 +239,15 @@ impl Builder {
         self
     }
 
+    /// Adds the node at this URL: for node lists that come from settings. [`RedisNode`](crate::RedisNode) documents the
+    /// URLs.
+    ///
+    /// # Errors
+    /// [`BuildError::Url`] says what is wrong with it. It never repeats a password.
+    pub fn url(self, url: &str) -> Result<Self, BuildError> {
+        Ok(self.node(Node::parse(url)?))
+    }
+
     /// What stands before every lock name on the nodes. Default `tenure:`; empty shares names with other
     /// Redlock clients.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -303,6 +334,7 @@ impl Builder {
         {
             return Err(BuildError::DuplicateNode { address: addresses[twice].to_string() });
         }
+        let embedded = self.nodes.iter().all(Node::is_on_disk);
         let prefix = Prefix::new(&self.prefix)?;
         let max_ttl = MaxTtl::new(self.max_ttl)?;
         let (mailbox, requests) = mpsc::unbounded_channel();
@@ -324,10 +356,15 @@ impl Builder {
         let names = addresses.clone();
         let driver = Driver::new(self.clock, self.observer, names, requests, nodes, fleet, Arc::clone(&ids));
         self.worker.start(driver)?;
-        let mut options = Options::default();
-        options.ttl = options.ttl.min(max_ttl.get());
-        let (clock, key_scheme, defaults) =
-            (self.clock, self.key_scheme, Arc::new(self.defaults.unwrap_or(options)));
+        let mut options = self.defaults.unwrap_or_else(|| {
+            let mut options = Options::default();
+            options.ttl = options.ttl.min(max_ttl.get());
+            options
+        });
+        if embedded {
+            options.node_timeout_max.get_or_insert(DISK_TIMEOUT);
+        }
+        let (clock, key_scheme, defaults) = (self.clock, self.key_scheme, Arc::new(options));
         let default_terms = defaults.check(max_ttl).ok().map(Arc::new);
         let inner = Inner {
             mailbox,

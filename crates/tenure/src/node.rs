@@ -1,11 +1,14 @@
 //! A node: one independent store that votes.
 
-#[cfg(all(test, feature = "redis"))]
+#[cfg(all(test, feature = "redis", feature = "embedded"))]
 mod conformance;
 mod memory;
 #[cfg(feature = "redis")]
 mod redis;
 mod server;
+#[cfg(feature = "embedded")]
+mod sqlite;
+mod url;
 
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
@@ -15,9 +18,12 @@ use tenure_core::{ClientId, Command, Fault, FenceBounds, NodeTime, Prefix, Reply
 
 pub use memory::{Faults, MemoryNode};
 #[cfg(feature = "redis")]
-pub use redis::{RedisNode, UrlError};
+pub use redis::RedisNode;
 pub(crate) use server::Server;
 pub use server::{Persistence, Role};
+#[cfg(feature = "embedded")]
+pub use sqlite::SqliteNode;
+pub use url::UrlError;
 
 /// One store in the node list of a [`Locks`](crate::Locks), of whichever kind.
 ///
@@ -37,6 +43,8 @@ enum Kind {
     Memory(MemoryNode),
     #[cfg(feature = "redis")]
     Redis(RedisNode),
+    #[cfg(feature = "embedded")]
+    Sqlite(SqliteNode),
 }
 
 impl Node {
@@ -47,6 +55,8 @@ impl Node {
             Kind::Memory(node) => node.address(),
             #[cfg(feature = "redis")]
             Kind::Redis(node) => node.address(),
+            #[cfg(feature = "embedded")]
+            Kind::Sqlite(node) => node.address(),
         }
     }
 
@@ -56,6 +66,19 @@ impl Node {
             Kind::Memory(node) => node.address().to_owned(),
             #[cfg(feature = "redis")]
             Kind::Redis(node) => node.identity(),
+            #[cfg(feature = "embedded")]
+            Kind::Sqlite(node) => node.address().to_owned(),
+        }
+    }
+
+    /// Whether it is a file on this machine.
+    pub(crate) fn is_on_disk(&self) -> bool {
+        match &self.0 {
+            #[cfg(feature = "embedded")]
+            Kind::Sqlite(_) => true,
+            Kind::Memory(_) => false,
+            #[cfg(feature = "redis")]
+            Kind::Redis(_) => false,
         }
     }
 
@@ -64,10 +87,12 @@ impl Node {
             Kind::Memory(node) => node.shared_address(),
             #[cfg(feature = "redis")]
             Kind::Redis(node) => node.shared_address(),
+            #[cfg(feature = "embedded")]
+            Kind::Sqlite(node) => node.shared_address(),
         }
     }
 
-    #[cfg_attr(not(feature = "redis"), expect(unused_variables, reason = "memory nodes need to know less"))]
+    #[cfg_attr(not(feature = "redis"), expect(unused_variables, reason = "other nodes need to know less"))]
     pub(crate) fn connect(
         self,
         prefix: &Prefix,
@@ -78,6 +103,8 @@ impl Node {
             Kind::Memory(node) => Box::new(node.connect(client)),
             #[cfg(feature = "redis")]
             Kind::Redis(node) => Box::new(node.connect(prefix, bounds, client)),
+            #[cfg(feature = "embedded")]
+            Kind::Sqlite(node) => Box::new(node.connect(client)),
         }
     }
 }
@@ -105,6 +132,20 @@ impl From<RedisNode> for Node {
 impl From<&RedisNode> for Node {
     fn from(node: &RedisNode) -> Self {
         Self(Kind::Redis(node.clone()))
+    }
+}
+
+#[cfg(feature = "embedded")]
+impl From<SqliteNode> for Node {
+    fn from(node: SqliteNode) -> Self {
+        Self(Kind::Sqlite(node))
+    }
+}
+
+#[cfg(feature = "embedded")]
+impl From<&SqliteNode> for Node {
+    fn from(node: &SqliteNode) -> Self {
+        Self(Kind::Sqlite(node.clone()))
     }
 }
 
@@ -144,9 +185,9 @@ pub(crate) enum NodeEvent {
     /// The server said this about itself when it was asked again.
     Surveyed(Box<Server>),
     /// The connection broke, for this reason. The answers to what was under way come as faults.
-    Disconnected(Arc<str>),
+    Disconnected(Fault),
     /// A try to connect failed.
-    Unreachable(Arc<str>),
+    Unreachable(Fault),
     /// All renewals of a batch were granted.
     Renewed(Arc<Renewals>, Option<NodeTime>),
     /// The renewals of this batch are answered one by one.

@@ -94,6 +94,8 @@ pub enum FindingKind {
     Permission,
     /// It lost its memory before.
     Returned,
+    /// The file of an embedded store cannot be read or written.
+    Store,
 }
 
 impl Locks {
@@ -163,6 +165,11 @@ fn report(node: &Arc<str>, Surveyed { report, server }: Surveyed) -> NodeReport 
 fn of_trust(distrust: &Distrust, fault: Option<&Fault>) -> Option<Finding> {
     let (severity, kind, advice) = match distrust {
         Distrust::Unknown => {
+            if let Some(Fault::Store { reason, .. }) = fault {
+                let (severity, kind, message) = (Severity::Refuse, FindingKind::Store, reason.to_string());
+                let advice = "No lock is given until that is put right; docs/operating.md has a page on embedded stores";
+                return Some(Finding { severity, kind, message, advice });
+            }
             let reason = match fault? {
                 Fault::Unreachable(reason) | Fault::Error(reason) => reason.to_string(),
                 Fault::Timeout => "it does not answer".to_owned(),

@@ -114,6 +114,7 @@ impl fmt::Display for NodeVote {
             Some(Vote::Unknown(Fault::Unreachable(reason))) => write!(f, "not reachable ({reason})"),
             Some(Vote::Unknown(Fault::Busy)) => write!(f, "too many commands in flight"),
             Some(Vote::Unknown(Fault::Error(message))) => write!(f, "error {message:?}"),
+            Some(Vote::Unknown(Fault::Store { reason, .. })) => f.write_str(reason),
             Some(Vote::Unknown(Fault::Untrusted(distrust))) => write!(f, "not counted, {distrust}"),
             Some(Vote::Unknown(_)) => write!(f, "unknown"),
         }

@@ -1,4 +1,4 @@
-//! A holder that is paused past its term, with and without fences: `cargo run --example fencing`.
+//! A holder that is paused past its term, with and without fences: `cargo run -p tenure --example fencing`.
 //!
 //! It needs `redis-server` on the path. Five servers and the workers are real processes on this machine; all of them
 //! are ended before the program is.

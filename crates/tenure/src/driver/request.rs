@@ -47,6 +47,12 @@ pub(crate) enum Request {
         id: MachineId,
         reply: oneshot::Sender<ReleaseReply>,
     },
+    /// Releases a lock that another process held.
+    ReleaseResumed {
+        id: MachineId,
+        lease: SharedLease,
+        reply: oneshot::Sender<ReleaseReply>,
+    },
     Abandon {
         id: MachineId,
     },

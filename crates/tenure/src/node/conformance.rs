@@ -367,6 +367,13 @@ fn redis_does_what_the_lock_table_says() {
     server_conforms(Path::new("redis-server"));
 }
 
+#[test]
+fn the_embedded_store_does_what_the_lock_table_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let node = SqliteNode::new(folder.path().join("locks.db"));
+    conforms(|| Node::from(&node), true);
+}
+
 /// Where Valkey is present: its native compare-and-delete takes the place of the release script.
 #[test]
 fn valkey_does_what_the_lock_table_says() {

@@ -311,7 +311,7 @@ impl MemoryConnection {
     fn execute(&mut self, tag: Tag, command: &Command) {
         let forgotten = self.node.lock().forgotten;
         if std::mem::replace(&mut self.forgotten, forgotten) != forgotten {
-            self.news.push_back(NodeEvent::Disconnected("the node was emptied".into()));
+            self.news.push_back(NodeEvent::Disconnected(Fault::Unreachable("the node was emptied".into())));
             self.news.push_back(NodeEvent::Connected(Box::new(self.node.server())));
         }
         let mut state = self.node.lock();

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use tenure_core::{ClientId, FenceBounds, Prefix};
 
 use self::connection::RedisConnection;
-pub use self::url::UrlError;
+use super::url::UrlError;
 
 /// A Redis master: where it is, and how to log in.
 ///

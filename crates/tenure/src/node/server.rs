@@ -38,7 +38,7 @@ pub enum Role {
     Cluster,
     /// Not a store but a watcher of stores.
     Sentinel,
-    /// A store in this process.
+    /// A store in this process, or a file that it shares with others of its machine.
     Embedded,
 }
 
@@ -63,6 +63,14 @@ impl Server {
     /// A store in this process's memory.
     pub(super) fn memory(intact: bool) -> Self {
         Self { role: Role::Embedded, intact, ..Self::default() }
+    }
+
+    /// A file on this machine's disk, of this name among all files.
+    #[cfg(feature = "embedded")]
+    pub(super) fn embedded(life: &Arc<str>) -> Self {
+        let life = Some(Life { process: Arc::clone(life), lineage: Arc::clone(life) });
+        let version = Some(format!("sqlite {}", rusqlite::version()).into());
+        Self { role: Role::Embedded, version, life, persistence: Persistence::Always, ..Self::default() }
     }
 
     /// What this means for its votes.

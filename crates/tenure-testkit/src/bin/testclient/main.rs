@@ -10,6 +10,13 @@
 //! does what it is told, line by line: `state` prints how the lock stands; `release` releases it, and `hand over` prints
 //! what another process needs to go on with it. The last two end the program.
 //!
+//! `testclient grab NAME TTL URL...` waits for this lock, prints its fence, and keeps it until it is killed.
+//!
+//! `testclient fill URL...` takes one lock after another, prints the name of each that it has, and ends with a line that
+//! begins with `failed`.
+//!
+//! `testclient default` takes a lock in the default store, and prints where that is or what is wrong.
+//!
 //! `testclient resume HANDOVER URL...` goes on with a lock that was handed over, and then does the same.
 //!
 //! `testclient queue WAITERS HOLD IMPATIENT URL...` and `testclient crowd MANAGERS WAITERS HOLD URL...`: see `queue.rs`.
@@ -51,6 +58,35 @@ async fn main() {
             do_what_is_told(guard).await;
             locks.shutdown().await.unwrap();
         }
+        ["grab", name, ttl_ms, urls @ ..] => {
+            let ttl = Duration::from_millis(ttl_ms.parse().unwrap());
+            let locks = Locks::connect(urls).await.unwrap();
+            let guard = locks.lock(*name).ttl(ttl).wait_forever().acquire().await.unwrap();
+            println!("{}", guard.fence());
+            std::future::pending::<()>().await;
+        }
+        ["fill", urls @ ..] => {
+            let locks = Locks::connect(urls).await.unwrap();
+            for name in 0_u64.. {
+                match locks.lock(name.to_string()).ttl(Duration::from_secs(60)).try_acquire().await {
+                    Ok(guard) => {
+                        println!("{name}");
+                        std::mem::forget(guard.expect("nobody else wants it"));
+                    }
+                    Err(error) => return println!("failed: {error}"),
+                }
+            }
+        }
+        ["default"] => match Locks::embedded() {
+            Ok(locks) => {
+                match locks.lock("x").try_acquire().await {
+                    Ok(guard) => println!("{} {}", locks.node_addresses().next().unwrap(), guard.is_some()),
+                    Err(error) => println!("{error}"),
+                }
+                locks.shutdown().await.unwrap();
+            }
+            Err(error) => println!("{error}"),
+        },
         ["resume", handover, urls @ ..] => {
             let locks = Locks::connect(urls).await.unwrap();
             let mut guard = locks.resume(&handover.parse().unwrap()).await.unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tenure::{Event, Locks, RedisNode};
+use tenure::{Event, Locks, Node};
 use tokio::time::{sleep, timeout};
 
 const LOCK: &str = "x";
@@ -37,7 +37,7 @@ fn manager(urls: &[&str], call: Arc<AtomicU64>) -> Locks {
             tell("in_line", call.load(Ordering::SeqCst));
         }
     };
-    let nodes = urls.iter().map(|url| RedisNode::parse(url).unwrap());
+    let nodes = urls.iter().map(|url| Node::parse(url).unwrap());
     Locks::builder().nodes(nodes).max_ttl(TTL).observer(observer).build().unwrap()
 }
 
@@ -80,7 +80,7 @@ async fn wait_again_and_again(
 pub(crate) async fn crowd(managers: u64, waiters: u64, hold: Duration, urls: &[&str]) {
     let mut tasks = vec![];
     for _ in 0..managers {
-        let nodes = urls.iter().map(|url| RedisNode::parse(url).unwrap());
+        let nodes = urls.iter().map(|url| Node::parse(url).unwrap());
         let locks = Locks::builder().nodes(nodes).build().unwrap();
         locks.ready().await;
         for number in 0..waiters {

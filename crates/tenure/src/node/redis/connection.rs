@@ -117,7 +117,7 @@ impl RedisConnection {
                     self.events
                         .push_back(NodeEvent::Answer(tag, Err(Fault::Unreachable(Arc::clone(&reason)))));
                 }
-                self.events.push_back(NodeEvent::Unreachable(Arc::clone(&reason)));
+                self.events.push_back(NodeEvent::Unreachable(Fault::Unreachable(Arc::clone(&reason))));
                 self.wait(reason);
             }
         }
@@ -125,7 +125,7 @@ impl RedisConnection {
 
     fn disconnect(&mut self, reason: &str) {
         tracing::warn!(target: "tenure", node = &*self.node.address, reason, "disconnected");
-        self.events.push_back(NodeEvent::Disconnected(reason.into()));
+        self.events.push_back(NodeEvent::Disconnected(Fault::Unreachable(reason.into())));
         if let State::Up(line) = &mut self.state {
             // A server that breaks off each connection at once is not asked at full speed.
             if line.age() >= STEADY {

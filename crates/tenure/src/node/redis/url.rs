@@ -1,60 +1,13 @@
-//! Node URLs.
+//! URLs of Redis nodes.
 
 use std::path::PathBuf;
 
 use url::Url;
 
 use super::{Endpoint, Password, RedisNode, TlsFiles};
+use crate::node::url::UrlError;
 
 const PORT_DEFAULT: u16 = 6379;
-
-/// What is wrong with a node URL. It never repeats a password.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum UrlError {
-    /// It is no URL at all.
-    #[error("a node URL cannot be read ({reason}); it looks like redis://host:6379")]
-    NotAUrl {
-        /// Why.
-        reason: String,
-    },
-    /// Its scheme is not known.
-    #[error("{scheme}:// is not a kind of node; use redis://, rediss:// or redis+unix://")]
-    Scheme {
-        /// The scheme.
-        scheme: String,
-    },
-    /// It lacks a host or a path.
-    #[error("a node URL lacks its {missing}; it looks like {example}")]
-    Missing {
-        /// What is missing.
-        missing: &'static str,
-        /// How it should look.
-        example: &'static str,
-    },
-    /// The database is no number.
-    #[error("{database:?} is not a database; it is a number, as in redis://host:6379/0")]
-    Database {
-        /// What was given.
-        database: String,
-    },
-    /// A parameter behind the `?` is not known, or does not fit.
-    #[error(
-        "{parameter:?} cannot be used in a {scheme}:// URL; known are db, user, password_file, and with rediss:// ca, cert and key"
-    )]
-    Parameter {
-        /// Its name.
-        parameter: String,
-        /// The scheme of the URL.
-        scheme: String,
-    },
-    /// `cert` without `key`, or the other way round.
-    #[error("cert and key belong together: give both, or none")]
-    HalfCertificate,
-    /// TLS is not compiled in.
-    #[error("rediss:// needs the feature `tls` of the crate tenure")]
-    NoTls,
-}
 
 pub(super) fn parse(text: &str) -> Result<RedisNode, UrlError> {
     let url = Url::parse(text).map_err(|error| UrlError::NotAUrl { reason: error.to_string() })?;

@@ -1,0 +1,12 @@
+//! One file a command.
+
+pub(crate) mod acquire;
+pub(crate) mod completions;
+pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod extend;
+pub(crate) mod ls;
+pub(crate) mod man;
+pub(crate) mod release;
+pub(crate) mod run;
+pub(crate) mod status;

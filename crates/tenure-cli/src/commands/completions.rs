@@ -1,0 +1,14 @@
+//! `tenure completions`: a script for the shell.
+
+use clap::CommandFactory;
+
+use crate::args::{Args, CompletionsArgs};
+use crate::exit_code::Exit;
+use crate::output::Output;
+
+pub(crate) fn run(args: &CompletionsArgs, output: &Output) -> Exit {
+    let mut script = vec![];
+    clap_complete::generate(args.shell, &mut Args::command(), "tenure", &mut script);
+    output.raw(&script);
+    Exit::DONE
+}

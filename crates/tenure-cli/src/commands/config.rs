@@ -1,0 +1,10 @@
+//! `tenure config`: what is in force and where it comes from.
+
+use crate::exit_code::Exit;
+use crate::output::Output;
+use crate::settings::Settings;
+
+pub(crate) fn run(settings: &Settings, output: &Output) -> Exit {
+    output.config(settings);
+    Exit::DONE
+}

@@ -1,0 +1,139 @@
+//! `tenure doctor`: what is wrong with nodes and settings, and what to do about it.
+
+use std::time::Duration;
+
+use tenure::{FindingKind, NodeReport, Severity};
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::settings::Settings;
+
+/// Something about the whole, and what to do.
+#[derive(Clone, Debug)]
+pub(crate) struct Advice {
+    pub(crate) level: Level,
+    pub(crate) message: String,
+    pub(crate) advice: &'static str,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Level {
+    Good,
+    Warning,
+    Danger,
+}
+
+impl Level {
+    pub(crate) const fn word(self) -> &'static str {
+        match self {
+            Self::Good => "good",
+            Self::Warning => "warning",
+            Self::Danger => "danger",
+        }
+    }
+}
+
+pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Failure> {
+    let locks = settings.connect(|_| ())?;
+    let nodes = locks.nodes().await;
+    let mut advice = of_nodes(&nodes);
+    advice.extend(of_settings(settings, &nodes));
+    if advice.iter().all(|advice| advice.level == Level::Good)
+        && nodes.iter().all(|node| node.findings.is_empty())
+    {
+        advice.push(Advice {
+            level: Level::Good,
+            message: "nothing to complain about".to_owned(),
+            advice: "Carry on",
+        });
+    }
+    output.doctor(&nodes, &advice);
+    let danger = advice.iter().any(|advice| advice.level == Level::Danger);
+    Ok(if danger { Exit::NO } else { Exit::DONE })
+}
+
+fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
+    let mut advice = vec![];
+    let voting = nodes.iter().filter(|node| node.votes).count();
+    let majority = nodes.len() / 2 + 1;
+    if voting < majority {
+        advice.push(Advice {
+            level: Level::Danger,
+            message: format!(
+                "only {voting} of {} nodes vote and {majority} are needed: no lock can be acquired",
+                nodes.len()
+            ),
+            advice: "Mend what is said about the nodes above",
+        });
+    } else if voting < nodes.len() {
+        let spare = voting - majority;
+        advice.push(Advice {
+            level: Level::Warning,
+            message: format!("{voting} of {} nodes vote; {spare} more may fail", nodes.len()),
+            advice: "Mend what is said about the nodes above",
+        });
+    } else {
+        let message = format!("all {voting} nodes vote; {} may fail", voting - majority);
+        advice.push(Advice { level: Level::Good, message, advice: "Nothing to do" });
+    }
+    let refused =
+        |node: &&NodeReport| node.findings.iter().any(|finding| finding.severity == Severity::Refuse);
+    for node in nodes.iter().filter(refused) {
+        advice.push(Advice {
+            level: Level::Danger,
+            message: format!("{} must not be a node", node.node),
+            advice: "Take it out of the node list of every client, or make it what it must be",
+        });
+    }
+    let evicting =
+        |node: &&NodeReport| node.findings.iter().any(|finding| finding.kind == FindingKind::Eviction);
+    for node in nodes.iter().filter(evicting) {
+        advice.push(Advice {
+            level: Level::Danger,
+            message: format!("{} throws locks away when its memory is full", node.node),
+            advice: "Set maxmemory-policy to noeviction there",
+        });
+    }
+    if nodes.len() > 1 && nodes.len().is_multiple_of(2) {
+        advice.push(Advice {
+            level: Level::Warning,
+            message: format!("{} nodes tolerate no more failures than {}", nodes.len(), nodes.len() - 1),
+            advice: "Use an odd number of nodes",
+        });
+    }
+    advice
+}
+
+fn of_settings(settings: &Settings, nodes: &[NodeReport]) -> Vec<Advice> {
+    let mut advice: Vec<Advice> = settings
+        .warnings
+        .iter()
+        .map(|warning| Advice {
+            level: Level::Warning,
+            message: warning.clone(),
+            advice: "Keep secrets to yourself",
+        })
+        .collect();
+    let ttl = settings.ttl.value;
+    let default_timeout = (ttl / 10).clamp(Duration::from_millis(5), Duration::from_millis(50));
+    let timeout = settings.node_timeout.value.unwrap_or(default_timeout);
+    if timeout.saturating_mul(5) > ttl {
+        advice.push(Advice {
+            level: Level::Warning,
+            message: format!("a node timeout of {timeout:?} is much of a ttl of {ttl:?}"),
+            advice: "Use a longer ttl: an attempt that waits for a hung node leaves little of it",
+        });
+    }
+    for node in nodes {
+        if let Some(round_trip) = node.round_trip.filter(|round_trip| round_trip.saturating_mul(2) > timeout)
+        {
+            advice.push(Advice {
+                level: Level::Warning,
+                message: format!("{} takes {round_trip:.1?} there and back, and the node timeout is {timeout:?}", node.node),
+                advice: "Set node_timeout in tenure.toml to several round trips, or use nodes that are nearer",
+            });
+        }
+    }
+    advice
+}

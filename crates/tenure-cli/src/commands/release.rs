@@ -1,0 +1,102 @@
+//! `tenure release`: by its token; or by force, whoever has it.
+
+use std::collections::BTreeSet;
+
+use tenure::{Handover, LockReport, OwnerToken};
+
+use crate::args::ReleaseArgs;
+use crate::commands::acquire::finish;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::lease_token::LeaseToken;
+use crate::output::{Output, plain};
+use crate::settings::Settings;
+
+pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
+    let name = &args.name;
+    // Without a token it is by force: the arguments see to that.
+    let token = args.token.as_deref().map(LeaseToken::parse).transpose()?;
+    if let Some(token) = &token {
+        token.check_fence(args.fence)?;
+    }
+    let locks = settings.connect(|_| ())?;
+    locks.ready().await;
+    let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
+    let handovers = match token {
+        Some(token) => vec![token.handover(name, settings.ttl.value, &addresses)],
+        None => {
+            let report = locks.inspect(name).await?;
+            let owners = owners(&report)?;
+            if !args.yes && output.confirm(&breakage(&report, true)) == Some(false) {
+                return Err(Failure::new(Exit::NO, "not_confirmed", "nothing was released").of_lock(name));
+            }
+            output.note(&breakage(&report, false));
+            owners.into_iter().map(|owner| Handover::new(name, owner, settings.ttl.value)).collect()
+        }
+    };
+    let mut released = None;
+    for handover in &handovers {
+        match locks.release(handover).await {
+            Ok(done) => released = Some(done.votes),
+            // By force, what a minority of nodes still had counts as well.
+            Err(error) if handovers.len() == 1 => {
+                finish(&locks, output).await;
+                return Err(error.into());
+            }
+            Err(_) => {}
+        }
+    }
+    if let Some(votes) = &released {
+        output.released(name, votes);
+    }
+    finish(&locks, output).await;
+    Ok(Exit::DONE)
+}
+
+/// Everybody who has the lock on some node.
+fn owners(report: &LockReport) -> Result<BTreeSet<OwnerToken>, Failure> {
+    let name = &report.name;
+    let held = report.nodes.iter().filter_map(|answer| answer.holding.as_ref().ok()?.as_ref());
+    let mut owners = BTreeSet::new();
+    for holding in held.filter(|holding| !holding.is_reserved()) {
+        let owner = OwnerToken::parse(&holding.owner).map_err(|_| {
+            Failure::new(
+                Exit::NO,
+                "foreign",
+                format!(
+                    "lock {name:?} is held by a client of another library; delete the key {:?} on its nodes by hand",
+                    plain(&holding.key)
+                ),
+            )
+            .of_lock(name)
+        })?;
+        owners.insert(owner);
+    }
+    if owners.is_empty() {
+        let answered = report.nodes.iter().filter(|answer| answer.holding.is_ok()).count();
+        let (exit, word, message) = if answered * 2 > report.nodes.len() {
+            (Exit::NO, "not_held", format!("lock {name:?} is held by nobody; there is nothing to release"))
+        } else {
+            let message = format!(
+                "lock {name:?} is unavailable: only {answered} of {} nodes answered",
+                report.nodes.len()
+            );
+            (Exit::UNAVAILABLE, "unavailable", message)
+        };
+        return Err(Failure::new(exit, word, message).of_lock(name));
+    }
+    Ok(owners)
+}
+
+/// What a release by force breaks.
+fn breakage(report: &LockReport, question: bool) -> String {
+    let holder = match &report.state {
+        tenure::LockState::Held { label: Some(label), .. } => plain(label),
+        _ => "its holder".to_owned(),
+    };
+    let (verb, end) = if question { ("take", "Take it?") } else { ("taking", "") };
+    format!(
+        "{verb} {:?} away from {holder}, who is not told at once and goes on working: until then two may be at it. {end}",
+        report.name
+    )
+}

@@ -1,0 +1,92 @@
+//! `tenure run`: a command that runs while we hold the lock, and no longer.
+
+mod child;
+mod environment;
+mod keeper;
+mod supervise;
+mod terminal;
+
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use self::child::Child;
+use self::keeper::Keeper;
+use self::supervise::{Ended, Supervised};
+use self::terminal::Terminal;
+use crate::args::RunArgs;
+use crate::commands::acquire::hold;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::settings::Settings;
+use crate::signals::Signals;
+
+/// How long nodes that do not answer may hold up the end; what is left there frees itself.
+const CLEAN_UP_LIMIT: Duration = Duration::from_secs(2);
+
+pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
+    let settings = settings.for_run(args.grace.as_deref(), args.max_hold.as_deref())?;
+    let mut signals = Signals::install()?;
+    // Others see what is run; its arguments are nobody's business.
+    let program = args.command.first().map(Path::new).and_then(Path::file_name);
+    let note = program.map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
+    let conflict = Exit::code(args.conflict_exit_code);
+    let (locks, guard) = hold(&args.name, &note, &settings, conflict, &mut signals, output).await?;
+
+    let environment = environment::of(&locks, &guard, &settings);
+    let mut terminal = Terminal::open();
+    let child = match Child::start(&args.command, &environment, terminal.is_wanted()) {
+        Ok(child) => child,
+        Err(error) => {
+            let _ = guard.release().await;
+            let _ = locks.shutdown_within(CLEAN_UP_LIMIT).await;
+            return Err(Failure::internal(format!("the command cannot be started: {error}")));
+        }
+    };
+    let keeper = Keeper::start(child.group()).ok();
+    let (locks, settings) = (&locks, &settings);
+    let mut supervised = Supervised { child, locks, guard: Some(guard), keeper, settings, terminal };
+    let ended = supervised.watch(&mut signals).await;
+
+    let Supervised { mut terminal, keeper, guard, .. } = supervised;
+    terminal.take_back();
+    if let Some(keeper) = keeper {
+        keeper.dismiss();
+    }
+    let released = match guard {
+        Some(guard) => guard.release().await.map(|_| ()),
+        None => Ok(()),
+    };
+    let _ = locks.shutdown_within(CLEAN_UP_LIMIT).await;
+    match ended {
+        Ended::ByItself(exit) => {
+            if let Err(error) = released {
+                output.note(&format!("warning: {error}"));
+            }
+            Ok(exit)
+        }
+        Ended::Stopped => {
+            let message = format!(
+                "lock {:?} was lost while the command ran; the command was stopped before another could have the lock. \
+                 Find out why it could not be renewed: `tenure doctor` looks at the nodes",
+                args.name
+            );
+            Err(Failure::new(Exit::LOST, "lost", message).of_lock(&args.name))
+        }
+    }
+}
+
+/// What `run` calls us again for: to become the command, and to look after it. Nobody types this, so it is no part of the
+/// arguments, and costs the command no time.
+pub(crate) fn in_a_process_of_its_own(arguments: impl Iterator<Item = OsString>) -> Option<Exit> {
+    let arguments: Vec<OsString> = arguments.skip(1).collect();
+    match arguments.as_slice() {
+        [start, parent, foreground, command @ ..] if start == child::START => {
+            let failure = child::become_command(parent, foreground, command);
+            Some(Output::of_helper().failure(&failure))
+        }
+        [keep, group] if keep == keeper::KEEP => Some(keeper::keep(&group.to_string_lossy())),
+        _ => None,
+    }
+}

@@ -1,0 +1,164 @@
+//! Watches over the command: passes signals on, and stops it in time when the lock is lost.
+//!
+//! Nothing is printed here: a terminal that stands still would hold up the one thing that must happen in time.
+
+use std::pin::Pin;
+use std::time::Duration;
+
+use tenure::{Guard, Locks};
+use tokio::time::{Instant, sleep};
+
+use super::child::{Change, Child};
+use super::keeper::{self, Keeper};
+use super::terminal::Terminal;
+use crate::exit_code::Exit;
+use crate::settings::Settings;
+use crate::signals::{Signal, Signals};
+
+/// What the command leaves behind in its group has this long to end after SIGTERM.
+const LEFT_BEHIND: Duration = Duration::from_secs(1);
+
+/// After SIGKILL nobody is left but for what the kernel itself cannot stop; that is not waited for.
+const KILLED_LIMIT: Duration = Duration::from_secs(5);
+
+/// How often we look whether the group is empty, once its command has ended: nobody tells us about the others.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+
+/// How it came out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ended {
+    /// The command ended, with this code.
+    ByItself(Exit),
+    /// The lock was lost and the command stopped.
+    Stopped,
+}
+
+/// How far we are in stopping it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Running,
+    /// SIGTERM was sent.
+    Asked,
+    /// SIGKILL was sent.
+    Killed,
+}
+
+/// A command under its lock.
+pub(super) struct Supervised<'a> {
+    pub(super) child: Child,
+    pub(super) locks: &'a Locks,
+    /// `None` once the lock is known to be lost.
+    pub(super) guard: Option<Guard>,
+    /// Without one everything works but for our own sudden death and for being stopped.
+    pub(super) keeper: Option<Keeper>,
+    pub(super) settings: &'a Settings,
+    pub(super) terminal: Terminal,
+}
+
+impl Supervised<'_> {
+    /// Watches until nothing of the command is left.
+    pub(super) async fn watch(&mut self, signals: &mut Signals) -> Ended {
+        let (grace, lead) = (self.settings.grace(), kill_lead(self.settings.ttl.value));
+        let mut lost = self.lost();
+        let (mut stage, mut is_lost) = (Stage::Running, false);
+        let (mut end, mut killed) = (None::<Ended>, None::<Instant>);
+        let mut left_behind_until = None::<Instant>;
+        loop {
+            let left = self.guard.as_ref().map_or(Duration::ZERO, Guard::valid_for);
+            if left <= lead || is_lost {
+                self.child.signal(Signal::SIGKILL);
+                stage = Stage::Killed;
+            } else if left <= grace && stage == Stage::Running {
+                self.child.terminate();
+                stage = Stage::Asked;
+            }
+            let now = Instant::now();
+            if let Some(exit) = self.child.ended() {
+                // How the command ended counts, not what it left behind.
+                let outcome = if stage == Stage::Running { Ended::ByItself(exit) } else { Ended::Stopped };
+                let outcome = *end.get_or_insert(outcome);
+                if self.child.is_gone() {
+                    return outcome;
+                }
+                let until = *left_behind_until.get_or_insert_with(|| {
+                    self.child.terminate();
+                    now + LEFT_BEHIND
+                });
+                if now >= until {
+                    self.child.signal(Signal::SIGKILL);
+                    stage = Stage::Killed;
+                }
+            }
+            if stage == Stage::Killed && now >= *killed.get_or_insert(now) + KILLED_LIMIT {
+                return end.unwrap_or(Ended::Stopped);
+            }
+            let pause = match stage {
+                _ if self.child.ended().is_some() => LOOK_EVERY,
+                Stage::Running => left.saturating_sub(grace),
+                Stage::Asked => left.saturating_sub(lead),
+                Stage::Killed => LOOK_EVERY,
+            };
+            tokio::select! {
+                biased;
+                () = &mut lost, if !is_lost => is_lost = true,
+                signal = signals.next() => match signal {
+                    Signal::SIGCHLD => {}
+                    signal => self.child.signal(signal),
+                },
+                () = sleep(pause) => {}
+            }
+            if let Some(Change::Stopped(signal)) = self.child.look() {
+                self.stopped(signal).await;
+                (lost, is_lost) = (self.lost(), self.guard.is_none());
+            }
+        }
+    }
+
+    fn lost(&self) -> Pin<Box<dyn Future<Output = ()>>> {
+        match &self.guard {
+            Some(guard) => Box::pin(guard.lost()),
+            None => Box::pin(std::future::ready(())),
+        }
+    }
+
+    /// The command was stopped: because it wants the terminal, which it gets; or by a person, and then we stop as well,
+    /// until we are told to go on.
+    async fn stopped(&mut self, signal: Signal) {
+        let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
+        if wants_terminal && self.terminal.give(self.child.group()) {
+            return self.child.signal(Signal::SIGCONT);
+        }
+        if !self.terminal.exists() {
+            // Nobody there who could make us go on: whoever stopped the command will do that, and we need not stop.
+            return;
+        }
+        let Some(guard) = self.guard.take() else { return };
+        self.terminal.take_back();
+        let valid_for = guard.valid_for();
+        let mut handover = guard.hand_over();
+        let kept = self.keeper.as_mut().map(|keeper| keeper.take(self.settings, &handover, valid_for));
+        // The worker must have let go of it before we stand still.
+        tokio::task::yield_now().await;
+        let _ = nix::sys::signal::raise(Signal::SIGSTOP);
+        // Somebody wants us to go on. The command may not, if the lock was lost meanwhile.
+        if let (Some(Ok(())), Some(keeper)) = (kept, &mut self.keeper) {
+            match keeper.back() {
+                Ok(Some(newer)) => handover = newer,
+                Ok(None) => return self.child.signal(Signal::SIGKILL),
+                // A keeper that is gone kept nothing; perhaps the time was short enough.
+                Err(_) => {}
+            }
+        }
+        self.guard = keeper::resume(self.locks, &handover, self.settings.ttl.value / 2).await;
+        if self.guard.is_none() {
+            return self.child.signal(Signal::SIGKILL);
+        }
+        self.terminal.give(self.child.group());
+        self.child.signal(Signal::SIGCONT);
+    }
+}
+
+/// SIGKILL comes as long before the end as the library tells of the loss: the kernel takes a moment to end a group.
+pub(super) fn kill_lead(ttl: Duration) -> Duration {
+    (ttl / 20).max(Duration::from_millis(50)).min(ttl / 4)
+}

@@ -1,0 +1,152 @@
+//! What went wrong, as it is told: one line, one word for programs, one exit code.
+
+use std::time::Duration;
+
+use tenure::{AcquireError, BuildError, ExtendError, ReleaseError, Votes};
+
+use crate::exit_code::Exit;
+use crate::output::{duration, plain};
+
+/// Why a command did not do what it was asked for.
+#[derive(Clone, Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: Exit,
+    /// For programs: the field `error`.
+    pub(crate) word: &'static str,
+    /// For people: one line.
+    pub(crate) message: String,
+    /// For programs: what else is known. Apart, so that results stay small.
+    pub(crate) about: Box<About>,
+}
+
+/// Which lock it is about, and what the nodes said.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct About {
+    pub(crate) name: Option<String>,
+    pub(crate) holder: Option<String>,
+    pub(crate) retry_after: Option<Duration>,
+    pub(crate) votes: Option<Votes>,
+}
+
+impl Failure {
+    pub(crate) fn new(exit: Exit, word: &'static str, message: impl Into<String>) -> Self {
+        Self { exit, word, message: message.into(), about: Box::default() }
+    }
+
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(Exit::USAGE, "usage", message)
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(Exit::INTERNAL, "internal", message)
+    }
+
+    pub(crate) fn of_lock(mut self, name: &str) -> Self {
+        self.about.name = Some(name.to_owned());
+        self
+    }
+
+    pub(crate) fn with_votes(mut self, votes: &Votes) -> Self {
+        self.about.votes = Some(votes.clone());
+        self
+    }
+
+    /// That others have it is an outcome rather than a mistake: `--quiet` leaves it to the exit code.
+    pub(crate) fn is_contention(&self) -> bool {
+        self.word == "contended"
+    }
+
+    /// No majority: of the embedded store's one node, which is a file, or of nodes elsewhere.
+    fn unavailable(message: String, votes: &Votes) -> Self {
+        let embedded = votes.iter().all(|vote| vote.node.starts_with("sqlite:"));
+        let (exit, word) = if embedded { (Exit::STORE, "store") } else { (Exit::UNAVAILABLE, "unavailable") };
+        Self::new(exit, word, message).with_votes(votes)
+    }
+
+    pub(crate) fn acquire(error: &AcquireError, contended: Exit) -> Self {
+        let message = error.to_string();
+        match error {
+            AcquireError::Contended { name, votes, retry_after, place, .. } => {
+                let holder = place.as_ref().and_then(|place| place.holder.as_deref());
+                let message =
+                    contention(name, holder, *retry_after, place.as_ref().map_or(0, |place| place.waiters));
+                let mut failure = Self::new(contended, "contended", message).of_lock(name).with_votes(votes);
+                failure.about.retry_after = *retry_after;
+                failure.about.holder = holder.map(str::to_owned);
+                failure
+            }
+            AcquireError::Unavailable { name, votes, .. } => Self::unavailable(message, votes).of_lock(name),
+            AcquireError::TooLate { name, votes, .. } => {
+                Self::new(Exit::UNAVAILABLE, "too_late", message).of_lock(name).with_votes(votes)
+            }
+            AcquireError::InvalidName { name, .. } | AcquireError::InvalidOption { name, .. } => {
+                Self::usage(message).of_lock(name)
+            }
+            AcquireError::NoRandomness { name, .. } | AcquireError::ShutDown { name, .. } => {
+                Self::internal(message).of_lock(name)
+            }
+            _ => Self::internal(message),
+        }
+    }
+}
+
+/// Who has it, for people who wonder whether to wait.
+fn contention(name: &str, holder: Option<&str>, left: Option<Duration>, waiters: u64) -> String {
+    let holder = holder.map_or_else(|| "another".to_owned(), plain);
+    let left = left.map_or_else(String::new, |left| format!(", for {} more if not extended", duration(left)));
+    let waiters = if waiters == 0 { String::new() } else { format!(", {waiters} in line") };
+    format!("lock {name:?} is held by {holder}{left}{waiters}; try again later, or wait longer with --wait")
+}
+
+impl From<AcquireError> for Failure {
+    fn from(error: AcquireError) -> Self {
+        Self::acquire(&error, Exit::HELD)
+    }
+}
+
+impl From<ExtendError> for Failure {
+    fn from(error: ExtendError) -> Self {
+        let message = error.to_string();
+        match &error {
+            ExtendError::Lost { name, votes, .. } | ExtendError::Refused { name, votes, .. } => {
+                Self::new(Exit::NO, "not_held", message).of_lock(name).with_votes(votes)
+            }
+            ExtendError::Expired { name, .. } => Self::new(Exit::NO, "not_held", message).of_lock(name),
+            ExtendError::MaxHold { name, .. } | ExtendError::RenewalsMax { name, .. } => {
+                Self::new(Exit::NO, "max_hold", message).of_lock(name)
+            }
+            ExtendError::Unavailable { name, votes, .. } => Self::unavailable(message, votes).of_lock(name),
+            ExtendError::InvalidName { name, .. } | ExtendError::InvalidOption { name, .. } => {
+                Self::usage(message).of_lock(name)
+            }
+            ExtendError::ShutDown { name, .. } => Self::internal(message).of_lock(name),
+            _ => Self::internal(message),
+        }
+    }
+}
+
+impl From<ReleaseError> for Failure {
+    fn from(error: ReleaseError) -> Self {
+        let message = error.to_string();
+        match &error {
+            ReleaseError::NotHeld { name, votes, .. } => {
+                Self::new(Exit::NO, "not_held", message).of_lock(name).with_votes(votes)
+            }
+            ReleaseError::Unavailable { name, votes, .. } => Self::unavailable(message, votes).of_lock(name),
+            ReleaseError::InvalidName { name, .. } | ReleaseError::InvalidOption { name, .. } => {
+                Self::usage(message).of_lock(name)
+            }
+            ReleaseError::ShutDown { name, .. } => Self::internal(message).of_lock(name),
+            _ => Self::internal(message),
+        }
+    }
+}
+
+impl From<BuildError> for Failure {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::Thread(_) => Self::internal(error.to_string()),
+            _ => Self::usage(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The command `tenure`: locks for scripts and people.
+//!
+//! What was typed is in `args`, what it means in `settings`; each command has a file in `commands`; everything that is
+//! said is said in `output`, and `exit_code` has the numbers that scripts rely on. `docs/cli.md` is the contract.
+#![forbid(unsafe_code)]
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod args;
+mod commands;
+mod exit_code;
+mod failure;
+mod lease_token;
+mod output;
+mod settings;
+mod signals;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Args, Command};
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::settings::Settings;
+
+fn main() -> ExitCode {
+    if let Some(exit) = commands::run::in_a_process_of_its_own(std::env::args_os()) {
+        return exit.into();
+    }
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => return Output::parse_error(&error).into(),
+    };
+    let output = Output::new(&args);
+    match run(args, &output) {
+        Ok(exit) => exit.into(),
+        Err(failure) => output.failure(&failure).into(),
+    }
+}
+
+fn run(args: Args, output: &Output) -> Result<Exit, Failure> {
+    let Args { common, command } = args;
+    match command {
+        Command::Completions(args) => Ok(commands::completions::run(&args, output)),
+        Command::Man(args) => commands::man::run(&args, output),
+        command => {
+            let settings = Settings::resolve(&common)?;
+            output.warn_all(&settings.warnings);
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
+            runtime.block_on(serve(command, &settings, output))
+        }
+    }
+}
+
+async fn serve(command: Command, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
+    match command {
+        Command::Run(args) => commands::run::run(&args, settings, output).await,
+        Command::Acquire(args) => commands::acquire::run(&args, settings, output).await,
+        Command::Extend(args) => commands::extend::run(&args, settings, output).await,
+        Command::Release(args) => commands::release::run(&args, settings, output).await,
+        Command::Status(args) => commands::status::run(&args, settings, output).await,
+        Command::Ls => commands::ls::run(settings, output).await,
+        Command::Doctor => commands::doctor::run(settings, output).await,
+        Command::Config | Command::Completions(_) | Command::Man(_) => {
+            Ok(commands::config::run(settings, output))
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! Everything that is said, as text or JSON: nothing else in this crate prints.
+//!
+//! Results go to standard output, everything else to standard error. A reader that is gone is no mistake of ours, so
+//! nothing here fails.
+
+mod json;
+mod text;
+mod waiting;
+
+use std::io::{IsTerminal, Write};
+use std::time::Duration;
+
+use serde_json::Value;
+use tenure::{LockList, LockReport, NodeReport};
+
+pub(crate) use self::text::{duration, plain};
+pub(crate) use self::waiting::{WaitingDisplay, WaitingNews};
+use crate::args::{Args, Command};
+use crate::commands::acquire::Lease;
+use crate::commands::doctor::Advice;
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::settings::{NodeUrl, Settings};
+
+/// Where and how things are said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    json: bool,
+    quiet: bool,
+    /// Standard output belongs to the command that runs.
+    lent: bool,
+    /// `eval` waits for what is printed.
+    export: bool,
+}
+
+impl Output {
+    pub(crate) fn new(args: &Args) -> Self {
+        let export = match &args.command {
+            Command::Acquire(args) => args.export,
+            Command::Extend(args) => args.export,
+            _ => false,
+        };
+        let lent = matches!(args.command, Command::Run(_));
+        Self { json: args.common.json, quiet: args.common.quiet, lent, export }
+    }
+
+    /// For the processes that `run` starts: they say one thing at most.
+    pub(crate) const fn of_helper() -> Self {
+        Self { json: false, quiet: false, lent: true, export: false }
+    }
+
+    /// What is wrong with what was typed, in one line; or the help that was asked for.
+    pub(crate) fn parse_error(error: &clap::Error) -> Exit {
+        use clap::error::ErrorKind;
+        match error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+                let _ = error.print();
+                Exit::DONE
+            }
+            ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                let _ = error.print();
+                Exit::USAGE
+            }
+            _ => {
+                let rendered = error.render().to_string();
+                let lines: Vec<&str> =
+                    rendered.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
+                let line = lines.join(" ");
+                let line = line.strip_prefix("error: ").unwrap_or(&line);
+                // A URL that was put in the wrong place is repeated without its password.
+                let words: Vec<String> = line.split(' ').map(|word| NodeUrl::new(word).to_string()).collect();
+                say(std::io::stderr(), &format!("tenure: {}; see --help", words.join(" ")));
+                Exit::USAGE
+            }
+        }
+    }
+
+    /// Why it did not work: one line.
+    pub(crate) fn failure(&self, failure: &Failure) -> Exit {
+        if self.json {
+            let line = json::failure(failure).to_string();
+            if self.lent {
+                say(std::io::stderr(), &line);
+            } else {
+                say(std::io::stdout(), &line);
+            }
+        } else if !(self.quiet && failure.is_contention()) {
+            say(std::io::stderr(), &format!("tenure: {}", failure.message));
+        }
+        if self.export {
+            // An `eval` of nothing would succeed.
+            say(std::io::stdout(), &format!("(exit {})", failure.exit.number()));
+        }
+        failure.exit
+    }
+
+    /// Something worth knowing, on the side.
+    pub(crate) fn note(&self, note: &str) {
+        if !self.quiet {
+            say(std::io::stderr(), &format!("tenure: {note}"));
+        }
+    }
+
+    pub(crate) fn warn_all(&self, warnings: &[String]) {
+        for warning in warnings {
+            self.note(&format!("warning: {warning}"));
+        }
+    }
+
+    /// A lock that was acquired or extended.
+    pub(crate) fn lease(&self, lease: &Lease) {
+        if self.json {
+            self.result(&json::lease(lease));
+        } else if self.export {
+            let Lease { name, token, fence, valid_until_ms, .. } = lease;
+            let name = text::shell_word(name);
+            say(
+                std::io::stdout(),
+                &format!(
+                    "export TENURE_LOCK={name} TENURE_TOKEN={token} TENURE_FENCE={fence} TENURE_VALID_UNTIL_MS={valid_until_ms}"
+                ),
+            );
+        } else {
+            let Lease { token, fence, valid_for, valid_until_ms, margin, votes, .. } = lease;
+            let (granted, nodes) = (votes.granted(), votes.nodes());
+            let lines = format!(
+                "token  {token}\nfence  {fence}\nvalid  {} (until {valid_until_ms})\nnodes  {granted} of {nodes}, margin {margin}",
+                text::duration(*valid_for)
+            );
+            say(std::io::stdout(), &lines);
+        }
+    }
+
+    /// A lock that was released.
+    pub(crate) fn released(&self, name: &str, votes: &tenure::Votes) {
+        if self.json {
+            self.result(&json::released(name, votes));
+        } else {
+            self.note(&format!("released {name:?} on {} of {} nodes", votes.granted(), votes.nodes()));
+        }
+    }
+
+    pub(crate) fn status(&self, report: &LockReport) {
+        if self.json {
+            self.result(&json::status(report));
+        } else {
+            say(std::io::stdout(), &text::status(report, colours(&std::io::stdout())));
+        }
+    }
+
+    pub(crate) fn list(&self, list: &LockList, reports: &[LockReport]) {
+        if self.json {
+            reports.iter().for_each(|report| self.result(&json::status(report)));
+        } else {
+            say(std::io::stdout(), &text::list(list, reports, colours(&std::io::stdout())));
+        }
+    }
+
+    pub(crate) fn doctor(&self, nodes: &[NodeReport], advice: &[Advice]) {
+        if self.json {
+            nodes.iter().for_each(|node| self.result(&json::node(node)));
+            advice.iter().for_each(|advice| self.result(&json::advice(advice)));
+        } else {
+            say(std::io::stdout(), &text::doctor(nodes, advice, colours(&std::io::stdout())));
+        }
+    }
+
+    pub(crate) fn config(&self, settings: &Settings) {
+        if self.json {
+            self.result(&json::config(settings));
+        } else {
+            say(std::io::stdout(), &text::config(settings));
+        }
+    }
+
+    /// A file for other programs: completions, a manual page.
+    pub(crate) fn raw(&self, bytes: &[u8]) {
+        let mut out = std::io::stdout().lock();
+        let _ = out.write_all(bytes).and_then(|()| out.flush());
+    }
+
+    /// Shows that we wait, and for whom.
+    pub(crate) fn waiting(&self, name: &str) -> Option<WaitingDisplay> {
+        (!self.quiet && !self.json).then(|| WaitingDisplay::new(name, std::io::stderr().is_terminal()))
+    }
+
+    /// Asks a person; `None` if there is none.
+    pub(crate) fn confirm(&self, question: &str) -> Option<bool> {
+        if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+            return None;
+        }
+        let mut stderr = std::io::stderr();
+        let _ = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer).ok()?;
+        Some(matches!(answer.trim(), "y" | "Y" | "yes"))
+    }
+
+    fn result(&self, value: &Value) {
+        say(std::io::stdout(), &value.to_string());
+    }
+}
+
+/// Whether colours are wanted there: on terminals, unless `NO_COLOR` says no.
+fn colours(stream: &impl IsTerminal) -> bool {
+    let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+    stream.is_terminal() && !refused && !dumb
+}
+
+fn say(mut stream: impl Write, line: &str) {
+    let _ = writeln!(stream, "{}", line.trim_end()).and_then(|()| stream.flush());
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,147 @@
+//! The JSON objects, field by field as `docs/cli.md` says.
+
+use serde_json::{Value, json};
+use tenure::{
+    Fence, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, RestartGuard, Vote, Votes, Wait,
+};
+
+use super::milliseconds;
+use crate::commands::acquire::Lease;
+use crate::commands::doctor::Advice;
+use crate::failure::Failure;
+use crate::settings::{Settings, Sourced};
+
+pub(super) fn lease(lease: &Lease) -> Value {
+    json!({
+        "name": lease.name,
+        "token": lease.token.to_string(),
+        "fence": lease.fence.get(),
+        "ttl_ms": milliseconds(lease.ttl),
+        "valid_for_ms": milliseconds(lease.valid_for),
+        "valid_until_ms": lease.valid_until_ms,
+        "margin": lease.margin,
+        "votes": votes(&lease.votes),
+    })
+}
+
+pub(super) fn failure(failure: &Failure) -> Value {
+    json!({
+        "error": failure.word,
+        "name": failure.about.name,
+        "holder": failure.about.holder,
+        "retry_after_ms": failure.about.retry_after.map(milliseconds),
+        "votes": failure.about.votes.as_ref().map_or_else(|| json!([]), votes),
+        "message": failure.message,
+    })
+}
+
+pub(super) fn released(name: &str, given: &Votes) -> Value {
+    json!({ "name": name, "released": true, "votes": votes(given) })
+}
+
+fn votes(votes: &Votes) -> Value {
+    let vote = |vote: &tenure::NodeVote| {
+        let said = match &vote.vote {
+            Some(Vote::Granted) => "granted",
+            Some(Vote::Refused(_)) => "refused",
+            _ => "unknown",
+        };
+        let rtt_us = u64::try_from(vote.elapsed.as_micros()).unwrap_or(u64::MAX);
+        json!({ "node": &*vote.node, "vote": said, "rtt_us": rtt_us })
+    };
+    votes.iter().map(vote).collect()
+}
+
+pub(super) fn status(report: &LockReport) -> Value {
+    let (state, holder, left, fence) = match &report.state {
+        LockState::Free => ("free", None, None, None),
+        LockState::Held { label, left, fence, .. } => ("held", label.as_deref(), *left, *fence),
+        LockState::Reserved { left, .. } => ("reserved", None, *left, None),
+        LockState::Disputed => ("disputed", None, None, None),
+        _ => ("unknown", None, None, None),
+    };
+    json!({
+        "name": report.name,
+        "state": state,
+        "holder": holder,
+        "since_ms": fence.and_then(super::text::since_ms),
+        "left_ms": left.map(milliseconds),
+        "fence": fence.map(Fence::get),
+        "waiters": report.waiters,
+        "agree": report.agree.iter().map(|node| &**node).collect::<Vec<_>>(),
+        "disagree": report.disagree.iter().map(|node| &**node).collect::<Vec<_>>(),
+        "nodes": report.nodes.iter().map(answer).collect::<Vec<_>>(),
+    })
+}
+
+fn answer(answer: &NodeAnswer) -> Value {
+    let (state, holder, left, error) = match &answer.holding {
+        Ok(None) => ("free", None, None, None),
+        Ok(Some(holding)) if holding.is_reserved() => ("reserved", None, holding.left, None),
+        Ok(Some(holding)) => ("held", holding.label.as_deref(), holding.left, None),
+        Err(fault) => ("unknown", None, None, Some(super::text::fault(fault))),
+    };
+    json!({
+        "node": &*answer.node, "votes": answer.votes, "state": state, "holder": holder,
+        "left_ms": left.map(milliseconds), "waiters": answer.waiters, "error": error,
+    })
+}
+
+pub(super) fn node(report: &NodeReport) -> Value {
+    let finding = |finding: &tenure::Finding| json!({ "severity": finding.severity.to_string(), "message": finding.message, "advice": finding.advice });
+    json!({
+        "node": &*report.node,
+        "reachable": report.reachable,
+        "votes": report.votes,
+        "version": report.version.as_deref(),
+        "role": format!("{:?}", report.role).to_lowercase(),
+        "persistence": format!("{:?}", report.persistence).to_lowercase(),
+        "replicas": report.replicas,
+        "eviction": report.eviction.as_deref(),
+        "quarantine_left_ms": report.quarantine_left.map(milliseconds),
+        "clock_offset_us": report.clock_offset_us,
+        "rtt_us": report.round_trip.map(|round_trip| u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX)),
+        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}
+
+pub(super) fn advice(advice: &Advice) -> Value {
+    json!({ "severity": advice.level.word(), "message": advice.message, "advice": advice.advice })
+}
+
+pub(super) fn config(settings: &Settings) -> Value {
+    fn entry<T>(setting: &Sourced<T>, value: impl FnOnce(&T) -> Value) -> Value {
+        json!({ "value": value(&setting.value), "source": setting.source.text() })
+    }
+    let duration = |value: &Option<std::time::Duration>| json!(value.map(milliseconds));
+    json!({
+        "nodes": entry(&settings.nodes, |nodes| nodes.iter().map(|node| json!(node.masked())).collect()),
+        "prefix": entry(&settings.prefix, |prefix| json!(prefix)),
+        "ttl_ms": entry(&settings.ttl, |ttl| json!(milliseconds(*ttl))),
+        "wait_ms": entry(&settings.wait, |wait| match wait {
+            Wait::AtMost(wait) => json!(milliseconds(*wait)),
+            Wait::Forever => json!("forever"),
+            _ => json!(0),
+        }),
+        "label": entry(&settings.label, |label| json!(label)),
+        "grace_ms": entry(&settings.grace, |_| json!(milliseconds(settings.grace()))),
+        "max_hold_ms": entry(&settings.max_hold, |max_hold| match max_hold {
+            Some(MaxHold::AtMost(limit)) => json!(milliseconds(*limit)),
+            Some(_) => json!("forever"),
+            None => json!(null),
+        }),
+        "max_ttl_ms": entry(&settings.max_ttl, |max_ttl| json!(milliseconds(*max_ttl))),
+        "node_timeout_ms": entry(&settings.node_timeout, duration),
+        "restart_guard": entry(&settings.restart_guard, |guard| json!(restart_guard(*guard))),
+        "fleet": entry(&settings.fleet, |fleet| json!(fleet)),
+        "file": settings.file.as_ref().map(|file| file.display().to_string()),
+    })
+}
+
+pub(super) fn restart_guard(guard: RestartGuard) -> &'static str {
+    match guard {
+        RestartGuard::Strict => "strict",
+        RestartGuard::Off => "off",
+        _ => "evidence",
+    }
+}

@@ -1,0 +1,286 @@
+//! Tables and lines for people.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use tenure::{
+    Fault, Fence, LockList, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, Severity, Wait,
+};
+
+use super::json::restart_guard;
+use crate::commands::doctor::{Advice, Level};
+use crate::lease_token::now_ms;
+use crate::settings::Settings;
+
+const RED: &str = "\x1b[31m";
+const GREEN: &str = "\x1b[32m";
+const YELLOW: &str = "\x1b[33m";
+const DIM: &str = "\x1b[2m";
+const BOLD: &str = "\x1b[1m";
+
+/// Text in a colour, where colours are wanted.
+fn paint(colours: bool, colour: &str, text: &str) -> String {
+    if colours && !text.is_empty() { format!("{colour}{text}\x1b[0m") } else { text.to_owned() }
+}
+
+/// What others wrote, so that nothing in it can move the cursor.
+pub(crate) fn plain(text: &str) -> String {
+    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    text.chars().map(escape).collect()
+}
+
+/// A duration as people read it.
+pub(crate) fn duration(duration: Duration) -> String {
+    let seconds = duration.as_secs();
+    match seconds {
+        0 => format!("{} ms", duration.as_millis()),
+        1..=59 => format!("{:.1} s", duration.as_secs_f64()),
+        60..=3599 => format!("{} min {} s", seconds / 60, seconds % 60),
+        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+    }
+}
+
+/// One word of a shell's command line, whatever is in it.
+pub(super) fn shell_word(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// Since when a lock is held: a fence is the time of its acquisition by the nodes' clocks. `None` if it cannot be that.
+pub(super) fn since_ms(fence: Fence) -> Option<u64> {
+    let since = fence.get() / 1000;
+    // A store whose clock does not begin in 1970, or one that lost its memory and begins ahead.
+    (since > 1_500_000_000_000 && since <= now_ms() + 1000).then_some(since)
+}
+
+pub(super) fn fault(fault: &Fault) -> String {
+    match fault {
+        Fault::Timeout => "no answer in time".to_owned(),
+        Fault::Disconnected => "connection lost".to_owned(),
+        Fault::Unreachable(reason) => format!("not reachable ({reason})"),
+        Fault::Error(message) => format!("error {message:?}"),
+        Fault::Untrusted(distrust) => format!("not counted, {distrust}"),
+        _ => "unknown".to_owned(),
+    }
+}
+
+pub(super) fn status(report: &LockReport, colours: bool) -> String {
+    let mut text = format!("{}  {}\n", paint(colours, BOLD, &plain(&report.name)), state(report, colours));
+    if let LockState::Held { label, left, fence, .. } = &report.state {
+        let holder = label.as_deref().map_or_else(|| "(no label)".to_owned(), plain);
+        let _ = writeln!(text, "  holder   {holder}");
+        if let Some(since) = fence.and_then(since_ms) {
+            let held = Duration::from_millis(now_ms().saturating_sub(since));
+            let _ = writeln!(text, "  since    {} ago", duration(held));
+        }
+        let left = left.map_or_else(
+            || "without an end".to_owned(),
+            |left| format!("{} if not extended", duration(left)),
+        );
+        let _ = writeln!(text, "  left     {left}");
+        if let Some(fence) = fence {
+            let _ = writeln!(text, "  fence    {fence}");
+        }
+    }
+    let waiters = report.waiters.map_or_else(|| "unknown".to_owned(), |waiters| waiters.to_string());
+    let _ = writeln!(text, "  waiters  {waiters}");
+    for answer in &report.nodes {
+        let says_otherwise = report.disagree.contains(&answer.node);
+        let said = said(answer);
+        let said =
+            if says_otherwise { paint(colours, RED, &format!("{said}  <- says otherwise")) } else { said };
+        let counted = if answer.votes { "" } else { "  (does not vote now)" };
+        let _ = writeln!(text, "  node     {}  {said}{counted}", answer.node);
+    }
+    text
+}
+
+fn state(report: &LockReport, colours: bool) -> String {
+    match &report.state {
+        LockState::Free => paint(colours, GREEN, "free"),
+        LockState::Held { .. } => paint(colours, YELLOW, "held"),
+        LockState::Reserved { .. } => paint(colours, YELLOW, "reserved for the next in line"),
+        LockState::Disputed => paint(colours, RED, "disputed: no majority says the same"),
+        _ => paint(colours, RED, "unknown: no majority of nodes answered"),
+    }
+}
+
+fn said(answer: &NodeAnswer) -> String {
+    match &answer.holding {
+        Ok(None) => "free".to_owned(),
+        Ok(Some(holding)) => {
+            let left = holding
+                .left
+                .map_or_else(|| "without an end".to_owned(), |left| format!("for {}", duration(left)));
+            if holding.is_reserved() {
+                return format!("reserved {left}");
+            }
+            let label =
+                holding.label.as_deref().map_or_else(String::new, |label| format!(" by {}", plain(label)));
+            format!("held{label} {left}")
+        }
+        Err(reason) => fault(reason),
+    }
+}
+
+/// A matrix of locks and nodes.
+pub(super) fn list(list: &LockList, reports: &[LockReport], colours: bool) -> String {
+    let mut text = String::new();
+    for (index, node) in list.nodes.iter().enumerate() {
+        let told = match &node.told {
+            Ok(count) if node.cut_short => format!("{count} locks, and more"),
+            Ok(count) => format!("{count} locks"),
+            Err(reason) => paint(colours, RED, &fault(reason)),
+        };
+        let counted = if node.votes { "" } else { "  (does not vote now)" };
+        let _ = writeln!(text, "node {}  {}  {told}{counted}", letter(index), node.node);
+    }
+    if reports.is_empty() {
+        text.push_str("no locks\n");
+        return text;
+    }
+    let letters: String = (0..list.nodes.len()).map(letter).collect();
+    let mut rows = vec![["LOCK", "NODES", "STATE", "LEFT", "FENCE", "WAIT", "HOLDER"].map(str::to_owned)];
+    rows[0][1] = letters;
+    rows.extend(reports.iter().map(row));
+    let widths: Vec<usize> =
+        (0..7).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
+    text.push('\n');
+    for (index, row) in rows.iter().enumerate() {
+        let mut line = String::new();
+        for (cell, width) in row.iter().zip(&widths) {
+            let _ = write!(line, "{cell:<width$}  ");
+        }
+        let line = line.trim_end();
+        let doubtful = index > 0 && !reports[index - 1].disagree.is_empty();
+        let line = match index {
+            0 => paint(colours, BOLD, line),
+            _ if doubtful => paint(colours, RED, line),
+            _ => line.to_owned(),
+        };
+        let _ = writeln!(text, "{line}");
+    }
+    let _ = writeln!(
+        text,
+        "\n{}",
+        paint(colours, DIM, "# as the majority says   ! says otherwise   . free   ? no answer   r reserved")
+    );
+    text
+}
+
+fn letter(index: usize) -> char {
+    u8::try_from(index).map_or('?', |index| char::from(b'a' + index % 26))
+}
+
+fn row(report: &LockReport) -> [String; 7] {
+    let mark = |answer: &NodeAnswer| match &answer.holding {
+        _ if report.disagree.contains(&answer.node) => '!',
+        Ok(None) => '.',
+        Ok(Some(holding)) if holding.is_reserved() => 'r',
+        Ok(Some(_)) => '#',
+        Err(_) => '?',
+    };
+    let (state, left, fence, label) = match &report.state {
+        LockState::Free => ("free", None, None, None),
+        LockState::Held { label, left, fence, .. } => ("held", *left, *fence, label.as_deref()),
+        LockState::Reserved { left, .. } => ("reserved", *left, None, None),
+        LockState::Disputed => ("disputed", None, None, None),
+        _ => ("unknown", None, None, None),
+    };
+    [
+        plain(&report.name),
+        report.nodes.iter().map(mark).collect(),
+        state.to_owned(),
+        left.map(duration).unwrap_or_default(),
+        fence.map(|fence| fence.to_string()).unwrap_or_default(),
+        report.waiters.map(|waiters| waiters.to_string()).unwrap_or_default(),
+        label.map(plain).unwrap_or_default(),
+    ]
+}
+
+pub(super) fn doctor(nodes: &[NodeReport], advice: &[Advice], colours: bool) -> String {
+    let mut text = String::new();
+    for node in nodes {
+        let version = node.version.as_deref().unwrap_or("?");
+        let round_trip = node
+            .round_trip
+            .map_or_else(|| "?".to_owned(), |time| format!("{:.2} ms", time.as_secs_f64() * 1e3));
+        let votes =
+            if node.votes { paint(colours, GREEN, "votes") } else { paint(colours, RED, "does not vote") };
+        let clock = node
+            .clock_offset_us
+            .map(|offset| format!(", clock {:+.1} ms", offset as f64 / 1e3))
+            .unwrap_or_default();
+        let _ = writeln!(text, "{}  {votes}, {version}, round trip {round_trip}{clock}", node.node);
+        for finding in &node.findings {
+            let colour = if finding.severity == Severity::Info { DIM } else { YELLOW };
+            let colour = if finding.severity == Severity::Refuse { RED } else { colour };
+            let severity = paint(colours, colour, &finding.severity.to_string());
+            let _ = writeln!(text, "  {severity}: {}. {}", finding.message, finding.advice);
+        }
+    }
+    for Advice { level, message, advice } in advice {
+        let colour = match level {
+            Level::Good => GREEN,
+            Level::Warning => YELLOW,
+            Level::Danger => RED,
+        };
+        let _ = writeln!(text, "{}: {message}. {advice}", paint(colours, colour, level.word()));
+    }
+    text
+}
+
+pub(super) fn config(settings: &Settings) -> String {
+    let mut rows: Vec<[String; 3]> = vec![];
+    let mut row = |name: &str, value: String, source: &crate::settings::Source| {
+        rows.push([name.to_owned(), value, source.text()]);
+    };
+    for node in &settings.nodes.value {
+        row("node", node.masked(), &settings.nodes.source);
+    }
+    row("prefix", format!("{:?}", settings.prefix.value), &settings.prefix.source);
+    row("ttl", duration(settings.ttl.value), &settings.ttl.source);
+    let wait = match settings.wait.value {
+        Wait::AtMost(wait) => duration(wait),
+        Wait::Forever => "forever".to_owned(),
+        _ => "no".to_owned(),
+    };
+    row("wait", wait, &settings.wait.source);
+    row("label", settings.label.value.as_deref().map(plain).unwrap_or_default(), &settings.label.source);
+    row("grace", duration(settings.grace()), &settings.grace.source);
+    let max_hold = match settings.max_hold.value {
+        Some(MaxHold::AtMost(limit)) => duration(limit),
+        Some(_) => "forever".to_owned(),
+        None => "run: forever; acquire: 1 h".to_owned(),
+    };
+    row("max_hold", max_hold, &settings.max_hold.source);
+    row("max_ttl", duration(settings.max_ttl.value), &settings.max_ttl.source);
+    let node_timeout =
+        settings.node_timeout.value.map_or_else(|| "ttl / 10, 5 to 50 ms".to_owned(), duration);
+    row("node_timeout", node_timeout, &settings.node_timeout.source);
+    row(
+        "restart_guard",
+        restart_guard(settings.restart_guard.value).to_owned(),
+        &settings.restart_guard.source,
+    );
+    row("fleet", settings.fleet.value.clone().unwrap_or_default(), &settings.fleet.source);
+    let width = rows.iter().map(|row| row[1].chars().count()).max().unwrap_or(0);
+    rows.iter().fold(String::new(), |mut text, [name, value, source]| {
+        let _ = writeln!(text, "{name:<14}{value:<width$}  {source}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_others_wrote_cannot_move_the_cursor() {
+        assert_eq!(plain("a\x1b[2Jb\nü"), "a\\u{1b}[2Jb\\nü");
+    }
+
+    #[test]
+    fn a_name_is_one_word_for_the_shell() {
+        assert_eq!(shell_word("it's $HOME"), r"'it'\''s $HOME'");
+    }
+}

@@ -1,0 +1,253 @@
+//! `tenure.toml`. What is wrong in it is told with its line.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use tenure::{MaxHold, RestartGuard, Wait};
+use toml::{Spanned, Value};
+
+use super::{NodeUrl, Source, Sourced, duration};
+use crate::failure::Failure;
+
+/// A configuration file that was read; the default is none.
+#[derive(Default)]
+pub(super) struct File {
+    path: Option<PathBuf>,
+    text: String,
+    content: Content,
+}
+
+/// What may stand in it.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Content {
+    nodes: Option<Spanned<Vec<Spanned<Value>>>>,
+    password_file: Option<Spanned<PathBuf>>,
+    prefix: Option<Spanned<String>>,
+    ttl: Option<Spanned<TtlText>>,
+    wait: Option<Spanned<WaitText>>,
+    label: Option<Spanned<String>>,
+    grace: Option<Spanned<TtlText>>,
+    max_hold: Option<Spanned<MaxHoldText>>,
+    max_ttl: Option<Spanned<TtlText>>,
+    node_timeout: Option<Spanned<TtlText>>,
+    restart_guard: Option<Spanned<RestartGuardText>>,
+    fleet: Option<Spanned<String>>,
+}
+
+/// A node: its URL, and where its password is.
+struct NodeEntry<'a> {
+    url: &'a str,
+    password_file: Option<&'a str>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct TtlText(Duration);
+#[derive(Clone, Copy, Debug)]
+struct WaitText(Wait);
+#[derive(Clone, Copy, Debug)]
+struct MaxHoldText(MaxHold);
+#[derive(Clone, Copy, Debug)]
+struct RestartGuardText(RestartGuard);
+
+impl File {
+    /// Reads it. `named_by` says who asked for this file.
+    pub(super) fn read(path: &Path, named_by: &str) -> Result<Self, Failure> {
+        let shown = path.display();
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            let named_by = if named_by.is_empty() { String::new() } else { format!(" ({named_by})") };
+            Failure::usage(format!("{shown}{named_by} cannot be read: {error}"))
+        })?;
+        let content = toml::from_str(&text).map_err(|error| {
+            let line = error.span().map_or(1, |span| line_of(&text, span.start));
+            // Only the message: the excerpt that comes with it could show a password.
+            let message = error.message().lines().collect::<Vec<_>>().join(" ");
+            Failure::usage(format!("{shown}:{line}: {message}"))
+        })?;
+        // Children may have another working folder.
+        let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+        Ok(Self { path: Some(path), text, content })
+    }
+
+    pub(super) fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    pub(super) fn nodes(&self) -> Result<Option<Sourced<Vec<NodeUrl>>>, Failure> {
+        let Some(nodes) = &self.content.nodes else { return Ok(None) };
+        if nodes.get_ref().is_empty() {
+            return Err(self.wrong(nodes, "nodes names no node; leave it out for the embedded store"));
+        }
+        let for_all = self.content.password_file.as_ref().map(Spanned::get_ref);
+        let mut urls = vec![];
+        for node in nodes.get_ref() {
+            let entry = NodeEntry::of(node.get_ref()).ok_or_else(|| {
+                self.wrong(node, "a node is a URL, or { url = \"...\", password_file = \"...\" }")
+            })?;
+            let url = NodeUrl::new(entry.url);
+            urls.push(match entry.password_file.map(Path::new).or(for_all.map(PathBuf::as_path)) {
+                Some(path) => url.with_password_file(&self.beside(path).to_string_lossy()),
+                None => url,
+            });
+        }
+        Ok(self.sourced(&self.content.nodes, |_| urls))
+    }
+
+    /// What is wrong, with its line.
+    fn wrong<T>(&self, at: &Spanned<T>, message: &str) -> Failure {
+        let line = line_of(&self.text, at.span().start);
+        let shown = self.path.as_deref().unwrap_or(Path::new("")).display();
+        Failure::usage(format!("{shown}:{line}: {message}"))
+    }
+
+    pub(super) fn prefix(&self) -> Option<Sourced<String>> {
+        self.sourced(&self.content.prefix, Clone::clone)
+    }
+
+    pub(super) fn ttl(&self) -> Option<Sourced<Duration>> {
+        self.sourced(&self.content.ttl, |ttl| ttl.0)
+    }
+
+    pub(super) fn wait(&self) -> Option<Sourced<Wait>> {
+        self.sourced(&self.content.wait, |wait| wait.0)
+    }
+
+    pub(super) fn label(&self) -> Option<Sourced<String>> {
+        self.sourced(&self.content.label, Clone::clone)
+    }
+
+    pub(super) fn grace(&self) -> Option<Sourced<Duration>> {
+        self.sourced(&self.content.grace, |grace| grace.0)
+    }
+
+    pub(super) fn max_hold(&self) -> Option<Sourced<MaxHold>> {
+        self.sourced(&self.content.max_hold, |max_hold| max_hold.0)
+    }
+
+    pub(super) fn max_ttl(&self) -> Option<Sourced<Duration>> {
+        self.sourced(&self.content.max_ttl, |max_ttl| max_ttl.0)
+    }
+
+    pub(super) fn node_timeout(&self) -> Option<Sourced<Duration>> {
+        self.sourced(&self.content.node_timeout, |timeout| timeout.0)
+    }
+
+    pub(super) fn restart_guard(&self) -> Option<Sourced<RestartGuard>> {
+        self.sourced(&self.content.restart_guard, |guard| guard.0)
+    }
+
+    pub(super) fn fleet(&self) -> Option<Sourced<String>> {
+        self.sourced(&self.content.fleet, Clone::clone)
+    }
+
+    /// Passwords that others can read.
+    pub(super) fn warnings(&self) -> Vec<String> {
+        let mut warnings = vec![];
+        let nodes = self.content.nodes.iter().flat_map(Spanned::get_ref);
+        let nodes: Vec<NodeEntry<'_>> = nodes.filter_map(|node| NodeEntry::of(node.get_ref())).collect();
+        let has_secret = |entry: &NodeEntry<'_>| NodeUrl::new(entry.url).has_secret();
+        if let Some(path) = self.path.as_deref().filter(|path| is_open_to_all(path))
+            && nodes.iter().any(has_secret)
+        {
+            warnings.push(format!(
+                "{} has a password in it and everybody may read it; chmod 600",
+                path.display()
+            ));
+        }
+        let own = nodes.iter().filter_map(|entry| entry.password_file).map(Path::new);
+        let for_all = self.content.password_file.iter().map(|path| path.get_ref().as_path());
+        for path in own.chain(for_all).map(|path| self.beside(path)).filter(|path| is_open_to_all(path)) {
+            warnings
+                .push(format!("{} is a password file and everybody may read it; chmod 600", path.display()));
+        }
+        warnings
+    }
+
+    /// Paths in the file are relative to it.
+    fn beside(&self, path: &Path) -> PathBuf {
+        self.path
+            .as_deref()
+            .and_then(Path::parent)
+            .map_or_else(|| path.to_owned(), |folder| folder.join(path))
+    }
+
+    fn sourced<T, U>(&self, value: &Option<Spanned<T>>, read: impl FnOnce(&T) -> U) -> Option<Sourced<U>> {
+        let value = value.as_ref()?;
+        let line = line_of(&self.text, value.span().start);
+        let path = self.path.clone().unwrap_or_default();
+        Some(Sourced { value: read(value.get_ref()), source: Source::File { path, line } })
+    }
+}
+
+impl<'a> NodeEntry<'a> {
+    fn of(value: &'a Value) -> Option<Self> {
+        match value {
+            Value::String(url) => Some(Self { url, password_file: None }),
+            Value::Table(table) => {
+                let known = |key: &String| key == "url" || key == "password_file";
+                let password_file = match table.get("password_file") {
+                    Some(path) => Some(path.as_str()?),
+                    None => None,
+                };
+                let url = table.get("url")?.as_str()?;
+                table.keys().all(known).then_some(Self { url, password_file })
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(unix)]
+fn is_open_to_all(path: &Path) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & 0o004 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_open_to_all(_path: &Path) -> bool {
+    false
+}
+
+fn line_of(text: &str, at: usize) -> usize {
+    text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1
+}
+
+/// Reads a text with a parser of ours.
+fn text<'de, D: Deserializer<'de>, T>(
+    deserializer: D,
+    parse: impl FnOnce(&str) -> Result<T, String>,
+) -> Result<T, D::Error> {
+    parse(&String::deserialize(deserializer)?).map_err(D::Error::custom)
+}
+
+impl<'de> Deserialize<'de> for TtlText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text(deserializer, duration::parse).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for WaitText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text(deserializer, duration::parse_wait).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for MaxHoldText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text(deserializer, duration::parse_max_hold).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for RestartGuardText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text(deserializer, |text| match text {
+            "evidence" => Ok(RestartGuard::Evidence),
+            "strict" => Ok(RestartGuard::Strict),
+            "off" => Ok(RestartGuard::Off),
+            other => Err(format!("{other:?} is no restart guard; use evidence, strict or off")),
+        })
+        .map(Self)
+    }
+}

@@ -1,0 +1,118 @@
+//! Settings as text, for a process of ours that must have the same ones. They may hold secrets, so they go through a
+//! pipe and nowhere else.
+
+use std::fmt::Write;
+use std::time::Duration;
+
+use tenure::{MaxHold, RestartGuard, Wait};
+
+use super::{NodeUrl, Settings, default};
+
+impl Settings {
+    /// What it takes to go on with a lock.
+    pub(crate) fn to_lines(&self) -> String {
+        let mut lines = String::new();
+        let mut line = |key: &str, value: &str| {
+            let hex = value.bytes().fold(String::new(), |mut hex, byte| {
+                let _ = write!(hex, "{byte:02x}");
+                hex
+            });
+            let _ = writeln!(lines, "{key} {hex}");
+        };
+        let nanoseconds = |duration: Duration| duration.as_nanos().to_string();
+        self.nodes.value.iter().for_each(|node| line("node", node.as_str()));
+        line("prefix", &self.prefix.value);
+        line("ttl", &nanoseconds(self.ttl.value));
+        line("max_ttl", &nanoseconds(self.max_ttl.value));
+        line(
+            "restart_guard",
+            match self.restart_guard.value {
+                RestartGuard::Strict => "strict",
+                RestartGuard::Off => "off",
+                _ => "evidence",
+            },
+        );
+        if let Some(fleet) = &self.fleet.value {
+            line("fleet", fleet);
+        }
+        if let Some(timeout) = self.node_timeout.value {
+            line("node_timeout", &nanoseconds(timeout));
+        }
+        match self.max_hold.value {
+            Some(MaxHold::AtMost(limit)) => line("max_hold", &nanoseconds(limit)),
+            Some(_) => line("max_hold", "forever"),
+            None => {}
+        }
+        lines
+    }
+
+    /// Reads what [`Settings::to_lines`] wrote.
+    pub(crate) fn from_lines(lines: &str) -> Option<Self> {
+        let mut settings = Self {
+            nodes: default(vec![]),
+            prefix: default(String::new()),
+            ttl: default(Duration::ZERO),
+            wait: default(Wait::No),
+            label: default(None),
+            grace: default(None),
+            max_hold: default(None),
+            max_ttl: default(Duration::ZERO),
+            node_timeout: default(None),
+            restart_guard: default(RestartGuard::Evidence),
+            fleet: default(None),
+            file: None,
+            warnings: vec![],
+        };
+        for line in lines.lines() {
+            let (key, hex) = line.split_once(' ')?;
+            let bytes = hex
+                .as_bytes()
+                .chunks(2)
+                .map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok());
+            let value = String::from_utf8(bytes.collect::<Option<Vec<u8>>>()?).ok()?;
+            let duration = || value.parse().ok().map(Duration::from_nanos);
+            match key {
+                "node" => settings.nodes.value.push(NodeUrl::new(value)),
+                "prefix" => settings.prefix.value = value,
+                "ttl" => settings.ttl.value = duration()?,
+                "max_ttl" => settings.max_ttl.value = duration()?,
+                "restart_guard" => {
+                    settings.restart_guard.value = match &*value {
+                        "strict" => RestartGuard::Strict,
+                        "off" => RestartGuard::Off,
+                        _ => RestartGuard::Evidence,
+                    }
+                }
+                "fleet" => settings.fleet.value = Some(value),
+                "node_timeout" => settings.node_timeout.value = Some(duration()?),
+                "max_hold" if value == "forever" => settings.max_hold.value = Some(MaxHold::Unlimited),
+                "max_hold" => settings.max_hold.value = Some(MaxHold::AtMost(duration()?)),
+                _ => return None,
+            }
+        }
+        Some(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_survive_the_way_to_another_process() {
+        let mut settings = Settings::from_lines("").unwrap();
+        settings.nodes.value = vec![NodeUrl::new("redis://:ge\nheim@a"), NodeUrl::new("redis://b")];
+        settings.prefix.value = "ü\n:".to_owned();
+        settings.ttl.value = Duration::from_millis(1500);
+        settings.max_ttl.value = Duration::from_secs(60);
+        settings.restart_guard.value = RestartGuard::Strict;
+        settings.fleet.value = Some(String::new());
+        settings.node_timeout.value = Some(Duration::from_millis(7));
+        settings.max_hold.value = Some(MaxHold::Unlimited);
+        let lines = settings.to_lines();
+        let read = Settings::from_lines(&lines).unwrap();
+        assert_eq!(read.to_lines(), lines);
+        assert_eq!(read.nodes.value, settings.nodes.value);
+        assert_eq!((read.prefix.value, read.ttl.value), (settings.prefix.value, settings.ttl.value));
+    }
+}

@@ -1,0 +1,56 @@
+//! The signals that reach us, one after the other.
+
+use std::future::poll_fn;
+use std::task::Poll;
+
+pub(crate) use nix::sys::signal::Signal;
+use tokio::signal::unix::{self, SignalKind};
+
+use crate::failure::Failure;
+
+/// Those that are passed on to the command.
+const PASSED_ON: [Signal; 8] = [
+    Signal::SIGINT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGQUIT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGTSTP,
+    Signal::SIGCONT,
+];
+
+/// Listens from when it is made; nothing is missed afterwards.
+#[derive(Debug)]
+pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
+
+impl Signals {
+    pub(crate) fn install() -> Result<Self, Failure> {
+        let listen = |signal: Signal| {
+            let listener = unix::signal(SignalKind::from_raw(signal as i32));
+            listener.map(|listener| (signal, listener))
+        };
+        let signals: Result<_, std::io::Error> =
+            PASSED_ON.into_iter().chain([Signal::SIGCHLD]).map(listen).collect();
+        let cannot = |error| Failure::internal(format!("cannot listen to signals: {error}"));
+        Ok(Self(signals.map_err(cannot)?))
+    }
+
+    /// The next one. It may be dropped and called again at any time.
+    pub(crate) async fn next(&mut self) -> Signal {
+        poll_fn(|cx| {
+            for (signal, listener) in &mut self.0 {
+                if listener.poll_recv(cx).is_ready() {
+                    return Poll::Ready(*signal);
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
+/// Whether it ends a wait.
+pub(crate) const fn ends_wait(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT)
+}

@@ -1,0 +1,189 @@
+//! Where the contract is tested: every deployment must behave alike.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use tenure_testkit::RedisServer;
+
+/// All of them. The embedded store is one more line: `Deployment::of(vec![], |folder| format!("sqlite:{folder}/locks.db"))`.
+pub(crate) fn deployments() -> Vec<Deployment> {
+    vec![five_redis_nodes()]
+}
+
+/// Five servers of their own.
+pub(crate) fn five_redis_nodes() -> Deployment {
+    let servers: [RedisServer; 5] = RedisServer::start_many(&[]);
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+    let deployment = Deployment::of(servers.into(), |_| urls.join(","));
+    // A first start needs all nodes, and a busy machine may not have them all in time.
+    wait_until(|| deployment.tenure(&["run", "warm-up", "--", "true"]).code == Some(0));
+    deployment
+}
+
+/// Nodes, and a person's folder to work in.
+pub(crate) struct Deployment {
+    pub(crate) servers: Vec<RedisServer>,
+    pub(crate) nodes: String,
+    folder: TempDir,
+}
+
+/// What a run of the tool came to.
+#[derive(Debug)]
+pub(crate) struct Done {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Deployment {
+    pub(crate) fn of(servers: Vec<RedisServer>, nodes: impl FnOnce(&str) -> String) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let nodes = nodes(folder.path().to_str().unwrap());
+        Self { servers, nodes, folder }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Writes a file into the folder.
+    pub(crate) fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.folder().join(name);
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// The tool, with these nodes and nothing of our own environment that it could read.
+    pub(crate) fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = self.command_without_nodes(arguments);
+        command.env("TENURE_NODES", &self.nodes);
+        command
+    }
+
+    pub(crate) fn command_without_nodes(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
+        command.args(arguments).current_dir(self.folder()).stdin(Stdio::null());
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("TENURE_") {
+                command.env_remove(name);
+            }
+        }
+        command.env("HOME", self.folder()).env_remove("XDG_STATE_HOME");
+        command
+    }
+
+    pub(crate) fn tenure(&self, arguments: &[&str]) -> Done {
+        Done::of(self.command(arguments).output().unwrap())
+    }
+
+    /// What it says as JSON, one object a line, and its exit code.
+    pub(crate) fn json(&self, arguments: &[&str]) -> (Value, Option<i32>) {
+        let done = self.tenure(arguments);
+        let line = if done.stdout.is_empty() { &done.stderr } else { &done.stdout };
+        (serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {done:?}")), done.code)
+    }
+
+    /// Starts it in the background.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Background {
+        let mut command = self.command(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Background(Some(command.spawn().unwrap()))
+    }
+
+    /// Holds a lock in the background, and comes back when it is held.
+    pub(crate) fn hold(&self, arguments: &[&str]) -> Background {
+        let marker = self.folder().join("held");
+        let _ = std::fs::remove_file(&marker);
+        let mut all = vec!["run"];
+        all.extend(arguments);
+        all.extend(["--", "sh", "-c", "touch held; exec sleep 600"]);
+        let holder = self.start(&all);
+        wait_until(|| marker.exists());
+        holder
+    }
+}
+
+impl Done {
+    pub(crate) fn of(output: Output) -> Self {
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        Self { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    }
+
+    /// That it ended with this code.
+    #[track_caller]
+    pub(crate) fn ends_with(&self, code: i32) -> &Self {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        self
+    }
+}
+
+/// The tool in the background. It ends with the test.
+pub(crate) struct Background(Option<Child>);
+
+impl Background {
+    pub(crate) fn pid(&self) -> u32 {
+        self.0.as_ref().unwrap().id()
+    }
+
+    pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
+        nix::sys::signal::kill(pid(self.pid()), signal).unwrap();
+    }
+
+    /// Waits for its end.
+    pub(crate) fn done(mut self) -> Done {
+        Done::of(self.0.take().unwrap().wait_with_output().unwrap())
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        if let Some(mut child) = self.0.take() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+pub(crate) fn pid(pid: u32) -> nix::unistd::Pid {
+    nix::unistd::Pid::from_raw(i32::try_from(pid).unwrap())
+}
+
+/// Whether a process is there and has not ended.
+pub(crate) fn is_alive(process: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
+}
+
+#[track_caller]
+pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < deadline, "it did not come about");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// The text of a file, as soon as there is a whole line in it.
+pub(crate) fn read_line(path: &Path) -> String {
+    let mut text = String::new();
+    wait_until(|| {
+        text = std::fs::read_to_string(path).unwrap_or_default();
+        text.ends_with('\n')
+    });
+    text.trim().to_owned()
+}
+
+/// The wall clock, as the tool tells it.
+pub(crate) fn now_ms() -> u64 {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
+    u64::try_from(now.as_millis()).unwrap()
+}
+
+/// The token of a lease as JSON.
+#[track_caller]
+pub(crate) fn token(lease: &Value) -> &str {
+    lease["token"].as_str().unwrap_or_else(|| panic!("no lease: {lease}"))
+}

@@ -1,0 +1,117 @@
+//! `status`, `ls`, `doctor`, `completions`, `man`: what people look at.
+
+use tenure_testkit::RedisServer;
+
+use crate::deployment::{deployments, five_redis_nodes};
+
+#[test]
+fn status_tells_holder_time_left_fence_waiters_and_every_nodes_word() {
+    for deployment in deployments() {
+        let _holder = deployment.hold(&["x", "--label", "nightly import"]);
+        let done = deployment.tenure(&["status", "x"]);
+        for part in ["x  held", "nightly import", "since", "if not extended", "fence", "waiters  0", "node  "]
+        {
+            assert!(done.stdout.contains(part), "{part}: {done:?}");
+        }
+        assert!(!done.stdout.contains('\u{1b}'), "plain in a pipe");
+        assert_eq!(deployment.tenure(&["status", "y"]).stdout.lines().next(), Some("y  free"));
+    }
+}
+
+#[test]
+fn a_node_that_says_otherwise_is_shown() {
+    let deployment = five_redis_nodes();
+    deployment.tenure(&["acquire", "x"]).ends_with(0);
+    deployment.servers[1].execute(&["DEL", "tenure:x"]);
+    deployment.servers[2].execute(&["SET", "tenure:x", "somebody"]);
+    let done = deployment.tenure(&["status", "x"]);
+    assert_eq!(done.stdout.matches("<- says otherwise").count(), 2, "{done:?}");
+    let (status, _) = deployment.json(&["status", "x", "--json"]);
+    assert_eq!(status["disagree"].as_array().unwrap().len(), 2);
+    let done = deployment.tenure(&["ls"]);
+    assert!(done.stdout.contains("#!!##"), "{done:?}");
+}
+
+#[test]
+fn ls_shows_every_lock_and_nodes_that_do_not_answer() {
+    let mut deployment = five_redis_nodes();
+    for name in ["b", "a", "c d"] {
+        deployment.tenure(&["acquire", name, "--label", name]).ends_with(0);
+    }
+    deployment.servers[4].kill();
+    let done = deployment.tenure(&["ls"]);
+    let rows: Vec<&str> = done.ends_with(0).stdout.lines().filter(|line| line.contains("####?")).collect();
+    assert_eq!(rows.len(), 3, "{done:?}");
+    assert!(rows[0].starts_with("a ") && rows[2].starts_with("c d "), "{done:?}");
+    assert!(done.stdout.contains("not reachable"), "{done:?}");
+}
+
+#[test]
+fn without_locks_ls_says_so() {
+    for deployment in deployments() {
+        assert!(deployment.tenure(&["ls"]).stdout.contains("no locks"));
+    }
+}
+
+#[test]
+fn doctor_has_one_line_with_advice_for_each_finding() {
+    let mut deployment = five_redis_nodes();
+    // A first start needs all nodes.
+    deployment.tenure(&["acquire", "x"]).ends_with(0);
+    deployment.servers[0].kill();
+    let done = deployment.tenure(&["doctor"]);
+    assert!(
+        done.stdout.contains("does not vote") && done.stdout.contains("4 of 5 nodes vote; 1 more may fail"),
+        "{done:?}"
+    );
+    done.ends_with(0);
+    deployment.servers.iter_mut().take(3).for_each(RedisServer::kill);
+    let done = deployment.tenure(&["doctor"]);
+    assert!(done.stdout.contains("danger: only 2 of 5 nodes vote"), "{done:?}");
+    done.ends_with(1);
+}
+
+#[test]
+fn doctor_complains_about_even_numbers_replicas_and_short_terms() {
+    let servers: [RedisServer; 2] = RedisServer::start_many(&[]);
+    let urls = servers.each_ref().map(RedisServer::url).join(",");
+    let deployment = crate::deployment::Deployment::of(servers.into(), |_| urls);
+    let done = deployment.tenure(&["doctor", "--ttl", "50ms"]);
+    assert!(done.stdout.contains("Use an odd number of nodes"), "{done:?}");
+    let port = deployment.servers[0].port().to_string();
+    deployment.servers[1].execute(&["REPLICAOF", "127.0.0.1", &port]);
+    let done = deployment.tenure(&["doctor"]);
+    assert!(done.stdout.contains("replica") && done.stdout.contains("danger: "), "{done:?}");
+    done.ends_with(1);
+}
+
+#[test]
+fn completions_and_manual_pages_are_there() {
+    let deployment = five_redis_nodes();
+    for shell in ["bash", "zsh", "fish"] {
+        let done = deployment.tenure(&["completions", shell]);
+        assert!(done.ends_with(0).stdout.contains("doctor") && !done.stdout.contains("__keep"), "{shell}");
+    }
+    assert!(deployment.tenure(&["man"]).ends_with(0).stdout.contains(".TH tenure 1"));
+    assert!(deployment.tenure(&["man", "run"]).ends_with(0).stdout.contains("TENURE_FENCE"));
+    deployment.tenure(&["man", "--folder", "pages"]).ends_with(0);
+    let pages = std::fs::read_dir(deployment.folder().join("pages")).unwrap().count();
+    assert_eq!(pages, 11, "one for the tool and one for each command");
+}
+
+#[test]
+fn every_command_has_help_with_its_options() {
+    let deployment = five_redis_nodes();
+    for command in
+        ["run", "acquire", "extend", "release", "status", "ls", "doctor", "config", "completions", "man"]
+    {
+        let done = deployment.tenure(&[command, "--help"]);
+        assert!(done.ends_with(0).stdout.contains("Usage: tenure "), "{command}");
+    }
+    let help = deployment.tenure(&["--help"]).stdout;
+    for option in
+        ["--nodes", "--config", "--prefix", "--ttl", "--wait", "--label", "--json", "--quiet", "Exit codes:"]
+    {
+        assert!(help.contains(option), "{option}");
+    }
+}

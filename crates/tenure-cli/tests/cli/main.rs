@@ -1,0 +1,15 @@
+//! The command-line tool as scripts see it: `docs/cli.md`, sentence by sentence, on real servers.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
+
+mod configuration;
+mod deployment;
+mod environment;
+mod exit_codes;
+mod failures;
+mod inspection;
+mod json;
+mod run;
+mod scripts;
+mod secrets;
+mod terminal;
+mod waiting;

@@ -1,0 +1,196 @@
+//! `run` under fire: nothing runs without its lock, and nothing is left behind.
+
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+use tenure_testkit::{Mode, Proxy, RedisServer};
+
+use crate::deployment::{Background, Deployment, deployments, is_alive, now_ms, read_line, wait_until};
+
+/// Five servers, each behind a proxy that can be made to fail.
+fn behind_proxies() -> (Deployment, Vec<Proxy>) {
+    let servers: [RedisServer; 5] = RedisServer::start_many(&[]);
+    let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::start_forgetful(server.port())).collect();
+    let urls = proxies.iter().map(Proxy::url).collect::<Vec<_>>().join(",");
+    (Deployment::of(servers.into(), |_| urls), proxies)
+}
+
+/// A command that ignores SIGTERM and has a grandchild in its group that does, too. Writes its process id, that of the
+/// grandchild and its deadline.
+fn stubborn(file: &str) -> String {
+    format!(
+        "trap '' TERM; sleep 600 & echo $$ $! $TENURE_VALID_UNTIL_MS > {file}.part; mv {file}.part {file}; \
+         while :; do sleep 600; done"
+    )
+}
+
+fn started(deployment: &Deployment, file: &str) -> (u32, u32, u64) {
+    let line = read_line(&deployment.folder().join(file));
+    let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+    (u32::try_from(numbers[0]).unwrap(), u32::try_from(numbers[1]).unwrap(), numbers[2])
+}
+
+#[test]
+fn behind_a_partition_the_command_and_its_group_are_gone_before_the_lock_is_over() {
+    let (deployment, proxies) = behind_proxies();
+    // How often, and how many at a time.
+    let runs: usize = std::env::var("TENURE_PARTITION_RUNS").map_or(10, |runs| runs.parse().unwrap());
+    let (mut done, mut margins) = (0, vec![]);
+    while done < runs {
+        let batch = (runs - done).min(10);
+        let files: Vec<String> = (done..done + batch).map(|index| format!("started-{index}")).collect();
+        let tools: Vec<Background> = files
+            .iter()
+            .map(|file| {
+                deployment.start(&[
+                    "run",
+                    file,
+                    "--ttl",
+                    "5s",
+                    "--wait",
+                    "15s",
+                    "--quiet",
+                    "--",
+                    "sh",
+                    "-c",
+                    &stubborn(file),
+                ])
+            })
+            .collect();
+        let mut commands: Vec<(u32, u32, u64)> =
+            files.iter().map(|file| started(&deployment, file)).collect();
+        proxies.iter().for_each(|proxy| proxy.set_both(Mode::Stall));
+        // Before the first renewal, which would move the deadline.
+        let earliest = commands.iter().map(|(.., until)| *until).min().unwrap();
+        assert!(now_ms() + 3900 < earliest, "the machine was too slow to begin");
+        while !commands.is_empty() {
+            let now = now_ms();
+            commands.retain(|(command, grandchild, until)| {
+                let alive = is_alive(*command) || is_alive(*grandchild);
+                if !alive {
+                    let spare = i128::from(*until) - i128::from(now);
+                    assert!(spare > 0, "gone only {} ms after its lock was over", -spare);
+                    margins.push(spare);
+                }
+                alive
+            });
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        proxies.iter().for_each(|proxy| proxy.set_both(Mode::Pass));
+        for tool in tools {
+            let done = tool.done();
+            assert!(done.ends_with(79).stderr.contains("was lost"), "{done:?}");
+        }
+        done += batch;
+    }
+    margins.sort_unstable();
+    println!("{runs} runs: gone {} to {} ms before the end", margins[0], margins[margins.len() - 1]);
+}
+
+#[test]
+fn a_command_that_heeds_sigterm_has_the_grace_to_end_in_order() {
+    let (deployment, proxies) = behind_proxies();
+    let script = "trap 'echo in order; exit 0' TERM; echo > begun; while :; do sleep 0.01; done";
+    let tool = deployment.start(&["run", "x", "--ttl", "2s", "--grace", "900ms", "--", "sh", "-c", script]);
+    wait_until(|| deployment.folder().join("begun").exists());
+    proxies.iter().for_each(|proxy| proxy.set_both(Mode::Stall));
+    let done = tool.done();
+    assert_eq!(done.ends_with(79).stdout, "in order\n");
+}
+
+#[test]
+fn what_the_command_leaves_in_its_group_ends_before_the_lock_is_released() {
+    for deployment in deployments() {
+        let script = "trap '' TERM; (while :; do sleep 600; done) & echo $! > left; exit 3";
+        deployment.tenure(&["run", "x", "--", "sh", "-c", script]).ends_with(3);
+        let left: u32 = read_line(&deployment.folder().join("left")).parse().unwrap();
+        assert!(!is_alive(left));
+    }
+}
+
+#[test]
+fn a_tool_that_is_killed_takes_its_command_along_before_the_lock_frees_itself() {
+    for deployment in deployments() {
+        let tool = deployment.start(&["run", "x", "--ttl", "2s", "--", "sh", "-c", &stubborn("started")]);
+        let (command, grandchild, _) = started(&deployment, "started");
+        let begun = Instant::now();
+        tool.signal(Signal::SIGKILL);
+        let next = deployment.start(&["run", "x", "--wait", "20s", "--quiet", "--", "true"]);
+        wait_until(|| !is_alive(command) && !is_alive(grandchild));
+        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
+        next.done().ends_with(0);
+        // The ttl, its guard band, and time for a busy machine.
+        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn signals_are_passed_on_to_the_command() {
+    for deployment in deployments() {
+        for (signal, name) in [
+            (Signal::SIGINT, "INT"),
+            (Signal::SIGTERM, "TERM"),
+            (Signal::SIGHUP, "HUP"),
+            (Signal::SIGQUIT, "QUIT"),
+            (Signal::SIGUSR1, "USR1"),
+            (Signal::SIGUSR2, "USR2"),
+        ] {
+            let _ = std::fs::remove_file(deployment.folder().join("ready"));
+            let script =
+                format!("trap 'echo {name}; exit 9' {name}; touch ready; while :; do sleep 0.01; done");
+            let tool = deployment.start(&["run", "x", "--", "sh", "-c", &script]);
+            wait_until(|| deployment.folder().join("ready").exists());
+            tool.signal(signal);
+            assert_eq!(tool.done().ends_with(9).stdout.trim(), name);
+        }
+    }
+}
+
+#[test]
+fn a_lock_is_held_for_as_long_as_its_command_runs() {
+    for deployment in deployments() {
+        let holder = deployment.start(&["run", "x", "--ttl", "500ms", "--", "sleep", "2"]);
+        std::thread::sleep(Duration::from_millis(200));
+        let begun = Instant::now();
+        while begun.elapsed() < Duration::from_millis(1500) {
+            deployment.tenure(&["acquire", "x", "--quiet"]).ends_with(75);
+        }
+        holder.done().ends_with(0);
+        deployment.tenure(&["acquire", "x"]).ends_with(0);
+    }
+}
+
+#[test]
+fn a_hold_can_be_limited() {
+    for deployment in deployments() {
+        let begun = Instant::now();
+        deployment
+            .tenure(&["run", "x", "--ttl", "500ms", "--max-hold", "1s", "--", "sleep", "600"])
+            .ends_with(79);
+        assert!(begun.elapsed() < Duration::from_secs(3));
+    }
+}
+
+#[test]
+fn input_and_output_are_the_commands() {
+    for deployment in deployments() {
+        use std::io::Write;
+        let mut command = deployment.command(&["run", "x", "--", "sh", "-c", "cat; echo noise >&2"]);
+        command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+        let mut tool = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+        tool.stdin.take().unwrap().write_all(b"through\0\xff").unwrap();
+        let output = tool.wait_with_output().unwrap();
+        assert_eq!(
+            (output.stdout.as_slice(), output.stderr.as_slice()),
+            (&b"through\0\xff"[..], &b"noise\n"[..])
+        );
+    }
+}
+
+#[test]
+fn arguments_reach_the_command_as_they_were_given() {
+    for deployment in deployments() {
+        let arguments = ["run", "x", "--", "printf", "%s|", "--json", "a b", "--", "", "*", "-q"];
+        assert_eq!(deployment.tenure(&arguments).stdout, "--json|a b|--||*|-q|");
+    }
+}

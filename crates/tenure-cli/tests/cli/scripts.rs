@@ -1,0 +1,116 @@
+//! `acquire`, `extend` and `release` in a script.
+
+use crate::deployment::{Done, deployments, five_redis_nodes, token};
+
+fn shell(deployment: &crate::deployment::Deployment, script: &str) -> Done {
+    let mut command = std::process::Command::new("sh");
+    let template = deployment.command(&[]);
+    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_tenure")).parent().unwrap();
+    let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+    command.args(["-c", script]).current_dir(deployment.folder());
+    for (name, value) in template.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    Done::of(command.env("PATH", path).output().unwrap())
+}
+
+#[test]
+fn a_script_holds_a_lock_by_its_exported_token() {
+    for deployment in deployments() {
+        let done = shell(
+            &deployment,
+            r#"
+            eval "$(tenure acquire "it's mine" --ttl 20s --export)" || exit 2
+            test "$TENURE_LOCK" = "it's mine" && test "$TENURE_FENCE" -gt 0 && test "$TENURE_VALID_UNTIL_MS" -gt 0 || exit 3
+            tenure acquire "$TENURE_LOCK" --quiet; test $? = 75 || exit 4
+            eval "$(tenure extend "$TENURE_LOCK" --token "$TENURE_TOKEN" --fence "$TENURE_FENCE" --export)" || exit 5
+            tenure release "$TENURE_LOCK" --token "$TENURE_TOKEN" || exit 6
+            tenure acquire "$TENURE_LOCK" >/dev/null || exit 7
+            "#,
+        );
+        done.ends_with(0);
+    }
+}
+
+#[test]
+fn an_eval_of_a_refused_lock_fails() {
+    for deployment in deployments() {
+        deployment.tenure(&["acquire", "x"]).ends_with(0);
+        shell(&deployment, r#"eval "$(tenure acquire x --export)""#).ends_with(75);
+        shell(&deployment, r#"eval "$(tenure acquire x --export --ttl 9h)""#).ends_with(64);
+    }
+}
+
+#[test]
+fn as_text_there_are_token_fence_and_deadline() {
+    for deployment in deployments() {
+        let done = deployment.tenure(&["acquire", "x"]);
+        let words: Vec<&str> =
+            done.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(words, ["token", "fence", "valid", "nodes"], "{done:?}");
+        assert_eq!(done.stderr, "");
+    }
+}
+
+#[test]
+fn an_extended_lock_lives_on() {
+    for deployment in deployments() {
+        let (lease, _) = deployment.json(&["acquire", "x", "--ttl", "1s", "--json"]);
+        let token = token(&lease);
+        deployment.tenure(&["extend", "x", "--token", token, "--ttl", "20s"]).ends_with(0);
+        std::thread::sleep(std::time::Duration::from_millis(1300));
+        deployment.tenure(&["acquire", "x", "--quiet"]).ends_with(75);
+    }
+}
+
+#[test]
+fn a_wrong_fence_is_noticed() {
+    for deployment in deployments() {
+        let (lease, _) = deployment.json(&["acquire", "x", "--json"]);
+        let token = token(&lease);
+        deployment.tenure(&["release", "x", "--token", token, "--fence", "1"]).ends_with(64);
+        deployment.tenure(&["extend", "x", "--token", token, "--fence", "1"]).ends_with(64);
+        let fence = lease["fence"].to_string();
+        deployment.tenure(&["release", "x", "--token", token, "--fence", &fence]).ends_with(0);
+    }
+}
+
+#[test]
+fn a_release_by_force_says_what_it_breaks() {
+    for deployment in deployments() {
+        let holder = deployment.hold(&["x", "--ttl", "1s", "--label", "nightly import"]);
+        let done = deployment.tenure(&["release", "--force", "x"]);
+        assert!(
+            done.stderr.contains("nightly import") && done.stderr.contains("goes on working"),
+            "{done:?}"
+        );
+        done.ends_with(0);
+        deployment.tenure(&["acquire", "x"]).ends_with(0);
+        // The holder learns it from its next renewal.
+        holder.done().ends_with(79);
+        deployment.tenure(&["release", "--force", "y"]).ends_with(1);
+    }
+}
+
+#[test]
+fn a_lock_of_another_library_is_not_taken_by_force() {
+    let deployment = five_redis_nodes();
+    for server in &deployment.servers {
+        server.execute(&["SET", "tenure:x", "foreign", "PX", "60000"]);
+    }
+    let done = deployment.tenure(&["release", "--force", "x"]);
+    assert!(done.ends_with(1).stderr.contains("tenure:x"), "{done:?}");
+}
+
+#[test]
+fn an_acquire_that_fails_leaves_nothing_behind() {
+    let deployment = five_redis_nodes();
+    for server in &deployment.servers[..3] {
+        server.execute(&["SET", "tenure:x", "foreign", "PX", "60000"]);
+    }
+    deployment.tenure(&["acquire", "x"]).ends_with(75);
+    assert!(deployment.servers[3..].iter().all(|server| server.keys().is_empty()));
+}

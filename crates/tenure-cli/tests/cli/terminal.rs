@@ -1,0 +1,160 @@
+//! `run` at a real terminal, under a real shell.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use crate::deployment::{Deployment, deployments, wait_until};
+
+/// A shell that a person types into.
+struct Shell {
+    shell: Child,
+    keys: File,
+    screen: Arc<Mutex<String>>,
+}
+
+impl Shell {
+    fn start(deployment: &Deployment) -> Self {
+        let terminal = nix::pty::openpty(None, None).unwrap();
+        let (person, device): (OwnedFd, OwnedFd) = (terminal.master, terminal.slave);
+        // A session of its own whose terminal this is.
+        let mut command = Command::new("setsid");
+        command.args(["--ctty", "--wait", "bash", "--norc", "--noprofile", "-i"]);
+        command.current_dir(deployment.folder());
+        for (name, value) in deployment.command(&[]).get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let folder = std::path::Path::new(env!("CARGO_BIN_EXE_tenure")).parent().unwrap();
+        let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
+        command.env("PATH", path).env("PS1", "ready> ").env("TERM", "xterm");
+        command.stdin(Stdio::from(device.try_clone().unwrap()));
+        command.stdout(Stdio::from(device.try_clone().unwrap())).stderr(Stdio::from(device));
+        let shell = command.spawn().unwrap();
+        drop(command);
+        let keys = File::from(person);
+        let (mut output, screen) = (keys.try_clone().unwrap(), Arc::new(Mutex::new(String::new())));
+        let shown = Arc::clone(&screen);
+        std::thread::spawn(move || {
+            let mut bytes = [0; 4096];
+            while let Ok(count @ 1..) = output.read(&mut bytes) {
+                shown.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..count]));
+            }
+        });
+        let shell = Self { shell, keys, screen };
+        shell.shows("ready> ");
+        shell
+    }
+
+    fn types(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Waits until this is on the screen, and clears it.
+    fn shows(&self, text: &str) -> String {
+        let mut seen = String::new();
+        let deadline = std::time::Instant::now() + Duration::from_secs(20);
+        while !seen.contains(text) {
+            assert!(
+                std::time::Instant::now() < deadline,
+                "{text:?} is not on the screen: {:?}",
+                self.screen.lock().unwrap()
+            );
+            std::thread::sleep(Duration::from_millis(5));
+            seen = self.screen.lock().unwrap().clone();
+        }
+        std::mem::take(&mut *self.screen.lock().unwrap())
+    }
+}
+
+impl Drop for Shell {
+    fn drop(&mut self) {
+        let _ = self.shell.kill();
+        let _ = self.shell.wait();
+    }
+}
+
+#[test]
+fn the_command_reads_the_terminal_and_the_shell_has_it_back_afterwards() {
+    for deployment in deployments() {
+        let mut shell = Shell::start(&deployment);
+        shell.types("tenure run x -- sh -c 'read line; echo got-$line-$?'\r");
+        wait_until(|| deployment.json(&["status", "x", "--json"]).0["state"] == "held");
+        shell.types("words\r");
+        shell.shows("got-words-0");
+        shell.shows("ready> ");
+        shell.types("echo again-$?\r");
+        shell.shows("again-0");
+    }
+}
+
+#[test]
+fn the_interrupt_key_reaches_the_command_and_a_waiter() {
+    for deployment in deployments() {
+        let mut shell = Shell::start(&deployment);
+        shell.types("tenure run x -- sh -c 'touch begun; sleep 600'; echo code-$?\r");
+        wait_until(|| deployment.folder().join("begun").exists());
+        shell.types("\x03");
+        shell.shows("code-130");
+        let _holder = deployment.hold(&["x", "--label", "nightly import"]);
+        shell.types("tenure run x --wait forever -- true; echo code-$?\r");
+        let screen = shell.shows("number 1 of 1 in line");
+        assert!(screen.contains("nightly import"), "{screen}");
+        shell.types("\x03");
+        shell.shows("code-130");
+    }
+}
+
+#[test]
+fn a_stopped_run_keeps_its_lock_and_goes_on_afterwards() {
+    for deployment in deployments() {
+        let mut shell = Shell::start(&deployment);
+        shell.types("tenure run x --ttl 1s -- sh -c 'touch begun; read line; echo got-$line'\r");
+        wait_until(|| deployment.folder().join("begun").exists());
+        shell.types("\x1a");
+        shell.shows("Stopped");
+        // Three terms.
+        for _ in 0..12 {
+            std::thread::sleep(Duration::from_millis(250));
+            deployment.tenure(&["acquire", "x", "--quiet"]).ends_with(75);
+        }
+        shell.types("fg\r");
+        std::thread::sleep(Duration::from_millis(500));
+        shell.types("words\r");
+        shell.shows("got-words");
+        wait_until(|| deployment.tenure(&["run", "x", "--quiet", "--", "true"]).code == Some(0));
+    }
+}
+
+#[test]
+fn a_lock_that_is_lost_while_stopped_is_told_when_the_run_goes_on() {
+    for deployment in deployments() {
+        let mut shell = Shell::start(&deployment);
+        shell.types("tenure run x --ttl 1s -- sh -c 'echo $$ > begun; exec sleep 600'; echo code-$?\r");
+        let command: u32 = crate::deployment::read_line(&deployment.folder().join("begun")).parse().unwrap();
+        shell.types("\x1a");
+        shell.shows("Stopped");
+        deployment.tenure(&["release", "--force", "x"]).ends_with(0);
+        wait_until(|| !crate::deployment::is_alive(command));
+        shell.types("fg; echo code-$?\r");
+        let screen = shell.shows("code-79");
+        assert!(screen.contains("was lost"), "{screen}");
+    }
+}
+
+#[test]
+fn when_the_terminal_hangs_up_the_command_is_gone_and_the_lock_free() {
+    for deployment in deployments() {
+        let mut shell = Shell::start(&deployment);
+        shell.types("tenure run x -- sh -c 'echo $$ > begun; exec sleep 600'\r");
+        let command: u32 = crate::deployment::read_line(&deployment.folder().join("begun")).parse().unwrap();
+        drop(shell);
+        wait_until(|| !crate::deployment::is_alive(command));
+        wait_until(|| deployment.tenure(&["acquire", "x", "--quiet"]).code == Some(0));
+    }
+}

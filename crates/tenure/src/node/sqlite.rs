@@ -1,0 +1,202 @@
+//! A node that is a file: the processes of one machine share it, and need nothing else.
+//!
+//! It is a `SQLite` database with a write-ahead log. Every command of the core does there what `LockTable` says
+//! (`execute.rs`, `acquire.rs`, `line.rs`), inside a transaction that is on disk before the answer leaves (`store.rs`). A thread does the
+//! blocking work (`worker.rs`), and commands that wait together share one transaction. Waiters of other processes are woken
+//! by datagrams (`wake.rs`). `docs/decisions/0009-embedded-store.md` has the why.
+
+mod acquire;
+mod execute;
+mod line;
+mod name;
+mod place;
+mod store;
+#[cfg(test)]
+mod tests;
+mod time;
+mod trouble;
+mod wake;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+use std::task::{Context, Poll};
+
+use tenure_core::{ClientId, Command, Fault};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+use self::store::Opening;
+use self::worker::Work;
+use super::url::UrlError;
+use super::{Connection, NodeEvent, Tag};
+
+/// How the URL of a store begins.
+pub(super) const SCHEME: &str = "sqlite:";
+
+/// The most commands under way: what a disk that hangs may hold up is bounded by this. Renewals of many locks come together.
+const IN_FLIGHT_MAX: usize = 131_072;
+
+/// A store in a file on this machine, shared by the processes that name the same path.
+///
+/// It keeps every lock over the end of any process, and frees all of them at a reboot. One such node is enough:
+/// everything that a majority of nodes promises against machines that fail is of no use on a single one.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let folder = tempfile::tempdir()?;
+/// # let path = folder.path().join("locks.db");
+/// use tenure::{Locks, SqliteNode};
+///
+/// let locks = Locks::builder().node(SqliteNode::new(&path)).build()?;
+/// let guard = locks.lock("invoice:42").acquire().await?;
+/// guard.release().await?;
+/// # Ok(()) }
+/// ```
+///
+/// The folder of the file must exist, and be ours or root's, or writable for its group: then all members of that group can
+/// use the store. Folders and files that everybody may write, symbolic links in the place of the file, and file systems that
+/// are reached over a network are refused; `docs/operating.md` says more. Whatever is wrong with the file is told with the
+/// vote of this node, as [`Fault::Store`](crate::Fault::Store).
+#[derive(Clone, Debug)]
+pub struct SqliteNode {
+    address: Arc<str>,
+    opening: Opening,
+}
+
+impl SqliteNode {
+    /// The store at this path. The file is made when it is first used; its folder must be there.
+    #[must_use]
+    pub fn new(path: impl AsRef<Path>) -> Self {
+        Self::at(path.as_ref(), false)
+    }
+
+    /// The store that the processes of this user share by default: `tenure/locks.db` in the folder for what programs keep
+    /// (`XDG_STATE_HOME`, or `.local/state` in the home folder). The folder is made when it is first used, for this user
+    /// alone.
+    ///
+    /// # Errors
+    /// [`UrlError::NoHome`] if the environment names neither.
+    pub fn user_default() -> Result<Self, UrlError> {
+        let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
+        let state = state.ok_or(UrlError::NoHome)?;
+        Ok(Self::at(&state.join("tenure/locks.db"), true))
+    }
+
+    /// Reads `sqlite:PATH`. The path is taken as it is: nothing in it is decoded.
+    ///
+    /// # Errors
+    /// [`UrlError`] says what is wrong with it.
+    pub fn parse(url: &str) -> Result<Self, UrlError> {
+        let example = "sqlite:/var/lib/app/locks.db";
+        match url.strip_prefix(SCHEME) {
+            None => Err(UrlError::scheme_of(url)),
+            Some("" | "/") => Err(UrlError::Missing { missing: "path", example }),
+            Some(path) if path.starts_with("//") && !path.starts_with("///") => {
+                Err(UrlError::Missing { missing: "third slash", example })
+            }
+            Some(path) => Ok(Self::new(path)),
+        }
+    }
+
+    /// How the node is called in votes, errors and logs: `sqlite:` and the whole path.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Where the file is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.opening.path
+    }
+
+    fn at(path: &Path, private: bool) -> Self {
+        let path = whole(path, if private { 2 } else { 1 });
+        let address = format!("{SCHEME}{}", path.display()).into();
+        let opening = Opening {
+            path: path.into(),
+            private,
+            #[cfg(test)]
+            machine: None,
+        };
+        Self { address, opening }
+    }
+
+    pub(super) fn shared_address(&self) -> Arc<str> {
+        Arc::clone(&self.address)
+    }
+
+    pub(super) fn connect(self, client: ClientId) -> SqliteConnection {
+        let (orders, inbox) = std::sync::mpsc::channel();
+        let (news, events) = unbounded_channel();
+        let (opening, told) = (self.opening, news.clone());
+        let thread = std::thread::Builder::new().name("tenure-store".to_owned());
+        let started = thread.spawn(move || worker::work(&opening, client, &inbox, &told));
+        if let Err(error) = started {
+            let words = format!("{}: no thread could be started ({error})", self.address);
+            let _ = news.send(NodeEvent::Unreachable(not_run(words)));
+        }
+        SqliteConnection { orders, events, news, in_flight: 0, settled: false }
+    }
+}
+
+/// Nothing was done, for this reason.
+fn not_run(reason: String) -> Fault {
+    Fault::Store { reason: reason.into(), may_have_run: false }
+}
+
+/// The path from the root on, with the real names of the folders above: what two clients must have in common. The last
+/// `as_is` parts are left as they are, and what is not there yet.
+fn whole(path: &Path, as_is: usize) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    for above in path.ancestors().skip(as_is) {
+        if let (Ok(real), Ok(rest)) = (above.canonicalize(), path.strip_prefix(above)) {
+            return real.join(rest);
+        }
+    }
+    path
+}
+
+/// One manager's line to a store: orders to its thread, and what that says.
+pub(super) struct SqliteConnection {
+    orders: Sender<Work>,
+    events: UnboundedReceiver<NodeEvent>,
+    news: UnboundedSender<NodeEvent>,
+    in_flight: usize,
+    /// The first try to open the store has come to an end.
+    settled: bool,
+}
+
+impl Connection for SqliteConnection {
+    fn send(&mut self, tag: Tag, command: Command) {
+        self.in_flight += 1;
+        let fault = if self.in_flight > IN_FLIGHT_MAX {
+            Fault::Busy
+        } else if self.orders.send(Work::Execute(tag, command)).is_err() {
+            not_run("the thread of the store has ended".to_owned())
+        } else {
+            return;
+        };
+        let _ = self.news.send(NodeEvent::Answer(tag, Err(fault)));
+    }
+
+    fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<NodeEvent> {
+        let Poll::Ready(Some(event)) = self.events.poll_recv(cx) else { return Poll::Pending };
+        match event {
+            NodeEvent::Answer(..) => self.in_flight -= 1,
+            NodeEvent::Connected(_) | NodeEvent::Unreachable(_) => self.settled = true,
+            _ => {}
+        }
+        Poll::Ready(event)
+    }
+
+    fn is_settled(&self) -> bool {
+        self.settled && self.events.is_empty()
+    }
+
+    fn survey(&mut self) -> bool {
+        self.orders.send(Work::Survey).is_ok()
+    }
+}

@@ -1,0 +1,186 @@
+//! Where a store may lie: not where others could put another file in its place, or where locks of files do not work.
+//!
+//! | | default folder | a path of one's own |
+//! |---|---|---|
+//! | folder | ours, made with mode 0700; nobody else may enter it | ours or root's; or writable for its group, whoever owns it |
+//! | files | ours, 0600 | ours, 0600; in a folder that is writable for its group: of any member, 0660 |
+//!
+//! Never: a symbolic link in the place of the file or of the default folder, a folder or file that everybody may write, a
+//! file system that is reached over a network.
+
+use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::io::ErrorKind;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use super::trouble::{Result, Trouble};
+
+const EVERYBODY_WRITES: u32 = 0o002;
+const GROUP_WRITES: u32 = 0o020;
+const OTHERS: u32 = 0o077;
+const STICKY: u32 = 0o1000;
+
+/// File systems over a network, where the locks and the shared memory of a database cannot be relied on.
+const NETWORK: [(u32, &str); 15] = [
+    (0x6969, "NFS"),
+    (0x517b, "SMB"),
+    (0xff53_4d42, "CIFS"),
+    (0xfe53_4d42, "SMB2"),
+    (0x0102_1997, "9p"),
+    (0x6573_5546, "FUSE"),
+    (0x5346_414f, "AFS"),
+    (0x6b41_4653, "AFS"),
+    (0x7375_7245, "Coda"),
+    (0x00c3_6400, "Ceph"),
+    (0x0bd0_0bd0, "Lustre"),
+    (0x0116_1970, "GFS2"),
+    (0x7461_636f, "OCFS2"),
+    (0x564c, "NCP"),
+    (0x786f_4256, "a folder of the virtual machine's host"),
+];
+
+/// Where a store lies, and what was found there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Found {
+    /// Which file it is, whatever its name.
+    pub(super) file: (u64, u64),
+    /// The group may use it, too.
+    pub(super) shared: bool,
+}
+
+/// Makes sure that a store can lie at `path`, and that there is a file. `private`: nobody else may enter its folder, which
+/// is made if it is not there.
+pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
+    let folder = path.parent().filter(|folder| folder.is_absolute());
+    let folder = folder.ok_or_else(|| Trouble::refused("its path has no folder"))?;
+    if private {
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
+        made.map_err(|error| about(folder, "cannot be made", &error))?;
+    }
+    let shared = check_folder(folder, private)?;
+    check_way(folder)?;
+    refuse_network(folder)?;
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Ok(file) => {
+            set_shared(&file, shared).map_err(|error| about(path, "cannot be shared", &error))?;
+            // The name of the file has to be on disk, too.
+            let synced = File::open(folder).and_then(|folder| folder.sync_all());
+            synced.map_err(|error| about(folder, "cannot be synced", &error))?;
+        }
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(about(path, "cannot be made", &error)),
+    }
+    let file = check_file(path, shared)?;
+    for ending in ["-wal", "-shm"] {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(ending);
+        let beside = PathBuf::from(beside);
+        match beside.symlink_metadata() {
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            _ => {
+                check_file(&beside, shared)?;
+            }
+        }
+    }
+    Ok(Found { file: (file.dev(), file.ino()), shared })
+}
+
+/// Whether the file at `path` is still this one.
+pub(super) fn is_still(path: &Path, found: Found) -> bool {
+    path.symlink_metadata().is_ok_and(|now| (now.dev(), now.ino()) == found.file)
+}
+
+fn check_folder(folder: &Path, private: bool) -> Result<bool> {
+    let seen = folder.symlink_metadata().map_err(|error| about(folder, "cannot be looked at", &error))?;
+    let refuse = |why: &str| Err(Trouble::refused(format!("its folder {} {why}", folder.display())));
+    let shared = seen.mode() & GROUP_WRITES != 0;
+    if !seen.is_dir() {
+        return refuse("is a symbolic link or no folder; name the folder itself");
+    }
+    if private && seen.uid() == own_id() && seen.mode() & OTHERS != 0 {
+        return refuse("can be entered by others; take their rights away (chmod 700)");
+    }
+    if seen.mode() & EVERYBODY_WRITES != 0 {
+        return refuse(
+            "can be written by everybody, so anybody could replace the store; choose another (chmod o-w)",
+        );
+    }
+    let ours = seen.uid() == own_id() || (seen.uid() == 0 && !private);
+    if !ours && (private || !shared) {
+        return refuse("belongs to another user, and is not shared with a group (chmod g+w)");
+    }
+    Ok(shared && !private)
+}
+
+/// Nobody may put another folder in the place of this one.
+fn check_way(folder: &Path) -> Result<()> {
+    for above in folder.ancestors().skip(1) {
+        let mode = above.metadata().map_err(|error| about(above, "cannot be looked at", &error))?.mode();
+        if mode & EVERYBODY_WRITES != 0 && mode & STICKY == 0 {
+            let words =
+                "can be written by everybody, so anybody could replace what is in it; choose another folder";
+            return Err(Trouble::refused(format!("{} {words}", above.display())));
+        }
+    }
+    Ok(())
+}
+
+fn check_file(path: &Path, shared: bool) -> Result<Metadata> {
+    let seen = path.symlink_metadata().map_err(|error| about(path, "cannot be looked at", &error))?;
+    let refuse = |why: &str| Err(Trouble::refused(format!("{} {why}", path.display())));
+    if seen.file_type().is_symlink() {
+        return refuse("is a symbolic link; name the file that it points to");
+    }
+    if !seen.is_file() {
+        return refuse("is no file");
+    }
+    if seen.mode() & EVERYBODY_WRITES != 0 {
+        return refuse("can be written by everybody (chmod o-w)");
+    }
+    if seen.uid() != own_id() && !shared {
+        return refuse(
+            "belongs to another user; share its folder with a group (chmod g+w), or name another path",
+        );
+    }
+    Ok(seen)
+}
+
+/// The group gets what we have, whatever the mask of this process is.
+pub(super) fn set_shared(file: &File, shared: bool) -> std::io::Result<()> {
+    if shared { file.set_permissions(Permissions::from_mode(0o660)) } else { Ok(()) }
+}
+
+#[cfg(target_os = "linux")]
+fn refuse_network(folder: &Path) -> Result<()> {
+    let system =
+        rustix::fs::statfs(folder).map_err(|error| about(folder, "cannot be looked at", &error.into()))?;
+    #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "a magic number of 32 bits")]
+    let magic = system.f_type as u32;
+    match NETWORK.iter().find(|(number, _)| *number == magic) {
+        Some((_, kind)) => Err(Trouble::refused(format!(
+            "its folder {} is on {kind}, where locks between processes cannot be relied on; choose a folder on a disk \
+             of this machine",
+            folder.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn refuse_network(_: &Path) -> Result<()> {
+    Ok(())
+}
+
+#[cfg(target_os = "linux")]
+fn own_id() -> u32 {
+    rustix::process::geteuid().as_raw()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn own_id() -> u32 {
+    u32::MAX
+}
+
+fn about(path: &Path, what: &str, error: &std::io::Error) -> Trouble {
+    Trouble::refused(format!("{} {what} ({error})", path.display()))
+}

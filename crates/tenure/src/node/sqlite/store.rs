@@ -1,0 +1,218 @@
+//! A store: the database, its clock, and transactions of commands.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use tenure_core::{Command, Reply, Ticket};
+
+use super::execute::{Execution, only_reads};
+use super::place::{self, Found};
+use super::time::{Clock, Machine};
+use super::trouble::{Result, Trouble};
+
+/// Marks the file as ours: "Tenu".
+const APPLICATION_ID: i64 = 0x5465_6e75;
+
+/// The form of the tables that this version knows.
+const FORM: i64 = 1;
+
+/// How many pages the log grows to before it is written back: short enough to be read in a moment by whoever opens the store.
+const CHECKPOINT_PAGES: i64 = 256;
+
+/// How long a store that others are writing to is waited for: many times what a slow disk needs, and less than the default
+/// node timeout, so that whoever asked hears why.
+const BUSY_MAX: Duration = Duration::from_millis(1_500);
+
+/// Pauses between two tries while others are writing: below the time a disk takes, and rare enough to cost nothing.
+const BUSY_PAUSE_MIN: Duration = Duration::from_micros(100);
+const BUSY_PAUSE_MAX: Duration = Duration::from_millis(2);
+
+/// An open store.
+pub(super) struct Store {
+    path: PathBuf,
+    found: Found,
+    database: Connection,
+    clock: Clock,
+    life: Arc<str>,
+}
+
+/// How a store is opened.
+#[derive(Clone, Debug)]
+pub(super) struct Opening {
+    pub(super) path: Arc<Path>,
+    /// Nobody else may enter its folder.
+    pub(super) private: bool,
+    #[cfg(test)]
+    pub(super) machine: Option<Machine>,
+}
+
+impl Opening {
+    fn machine(&self) -> Result<Machine> {
+        #[cfg(test)]
+        if let Some(machine) = &self.machine {
+            return Ok(machine.clone());
+        }
+        Machine::real()
+    }
+}
+
+impl Store {
+    pub(super) fn open(opening: &Opening) -> Result<Self> {
+        let machine = opening.machine()?;
+        let path = opening.path.to_path_buf();
+        let found = place::prepare(&path, opening.private)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX
+            | OpenFlags::SQLITE_OPEN_NOFOLLOW;
+        let mut database = Connection::open_with_flags(&path, flags)?;
+        database.busy_handler(Some(wait_a_little))?;
+        if database.is_readonly("main")? {
+            return Err(Trouble::refused(
+                "this user may not write it. Give the right to write the file and its folder, or name another path",
+            ));
+        }
+        // Before anything is changed.
+        let is_new = recognise(&database)?;
+        keep_trying(|| {
+            let mode: String = database.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+            match mode.as_str() {
+                "wal" => Ok(()),
+                _ => Err(Trouble::refused("its disk does not take a write-ahead log; choose another folder")),
+            }
+        })?;
+        database.pragma_update(None, "synchronous", "FULL")?;
+        database.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
+        // Programs come and go; the log is not written back by each of them.
+        database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        let (clock, life) = begin(&mut database, machine, is_new)?;
+        Ok(Self { path, found, database, clock, life })
+    }
+
+    /// Names the file among all files.
+    pub(super) fn life(&self) -> Arc<str> {
+        Arc::clone(&self.life)
+    }
+
+    /// The group may use it, too.
+    pub(super) fn is_shared(&self) -> bool {
+        self.found.shared
+    }
+
+    /// Whether the file is still where it was.
+    pub(super) fn is_in_place(&self) -> bool {
+        place::is_still(&self.path, self.found)
+    }
+
+    /// Executes commands in order, in one transaction: when this comes back without trouble all of it is on disk.
+    pub(super) fn execute<'c>(
+        &mut self,
+        commands: impl Iterator<Item = &'c Command> + Clone,
+        listens: &dyn Fn(Ticket) -> bool,
+        wakes: &mut Vec<(Arc<str>, Ticket)>,
+    ) -> std::result::Result<Vec<Reply>, NotDone> {
+        let replies = self.transact(commands, listens, wakes);
+        if replies.is_err() {
+            self.clock.distrust_ceiling();
+        }
+        replies
+    }
+
+    fn transact<'c>(
+        &mut self,
+        commands: impl Iterator<Item = &'c Command> + Clone,
+        listens: &dyn Fn(Ticket) -> bool,
+        wakes: &mut Vec<(Arc<str>, Ticket)>,
+    ) -> std::result::Result<Vec<Reply>, NotDone> {
+        let reads = commands.clone().all(only_reads);
+        let behavior = if reads { TransactionBehavior::Deferred } else { TransactionBehavior::Immediate };
+        let not_done = |maybe: bool| move |trouble: Trouble| NotDone { trouble, maybe };
+        let transaction = self.database.transaction_with_behavior(behavior);
+        let transaction = transaction.map_err(Trouble::from).map_err(not_done(false))?;
+        if !reads {
+            self.clock.cover(&transaction).map_err(not_done(false))?;
+        }
+        let mut replies = Vec::with_capacity(commands.size_hint().0);
+        for command in commands {
+            let now = self.clock.now();
+            let now_ms = now.as_millis();
+            let mut execution = Execution { store: &transaction, now, now_ms, listens, wakes };
+            // What was done before is undone with the rest.
+            replies.push(execution.execute(command).map_err(not_done(false))?);
+        }
+        if !reads {
+            // The machine may have been suspended in between.
+            self.clock.cover(&transaction).map_err(not_done(false))?;
+        }
+        transaction.commit().map_err(Trouble::from).map_err(not_done(true))?;
+        Ok(replies)
+    }
+}
+
+/// Commands were not executed, or nobody knows.
+pub(super) struct NotDone {
+    pub(super) trouble: Trouble,
+    /// They may have been.
+    pub(super) maybe: bool,
+}
+
+/// Whether the database is a new one. One that is not ours is refused.
+fn recognise(database: &Connection) -> Result<bool> {
+    let number = |sql: &str| Ok::<i64, Trouble>(database.query_row(sql, [], |row| row.get(0))?);
+    let (application, form) = (number("PRAGMA application_id")?, number("PRAGMA user_version")?);
+    let tables = number("SELECT count(*) FROM sqlite_schema")?;
+    match (application, form, tables) {
+        (0, 0, 0) => Ok(true),
+        (APPLICATION_ID, FORM, _) => Ok(false),
+        (APPLICATION_ID, FORM.., _) => Err(Trouble::refused(format!(
+            "it was written by a newer version of Tenure (form {form}; this one knows {FORM}). Use that version, or \
+             another path"
+        ))),
+        _ => Err(Trouble::refused("it is the database of another program. Name another path")),
+    }
+}
+
+/// Makes the tables if there are none, and starts the clock.
+fn begin(database: &mut Connection, machine: Machine, is_new: bool) -> Result<(Clock, Arc<str>)> {
+    let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Somebody else may have been quicker.
+    if is_new && recognise(&transaction)? {
+        transaction.execute_batch(include_str!("schema.sql"))?;
+        let mut random = [0; 16];
+        getrandom::fill(&mut random)
+            .map_err(|error| Trouble::refused(format!("the system gives no random numbers ({error})")))?;
+        let life = random.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+        transaction.execute("INSERT INTO life (id, name) VALUES (1, ?1)", [life])?;
+        transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+        transaction.pragma_update(None, "user_version", FORM)?;
+    }
+    let clock = Clock::start(&transaction, machine)?;
+    let life: String = transaction.query_row("SELECT name FROM life", [], |row| row.get(0))?;
+    transaction.commit()?;
+    Ok((clock, life.into()))
+}
+
+fn wait_a_little(tries: i32) -> bool {
+    let tries = u32::try_from(tries).unwrap_or(u32::MAX);
+    // All pauses together are at most so long, but for what the system adds to each.
+    if BUSY_PAUSE_MAX.saturating_mul(tries) > BUSY_MAX {
+        return false;
+    }
+    std::thread::sleep(BUSY_PAUSE_MIN.saturating_mul(tries.saturating_add(1)).min(BUSY_PAUSE_MAX));
+    true
+}
+
+/// The database does not wait by itself while it changes how it keeps its log.
+fn keep_trying(mut step: impl FnMut() -> Result<()>) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        match step() {
+            Err(trouble) if trouble.is_busy() && start.elapsed() < BUSY_MAX => {
+                std::thread::sleep(BUSY_PAUSE_MAX);
+            }
+            other => return other,
+        }
+    }
+}

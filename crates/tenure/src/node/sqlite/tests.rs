@@ -1,0 +1,162 @@
+//! A store over boots of the machine, with clocks that are wrong, and with many names.
+
+use std::future::poll_fn;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tenure_core::{
+    Answer, ClientId, Command, Fence, FenceBounds, FenceClaim, LockKey, OwnerToken, Prefix, Refusal, Ticket,
+};
+
+use super::store::{Opening, Store};
+use super::time::Machine;
+use super::*;
+use crate::Locks;
+
+const HOUR_US: i64 = 3_600_000_000;
+
+/// The wall clock of the first boot.
+const WALL_US: i64 = 1_800_000_000_000_000;
+
+fn opening(folder: &TempDir, machine: Machine) -> Opening {
+    Opening { path: folder.path().join("locks.db").into(), private: false, machine: Some(machine) }
+}
+
+fn boot(name: &str, wall_us: i64) -> Machine {
+    Machine::Pretended { boot: name.to_owned(), shift_us: 0, wall_us }
+}
+
+fn key(name: &str) -> LockKey {
+    LockKey::new(&Prefix::default(), name).unwrap()
+}
+
+fn run(store: &mut Store, command: &Command) -> tenure_core::Reply {
+    let replies = store.execute([command].into_iter(), &|_: Ticket| false, &mut vec![]);
+    replies.unwrap_or_else(|not_done| panic!("{:?}", not_done.trouble)).remove(0)
+}
+
+fn acquire(store: &mut Store, owner: u8, fence: Option<u64>) -> tenure_core::Reply {
+    let bounds = FenceBounds::new(Duration::from_secs(10), Duration::from_secs(24 * 3_600));
+    let fence = fence.map(|fence| FenceClaim::new(Fence::new(fence), bounds));
+    let token = OwnerToken::from_bytes([owner; 20]);
+    run(
+        store,
+        &Command::Acquire { key: key("x"), token, node_ttl_ms: 60_000, nonce: None, fence, beside: None },
+    )
+}
+
+#[test]
+fn a_reboot_frees_all_locks_and_keeps_the_fences_whatever_the_wall_clock_says() {
+    for wall_us in [WALL_US, 0, WALL_US - 1_000 * HOUR_US, WALL_US + HOUR_US] {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = Store::open(&opening(&folder, boot("one", WALL_US))).unwrap();
+        let fence = u64::try_from(WALL_US).unwrap() + 5_000_000;
+        let before = acquire(&mut store, 1, Some(fence));
+        assert_eq!(before.answer, Answer::Granted);
+        assert!(matches!(
+            acquire(&mut store, 2, Some(fence + 1)).answer,
+            Answer::Refused(Refusal::Held { .. })
+        ));
+        drop(store);
+        let mut store = Store::open(&opening(&folder, boot("two", wall_us))).unwrap();
+        let refused = acquire(&mut store, 2, Some(fence));
+        assert_eq!(refused.answer, Answer::Refused(Refusal::Behind), "the fence is remembered");
+        assert!(refused.time > before.time, "time went back");
+        let after = acquire(&mut store, 2, Some(fence + 1));
+        assert_eq!(after.answer, Answer::Granted, "whoever had it is gone, and the fence is near the clock");
+    }
+}
+
+#[test]
+fn a_process_that_comes_later_in_the_same_boot_goes_on_with_the_same_clock_and_locks() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&opening(&folder, boot("one", WALL_US))).unwrap();
+    let before = acquire(&mut store, 1, None);
+    // The wall clock was set back; nobody looks at it.
+    let mut other = Store::open(&opening(&folder, boot("one", 0))).unwrap();
+    let after = acquire(&mut other, 2, None);
+    assert!(matches!(after.answer, Answer::Refused(Refusal::Held { .. })));
+    assert!(after.time.unwrap() >= before.time.unwrap());
+    assert!(after.time.unwrap().as_micros() < before.time.unwrap().as_micros() + 10_000_000);
+}
+
+#[test]
+fn a_boot_begins_above_every_time_of_the_one_before() {
+    let folder = tempfile::tempdir().unwrap();
+    let machine = boot("one", WALL_US);
+    let mut store = Store::open(&opening(&folder, machine)).unwrap();
+    acquire(&mut store, 1, None);
+    // Hours later in the same boot.
+    let shifted = Machine::Pretended { boot: "one".to_owned(), shift_us: 5 * HOUR_US, wall_us: 0 };
+    let mut later = Store::open(&opening(&folder, shifted)).unwrap();
+    let last = acquire(&mut later, 2, None);
+    assert_eq!(last.answer, Answer::Granted, "the first one is over");
+    let mut next = Store::open(&opening(&folder, boot("two", 0))).unwrap();
+    assert!(acquire(&mut next, 3, None).time > last.time);
+}
+
+#[tokio::test]
+async fn fences_of_a_manager_grow_over_a_reboot_with_a_wall_clock_in_1970() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut last = 0;
+    for (name, wall_us) in [("one", WALL_US), ("two", 0), ("three", 0)] {
+        let mut node = SqliteNode::new(folder.path().join("locks.db"));
+        node.opening.machine = Some(boot(name, wall_us));
+        let locks = Locks::builder().node(node).build().unwrap();
+        let guard = locks.lock("x").try_acquire().await.unwrap().expect("free after a reboot");
+        assert!(guard.fence().get() > last);
+        last = guard.fence().get();
+        // Held until the machine goes down.
+        std::mem::forget(guard);
+    }
+}
+
+#[test]
+fn a_hundred_thousand_names_make_no_command_slow() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = Store::open(&opening(&folder, boot("one", WALL_US))).unwrap();
+    let token = OwnerToken::from_bytes([1; 20]);
+    let commands: Vec<Command> =
+        (0..100_000).map(|n| Command::plain_acquire(key(&n.to_string()), token, 3_600_000)).collect();
+    for some in commands.chunks(1_000) {
+        let done = store.execute(some.iter(), &|_: Ticket| false, &mut vec![]);
+        assert!(done.is_ok());
+    }
+    let start = Instant::now();
+    for n in 0..200 {
+        let key = key(&(n * 499).to_string());
+        assert_eq!(run(&mut store, &Command::Release { key: key.clone(), token }).answer, Answer::Granted);
+        assert_eq!(run(&mut store, &Command::plain_acquire(key, token, 60_000)).answer, Answer::Granted);
+    }
+    let each = start.elapsed() / 400;
+    println!("{each:?} for each of 400 commands among 100,000 names, with its write to disk");
+    assert!(each < Duration::from_millis(50));
+}
+
+/// What the node of a store that cannot be used says to its first command.
+async fn complaint(node: &SqliteNode) -> String {
+    let mut connection = node.clone().connect(ClientId::new(1));
+    loop {
+        match poll_fn(|cx| connection.poll_event(cx)).await {
+            NodeEvent::Unreachable(Fault::Store { reason, .. }) => return reason.to_string(),
+            NodeEvent::Connected(_) => panic!("it opened"),
+            _ => {}
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_store_of_a_newer_version_and_databases_of_others_are_refused_and_left_alone() {
+    for (sql, must_say) in [
+        ("PRAGMA application_id = 0x54656e75; PRAGMA user_version = 2", "newer version of Tenure"),
+        ("CREATE TABLE users (name TEXT)", "another program"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("locks.db");
+        rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+        let before = std::fs::read(&path).unwrap();
+        let words = complaint(&SqliteNode::new(&path)).await;
+        assert!(words.contains(must_say) && words.contains(path.to_str().unwrap()), "{words}");
+        assert_eq!(std::fs::read(&path).unwrap(), before);
+    }
+}

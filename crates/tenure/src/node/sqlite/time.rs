@@ -1,0 +1,158 @@
+//! The clock of a store: microseconds since about 1970 that never go back, whatever becomes of the wall clock.
+//!
+//! It counts with the machine from its boot on, in suspension too, from a *base* that is kept in the store together with
+//! the boot it belongs to. The wall clock is read once per boot, to choose the base. Before any time is used for a change it
+//! is covered by a *ceiling* in the store, so a later boot knows what must not be undercut, and begins there or at the wall
+//! clock, whichever is later.
+
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use rusqlite::{Connection, OptionalExtension};
+use tenure_core::NodeTime;
+
+use super::trouble::{Result, Trouble};
+
+/// How far the ceiling is moved at a time: one write a minute, and a reboot advances the clock by at most so much.
+const CEILING_STEP_US: i64 = 60_000_000;
+
+/// Which boot of the machine this is, and how long ago it was.
+#[derive(Clone, Debug)]
+pub(super) enum Machine {
+    Real {
+        boot: String,
+        /// What this process sees its clock moved by.
+        offset_us: i64,
+    },
+    /// A boot of this name, so many microseconds before the real one was.
+    #[cfg(test)]
+    Pretended { boot: String, shift_us: i64, wall_us: i64 },
+}
+
+/// The clock of an open store.
+#[derive(Debug)]
+pub(super) struct Clock {
+    machine: Machine,
+    base_us: i64,
+    ceiling_us: i64,
+}
+
+impl Machine {
+    /// This machine as it is.
+    pub(super) fn real() -> Result<Self> {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
+        let boot = boot.map_err(|error| {
+            Trouble::refused(format!(
+                "the system does not tell which boot this is (/proc/sys/kernel/random/boot_id: {error}); an embedded \
+                 store needs Linux with /proc"
+            ))
+        })?;
+        Ok(Self::Real { boot: boot.trim().to_owned(), offset_us: namespace_offset_us() })
+    }
+
+    fn boot(&self) -> &str {
+        match self {
+            Self::Real { boot, .. } => boot,
+            #[cfg(test)]
+            Self::Pretended { boot, .. } => boot,
+        }
+    }
+
+    fn since_boot_us(&self) -> i64 {
+        match self {
+            Self::Real { offset_us, .. } => since_boot_us() - offset_us,
+            #[cfg(test)]
+            Self::Pretended { shift_us, .. } => since_boot_us() + shift_us,
+        }
+    }
+
+    fn wall_us(&self) -> i64 {
+        #[cfg(test)]
+        if let Self::Pretended { wall_us, .. } = self {
+            return *wall_us;
+        }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        i64::try_from(now.as_micros()).unwrap_or(i64::MAX / 2)
+    }
+}
+
+impl Clock {
+    /// The clock of a store, as it goes on in this boot. If the store was last used in another one, all its locks are
+    /// free: whoever held them is gone. To be called inside a transaction that may write.
+    pub(super) fn start(store: &Connection, machine: Machine) -> Result<Self> {
+        let row = "SELECT boot, base_us, ceiling_us FROM clock";
+        let kept: Option<(String, i64, i64)> =
+            store.query_row(row, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
+        let mut clock = match kept {
+            Some((boot, base_us, ceiling_us)) if boot == machine.boot() => {
+                return Ok(Self { machine, base_us, ceiling_us });
+            }
+            Some((_, _, ceiling_us)) => {
+                store.execute("UPDATE names SET owner = NULL, ends_ms = 0 WHERE owner IS NOT NULL", [])?;
+                store.execute("DELETE FROM waiters", [])?;
+                Self { machine, base_us: 0, ceiling_us }
+            }
+            None => Self { machine, base_us: 0, ceiling_us: 0 },
+        };
+        let now_us = clock.machine.wall_us().max(clock.ceiling_us.saturating_add(1));
+        clock.base_us = now_us - clock.machine.since_boot_us();
+        clock.ceiling_us = now_us.saturating_add(CEILING_STEP_US);
+        store.execute(
+            "INSERT INTO clock (id, boot, base_us, ceiling_us) VALUES (1, ?1, ?2, ?3)
+             ON CONFLICT (id) DO UPDATE SET boot = ?1, base_us = ?2, ceiling_us = ?3",
+            (clock.machine.boot(), clock.base_us, clock.ceiling_us),
+        )?;
+        Ok(clock)
+    }
+
+    /// What it shows now.
+    pub(super) fn now(&self) -> NodeTime {
+        NodeTime::from_micros(u64::try_from(self.now_us()).unwrap_or(0))
+    }
+
+    /// Makes sure that a later boot begins above the present time, and above that of the changes to come in this
+    /// transaction.
+    pub(super) fn cover(&mut self, store: &Connection) -> Result<()> {
+        let now_us = self.now_us();
+        if now_us + CEILING_STEP_US / 2 > self.ceiling_us {
+            let ceiling_us = now_us.saturating_add(CEILING_STEP_US);
+            store.execute("UPDATE clock SET ceiling_us = max(ceiling_us, ?1)", [ceiling_us])?;
+            self.ceiling_us = ceiling_us;
+        }
+        Ok(())
+    }
+
+    /// A transaction was undone, and perhaps the last ceiling with it.
+    pub(super) fn distrust_ceiling(&mut self) {
+        self.ceiling_us = 0;
+    }
+
+    fn now_us(&self) -> i64 {
+        self.base_us.saturating_add(self.machine.since_boot_us())
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn since_boot_us() -> i64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
+}
+
+/// What a time namespace adds to the clock that counts from boot: processes in different ones share a store.
+#[cfg(target_os = "linux")]
+fn namespace_offset_us() -> i64 {
+    let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+    let line = offsets.lines().find_map(|line| line.trim_start().strip_prefix("boottime"));
+    let mut numbers = line.unwrap_or_default().split_whitespace().map_while(|word| word.parse::<i64>().ok());
+    let (seconds, nanos) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    seconds * 1_000_000 + nanos / 1_000
+}
+
+#[cfg(not(target_os = "linux"))]
+fn since_boot_us() -> i64 {
+    0
+}
+
+#[cfg(not(target_os = "linux"))]
+fn namespace_offset_us() -> i64 {
+    0
+}

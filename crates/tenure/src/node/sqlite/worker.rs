@@ -1,0 +1,198 @@
+//! The thread that works on a store: it opens it, and executes what has come together in one transaction.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use tenure_core::{ClientId, Command, Fault, Ticket};
+use tokio::sync::mpsc::UnboundedSender;
+
+use super::store::{NotDone, Opening, Store};
+use super::trouble::{Result, Trouble};
+use super::wake::{Ear, Sockets};
+use crate::node::{NodeEvent, Server, Tag};
+
+/// The most commands of one transaction: one write to the disk for all, and none waits long for the others.
+const BATCH_MAX: usize = 256;
+
+/// How long a store that could not be opened is left alone.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// What the worker is asked for.
+pub(super) enum Work {
+    Execute(Tag, Command),
+    Survey,
+}
+
+/// An open store and the way to its clients.
+struct Workplace {
+    opening: Opening,
+    store: Store,
+    sockets: Sockets,
+    client: ClientId,
+    /// Where we are woken, once somebody of us waits.
+    ear: Option<Ear>,
+}
+
+/// Works until nobody asks any more.
+pub(super) fn work(
+    opening: &Opening,
+    client: ClientId,
+    orders: &Receiver<Work>,
+    events: &UnboundedSender<NodeEvent>,
+) {
+    loop {
+        let fault = match Workplace::open(opening, client) {
+            Ok(mut workplace) => {
+                let _ = events.send(NodeEvent::Connected(Box::new(server(&workplace.store))));
+                match workplace.serve(orders, events) {
+                    Ok(()) => return,
+                    Err(trouble) => {
+                        let fault = fault(opening, &trouble);
+                        tracing::warn!(target: "tenure", ?fault, "the embedded store is gone");
+                        let _ = events.send(NodeEvent::Disconnected(fault.clone()));
+                        fault
+                    }
+                }
+            }
+            Err(trouble) => {
+                let fault = fault(opening, &trouble);
+                let _ = events.send(NodeEvent::Unreachable(fault.clone()));
+                fault
+            }
+        };
+        if refuse_for_a_while(&fault, orders, events).is_err() {
+            return;
+        }
+    }
+}
+
+fn fault(opening: &Opening, trouble: &Trouble) -> Fault {
+    Fault::Store { reason: trouble.words(&opening.path).into(), may_have_run: false }
+}
+
+fn server(store: &Store) -> Server {
+    Server::embedded(&store.life())
+}
+
+/// Tells whoever asks why there is no store. An error if nobody can ask any more.
+fn refuse_for_a_while(
+    fault: &Fault,
+    orders: &Receiver<Work>,
+    events: &UnboundedSender<NodeEvent>,
+) -> std::result::Result<(), RecvTimeoutError> {
+    let start = std::time::Instant::now();
+    loop {
+        match orders.recv_timeout(PAUSE.saturating_sub(start.elapsed())) {
+            Ok(Work::Execute(tag, _)) => {
+                let _ = events.send(NodeEvent::Answer(tag, Err(fault.clone())));
+            }
+            Ok(Work::Survey) => {}
+            Err(RecvTimeoutError::Timeout) => return Ok(()),
+            Err(gone @ RecvTimeoutError::Disconnected) => return Err(gone),
+        }
+    }
+}
+
+impl Workplace {
+    fn open(opening: &Opening, client: ClientId) -> Result<Self> {
+        let store = Store::open(opening)?;
+        let sockets = Sockets::beside(&opening.path, store.is_shared())?;
+        Ok(Self { opening: opening.clone(), store, sockets, client, ear: None })
+    }
+
+    /// Whoever gets in line can be woken from then on.
+    fn listen(&mut self, events: &UnboundedSender<NodeEvent>) -> Result<()> {
+        if self.ear.is_none() {
+            let ear = self.sockets.listen(self.client)?;
+            let events = events.clone();
+            ear.start(move |number, key| {
+                let _ = events.send(NodeEvent::Woken { number, key });
+            })?;
+            self.ear = Some(ear);
+        }
+        Ok(())
+    }
+
+    /// Executes what comes until nobody asks any more, or the store does not work.
+    fn serve(&mut self, orders: &Receiver<Work>, events: &UnboundedSender<NodeEvent>) -> Result<()> {
+        let mut batch: VecDeque<(Tag, Command)> = VecDeque::new();
+        loop {
+            let Ok(first) = orders.recv() else { return Ok(()) };
+            let mut next = Some(first);
+            while let Some(order) = next.take() {
+                match order {
+                    Work::Execute(tag, command) => batch.push_back((tag, command)),
+                    Work::Survey => {
+                        let _ = events.send(NodeEvent::Surveyed(Box::new(server(&self.store))));
+                    }
+                }
+                if batch.len() < BATCH_MAX {
+                    next = orders.try_recv().ok();
+                }
+            }
+            if !batch.is_empty() {
+                self.execute(&mut batch, events)?;
+            }
+        }
+    }
+
+    fn execute(
+        &mut self,
+        batch: &mut VecDeque<(Tag, Command)>,
+        events: &UnboundedSender<NodeEvent>,
+    ) -> Result<()> {
+        let mut wakes: Vec<(Arc<str>, Ticket)> = vec![];
+        let deaf = match batch.iter().any(|(_, command)| waits(command)) {
+            true => self.listen(events).err(),
+            false => None,
+        };
+        let sockets = &self.sockets;
+        let done = if let Some(trouble) = deaf {
+            Err(NotDone { trouble, maybe: false })
+        } else if self.store.is_in_place() {
+            let commands = batch.iter().map(|(_, command)| command);
+            self.store.execute(commands, &|ticket| sockets.listens(ticket), &mut wakes)
+        } else {
+            let words = "it was removed or replaced while it was in use. Locks that were held in it are not known to \
+                         the new one";
+            Err(NotDone { trouble: Trouble::refused(words), maybe: false })
+        };
+        match done {
+            Ok(replies) => {
+                wakes.iter().for_each(|(key, ticket)| self.sockets.wake(key, *ticket));
+                for ((tag, _), reply) in batch.drain(..).zip(replies) {
+                    let _ = events.send(NodeEvent::Answer(tag, Ok(reply)));
+                }
+                Ok(())
+            }
+            // The store itself is in order.
+            Err(NotDone { trouble, maybe: false }) if trouble.is_busy() => {
+                answer_all(batch, events, &fault(&self.opening, &trouble));
+                Ok(())
+            }
+            Err(NotDone { trouble, maybe }) => {
+                let reason = trouble.words(&self.opening.path).into();
+                answer_all(batch, events, &Fault::Store { reason, may_have_run: maybe });
+                Err(trouble)
+            }
+        }
+    }
+}
+
+/// Whether somebody gets in line by this command.
+fn waits(command: &Command) -> bool {
+    match command {
+        Command::Acquire { beside, .. } => beside.as_ref().is_some_and(|beside| beside.turn.is_some()),
+        Command::PassOn { requeue, .. } => requeue.is_some(),
+        Command::Requeue { .. } | Command::Enqueue { .. } => true,
+        _ => false,
+    }
+}
+
+fn answer_all(batch: &mut VecDeque<(Tag, Command)>, events: &UnboundedSender<NodeEvent>, fault: &Fault) {
+    for (tag, _) in batch.drain(..) {
+        let _ = events.send(NodeEvent::Answer(tag, Err(fault.clone())));
+    }
+}
