@@ -78,6 +78,9 @@ const POLITE: Duration = Duration::from_millis(1);
 /// The machine that answers belong to which nobody waits for.
 const UNHEARD: MachineId = MachineId::MAX - 2;
 
+/// The machine that answers to waiters who leave the line belong to. Only a shutdown waits for them.
+const LEAVING: MachineId = MachineId::MAX - 3;
+
 /// Names a lease or release under way. Never used twice.
 pub(crate) type MachineId = u64;
 
@@ -309,6 +312,9 @@ impl Driver {
                 self.advance_fleet(trust::Input::Changed { node });
             }
             self.drain_fleet();
+        }
+        if machine == LEAVING {
+            return self.shutdown.handle_left();
         }
         if machine == TRIM && answer.is_err() {
             return;

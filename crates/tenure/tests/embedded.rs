@@ -77,6 +77,26 @@ async fn the_labels_fences_and_waiters_of_a_store_can_be_seen_by_another_manager
 }
 
 #[tokio::test]
+async fn after_a_shutdown_none_of_our_waiters_is_in_line() {
+    let (_folder, path) = folder();
+    let (holder, asker) = (locks(&path).await, locks(&path).await);
+    let _guard = holder.lock("x").acquire().await.unwrap();
+    for round in 0..20 {
+        let waiter = locks(&path).await;
+        let waiting = tokio::spawn({
+            let lock = waiter.lock("x");
+            async move { lock.acquire().await.map(|_| ()) }
+        });
+        while asker.inspect("x").await.unwrap().waiters != Some(1) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        waiting.abort();
+        waiter.shutdown().await.unwrap();
+        assert_eq!(asker.inspect("x").await.unwrap().waiters, Some(0), "round {round}");
+    }
+}
+
+#[tokio::test]
 async fn a_symbolic_link_in_the_place_of_the_file_is_refused() {
     let (folder, path) = folder();
     let target = folder.path().join("elsewhere.db");

@@ -32,7 +32,9 @@ impl Driver {
                 }
                 lease::Output::Send { round, node, command } => {
                     self.unsent = true;
-                    self.nodes[node.get()].send(Tag { machine: id, round, sent: now }, command);
+                    let leaves = matches!(command, Command::Leave { .. });
+                    let machine = if leaves { self.shutdown.note_leaving() } else { id };
+                    self.nodes[node.get()].send(Tag { machine, round, sent: now }, command);
                 }
                 lease::Output::CleanUp(mut release) => {
                     // Before anything that follows: the next attempt must find the keys of this one gone.

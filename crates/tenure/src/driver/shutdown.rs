@@ -5,19 +5,38 @@ use std::time::Duration;
 use tenure_core::{Release, Time, lease};
 use tokio::sync::oneshot;
 
-use super::{AcquireFailure, Driver, MachineId, Unfinished};
+use super::{AcquireFailure, Driver, LEAVING, MachineId, Unfinished};
+
+/// How long a shutdown waits for nodes to take waiters out of line: a node that hangs finds out by itself that they are
+/// gone, and passes over them.
+const LEAVING_MAX: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 pub(super) struct Shutdown {
     begun: bool,
     /// Who waits, each with a limit of its own.
     callers: Vec<(Time, oneshot::Sender<Option<Unfinished>>)>,
+    /// How many nodes have yet to say that a waiter has left the line, and until when that is waited for.
+    leaving: usize,
+    leaving_until: Option<Time>,
 }
 
 impl Shutdown {
-    pub(super) fn begin(&mut self, limit: Time, reply: oneshot::Sender<Option<Unfinished>>) {
+    pub(super) fn begin(&mut self, now: Time, limit: Duration, reply: oneshot::Sender<Option<Unfinished>>) {
         self.begun = true;
-        self.callers.push((limit, reply));
+        self.leaving_until = Some(now + LEAVING_MAX);
+        self.callers.push((now + limit, reply));
+    }
+
+    /// A waiter tells a node that it leaves the line. Returns whom the answer belongs to.
+    pub(super) const fn note_leaving(&mut self) -> MachineId {
+        self.leaving += 1;
+        LEAVING
+    }
+
+    /// It has left, or nobody knows.
+    pub(super) const fn handle_left(&mut self) {
+        self.leaving = self.leaving.saturating_sub(1);
     }
 
     pub(super) const fn has_begun(&self) -> bool {
@@ -26,16 +45,21 @@ impl Shutdown {
 
     /// When the next caller has to be answered at the latest.
     pub(super) fn next_limit(&self) -> Option<Time> {
-        self.callers.iter().map(|(limit, _)| *limit).min()
+        let leaving_until = self.leaving_until.filter(|_| self.leaving > 0 && !self.callers.is_empty());
+        self.callers.iter().map(|(limit, _)| *limit).chain(leaving_until).min()
     }
 
-    /// Answers everybody if no release owes anything any more, or else whose limit has come.
+    /// Answers everybody if no release owes anything any more and nobody is in line, or else whose limit has come.
     pub(super) fn answer<'a>(&mut self, now: Time, releases: impl Iterator<Item = &'a Release>) {
         if self.callers.is_empty() {
             return;
         }
+        if self.leaving_until.is_some_and(|until| now >= until) {
+            self.leaving = 0;
+        }
         let unfinished = Unfinished::of(now, releases);
-        let due = |(limit, _): &mut (Time, _)| unfinished.is_none() || now >= *limit;
+        let done = unfinished.is_none() && self.leaving == 0;
+        let due = |(limit, _): &mut (Time, _)| done || now >= *limit;
         for (_, reply) in self.callers.extract_if(.., due) {
             let _ = reply.send(unfinished);
         }
@@ -44,7 +68,7 @@ impl Shutdown {
 
 impl Driver {
     pub(super) fn begin_shutdown(&mut self, limit: Duration, reply: oneshot::Sender<Option<Unfinished>>) {
-        self.shutdown.begin(self.now + limit, reply);
+        self.shutdown.begin(self.now, limit, reply);
         let early = self.early.take().unwrap_or_default();
         early.into_iter().for_each(|request| self.handle_request(request));
         let polite = std::mem::take(&mut self.polite);
