@@ -56,10 +56,10 @@ impl Failure {
         self.word == "contended"
     }
 
-    /// No majority: of the embedded store's one node, which is a file, or of nodes elsewhere.
-    fn unavailable(message: String, votes: &Votes) -> Self {
+    /// No majority in time: of nodes elsewhere, or of the one that is a file.
+    fn unavailable(word: &'static str, message: String, votes: &Votes) -> Self {
         let embedded = votes.iter().all(|vote| vote.node.starts_with("sqlite:"));
-        let (exit, word) = if embedded { (Exit::STORE, "store") } else { (Exit::UNAVAILABLE, "unavailable") };
+        let (exit, word) = if embedded { (Exit::STORE, "store") } else { (Exit::UNAVAILABLE, word) };
         Self::new(exit, word, message).with_votes(votes)
     }
 
@@ -75,9 +75,11 @@ impl Failure {
                 failure.about.holder = holder.map(str::to_owned);
                 failure
             }
-            AcquireError::Unavailable { name, votes, .. } => Self::unavailable(message, votes).of_lock(name),
+            AcquireError::Unavailable { name, votes, .. } => {
+                Self::unavailable("unavailable", message, votes).of_lock(name)
+            }
             AcquireError::TooLate { name, votes, .. } => {
-                Self::new(Exit::UNAVAILABLE, "too_late", message).of_lock(name).with_votes(votes)
+                Self::unavailable("too_late", message, votes).of_lock(name)
             }
             AcquireError::InvalidName { name, .. } | AcquireError::InvalidOption { name, .. } => {
                 Self::usage(message).of_lock(name)
@@ -115,7 +117,9 @@ impl From<ExtendError> for Failure {
             ExtendError::MaxHold { name, .. } | ExtendError::RenewalsMax { name, .. } => {
                 Self::new(Exit::NO, "max_hold", message).of_lock(name)
             }
-            ExtendError::Unavailable { name, votes, .. } => Self::unavailable(message, votes).of_lock(name),
+            ExtendError::Unavailable { name, votes, .. } => {
+                Self::unavailable("unavailable", message, votes).of_lock(name)
+            }
             ExtendError::InvalidName { name, .. } | ExtendError::InvalidOption { name, .. } => {
                 Self::usage(message).of_lock(name)
             }
@@ -132,7 +136,9 @@ impl From<ReleaseError> for Failure {
             ReleaseError::NotHeld { name, votes, .. } => {
                 Self::new(Exit::NO, "not_held", message).of_lock(name).with_votes(votes)
             }
-            ReleaseError::Unavailable { name, votes, .. } => Self::unavailable(message, votes).of_lock(name),
+            ReleaseError::Unavailable { name, votes, .. } => {
+                Self::unavailable("unavailable", message, votes).of_lock(name)
+            }
             ReleaseError::InvalidName { name, .. } | ReleaseError::InvalidOption { name, .. } => {
                 Self::usage(message).of_lock(name)
             }

@@ -11,7 +11,7 @@ mod node_url;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tenure::{Event, Locks, MaxHold, Options, RestartGuard, Wait};
+use tenure::{Event, Locks, MaxHold, Options, RestartGuard, SqliteNode, Wait};
 
 use self::file::File;
 pub(crate) use self::node_url::NodeUrl;
@@ -187,18 +187,13 @@ impl Source {
 
 /// The embedded store of this user: works at once, with nothing installed.
 fn default_node() -> Result<NodeUrl, Failure> {
-    let folder = |name| std::env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
-    let state = state.ok_or_else(|| {
-        Failure::usage(
-            "there is no home folder for the embedded store (HOME is not set); name nodes with --nodes",
-        )
-    })?;
-    let path = state.join("tenure/locks.db");
-    let Some(path) = path.to_str() else {
-        return Err(Failure::usage("the state folder's path is not UTF-8; name nodes with --nodes"));
-    };
-    Ok(NodeUrl::new(format!("sqlite:{path}")))
+    let node = SqliteNode::user_default().map_err(|error| Failure::usage(error.to_string()))?;
+    if node.path().to_str().is_none() {
+        return Err(Failure::usage(
+            "the state folder's path is not UTF-8; name the store: --nodes sqlite:PATH",
+        ));
+    }
+    Ok(NodeUrl::new(node.address()))
 }
 
 fn node_list(list: Option<&str>, from: &str) -> Result<Option<Vec<NodeUrl>>, Failure> {

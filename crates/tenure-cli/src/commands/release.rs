@@ -6,6 +6,7 @@ use tenure::{Handover, LockReport, OwnerToken};
 
 use crate::args::ReleaseArgs;
 use crate::commands::acquire::finish;
+use crate::commands::status::unreachable;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::lease_token::LeaseToken;
@@ -26,7 +27,7 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
         Some(token) => vec![token.handover(name, settings.ttl.value, &addresses)],
         None => {
             let report = locks.inspect(name).await?;
-            let owners = owners(&report)?;
+            let owners = owners(&report, settings)?;
             if !args.yes && output.confirm(&breakage(&report, true)) == Some(false) {
                 return Err(Failure::new(Exit::NO, "not_confirmed", "nothing was released").of_lock(name));
             }
@@ -54,7 +55,7 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
 }
 
 /// Everybody who has the lock on some node.
-fn owners(report: &LockReport) -> Result<BTreeSet<OwnerToken>, Failure> {
+fn owners(report: &LockReport, settings: &Settings) -> Result<BTreeSet<OwnerToken>, Failure> {
     let name = &report.name;
     let held = report.nodes.iter().filter_map(|answer| answer.holding.as_ref().ok()?.as_ref());
     let mut owners = BTreeSet::new();
@@ -81,7 +82,7 @@ fn owners(report: &LockReport) -> Result<BTreeSet<OwnerToken>, Failure> {
                 "lock {name:?} is unavailable: only {answered} of {} nodes answered",
                 report.nodes.len()
             );
-            (Exit::UNAVAILABLE, "unavailable", message)
+            (unreachable(settings), "unavailable", message)
         };
         return Err(Failure::new(exit, word, message).of_lock(name));
     }

@@ -58,6 +58,7 @@ pub(super) fn fault(fault: &Fault) -> String {
         Fault::Disconnected => "connection lost".to_owned(),
         Fault::Unreachable(reason) => format!("not reachable ({reason})"),
         Fault::Error(message) => format!("error {message:?}"),
+        Fault::Store { reason, .. } => plain(reason),
         Fault::Untrusted(distrust) => format!("not counted, {distrust}"),
         _ => "unknown".to_owned(),
     }

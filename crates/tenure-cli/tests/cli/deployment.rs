@@ -8,9 +8,14 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tenure_testkit::RedisServer;
 
-/// All of them. The embedded store is one more line: `Deployment::of(vec![], |folder| format!("sqlite:{folder}/locks.db"))`.
-pub(crate) fn deployments() -> Vec<Deployment> {
-    vec![five_redis_nodes()]
+/// All of them.
+pub(crate) fn deployments() -> [Deployment; 2] {
+    [embedded_store(), five_redis_nodes()]
+}
+
+/// A file of its own.
+pub(crate) fn embedded_store() -> Deployment {
+    Deployment::of(vec![], |folder| format!("sqlite:{folder}/locks.db"))
 }
 
 /// Five servers of their own.

@@ -37,6 +37,9 @@ pub(super) const SCHEME: &str = "sqlite:";
 /// The most commands under way: what a disk that hangs may hold up is bounded by this. Renewals of many locks come together.
 const IN_FLIGHT_MAX: usize = 131_072;
 
+/// The parts of the default path that are our own and must be what they are called: the folder and the file.
+const PRIVATE_PARTS: usize = 2;
+
 /// A store in a file on this machine, shared by the processes that name the same path.
 ///
 /// It keeps every lock over the end of any process, and frees all of them at a reboot. One such node is enough:
@@ -65,10 +68,15 @@ pub struct SqliteNode {
 }
 
 impl SqliteNode {
-    /// The store at this path. The file is made when it is first used; its folder must be there.
+    /// The store at this path. The file is made when it is first used; its folder must be there, unless it is the store of
+    /// [`SqliteNode::user_default`], which is the same one however it is named.
     #[must_use]
     pub fn new(path: impl AsRef<Path>) -> Self {
-        Self::at(path.as_ref(), false)
+        let path = path.as_ref();
+        match Self::user_default() {
+            Ok(default) if default.path() == whole(path, PRIVATE_PARTS) => default,
+            _ => Self::at(path, false),
+        }
     }
 
     /// The store that the processes of this user share by default: `tenure/locks.db` in the folder for what programs keep
@@ -113,7 +121,7 @@ impl SqliteNode {
     }
 
     fn at(path: &Path, private: bool) -> Self {
-        let path = whole(path, if private { 2 } else { 1 });
+        let path = whole(path, if private { PRIVATE_PARTS } else { 1 });
         let address = format!("{SCHEME}{}", path.display()).into();
         let opening = Opening {
             path: path.into(),
