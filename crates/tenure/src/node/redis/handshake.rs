@@ -231,6 +231,7 @@ fn login_error(message: &str) -> String {
         Some("ERR") | None => {
             "the server does not take HELLO 3; Tenure needs Redis 7.0 or newer, or Valkey".to_owned()
         }
+        Some("NOAUTH") => "the server wants a password (NOAUTH); name a password_file for it".to_owned(),
         Some(_) => message.to_owned(),
     }
 }
