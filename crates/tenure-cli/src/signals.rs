@@ -26,12 +26,17 @@ pub(crate) struct Signals(Vec<(Signal, unix::Signal)>);
 
 impl Signals {
     pub(crate) fn install() -> Result<Self, Failure> {
+        let ignored = ignored();
         let listen = |signal: Signal| {
             let listener = unix::signal(SignalKind::from_raw(signal as i32));
             listener.map(|listener| (signal, listener))
         };
-        let signals: Result<_, std::io::Error> =
-            PASSED_ON.into_iter().chain([Signal::SIGCHLD]).map(listen).collect();
+        let signals: Result<_, std::io::Error> = PASSED_ON
+            .into_iter()
+            .filter(|signal| !ignored(*signal))
+            .chain([Signal::SIGCHLD])
+            .map(listen)
+            .collect();
         let cannot = |error| Failure::internal(format!("cannot listen to signals: {error}"));
         Ok(Self(signals.map_err(cannot)?))
     }
@@ -48,6 +53,16 @@ impl Signals {
         })
         .await
     }
+}
+
+/// Which signals whoever started us wants to be ignored, as `nohup` does and shells do for what runs in the background.
+/// They stay ignored, by us and by the command.
+fn ignored() -> impl Fn(Signal) -> bool {
+    // Nothing but the kernel tells this without `unsafe`. Where it does not, there is nothing to respect.
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    move |signal| mask >> (signal as i32 - 1) & 1 == 1
 }
 
 /// Whether it ends a wait.
