@@ -111,7 +111,7 @@ pub(crate) struct RunArgs {
     /// How long before the lock ends the command gets SIGTERM, if the lock cannot be renewed [default: ttl / 4]
     #[arg(long, value_name = "DURATION")]
     pub(crate) grace: Option<String>,
-    /// Stop the command after this time at the latest: a duration or `forever` [default: forever]
+    /// Stop the command after this time at the latest: a duration or `forever` [default: 1d]
     #[arg(long, value_name = "DURATION")]
     pub(crate) max_hold: Option<String>,
     /// The command and its arguments

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::{AcquireError, BuildError, ExtendError, ReleaseError, Votes};
+use tenure::{AcquireError, BuildError, ExtendError, Fault, ReleaseError, Vote, Votes};
 
 use crate::exit_code::Exit;
 use crate::output::{duration, plain};
@@ -59,8 +59,17 @@ impl Failure {
     /// No majority in time: of nodes elsewhere, or of the one that is a file.
     fn unavailable(word: &'static str, message: String, votes: &Votes) -> Self {
         let embedded = votes.iter().all(|vote| vote.node.starts_with("sqlite:"));
-        let (exit, word) = if embedded { (Exit::STORE, "store") } else { (Exit::UNAVAILABLE, word) };
-        Self::new(exit, word, message).with_votes(votes)
+        let failure = if embedded {
+            // Of one node there is nothing to say but what is wrong with it.
+            let reason = votes.iter().find_map(|vote| match &vote.vote {
+                Some(Vote::Unknown(Fault::Store { reason, .. })) => Some(plain(reason)),
+                _ => None,
+            });
+            Self::new(Exit::STORE, "store", reason.unwrap_or(message))
+        } else {
+            Self::new(Exit::UNAVAILABLE, word, message)
+        };
+        failure.with_votes(votes)
     }
 
     pub(crate) fn acquire(error: &AcquireError, contended: Exit) -> Self {

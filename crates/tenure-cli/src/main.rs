@@ -25,17 +25,24 @@ use crate::output::Output;
 use crate::settings::Settings;
 
 fn main() -> ExitCode {
+    std::panic::set_hook(Box::new(Output::panic));
+    // Whoever holds a lock lets go of it while the panic unwinds; what is said then is one line, as ever.
+    let exit = std::panic::catch_unwind(start).unwrap_or(Exit::INTERNAL);
+    exit.into()
+}
+
+fn start() -> Exit {
     if let Some(exit) = commands::run::in_a_process_of_its_own(std::env::args_os()) {
-        return exit.into();
+        return exit;
     }
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => return Output::parse_error(&error).into(),
+        Err(error) => return Output::parse_error(&error),
     };
     let output = Output::new(&args);
     match run(args, &output) {
-        Ok(exit) => exit.into(),
-        Err(failure) => output.failure(&failure).into(),
+        Ok(exit) => exit,
+        Err(failure) => output.failure(&failure),
     }
 }
 

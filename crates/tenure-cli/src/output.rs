@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde_json::Value;
 use tenure::{LockList, LockReport, NodeReport};
 
-pub(crate) use self::text::{duration, plain};
+pub(crate) use self::text::{duration, fault, plain};
 pub(crate) use self::waiting::{WaitingDisplay, WaitingNews};
 use crate::args::{Args, Command};
 use crate::commands::acquire::Lease;
@@ -73,6 +73,16 @@ impl Output {
                 Exit::USAGE
             }
         }
+    }
+
+    /// A mistake of ours, or a system that lacks what everything else relies on.
+    pub(crate) fn panic(panic: &std::panic::PanicHookInfo<'_>) {
+        let payload = panic.payload();
+        let text =
+            payload.downcast_ref::<&str>().copied().or(payload.downcast_ref::<String>().map(String::as_str));
+        let what = text.unwrap_or("no reason given");
+        let place = panic.location().map_or_else(String::new, |place| format!(" ({place})"));
+        say(std::io::stderr(), &format!("tenure: internal error: {}{place}", text::plain(what)));
     }
 
     /// Why it did not work: one line.

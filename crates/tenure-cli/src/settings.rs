@@ -54,8 +54,16 @@ pub(crate) struct Settings {
     pub(crate) warnings: Vec<String>,
 }
 
+/// What the library does where nothing is said: a tenth of the ttl, within these.
+const NODE_TIMEOUT_MIN: Duration = Duration::from_millis(5);
+const NODE_TIMEOUT_MAX: Duration = Duration::from_millis(50);
+const NODE_TIMEOUT_MAX_EMBEDDED: Duration = Duration::from_secs(2);
+
 const TTL_DEFAULT: Duration = Duration::from_secs(30);
 const MAX_TTL_DEFAULT: Duration = Duration::from_secs(60);
+
+/// A command that hangs must not hold its lock for ever; few run for longer than a day, and those say so.
+pub(crate) const RUN_MAX_HOLD_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 
 impl Settings {
     pub(crate) fn resolve(typed: &Common) -> Result<Self, Failure> {
@@ -126,8 +134,7 @@ impl Settings {
             let value = parsed("--max-hold", duration::parse_max_hold(max_hold))?;
             settings.max_hold = Sourced { value: Some(value), source: Source::Flag("--max-hold") };
         }
-        // The command bounds the hold; a limit of one's own is given with `--max-hold`.
-        settings.max_hold.value.get_or_insert(MaxHold::Unlimited);
+        settings.max_hold.value.get_or_insert(MaxHold::AtMost(RUN_MAX_HOLD_DEFAULT));
         if settings.grace().saturating_mul(2) > settings.ttl.value {
             return Err(Failure::usage(format!(
                 "a grace of {:?} is more than half of the ttl of {:?}; use a longer ttl or a shorter grace",
@@ -138,9 +145,25 @@ impl Settings {
         Ok(settings)
     }
 
+    /// Whether a command that was stopped after this time was stopped because of `max_hold`.
+    pub(crate) fn is_held_long_enough(&self, held: Duration) -> bool {
+        matches!(self.max_hold.value, Some(MaxHold::AtMost(limit)) if held + self.grace() >= limit)
+    }
+
     /// How long before the end of its lock a command is told to stop.
     pub(crate) fn grace(&self) -> Duration {
         self.grace.value.unwrap_or(self.ttl.value / 4)
+    }
+
+    /// Whether the one node is a file on this machine.
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.nodes.value.iter().all(|node| node.as_str().starts_with("sqlite:"))
+    }
+
+    /// How long a node may take to answer.
+    pub(crate) fn node_timeout(&self) -> Duration {
+        let max = if self.is_embedded() { NODE_TIMEOUT_MAX_EMBEDDED } else { NODE_TIMEOUT_MAX };
+        self.node_timeout.value.unwrap_or_else(|| (self.ttl.value / 10).min(max).max(NODE_TIMEOUT_MIN))
     }
 
     /// Whether a node URL has a password in it.

@@ -1,7 +1,5 @@
 //! `tenure doctor`: what is wrong with nodes and settings, and what to do about it.
 
-use std::time::Duration;
-
 use tenure::{FindingKind, NodeReport, Severity};
 
 use crate::exit_code::Exit;
@@ -57,7 +55,16 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
     let mut advice = vec![];
     let voting = nodes.iter().filter(|node| node.votes).count();
     let majority = nodes.len() / 2 + 1;
-    if voting < majority {
+    if let [node] = nodes {
+        let (level, message, advice_given) = if node.votes {
+            let message = "the one node votes; without it no lock can be acquired".to_owned();
+            (Level::Good, message, "Nothing to do; for locks that outlive a machine name three or five nodes")
+        } else {
+            let message = "the one node does not vote: no lock can be acquired".to_owned();
+            (Level::Danger, message, "Mend what is said about it above")
+        };
+        advice.push(Advice { level, message, advice: advice_given });
+    } else if voting < majority {
         advice.push(Advice {
             level: Level::Danger,
             message: format!(
@@ -115,9 +122,7 @@ fn of_settings(settings: &Settings, nodes: &[NodeReport]) -> Vec<Advice> {
             advice: "Keep secrets to yourself",
         })
         .collect();
-    let ttl = settings.ttl.value;
-    let default_timeout = (ttl / 10).clamp(Duration::from_millis(5), Duration::from_millis(50));
-    let timeout = settings.node_timeout.value.unwrap_or(default_timeout);
+    let (ttl, timeout) = (settings.ttl.value, settings.node_timeout());
     if timeout.saturating_mul(5) > ttl {
         advice.push(Advice {
             level: Level::Warning,

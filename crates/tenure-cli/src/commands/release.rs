@@ -10,7 +10,7 @@ use crate::commands::status::unreachable;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::lease_token::LeaseToken;
-use crate::output::{Output, plain};
+use crate::output::{Output, fault, plain};
 use crate::settings::Settings;
 
 pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
@@ -78,9 +78,14 @@ fn owners(report: &LockReport, settings: &Settings) -> Result<BTreeSet<OwnerToke
         let (exit, word, message) = if answered * 2 > report.nodes.len() {
             (Exit::NO, "not_held", format!("lock {name:?} is held by nobody; there is nothing to release"))
         } else {
+            let silent = report.nodes.iter().filter_map(|answer| {
+                let reason = fault(answer.holding.as_ref().err()?);
+                Some(format!("{}: {reason}", answer.node))
+            });
             let message = format!(
-                "lock {name:?} is unavailable: only {answered} of {} nodes answered",
-                report.nodes.len()
+                "lock {name:?} is unavailable: only {answered} of {} nodes answered ({})",
+                report.nodes.len(),
+                silent.collect::<Vec<_>>().join("; ")
             );
             (unreachable(settings), "unavailable", message)
         };

@@ -8,7 +8,7 @@ mod terminal;
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use self::child::Child;
 use self::keeper::Keeper;
@@ -33,6 +33,7 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
     let note = program.map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
     let conflict = Exit::code(args.conflict_exit_code);
     let (locks, guard) = hold(&args.name, &note, &settings, conflict, &mut signals, output).await?;
+    let begun = Instant::now();
 
     let environment = environment::of(&locks, &guard, &settings);
     let mut terminal = Terminal::open();
@@ -65,6 +66,14 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
                 output.note(&format!("warning: {error}"));
             }
             Ok(exit)
+        }
+        Ended::Stopped if settings.is_held_long_enough(begun.elapsed()) => {
+            let message = format!(
+                "the command was stopped: it has held lock {:?} for as long as max_hold allows. Let it hold for longer with \
+                 --max-hold",
+                args.name
+            );
+            Err(Failure::new(Exit::LOST, "max_hold", message).of_lock(&args.name))
         }
         Ended::Stopped => {
             let message = format!(

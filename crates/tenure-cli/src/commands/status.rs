@@ -26,6 +26,5 @@ pub(super) fn exit_of(state: &LockState, settings: &Settings) -> Exit {
 
 /// No majority answered: of nodes elsewhere, or of the one that is a file.
 pub(super) fn unreachable(settings: &Settings) -> Exit {
-    let embedded = settings.nodes.value.iter().all(|node| node.as_str().starts_with("sqlite:"));
-    if embedded { Exit::STORE } else { Exit::UNAVAILABLE }
+    if settings.is_embedded() { Exit::STORE } else { Exit::UNAVAILABLE }
 }

@@ -113,7 +113,6 @@ pub(super) fn config(settings: &Settings) -> Value {
     fn entry<T>(setting: &Sourced<T>, value: impl FnOnce(&T) -> Value) -> Value {
         json!({ "value": value(&setting.value), "source": setting.source.text() })
     }
-    let duration = |value: &Option<std::time::Duration>| json!(value.map(milliseconds));
     json!({
         "nodes": entry(&settings.nodes, |nodes| nodes.iter().map(|node| json!(node.masked())).collect()),
         "prefix": entry(&settings.prefix, |prefix| json!(prefix)),
@@ -131,7 +130,7 @@ pub(super) fn config(settings: &Settings) -> Value {
             None => json!(null),
         }),
         "max_ttl_ms": entry(&settings.max_ttl, |max_ttl| json!(milliseconds(*max_ttl))),
-        "node_timeout_ms": entry(&settings.node_timeout, duration),
+        "node_timeout_ms": entry(&settings.node_timeout, |_| json!(milliseconds(settings.node_timeout()))),
         "restart_guard": entry(&settings.restart_guard, |guard| json!(restart_guard(*guard))),
         "fleet": entry(&settings.fleet, |fleet| json!(fleet)),
         "file": settings.file.as_ref().map(|file| file.display().to_string()),

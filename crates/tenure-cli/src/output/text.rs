@@ -52,7 +52,8 @@ pub(super) fn since_ms(fence: Fence) -> Option<u64> {
     (since > 1_500_000_000_000 && since <= now_ms() + 1000).then_some(since)
 }
 
-pub(super) fn fault(fault: &Fault) -> String {
+/// Why a node did not answer.
+pub(crate) fn fault(fault: &Fault) -> String {
     match fault {
         Fault::Timeout => "no answer in time".to_owned(),
         Fault::Disconnected => "connection lost".to_owned(),
@@ -129,6 +130,7 @@ pub(super) fn list(list: &LockList, reports: &[LockReport], colours: bool) -> St
     for (index, node) in list.nodes.iter().enumerate() {
         let told = match &node.told {
             Ok(count) if node.cut_short => format!("{count} locks, and more"),
+            Ok(1) => "1 lock".to_owned(),
             Ok(count) => format!("{count} locks"),
             Err(reason) => paint(colours, RED, &fault(reason)),
         };
@@ -251,13 +253,11 @@ pub(super) fn config(settings: &Settings) -> String {
     let max_hold = match settings.max_hold.value {
         Some(MaxHold::AtMost(limit)) => duration(limit),
         Some(_) => "forever".to_owned(),
-        None => "run: forever; acquire: 1 h".to_owned(),
+        None => "run: 24 h; acquire: 1 h".to_owned(),
     };
     row("max_hold", max_hold, &settings.max_hold.source);
     row("max_ttl", duration(settings.max_ttl.value), &settings.max_ttl.source);
-    let node_timeout =
-        settings.node_timeout.value.map_or_else(|| "ttl / 10, 5 to 50 ms".to_owned(), duration);
-    row("node_timeout", node_timeout, &settings.node_timeout.source);
+    row("node_timeout", duration(settings.node_timeout()), &settings.node_timeout.source);
     row(
         "restart_guard",
         restart_guard(settings.restart_guard.value).to_owned(),

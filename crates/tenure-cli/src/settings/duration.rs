@@ -1,4 +1,4 @@
-//! Durations as people write them: `500ms`, `30s`, `1.5m`, `1h30m`.
+//! Durations as people write them: `500ms`, `30s`, `1.5m`, `1h30m`, `2d`.
 
 use std::time::Duration;
 
@@ -20,6 +20,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
             "s" => 1.0,
             "m" => 60.0,
             "h" => 3600.0,
+            "d" => 86400.0,
             "" if !number.is_empty() => {
                 return Err(format!("{text:?} has no unit; write {number}s or {number}ms"));
             }

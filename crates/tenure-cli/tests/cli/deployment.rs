@@ -8,6 +8,9 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tenure_testkit::RedisServer;
 
+/// The program under test.
+pub(crate) const TOOL: &str = env!("CARGO_BIN_EXE_tenure");
+
 /// All of them.
 pub(crate) fn deployments() -> [Deployment; 2] {
     [embedded_store(), five_redis_nodes()]
@@ -61,22 +64,30 @@ impl Deployment {
         path
     }
 
-    /// The tool, with these nodes and nothing of our own environment that it could read.
+    /// The tool, with these nodes.
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
-        let mut command = self.command_without_nodes(arguments);
-        command.env("TENURE_NODES", &self.nodes);
+        let mut command = self.program(TOOL);
+        command.args(arguments);
         command
     }
 
     pub(crate) fn command_without_nodes(&self, arguments: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tenure"));
-        command.args(arguments).current_dir(self.folder()).stdin(Stdio::null());
+        let mut command = self.command(arguments);
+        command.env_remove("TENURE_NODES");
+        command
+    }
+
+    /// A program that may call the tool, with these nodes and nothing of our own environment that the tool could read.
+    pub(crate) fn program(&self, program: &str) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(self.folder()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("TENURE_") {
                 command.env_remove(name);
             }
         }
         command.env("HOME", self.folder()).env_remove("XDG_STATE_HOME");
+        command.env("TENURE_NODES", &self.nodes);
         command
     }
 
@@ -93,9 +104,7 @@ impl Deployment {
 
     /// Starts it in the background.
     pub(crate) fn start(&self, arguments: &[&str]) -> Background {
-        let mut command = self.command(arguments);
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        Background(Some(command.spawn().unwrap()))
+        Background::start(self.command(arguments))
     }
 
     /// Holds a lock in the background, and comes back when it is held.
@@ -129,6 +138,11 @@ impl Done {
 pub(crate) struct Background(Option<Child>);
 
 impl Background {
+    pub(crate) fn start(mut command: Command) -> Self {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        Self(Some(command.spawn().unwrap()))
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.0.as_ref().unwrap().id()
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tenure_testkit::RedisServer;
 
-use crate::deployment::{Deployment, Done, deployments, now_ms};
+use crate::deployment::{Deployment, Done, TOOL, deployments, now_ms};
 
 fn variables(done: &Done) -> BTreeMap<String, String> {
     let lines = done.stdout.lines().filter_map(|line| line.split_once('='));
@@ -44,7 +44,7 @@ fn the_fence_grows_from_one_command_to_the_next() {
 #[test]
 fn the_command_can_ask_about_and_release_its_own_lock() {
     for deployment in deployments() {
-        let tool = env!("CARGO_BIN_EXE_tenure");
+        let tool = TOOL;
         let script = format!(
             "{tool} status \"$TENURE_LOCK\" | head -1; {tool} release \"$TENURE_LOCK\" --token \"$TENURE_TOKEN\" --fence \
              $TENURE_FENCE && {tool} acquire \"$TENURE_LOCK\" >/dev/null && echo again"

@@ -11,5 +11,6 @@ mod json;
 mod run;
 mod scripts;
 mod secrets;
+mod store;
 mod terminal;
 mod waiting;

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tenure_testkit::{Mode, Proxy, RedisServer};
 
-use crate::deployment::{Background, Deployment, deployments, is_alive, now_ms, read_line, wait_until};
+use crate::deployment::{Background, Deployment, TOOL, deployments, is_alive, now_ms, read_line, wait_until};
 
 /// Five servers, each behind a proxy that can be made to fail.
 fn behind_proxies() -> (Deployment, Vec<Proxy>) {
@@ -143,6 +143,25 @@ fn signals_are_passed_on_to_the_command() {
             tool.signal(signal);
             assert_eq!(tool.done().ends_with(9).stdout.trim(), name);
         }
+    }
+}
+
+#[test]
+fn signals_that_whoever_started_us_ignores_stay_ignored() {
+    for deployment in deployments() {
+        let _ = std::fs::remove_file(deployment.folder().join("go"));
+        let script = "touch ready; while ! test -e go; do sleep 0.01; done; grep SigIgn /proc/self/status";
+        // As `nohup` does.
+        let mut nohup = deployment.program("sh");
+        nohup.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", TOOL, "run", "x", "--", "sh", "-c", script]);
+        let tool = Background::start(nohup);
+        wait_until(|| deployment.folder().join("ready").exists());
+        tool.signal(Signal::SIGHUP);
+        std::thread::sleep(Duration::from_millis(100));
+        deployment.write("go", "");
+        let done = tool.done();
+        let mask = done.ends_with(0).stdout.trim().trim_start_matches("SigIgn:").trim().to_owned();
+        assert_eq!(u64::from_str_radix(&mask, 16).unwrap() & 1, 1, "{done:?}");
     }
 }
 

@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::deployment::{Deployment, deployments, wait_until};
+use crate::deployment::{Deployment, TOOL, deployments, wait_until};
 
 /// A shell that a person types into.
 struct Shell {
@@ -21,16 +21,9 @@ impl Shell {
         let terminal = nix::pty::openpty(None, None).unwrap();
         let (person, device): (OwnedFd, OwnedFd) = (terminal.master, terminal.slave);
         // A session of its own whose terminal this is.
-        let mut command = Command::new("setsid");
+        let mut command = deployment.program("setsid");
         command.args(["--ctty", "--wait", "bash", "--norc", "--noprofile", "-i"]);
-        command.current_dir(deployment.folder());
-        for (name, value) in deployment.command(&[]).get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        let folder = std::path::Path::new(env!("CARGO_BIN_EXE_tenure")).parent().unwrap();
+        let folder = std::path::Path::new(TOOL).parent().unwrap();
         let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
         command.env("PATH", path).env("PS1", "ready> ").env("TERM", "xterm");
         command.stdin(Stdio::from(device.try_clone().unwrap()));

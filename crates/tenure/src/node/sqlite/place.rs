@@ -68,6 +68,12 @@ pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
             synced.map_err(|error| about(folder, "cannot be synced", &error))?;
         }
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            return Err(Trouble::refused(format!(
+                "it is not there and this user may not make it ({error}). Give the right to write its folder, or name \
+                 another path"
+            )));
+        }
         Err(error) => return Err(about(path, "cannot be made", &error)),
     }
     let file = check_file(path, shared)?;
@@ -91,7 +97,13 @@ pub(super) fn is_still(path: &Path, found: Found) -> bool {
 }
 
 fn check_folder(folder: &Path, private: bool) -> Result<bool> {
-    let seen = folder.symlink_metadata().map_err(|error| about(folder, "cannot be looked at", &error))?;
+    let seen = folder.symlink_metadata().map_err(|error| match error.kind() {
+        ErrorKind::NotFound => Trouble::refused(format!(
+            "there is no folder {}; make it first, or name another path",
+            folder.display()
+        )),
+        _ => about(folder, "cannot be looked at", &error),
+    })?;
     let refuse = |why: &str| Err(Trouble::refused(format!("its folder {} {why}", folder.display())));
     let shared = seen.mode() & GROUP_WRITES != 0;
     if !seen.is_dir() {
