@@ -31,6 +31,11 @@ pub const CLAIM_WINDOW: Duration = Duration::from_millis(250);
 /// How often the first waiter of a client asks by itself at least.
 pub const POLL_MAX: Duration = Duration::from_secs(2);
 
+/// Waiters so near the front ask again when the lock ends that they saw held, one after the other by this step: whoever is
+/// first by then finds it free, although nobody has released it.
+const NEAR: u64 = 8;
+const STEP: Duration = Duration::from_millis(5);
+
 /// How often a waiter behind another one of the same client asks by itself, to keep its place in line.
 pub const REFRESH: Duration = Duration::from_secs(30);
 
@@ -257,10 +262,13 @@ impl Waiter {
         let limit = if self.behind_own { REFRESH } else { POLL_MAX };
         let pause = RESERVATION.saturating_mul(ranks).min(limit - limit / 5);
         let jitter = pause / 4 * u32::try_from(dice >> 48).unwrap_or(0) / (1 << 16);
+        let pause = pause + jitter;
         match free_after {
-            // The holder's time ends before that, if it does not extend.
-            Some(left) if ahead == 0 && left < pause => left + Duration::from_millis(1),
-            _ => pause + jitter,
+            // The holder's time ends before that, if it does not extend. Who is near the front may be first by then.
+            Some(left) if ahead < NEAR && !self.behind_own => {
+                pause.min(left + Duration::from_millis(1) + STEP * (ranks - 1))
+            }
+            _ => pause,
         }
     }
 }
@@ -298,6 +306,14 @@ mod tests {
             Duration::from_millis(31),
             "when the holder's time is over"
         );
+        waiter.places = vec![(2, 3)];
+        assert_eq!(
+            waiter.poll_after(Some(soon), 7),
+            Duration::from_millis(31) + 2 * STEP,
+            "a little after those ahead"
+        );
+        waiter.places = vec![(NEAR, NEAR + 1)];
+        assert!(waiter.poll_after(Some(soon), 0) > Duration::from_secs(1), "too many would ask at once");
         (waiter.places, waiter.behind_own) = (vec![(900, 1_000)], true);
         assert!(waiter.poll_after(None, u64::MAX) <= REFRESH);
         assert!(waiter.poll_after(None, 0) > POLL_MAX);
