@@ -18,6 +18,7 @@ mod memory;
 mod pipelined;
 mod report;
 mod settings;
+mod start;
 mod suite;
 mod uncontended;
 
@@ -39,6 +40,8 @@ Benchmarks:
   contended     one lock that 16 workers in 4 processes want: time from release to the next holder, fairness, CPU,
                 beside processes that only pass messages
   held          100,000 locks held and renewed by one process: memory, CPU beside bare messages, acquires meanwhile
+  start         the command-line tool, from its start to that of its command: embedded store beside `flock`, and round
+                trips to servers far away
 
 Options:
   --seconds S   how long each case is measured in each round; 0.05 to 10, default 1
@@ -71,6 +74,7 @@ fn run(arguments: &[String]) -> Result<()> {
         // What `contended` starts.
         Some((name, options)) if name == "contended-worker" => contended::run_worker(options),
         Some((name, options)) if name == "held" && !wants_help => held::run(options),
+        Some((name, options)) if name == "start" && !wants_help => start::run(&Settings::parse(options)?),
         Some((name, _)) if !wants_help => bail!("there is no benchmark {name:?}\n\n{HELP}"),
         _ => {
             print!("{HELP}");

@@ -1,11 +1,11 @@
 //! Benchmarks on real servers; `bench/` has them.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::command::cargo;
 
 /// The benchmarks by name.
-const BENCHMARKS: &[&str] = &["uncontended", "fenced", "contended", "held"];
+const BENCHMARKS: &[&str] = &["uncontended", "fenced", "contended", "held", "start"];
 
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     match arguments.first() {
@@ -13,6 +13,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
             bail!("there is no benchmark {name:?}; there is {}", BENCHMARKS.join(", "))
         }
         _ => {}
+    }
+    if arguments.first() == Some(&"start") {
+        // What it measures is a program of its own.
+        let built = cargo(["build", "--release", "--quiet", "--package", "tenure-cli"]).status();
+        ensure!(built.context("cargo could not be started")?.success(), "the tool could not be built");
     }
     let mut command = cargo(["run", "--release", "--quiet", "--package", "tenure-bench", "--"]);
     // Nothing is printed here: with `--json` the output belongs to the benchmark alone.
