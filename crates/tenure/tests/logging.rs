@@ -13,6 +13,12 @@ use tenure::*;
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
+impl Log {
+    fn text(&self) -> String {
+        String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+    }
+}
+
 impl Write for Log {
     fn write(&mut self, bytes: &[u8]) -> Result<usize> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
@@ -23,8 +29,8 @@ impl Write for Log {
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn every_event_is_logged_with_the_lock_it_is_about() {
+/// Writes down everything that this thread logs, for as long as the second value lives.
+fn listen() -> (Log, tracing::subscriber::DefaultGuard) {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = tracing_subscriber::fmt()
@@ -34,7 +40,12 @@ async fn every_event_is_logged_with_the_lock_it_is_about() {
         .without_time()
         .with_span_events(tracing_subscriber::fmt::format::FmtSpan::NEW)
         .finish();
-    let _default = tracing::subscriber::set_default(subscriber);
+    (log, tracing::subscriber::set_default(subscriber))
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_event_is_logged_with_the_lock_it_is_about() {
+    let (log, _default) = listen();
     let nodes = nodes::<3>();
     let locks = paused(&nodes);
     let guard = locks.lock("invoice:42").acquire().await.unwrap();
@@ -43,7 +54,7 @@ async fn every_event_is_logged_with_the_lock_it_is_about() {
     fail(&nodes, &Faults::none());
     guard.release().await.unwrap();
     locks.shutdown().await.unwrap();
-    let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+    let log = log.text();
     insta::assert_snapshot!(log, @r#"
     DEBUG acquire{lock="invoice:42"}: tenure: new
     DEBUG tenure: acquired lock="invoice:42" attempts=1 elapsed=0ns margin=0
@@ -53,4 +64,29 @@ async fn every_event_is_logged_with_the_lock_it_is_about() {
     DEBUG tenure: given up lock="invoice:42"
     TRACE tenure: cleaned up lock="invoice:42"
     "#);
+}
+
+#[cfg(feature = "redis")]
+#[tokio::test]
+async fn neither_passwords_nor_tokens_are_logged() {
+    let (log, _default) = listen();
+    let server = tenure_testkit::RedisServer::start(&["--requirepass", "geheim"]);
+    for (user, works) in [("default:geheim", true), ("default:geheimnis", false)] {
+        let url = server.url().replace("//", &format!("//{user}@"));
+        let locks = Locks::builder().url(&url).unwrap().build().unwrap();
+        let asked = locks.lock("x").label("me").wait(std::time::Duration::from_millis(200)).acquire().await;
+        assert_eq!(asked.is_ok(), works, "{asked:?}");
+        let mut shown = format!("{locks:?} {asked:?} {:?}", locks.nodes().await);
+        if let Ok(guard) = asked {
+            let handover = guard.to_handover();
+            shown.push_str(&format!("{guard:?} {handover:?}"));
+            assert!(!shown.contains(&handover.token.to_string()), "{shown}");
+            assert!(!log.text().contains(&handover.token.to_string()), "{}", log.text());
+            let _ = guard.release().await;
+        }
+        assert!(!shown.contains("geheim"), "{shown}");
+        let _ = locks.shutdown_within(std::time::Duration::from_millis(500)).await;
+    }
+    let log = log.text();
+    assert!(log.contains("lock=\"x\"") && !log.contains("geheim"), "{log}");
 }

@@ -5,7 +5,9 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::Signal;
 use tenure_testkit::{Mode, Proxy, RedisServer};
 
-use crate::deployment::{Background, Deployment, TOOL, deployments, is_alive, now_ms, read_line, wait_until};
+use crate::deployment::{
+    Background, Deployment, TOOL, deployments, embedded_store, is_alive, now_ms, read_line, wait_until,
+};
 
 /// Five servers, each behind a proxy that can be made to fail.
 fn behind_proxies() -> (Deployment, Vec<Proxy>) {
@@ -85,6 +87,21 @@ fn behind_a_partition_the_command_and_its_group_are_gone_before_the_lock_is_over
     }
     margins.sort_unstable();
     println!("{runs} runs: gone {} to {} ms before the end", margins[0], margins[margins.len() - 1]);
+}
+
+#[test]
+fn with_a_store_that_is_gone_the_command_is_gone_before_the_lock_is_over() {
+    let deployment = embedded_store();
+    let tool = deployment.start(&["run", "x", "--ttl", "3s", "--", "sh", "-c", &stubborn("started")]);
+    let (command, grandchild, until) = started(&deployment, "started");
+    for ending in ["", "-wal", "-shm"] {
+        std::fs::remove_file(deployment.folder().join(format!("locks.db{ending}"))).unwrap();
+    }
+    assert!(now_ms() + 2_200 < until, "the machine was too slow to begin");
+    wait_until(|| !is_alive(command) && !is_alive(grandchild));
+    assert!(now_ms() < until, "gone only {} ms after its lock was over", now_ms() - until);
+    let done = tool.done();
+    assert!(done.ends_with(79).stderr.contains("was lost"), "{done:?}");
 }
 
 #[test]

@@ -1,19 +1,12 @@
 //! `acquire`, `extend` and `release` in a script.
 
-use crate::deployment::{Done, deployments, five_redis_nodes, token};
+use crate::deployment::{Done, TOOL, deployments, five_redis_nodes, token};
 
 fn shell(deployment: &crate::deployment::Deployment, script: &str) -> Done {
-    let mut command = std::process::Command::new("sh");
-    let template = deployment.command(&[]);
-    let folder = std::path::Path::new(env!("CARGO_BIN_EXE_tenure")).parent().unwrap();
+    let folder = std::path::Path::new(TOOL).parent().unwrap();
     let path = format!("{}:{}", folder.display(), std::env::var("PATH").unwrap());
-    command.args(["-c", script]).current_dir(deployment.folder());
-    for (name, value) in template.get_envs() {
-        match value {
-            Some(value) => command.env(name, value),
-            None => command.env_remove(name),
-        };
-    }
+    let mut command = deployment.program("sh");
+    command.args(["-c", script]);
     Done::of(command.env("PATH", path).output().unwrap())
 }
 

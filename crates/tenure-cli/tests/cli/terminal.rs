@@ -152,3 +152,44 @@ fn when_the_terminal_hangs_up_the_command_is_gone_and_the_lock_free() {
         wait_until(|| deployment.tenure(&["acquire", "x", "--quiet"]).code == Some(0));
     }
 }
+
+#[test]
+fn a_release_by_force_asks_first() {
+    for deployment in deployments() {
+        let _holder = deployment.hold(&["x", "--label", "nightly import"]);
+        let mut shell = Shell::start(&deployment);
+        shell.types("tenure release --force x; echo code-$?\r");
+        let question = shell.shows("[y/N]");
+        assert!(question.contains("nightly import") && question.contains("two may be at it"), "{question}");
+        shell.types("n\r");
+        shell.shows("code-1\r");
+        deployment.tenure(&["acquire", "x", "--quiet"]).ends_with(75);
+        shell.types("tenure release --force x; echo code-$?\r");
+        shell.shows("[y/N]");
+        shell.types("y\r");
+        shell.shows("code-0\r");
+        deployment.tenure(&["acquire", "x", "--quiet"]).ends_with(0);
+        shell.types("tenure release --force x --yes; echo code-$?\r");
+        let screen = shell.shows("code-0\r");
+        assert!(!screen.contains("[y/N]"), "{screen}");
+    }
+}
+
+#[test]
+fn there_are_colours_at_a_terminal_and_nowhere_else() {
+    for deployment in deployments() {
+        let _holder = deployment.hold(&["x"]);
+        let mut shell = Shell::start(&deployment);
+        let mut shown = |command: &str| {
+            shell.types(&format!("{command}; echo code-$?\r"));
+            shell.shows("code-0\r")
+        };
+        for command in ["tenure status x", "tenure ls", "tenure doctor"] {
+            let coloured = |screen: String| screen.contains("\x1b[3") || screen.contains("\x1b[1m");
+            assert!(coloured(shown(command)), "{command}");
+            assert!(!coloured(shown(&format!("NO_COLOR=1 {command}"))), "{command}");
+            assert!(!coloured(shown(&format!("TERM=dumb {command}"))), "{command}");
+            assert!(!coloured(shown(&format!("{command} | cat"))), "{command}");
+        }
+    }
+}
