@@ -125,6 +125,24 @@ pub enum Command {
 }
 
 impl Command {
+    /// The lock that it is about, if it is about one.
+    #[must_use]
+    pub const fn key(&self) -> Option<&LockKey> {
+        match self {
+            Self::Acquire { key, .. }
+            | Self::Heal { key, .. }
+            | Self::Extend { key, .. }
+            | Self::Release { key, .. }
+            | Self::PassOn { key, .. }
+            | Self::Requeue { key, .. }
+            | Self::Enqueue { key, .. }
+            | Self::Leave { key, .. }
+            | Self::Nudge { key }
+            | Self::Inspect { key } => Some(key),
+            Self::Record { .. } | Self::Trim { .. } | Self::List { .. } => None,
+        }
+    }
+
     /// An acquire without fence or record: what any other Redlock client does.
     #[must_use]
     pub const fn plain_acquire(key: LockKey, token: OwnerToken, node_ttl_ms: u64) -> Self {

@@ -4,7 +4,6 @@ use tenure_core::{Answer, Command, NodeIndex, Owner, Refusal, Reply};
 
 use crate::checker::leftovers::Afterwards;
 use crate::checker::order::InLine;
-use crate::checker::ownership::key_of;
 use crate::checker::{Holder, Violation, continuity, order};
 use crate::client::Slot;
 use crate::links::To;
@@ -33,9 +32,9 @@ impl World {
     pub(crate) fn execute_judged(&mut self, link: usize, to: To, command: &Command) -> Reply {
         let (client, life, node) = (self.links[link].client, self.links[link].life, self.links[link].node);
         let index = node.get();
-        let before = key_of(command).and_then(|key| self.nodes[index].entry(self.now_ns, key));
+        let before = command.key().and_then(|key| self.nodes[index].entry(self.now_ns, key));
         let reply = self.execute(link, command);
-        let after = key_of(command).and_then(|key| self.nodes[index].entry(self.now_ns, key));
+        let after = command.key().and_then(|key| self.nodes[index].entry(self.now_ns, key));
         let violation = self.ownership.executed(index, client, command, before, after);
         self.judge(violation);
         match (&reply.answer, command, to) {

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::{Command, Entry, LockKey, Owner, OwnerToken};
+use tenure_core::{Command, Entry, Owner, OwnerToken};
 
 use super::Violation;
 
@@ -54,22 +54,6 @@ impl Ownership {
     }
 }
 
-/// The lock that a command is about.
-pub(crate) const fn key_of(command: &Command) -> Option<&LockKey> {
-    match command {
-        Command::Acquire { key, .. }
-        | Command::Heal { key, .. }
-        | Command::Extend { key, .. }
-        | Command::Release { key, .. }
-        | Command::PassOn { key, .. }
-        | Command::Requeue { key, .. }
-        | Command::Enqueue { key, .. }
-        | Command::Leave { key, .. }
-        | Command::Nudge { key } => Some(key),
-        _ => None,
-    }
-}
-
 /// The owner that a command names.
 const fn named(command: &Command) -> Option<OwnerToken> {
     match command {
@@ -85,7 +69,7 @@ const fn named(command: &Command) -> Option<OwnerToken> {
 
 #[cfg(test)]
 mod tests {
-    use tenure_core::Prefix;
+    use tenure_core::{LockKey, Prefix};
 
     use super::*;
 

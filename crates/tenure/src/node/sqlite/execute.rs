@@ -46,17 +46,10 @@ impl Execution<'_> {
             Command::Record { prefix, swap } => self.record(prefix, swap.as_ref())?,
             Command::Trim { .. } => self.trim()?,
             Command::List { prefix, cursor } => self.list(prefix, *cursor)?,
-            Command::Acquire { key, .. }
-            | Command::Heal { key, .. }
-            | Command::Extend { key, .. }
-            | Command::Release { key, .. }
-            | Command::PassOn { key, .. }
-            | Command::Requeue { key, .. }
-            | Command::Enqueue { key, .. }
-            | Command::Leave { key, .. }
-            | Command::Nudge { key }
-            | Command::Inspect { key } => self.with_name(key, command, &mut told)?,
-            _ => return Err(Trouble::refused("it does not know this command")),
+            _ => {
+                let unknown = || Trouble::refused("it does not know this command");
+                self.with_name(command.key().ok_or_else(unknown)?, command, &mut told)?
+            }
         };
         Ok(Reply { time: Some(self.now), fence: told.fence, queue: told.queue, answer })
     }
