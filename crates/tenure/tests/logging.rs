@@ -1,4 +1,5 @@
 //! What the logs say. In a test program of its own: log levels are a matter of the whole process.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
 #[path = "support/nodes.rs"]
 mod support;
