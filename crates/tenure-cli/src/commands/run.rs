@@ -1,5 +1,6 @@
 //! `tenure run`: a command that runs while we hold the lock, and no longer.
 
+mod alarm;
 mod child;
 mod environment;
 mod keeper;

@@ -1,8 +1,9 @@
 //! A second process of ours that outlives us: the keeper.
 //!
 //! It ends what is left of the command when we are killed: the kernel's signal to the command does not reach the others
-//! of its group. And it keeps the lock while a person has stopped us together with the command: a process that stands
-//! still can renew nothing, so the lock is handed over and back.
+//! of its group. It ends all of it when the lock is about to end and we have not done so: somebody may have stopped us,
+//! and not the command. And it keeps the lock while a person has stopped us together with the command: a process that
+//! stands still can renew nothing, so the lock is handed over and back.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::fd::OwnedFd;
@@ -17,6 +18,7 @@ use tenure::{ExtendError, Guard, Handover, Locks};
 use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::alarm::{self, Alarm};
 use super::child::own_program;
 use super::supervise::kill_lead;
 use crate::exit_code::Exit;
@@ -25,13 +27,20 @@ use crate::settings::Settings;
 /// What we call ourselves with to keep.
 pub(super) const KEEP: &str = "__keep";
 
-/// What is said on the line: all is over in good order; keep this lock; give it back.
+/// What is said on the line: all is over in good order; the lock ends then; keep this lock; give it back.
 const GOODBYE: &str = "goodbye";
+const UNTIL: &str = "until";
 const TAKE: &str = "take";
 const BACK: &str = "back";
 
 /// How long the keeper may take to answer: many round trips.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
+
+/// How long the line may be full, which it never is while the keeper runs.
+const WRITE_LIMIT: Duration = Duration::from_millis(10);
+
+/// Readings of two clocks differ a little; a lock that was renewed ends much later.
+const TOLD_STEP: Duration = Duration::from_millis(2);
 
 /// The pause before a lock is asked for again that could not be resumed.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -40,6 +49,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Keeper {
     line: UnixStream,
+    /// What it was told last.
+    until: Duration,
 }
 
 impl Keeper {
@@ -47,12 +58,25 @@ impl Keeper {
     pub(super) fn start(group: Pid) -> io::Result<Self> {
         let (line, theirs) = UnixStream::pair()?;
         line.set_read_timeout(Some(ANSWER_LIMIT))?;
+        // One that stands still must not hold us up.
+        line.set_write_timeout(Some(WRITE_LIMIT))?;
         let mut keeper = Command::new(own_program()?);
         keeper.arg0("tenure").args([KEEP, &group.to_string()]).process_group(0);
         let answers = theirs.try_clone()?;
         keeper.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::from(OwnedFd::from(answers)));
         keeper.stderr(Stdio::null()).spawn()?;
-        Ok(Self { line })
+        Ok(Self { line, until: Duration::ZERO })
+    }
+
+    /// Tells it how long the lock is valid, whenever that has changed. It stops the command `lead` before that.
+    pub(super) fn tell(&mut self, valid_for: impl FnOnce() -> Duration, lead: Duration) {
+        // The clock first: what passes between the two makes it earlier.
+        let Some(now) = alarm::now() else { return };
+        let until = (now + valid_for()).saturating_sub(lead);
+        if until.abs_diff(self.until) > TOLD_STEP {
+            self.until = until;
+            let _ = writeln!(self.line, "{UNTIL} {}", until.as_nanos());
+        }
     }
 
     /// Lets it go: nothing is left to look after.
@@ -109,10 +133,27 @@ pub(super) fn keep(group: &str) -> Exit {
 /// `None` if the line ended without a goodbye.
 fn serve(group: Pid) -> Option<()> {
     let mut line = BufReader::new(io::stdin());
+    let alarm = Alarm::new().ok();
     loop {
+        if let Some(alarm) = &alarm
+            && line.buffer().is_empty()
+            && alarm.rings_before(io::stdin())
+        {
+            let _ = killpg(group, Signal::SIGKILL);
+            continue;
+        }
         let order = read(&mut line)?;
         let words: Vec<&str> = order.split(' ').collect();
-        let [TAKE, count, valid_for] = words[..] else { return (order == GOODBYE).then_some(()) };
+        let (count, valid_for) = match words[..] {
+            [UNTIL, at] => {
+                let at = at.parse().ok().map(Duration::from_nanos)?;
+                alarm.iter().for_each(|alarm| alarm.set(at));
+                continue;
+            }
+            [TAKE, count, valid_for] => (count, valid_for),
+            _ => return (order == GOODBYE).then_some(()),
+        };
+        alarm.iter().for_each(Alarm::stop);
         let (count, valid_for): (usize, u64) = (count.parse().ok()?, valid_for.parse().ok()?);
         let handover: Handover = read(&mut line)?.parse().ok()?;
         let lines =

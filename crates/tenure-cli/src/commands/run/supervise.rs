@@ -65,6 +65,10 @@ impl Supervised<'_> {
         let mut left_behind_until = None::<Instant>;
         loop {
             let left = self.guard.as_ref().map_or(Duration::ZERO, Guard::valid_for);
+            if let (Some(guard), Some(keeper)) = (&self.guard, &mut self.keeper) {
+                // A little after us: it acts where we do not.
+                keeper.tell(|| guard.valid_for(), lead / 2);
+            }
             if left <= lead || is_lost {
                 self.child.signal(Signal::SIGKILL);
                 stage = Stage::Killed;
@@ -94,7 +98,8 @@ impl Supervised<'_> {
             }
             let pause = match stage {
                 _ if self.child.ended().is_some() => LOOK_EVERY,
-                Stage::Running => left.saturating_sub(grace),
+                // The keeper has to hear of renewals before it takes the lock for lost.
+                Stage::Running => left.saturating_sub(grace).min(self.settings.ttl.value / 3),
                 Stage::Asked => left.saturating_sub(lead),
                 Stage::Killed => LOOK_EVERY,
             };
