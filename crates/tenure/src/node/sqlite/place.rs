@@ -8,9 +8,11 @@
 //! Never: a symbolic link in the place of the file or of the default folder, a folder or file that everybody may write, a
 //! file system that is reached over a network.
 
-use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::trouble::{Result, Trouble};
@@ -60,9 +62,11 @@ pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
     let shared = check_folder(folder, private)?;
     check_way(folder)?;
     refuse_network(folder)?;
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(file) => {
-            set_shared(&file, shared).map_err(|error| about(path, "cannot be shared", &error))?;
+    match make(path) {
+        Ok(()) => {
+            if shared {
+                share(path, 0o660).map_err(|error| about(path, "cannot be shared", &error))?;
+            }
             // The name of the file has to be on disk, too.
             let synced = File::open(folder).and_then(|folder| folder.sync_all());
             synced.map_err(|error| about(folder, "cannot be synced", &error))?;
@@ -145,9 +149,32 @@ fn check_file(path: &Path, shared: bool) -> Result<Metadata> {
     Ok(seen)
 }
 
-/// The group gets what we have, whatever the mask of this process is.
-pub(super) fn set_shared(file: &File, shared: bool) -> std::io::Result<()> {
-    if shared { file.set_permissions(Permissions::from_mode(0o660)) } else { Ok(()) }
+/// Makes an empty file without opening it. A process that closes a descriptor of a file loses all its locks on that file,
+/// also those of another manager that has found the file meanwhile and has it open.
+#[cfg(target_os = "linux")]
+fn make(path: &Path) -> std::io::Result<()> {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    Ok(mknodat(CWD, path, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn make(_: &Path) -> std::io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
+}
+
+/// The group gets what we have, whatever the mask of this process is. What lies there is named by a descriptor that cannot
+/// read or write: closing it costs no locks, and a link that a member of the group put there meanwhile is not followed.
+#[cfg(target_os = "linux")]
+pub(super) fn share(path: &Path, mode: u32) -> std::io::Result<()> {
+    use rustix::fs::{Mode, OFlags, open};
+    let named = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let way = format!("/proc/self/fd/{}", named.as_raw_fd());
+    std::fs::set_permissions(way, Permissions::from_mode(mode))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn share(_: &Path, _: u32) -> std::io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
 }
 
 #[cfg(target_os = "linux")]

@@ -160,3 +160,36 @@ async fn a_store_of_a_newer_version_and_databases_of_others_are_refused_and_left
         assert_eq!(std::fs::read(&path).unwrap(), before);
     }
 }
+
+/// Whether this process has a lock on this file.
+fn is_locked(file: &std::fs::File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let inode = format!(":{} ", file.metadata().unwrap().ino());
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    locks.lines().any(|line| line.contains(" POSIX ") && line.contains(&inode))
+}
+
+#[test]
+fn making_a_store_costs_nobody_in_this_process_a_lock_on_its_file() {
+    for mode in [0o700, 0o770] {
+        for round in 0..20 {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(mode))
+                .unwrap();
+            let path = folder.path().join("locks.db");
+            let maker = std::thread::spawn({
+                let path = path.clone();
+                move || place::prepare(&path, false)
+            });
+            // As soon as it is there somebody else uses it, as a second manager does.
+            let file = loop {
+                if let Ok(file) = std::fs::File::open(&path) {
+                    break file;
+                }
+            };
+            rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockShared).unwrap();
+            maker.join().unwrap().unwrap();
+            assert!(is_locked(&file), "round {round} of mode {mode:o}");
+        }
+    }
+}

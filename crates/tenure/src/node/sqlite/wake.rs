@@ -7,7 +7,7 @@
 use std::fs::{DirBuilder, File};
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tenure_core::{ClientId, Ticket};
 
+use super::place::share;
 use super::trouble::{Result, Trouble};
 
 /// The longest name of a socket that the system takes is 107 bytes; longer ones go round by an open folder.
@@ -53,7 +54,7 @@ impl Sockets {
         let mode = if shared { 0o770 } else { 0o700 };
         match DirBuilder::new().mode(mode).create(&folder) {
             // Whatever the mask of this process is.
-            Ok(()) => std::fs::set_permissions(&folder, PermissionsExt::from_mode(mode)).map_err(trouble)?,
+            Ok(()) => share(&folder, mode).map_err(trouble)?,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(trouble(error)),
         }
@@ -79,7 +80,7 @@ impl Sockets {
         let trouble = |error: std::io::Error| Trouble::refused(format!("{}: {error}", path.display()));
         let socket = UnixDatagram::bind(&path).map_err(trouble)?;
         if self.shared {
-            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o660)).map_err(trouble)?;
+            share(&path, 0o660).map_err(trouble)?;
         }
         Ok(Ear { socket: Arc::new(socket), path })
     }
