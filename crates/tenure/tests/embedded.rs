@@ -111,6 +111,21 @@ async fn a_symbolic_link_in_the_place_of_the_file_is_refused() {
 }
 
 #[tokio::test]
+async fn a_file_that_has_a_second_name_is_refused_under_both() {
+    let (folder, path) = folder();
+    let holder = locks(&path).await;
+    let guard = holder.lock("x").acquire().await.unwrap();
+    let other = folder.path().join("other.db");
+    std::fs::hard_link(&path, &other).unwrap();
+    for name in [&path, &other] {
+        assert!(complaint(name).await.contains("has a second name"));
+    }
+    std::fs::remove_file(&other).unwrap();
+    assert!(locks(&path).await.lock("x").try_acquire().await.unwrap().is_none(), "still held");
+    guard.release().await.unwrap();
+}
+
+#[tokio::test]
 async fn folders_and_files_that_everybody_may_write_are_refused() {
     let (folder, path) = folder();
     for bits in [0o777, 0o1777, 0o702] {

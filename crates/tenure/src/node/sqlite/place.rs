@@ -5,8 +5,9 @@
 //! | folder | ours, made with mode 0700; nobody else may enter it | ours or root's; or writable for its group, whoever owns it |
 //! | files | ours, 0600 | ours, 0600; in a folder that is writable for its group: of any member, 0660 |
 //!
-//! Never: a symbolic link in the place of the file or of the default folder, a folder or file that everybody may write, a
-//! file system that is reached over a network.
+//! Never: a symbolic link in the place of the file or of the default folder, a file that has a second name, a folder or file
+//! that everybody may write, a file system that is reached over a network. The log of a database is found by the name of its
+//! file: whoever comes by another name has a log of its own, and sees none of the locks.
 
 use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::ErrorKind;
@@ -138,6 +139,12 @@ fn check_file(path: &Path, shared: bool) -> Result<Metadata> {
     if !seen.is_file() {
         return refuse("is no file");
     }
+    if seen.nlink() > 1 {
+        return refuse("has a second name (a hard link), and a log for each; remove one of the names");
+    }
+    if is_mounted(path) {
+        return refuse("is mounted by itself, without the log beside it; mount its folder");
+    }
     if seen.mode() & EVERYBODY_WRITES != 0 {
         return refuse("can be written by everybody (chmod o-w)");
     }
@@ -175,6 +182,19 @@ pub(super) fn share(path: &Path, mode: u32) -> std::io::Result<()> {
 #[cfg(not(target_os = "linux"))]
 pub(super) fn share(_: &Path, _: u32) -> std::io::Result<()> {
     Err(ErrorKind::Unsupported.into())
+}
+
+/// Whether a single file was mounted here. A system that does not tell is older than Linux 5.8.
+#[cfg(target_os = "linux")]
+fn is_mounted(path: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    let seen = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty());
+    seen.is_ok_and(|seen| seen.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_mounted(_: &Path) -> bool {
+    false
 }
 
 #[cfg(target_os = "linux")]
