@@ -204,24 +204,46 @@ async fn a_damaged_store_gives_no_lock_and_says_so() {
 
 #[tokio::test]
 async fn a_store_that_is_removed_while_it_is_in_use_gives_no_more_locks_in_the_old_file() {
+    for removed in [&["", "-wal", "-shm"][..], &["-wal", "-shm"], &["-wal"], &["-shm"]] {
+        let (_folder, path) = folder();
+        let locks = locks(&path).await;
+        locks.lock("x").acquire().await.unwrap().release().await.unwrap();
+        for ending in removed {
+            std::fs::remove_file(format!("{}{ending}", path.display())).unwrap();
+        }
+        let error = locks.lock("x").try_acquire().await.expect_err("the file is gone");
+        assert!(error.to_string().contains("removed or replaced"), "{removed:?}: {error}");
+        // The new file may have forgotten locks, and there is somebody who knows.
+        let (mut locks, mut error) = (locks, error);
+        for _ in 0..2 {
+            while !matches!(&error, AcquireError::Unavailable { votes, .. } if votes.to_string().contains("forgotten"))
+            {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                error = locks.lock("x").try_acquire().await.expect_err("it is kept out for a while");
+            }
+            locks = self::locks(&path).await;
+            error = locks.lock("x").try_acquire().await.expect_err("whoever comes now is told, too");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_is_removed_is_opened_anew_when_all_managers_of_the_process_have_left_the_old_one() {
     let (_folder, path) = folder();
-    let locks = locks(&path).await;
-    locks.lock("x").acquire().await.unwrap().release().await.unwrap();
-    for ending in ["", "-wal", "-shm"] {
+    let (one, other) = (locks(&path).await, locks(&path).await);
+    for locks in [&one, &other] {
+        locks.lock("x").acquire().await.unwrap().release().await.unwrap();
+    }
+    for ending in ["-wal", "-shm"] {
         std::fs::remove_file(format!("{}{ending}", path.display())).unwrap();
     }
-    let error = locks.lock("x").try_acquire().await.expect_err("the file is gone");
-    assert!(error.to_string().contains("removed or replaced"), "{error}");
-    // The new file may have forgotten locks, and there is somebody who knows.
-    let (mut locks, mut error) = (locks, error);
-    for _ in 0..2 {
-        while !matches!(&error, AcquireError::Unavailable { votes, .. } if votes.to_string().contains("forgotten"))
-        {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            error = locks.lock("x").try_acquire().await.expect_err("it is kept out for a while");
-        }
-        locks = self::locks(&path).await;
-        error = locks.lock("x").try_acquire().await.expect_err("whoever comes now is told, too");
+    one.lock("x").try_acquire().await.expect_err("the log is gone");
+    assert!(complaint(&path).await.contains("has not noticed yet"));
+    other.lock("x").try_acquire().await.expect_err("this one notices, too");
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !one.lock("x").try_acquire().await.unwrap_err().to_string().contains("forgotten") {
+        assert!(Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 

@@ -16,6 +16,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::files::Id;
 use super::trouble::{Result, Trouble};
 
 const EVERYBODY_WRITES: u32 = 0o002;
@@ -46,7 +47,7 @@ const NETWORK: [(u32, &str); 15] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// Which file it is, whatever its name.
-    pub(super) file: (u64, u64),
+    pub(super) file: Id,
     /// The group may use it, too.
     pub(super) shared: bool,
 }
@@ -76,10 +77,7 @@ pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
         Err(error) => return Err(about(path, "cannot be made", &error)),
     }
     let file = check_file(path, shared)?;
-    for ending in ["-wal", "-shm"] {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(ending);
-        let beside = PathBuf::from(beside);
+    for beside in beside(path) {
         match beside.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             _ => {
@@ -90,9 +88,13 @@ pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
     Ok(Found { file: (file.dev(), file.ino()), shared })
 }
 
-/// Whether the file at `path` is still this one.
-pub(super) fn is_still(path: &Path, found: Found) -> bool {
-    path.symlink_metadata().is_ok_and(|now| (now.dev(), now.ino()) == found.file)
+/// Where the log and the shared memory of the database at `path` are.
+pub(super) fn beside(path: &Path) -> [PathBuf; 2] {
+    ["-wal", "-shm"].map(|ending| {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(ending);
+        PathBuf::from(beside)
+    })
 }
 
 fn check_folder(folder: &Path, private: bool) -> Result<bool> {

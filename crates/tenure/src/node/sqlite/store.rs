@@ -1,6 +1,6 @@
 //! A store: the database, its clock, and transactions of commands.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,8 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tenure_core::{Command, Reply, Ticket};
 
 use super::execute::{Execution, only_reads};
-use super::place::{self, Found};
+use super::files::{Files, refuse_old_log};
+use super::place;
 use super::time::{Clock, Machine};
 use super::trouble::{Result, Trouble};
 
@@ -30,13 +31,18 @@ const BUSY_MAX: Duration = Duration::from_millis(1_500);
 const BUSY_PAUSE_MIN: Duration = Duration::from_micros(100);
 const BUSY_PAUSE_MAX: Duration = Duration::from_millis(2);
 
+const GONE: &str = "it, or the -wal or -shm file beside it, was removed or replaced while it was in use. Locks that were \
+                    held in it are not known to the new one";
+
 /// An open store.
 pub(super) struct Store {
-    path: PathBuf,
-    found: Found,
     database: Connection,
     clock: Clock,
     life: Arc<str>,
+    /// The group may use it, too.
+    shared: bool,
+    /// Until the database is closed, so it comes behind it.
+    files: Arc<Files>,
 }
 
 /// How a store is opened.
@@ -60,14 +66,16 @@ impl Opening {
 }
 
 impl Store {
-    pub(super) fn open(opening: &Opening) -> Result<Self> {
+    /// `forgot`: its log was lost while somebody had it open.
+    pub(super) fn open(opening: &Opening, forgot: bool) -> Result<Self> {
         let machine = opening.machine()?;
-        let path = opening.path.to_path_buf();
-        let found = place::prepare(&path, opening.private)?;
+        let path = &*opening.path;
+        let found = place::prepare(path, opening.private)?;
+        refuse_old_log(found.file)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let mut database = Connection::open_with_flags(&path, flags)?;
+        let mut database = Connection::open_with_flags(path, flags)?;
         database.busy_handler(Some(wait_a_little))?;
         if database.is_readonly("main")? {
             return Err(Trouble::refused(
@@ -87,8 +95,9 @@ impl Store {
         database.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         // Programs come and go; the log is not written back by each of them.
         database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        let (clock, life) = begin(&mut database, machine, is_new)?;
-        Ok(Self { path, found, database, clock, life })
+        let (clock, life) = begin(&mut database, machine, is_new, forgot)?;
+        let files = Files::opened(path, found.file);
+        Ok(Self { database, clock, life, shared: found.shared, files })
     }
 
     /// Names the file among all files.
@@ -98,12 +107,12 @@ impl Store {
 
     /// The group may use it, too.
     pub(super) fn is_shared(&self) -> bool {
-        self.found.shared
+        self.shared
     }
 
-    /// Whether the file is still where it was.
-    pub(super) fn is_in_place(&self) -> bool {
-        place::is_still(&self.path, self.found)
+    /// It may have forgotten locks: its log is gone.
+    pub(super) fn has_forgotten(&self) -> bool {
+        self.files.have_lost_the_log()
     }
 
     /// Executes commands in order, in one transaction: when this comes back without trouble all of it is on disk.
@@ -113,9 +122,16 @@ impl Store {
         listens: &dyn Fn(Ticket) -> bool,
         wakes: &mut Vec<(Arc<str>, Ticket)>,
     ) -> std::result::Result<Vec<Reply>, NotDone> {
+        let gone = |maybe: bool| NotDone { trouble: Trouble::refused(GONE), maybe };
+        if !self.files.are_in_place() {
+            return Err(gone(false));
+        }
         let replies = self.transact(commands, listens, wakes);
         if replies.is_err() {
             self.clock.distrust_ceiling();
+        } else if !self.files.are_in_place() {
+            // Whoever has opened the new files meanwhile knows nothing of it.
+            return Err(gone(true));
         }
         replies
     }
@@ -174,8 +190,14 @@ fn recognise(database: &Connection) -> Result<bool> {
     }
 }
 
-/// Makes the tables if there are none, and starts the clock.
-fn begin(database: &mut Connection, machine: Machine, is_new: bool) -> Result<(Clock, Arc<str>)> {
+/// Makes the tables if there are none, and starts the clock. A store that may have forgotten locks loses its records: so
+/// every client sees it, and keeps it out for a while.
+fn begin(
+    database: &mut Connection,
+    machine: Machine,
+    is_new: bool,
+    forgot: bool,
+) -> Result<(Clock, Arc<str>)> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Somebody else may have been quicker.
     if is_new && recognise(&transaction)? {
@@ -187,6 +209,9 @@ fn begin(database: &mut Connection, machine: Machine, is_new: bool) -> Result<(C
         transaction.execute("INSERT INTO life (id, name) VALUES (1, ?1)", [life])?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", FORM)?;
+    }
+    if forgot {
+        transaction.execute("DELETE FROM records", [])?;
     }
     let clock = Clock::start(&transaction, machine)?;
     let life: String = transaction.query_row("SELECT name FROM life", [], |row| row.get(0))?;

@@ -22,6 +22,10 @@ fn opening(folder: &TempDir, machine: Machine) -> Opening {
     Opening { path: folder.path().join("locks.db").into(), private: false, machine: Some(machine) }
 }
 
+fn open(folder: &TempDir, machine: Machine) -> Store {
+    Store::open(&opening(folder, machine), false).unwrap()
+}
+
 fn boot(name: &str, wall_us: i64) -> Machine {
     Machine::Pretended { boot: name.to_owned(), shift_us: 0, wall_us }
 }
@@ -49,7 +53,7 @@ fn acquire(store: &mut Store, owner: u8, fence: Option<u64>) -> tenure_core::Rep
 fn a_reboot_frees_all_locks_and_keeps_the_fences_whatever_the_wall_clock_says() {
     for wall_us in [WALL_US, 0, WALL_US - 1_000 * HOUR_US, WALL_US + HOUR_US] {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(&opening(&folder, boot("one", WALL_US))).unwrap();
+        let mut store = open(&folder, boot("one", WALL_US));
         let fence = u64::try_from(WALL_US).unwrap() + 5_000_000;
         let before = acquire(&mut store, 1, Some(fence));
         assert_eq!(before.answer, Answer::Granted);
@@ -58,7 +62,7 @@ fn a_reboot_frees_all_locks_and_keeps_the_fences_whatever_the_wall_clock_says() 
             Answer::Refused(Refusal::Held { .. })
         ));
         drop(store);
-        let mut store = Store::open(&opening(&folder, boot("two", wall_us))).unwrap();
+        let mut store = open(&folder, boot("two", wall_us));
         let refused = acquire(&mut store, 2, Some(fence));
         assert_eq!(refused.answer, Answer::Refused(Refusal::Behind), "the fence is remembered");
         assert!(refused.time > before.time, "time went back");
@@ -70,10 +74,10 @@ fn a_reboot_frees_all_locks_and_keeps_the_fences_whatever_the_wall_clock_says() 
 #[test]
 fn a_process_that_comes_later_in_the_same_boot_goes_on_with_the_same_clock_and_locks() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&opening(&folder, boot("one", WALL_US))).unwrap();
+    let mut store = open(&folder, boot("one", WALL_US));
     let before = acquire(&mut store, 1, None);
     // The wall clock was set back; nobody looks at it.
-    let mut other = Store::open(&opening(&folder, boot("one", 0))).unwrap();
+    let mut other = open(&folder, boot("one", 0));
     let after = acquire(&mut other, 2, None);
     assert!(matches!(after.answer, Answer::Refused(Refusal::Held { .. })));
     assert!(after.time.unwrap() >= before.time.unwrap());
@@ -84,14 +88,14 @@ fn a_process_that_comes_later_in_the_same_boot_goes_on_with_the_same_clock_and_l
 fn a_boot_begins_above_every_time_of_the_one_before() {
     let folder = tempfile::tempdir().unwrap();
     let machine = boot("one", WALL_US);
-    let mut store = Store::open(&opening(&folder, machine)).unwrap();
+    let mut store = open(&folder, machine);
     acquire(&mut store, 1, None);
     // Hours later in the same boot.
     let shifted = Machine::Pretended { boot: "one".to_owned(), shift_us: 5 * HOUR_US, wall_us: 0 };
-    let mut later = Store::open(&opening(&folder, shifted)).unwrap();
+    let mut later = open(&folder, shifted);
     let last = acquire(&mut later, 2, None);
     assert_eq!(last.answer, Answer::Granted, "the first one is over");
-    let mut next = Store::open(&opening(&folder, boot("two", 0))).unwrap();
+    let mut next = open(&folder, boot("two", 0));
     assert!(acquire(&mut next, 3, None).time > last.time);
 }
 
@@ -114,7 +118,7 @@ async fn fences_of_a_manager_grow_over_a_reboot_with_a_wall_clock_in_1970() {
 #[test]
 fn a_hundred_thousand_names_make_no_command_slow() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&opening(&folder, boot("one", WALL_US))).unwrap();
+    let mut store = open(&folder, boot("one", WALL_US));
     let token = OwnerToken::from_bytes([1; 20]);
     let commands: Vec<Command> =
         (0..100_000).map(|n| Command::plain_acquire(key(&n.to_string()), token, 3_600_000)).collect();
