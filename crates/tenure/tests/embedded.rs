@@ -97,6 +97,32 @@ async fn after_a_shutdown_none_of_our_waiters_is_in_line() {
 }
 
 #[tokio::test]
+async fn a_manager_that_ends_leaves_no_socket_behind_however_long_the_path_is() {
+    for length in [1, 120] {
+        let (folder, _) = folder();
+        let inner = folder.path().join("d".repeat(length));
+        std::fs::create_dir(&inner).unwrap();
+        let path = inner.join("locks.db");
+        let sockets = || std::fs::read_dir(inner.join("locks.db.wake")).unwrap().count();
+        let (holder, waiter) = (locks(&path).await, locks(&path).await);
+        let guard = holder.lock("x").acquire().await.unwrap();
+        let waiting = waiter.lock("x");
+        let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+        while sockets() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        guard.release().await.unwrap();
+        waiting.await.unwrap().release().await.unwrap();
+        drop(waiter);
+        let deadline = Instant::now() + Duration::from_secs(3);
+        while sockets() > 0 {
+            assert!(Instant::now() < deadline, "with a folder of {length} bytes");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_symbolic_link_in_the_place_of_the_file_is_refused() {
     let (folder, path) = folder();
     let target = folder.path().join("elsewhere.db");

@@ -33,7 +33,7 @@ const SWEEP_AGE: Duration = Duration::from_secs(10);
 pub(super) struct Sockets {
     folder: PathBuf,
     /// Keeps a short way to the folder open.
-    _open: Option<Arc<File>>,
+    open: Option<Arc<File>>,
     shared: bool,
 }
 
@@ -42,6 +42,8 @@ pub(super) struct Sockets {
 pub(super) struct Ear {
     socket: Arc<UnixDatagram>,
     path: PathBuf,
+    /// The way to it, which is needed to the end.
+    _open: Option<Arc<File>>,
 }
 
 impl Sockets {
@@ -66,11 +68,11 @@ impl Sockets {
             return Err(Trouble::refused(format!("{} {words}", folder.display())));
         }
         if folder.as_os_str().len() + 1 + 16 <= PATH_BYTES_MAX {
-            return Ok(Self { folder, _open: None, shared });
+            return Ok(Self { folder, open: None, shared });
         }
         let open = File::open(&folder).map_err(trouble)?;
         let folder = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
-        Ok(Self { folder, _open: Some(Arc::new(open)), shared })
+        Ok(Self { folder, open: Some(Arc::new(open)), shared })
     }
 
     /// Begins to listen for this client.
@@ -82,7 +84,7 @@ impl Sockets {
         if self.shared {
             share(&path, 0o660).map_err(trouble)?;
         }
-        Ok(Ear { socket: Arc::new(socket), path })
+        Ok(Ear { socket: Arc::new(socket), path, _open: self.open.clone() })
     }
 
     /// Whether somebody listens for this waiter's client.
