@@ -119,16 +119,16 @@ impl Sockets {
 }
 
 /// Whether somebody listens at this socket. One that nobody has bound any more is removed: its name is never used again.
+/// Whoever cannot find out, for want of descriptors or of rights, takes nobody out of line for it.
 fn is_heard(path: &Path) -> bool {
-    match UnixDatagram::unbound().and_then(|socket| socket.connect(path)) {
-        Ok(()) => true,
-        Err(error) => {
-            if error.kind() == ErrorKind::ConnectionRefused {
-                let _ = std::fs::remove_file(path);
-            }
-            false
-        }
+    let error = match UnixDatagram::unbound().and_then(|socket| socket.connect(path)) {
+        Ok(()) => return true,
+        Err(error) => error.kind(),
+    };
+    if error == ErrorKind::ConnectionRefused {
+        let _ = std::fs::remove_file(path);
     }
+    !matches!(error, ErrorKind::ConnectionRefused | ErrorKind::NotFound)
 }
 
 impl Ear {
@@ -172,5 +172,24 @@ impl Drop for Ear {
             let _ = socket.send(&[]);
         }
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_gone_if_nobody_listens_and_not_if_nobody_can_tell() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        assert!(!is_heard(&path), "it was never there");
+        let socket = UnixDatagram::bind(&path).expect("a socket");
+        assert!(is_heard(&path));
+        drop(socket);
+        assert!(!is_heard(&path), "it is bound by nobody");
+        assert!(!path.exists(), "it is removed");
+        // No address can be made of this one, so nobody knows.
+        assert!(is_heard(&folder.path().join("s".repeat(200))));
     }
 }
