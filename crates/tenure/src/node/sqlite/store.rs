@@ -1,5 +1,6 @@
 //! A store: the database, its clock, and transactions of commands.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use super::files::{Files, refuse_old_log};
 use super::place;
 use super::time::{Clock, Machine};
 use super::trouble::{Result, Trouble};
+use super::wake;
 
 /// Marks the file as ours: "Tenu".
 const APPLICATION_ID: i64 = 0x5465_6e75;
@@ -43,6 +45,8 @@ pub(super) struct Store {
     shared: bool,
     /// Until the database is closed, so it comes behind it.
     files: Arc<Files>,
+    /// Locked while we have the store open.
+    _presence: File,
 }
 
 /// How a store is opened.
@@ -95,9 +99,12 @@ impl Store {
         database.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         // Programs come and go; the log is not written back by each of them.
         database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        let (clock, life) = begin(&mut database, machine, is_new, forgot)?;
+        let presence = wake::make_folder(path, found.shared)?;
+        let presence = File::open(&presence)
+            .map_err(|error| Trouble::refused(format!("{}: {error}", presence.display())))?;
+        let (clock, life) = begin(&mut database, machine, &presence, is_new, forgot)?;
         let files = Files::opened(path, found.file);
-        Ok(Self { database, clock, life, shared: found.shared, files })
+        Ok(Self { database, clock, life, shared: found.shared, files, _presence: presence })
     }
 
     /// Names the file among all files.
@@ -195,6 +202,7 @@ fn recognise(database: &Connection) -> Result<bool> {
 fn begin(
     database: &mut Connection,
     machine: Machine,
+    presence: &File,
     is_new: bool,
     forgot: bool,
 ) -> Result<(Clock, Arc<str>)> {
@@ -213,7 +221,7 @@ fn begin(
     if forgot {
         transaction.execute("DELETE FROM records", [])?;
     }
-    let clock = Clock::start(&transaction, machine)?;
+    let clock = Clock::start(&transaction, machine, presence)?;
     let life: String = transaction.query_row("SELECT name FROM life", [], |row| row.get(0))?;
     transaction.commit()?;
     Ok((clock, life.into()))

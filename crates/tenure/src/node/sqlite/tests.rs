@@ -95,8 +95,29 @@ fn a_boot_begins_above_every_time_of_the_one_before() {
     let mut later = open(&folder, shifted);
     let last = acquire(&mut later, 2, None);
     assert_eq!(last.answer, Answer::Granted, "the first one is over");
+    drop((store, later));
     let mut next = open(&folder, boot("two", 0));
     assert!(acquire(&mut next, 3, None).time > last.time);
+}
+
+/// As in a container with a boot id of its own.
+#[test]
+fn another_boot_frees_nothing_while_somebody_has_the_store_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(&folder, boot("one", WALL_US));
+    let mut second = open(&folder, boot("one", WALL_US));
+    assert_eq!(acquire(&mut store, 1, None).answer, Answer::Granted);
+    for _ in 0..2 {
+        let refused =
+            Store::open(&opening(&folder, boot("two", WALL_US)), false).err().expect("it is in use");
+        assert!(format!("{refused:?}").contains("another boot"), "{refused:?}");
+        let held = acquire(&mut second, 2, None).answer;
+        assert!(matches!(held, Answer::Refused(Refusal::Held { .. })));
+    }
+    drop(store);
+    assert!(Store::open(&opening(&folder, boot("two", WALL_US)), false).is_err(), "one is still there");
+    drop(second);
+    assert_eq!(acquire(&mut open(&folder, boot("two", WALL_US)), 2, None).answer, Answer::Granted);
 }
 
 #[tokio::test]
@@ -107,11 +128,12 @@ async fn fences_of_a_manager_grow_over_a_reboot_with_a_wall_clock_in_1970() {
         let mut node = SqliteNode::new(folder.path().join("locks.db"));
         node.opening.machine = Some(boot(name, wall_us));
         let locks = Locks::builder().node(node).build().unwrap();
-        let guard = locks.lock("x").try_acquire().await.unwrap().expect("free after a reboot");
+        // Until the program of the boot before is gone.
+        let guard = locks.lock("x").wait(Duration::from_secs(5)).acquire().await.unwrap();
         assert!(guard.fence().get() > last);
         last = guard.fence().get();
         // Held until the machine goes down.
-        std::mem::forget(guard);
+        let _ = guard.hand_over();
     }
 }
 

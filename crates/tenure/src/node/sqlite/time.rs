@@ -5,6 +5,7 @@
 //! is covered by a *ceiling* in the store, so a later boot knows what must not be undercut, and begins there or at the wall
 //! clock, whichever is later.
 
+use std::fs::{File, TryLockError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension};
@@ -78,15 +79,20 @@ impl Machine {
 impl Clock {
     /// The clock of a store, as it goes on in this boot. If the store was last used in another one, all its locks are
     /// free: whoever held them is gone. To be called inside a transaction that may write.
-    pub(super) fn start(store: &Connection, machine: Machine) -> Result<Self> {
+    ///
+    /// `presence` is a folder that everybody who has the store open keeps locked. If somebody does, it was no boot: a
+    /// container can have a name for its boot that is not that of the machine.
+    pub(super) fn start(store: &Connection, machine: Machine, presence: &File) -> Result<Self> {
         let row = "SELECT boot, base_us, ceiling_us FROM clock";
         let kept: Option<(String, i64, i64)> =
             store.query_row(row, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
         let mut clock = match kept {
             Some((boot, base_us, ceiling_us)) if boot == machine.boot() => {
+                be_present(presence.try_lock_shared())?;
                 return Ok(Self { machine, base_us, ceiling_us });
             }
             Some((_, _, ceiling_us)) => {
+                be_present(presence.try_lock())?;
                 store.execute("UPDATE names SET owner = NULL, ends_ms = 0 WHERE owner IS NOT NULL", [])?;
                 store.execute("DELETE FROM waiters", [])?;
                 Self { machine, base_us: 0, ceiling_us }
@@ -101,6 +107,7 @@ impl Clock {
              ON CONFLICT (id) DO UPDATE SET boot = ?1, base_us = ?2, ceiling_us = ?3",
             (clock.machine.boot(), clock.base_us, clock.ceiling_us),
         )?;
+        be_present(presence.try_lock_shared())?;
         Ok(clock)
     }
 
@@ -129,6 +136,17 @@ impl Clock {
     fn now_us(&self) -> i64 {
         self.base_us.saturating_add(self.machine.since_boot_us())
     }
+}
+
+/// Nobody else looks or locks meanwhile: that is done inside transactions.
+fn be_present(locked: std::result::Result<(), TryLockError>) -> Result<()> {
+    locked.map_err(|error| match error {
+        TryLockError::WouldBlock => Trouble::refused(
+            "programs use it that see another boot of the machine (/proc/sys/kernel/random/boot_id), so their locks \
+             cannot be told from old ones. A container that shares a store must not have a boot id of its own",
+        ),
+        TryLockError::Error(error) => Trouble::refused(format!("its folder of sockets cannot be locked ({error})")),
+    })
 }
 
 #[cfg(target_os = "linux")]

@@ -49,28 +49,11 @@ pub(super) struct Ear {
 impl Sockets {
     /// The sockets beside the store at `path`.
     pub(super) fn beside(path: &Path, shared: bool) -> Result<Self> {
-        let mut folder = path.as_os_str().to_owned();
-        folder.push(".wake");
-        let folder = PathBuf::from(folder);
-        let trouble = |error: std::io::Error| Trouble::refused(format!("{}: {error}", folder.display()));
-        let mode = if shared { 0o770 } else { 0o700 };
-        match DirBuilder::new().mode(mode).create(&folder) {
-            // Whatever the mask of this process is.
-            Ok(()) => share(&folder, mode).map_err(trouble)?,
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(trouble(error)),
-        }
-        let seen = folder.symlink_metadata().map_err(trouble)?;
-        let store = path.symlink_metadata().map_err(trouble)?;
-        if !seen.is_dir() || seen.mode() & 0o002 != 0 || (seen.uid() != store.uid() && !shared) {
-            let words =
-                "is a symbolic link, no folder, another user's, or can be written by everybody; remove it";
-            return Err(Trouble::refused(format!("{} {words}", folder.display())));
-        }
+        let folder = make_folder(path, shared)?;
         if folder.as_os_str().len() + 1 + 16 <= PATH_BYTES_MAX {
             return Ok(Self { folder, open: None, shared });
         }
-        let open = File::open(&folder).map_err(trouble)?;
+        let open = File::open(&folder).map_err(|error| about(&folder, &error))?;
         let folder = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
         Ok(Self { folder, open: Some(Arc::new(open)), shared })
     }
@@ -79,7 +62,7 @@ impl Sockets {
     pub(super) fn listen(&self, client: ClientId) -> Result<Ear> {
         self.sweep();
         let path = self.path(client);
-        let trouble = |error: std::io::Error| Trouble::refused(format!("{}: {error}", path.display()));
+        let trouble = |error: std::io::Error| about(&path, &error);
         let socket = UnixDatagram::bind(&path).map_err(trouble)?;
         if self.shared {
             share(&path, 0o660).map_err(trouble)?;
@@ -116,6 +99,33 @@ impl Sockets {
     fn path(&self, client: ClientId) -> PathBuf {
         self.folder.join(client.to_string())
     }
+}
+
+/// The folder for the sockets beside the store at `path`. It is made if it is not there.
+pub(super) fn make_folder(path: &Path, shared: bool) -> Result<PathBuf> {
+    let mut folder = path.as_os_str().to_owned();
+    folder.push(".wake");
+    let folder = PathBuf::from(folder);
+    let trouble = |error: std::io::Error| about(&folder, &error);
+    let mode = if shared { 0o770 } else { 0o700 };
+    match DirBuilder::new().mode(mode).create(&folder) {
+        // Whatever the mask of this process is.
+        Ok(()) => share(&folder, mode).map_err(trouble)?,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(trouble(error)),
+    }
+    let seen = folder.symlink_metadata().map_err(trouble)?;
+    let store = path.symlink_metadata().map_err(trouble)?;
+    if !seen.is_dir() || seen.mode() & 0o002 != 0 || (seen.uid() != store.uid() && !shared) {
+        let words =
+            "is a symbolic link, no folder, another user's, or can be written by everybody; remove it";
+        return Err(Trouble::refused(format!("{} {words}", folder.display())));
+    }
+    Ok(folder)
+}
+
+fn about(path: &Path, error: &std::io::Error) -> Trouble {
+    Trouble::refused(format!("{}: {error}", path.display()))
 }
 
 /// Whether somebody listens at this socket. One that nobody has bound any more is removed: its name is never used again.
