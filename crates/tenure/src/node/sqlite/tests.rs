@@ -219,3 +219,69 @@ fn making_a_store_costs_nobody_in_this_process_a_lock_on_its_file() {
         }
     }
 }
+
+/// Random commands with hours between some of them, so that lines, labels and fences are forgotten, too. The table executes
+/// each at the time that the store tells, so every answer must be the same.
+#[test]
+fn over_hours_the_store_says_what_the_lock_table_says() {
+    use proptest::prelude::*;
+    use tenure_core::{Beside, LockTable, Nonce, Turn};
+
+    const GAPS_US: [i64; 8] =
+        [0, 0, 1_000, 30_000, 210_000, 599_990_000, 600_010_000, 25 * 3_600 * 1_000_000];
+    let listening = ClientId::new(7);
+    let ticket = |number: u8| {
+        let client = if number.is_multiple_of(2) { listening } else { ClientId::new(u64::MAX) };
+        Ticket { number: 1_000 + u64::from(number), client }
+    };
+    let step = (0..14_u8, 0..3_u8, 0..6_u8, any::<[bool; 3]>(), 0..30_u64, 0..GAPS_US.len());
+    let config = ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(steps in prop::collection::vec(step, 1..60))| {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut table, mut shift_us) = (LockTable::default(), 0);
+        table.listen(listening);
+        let mut store = open(&folder, boot("one", WALL_US));
+        for (kind, owner, number, [a, b, c], fence_ms, gap) in steps {
+            if GAPS_US[gap] > 0 {
+                shift_us += GAPS_US[gap];
+                drop(store);
+                let machine = Machine::Pretended { boot: "one".to_owned(), shift_us, wall_us: 0 };
+                store = open(&folder, machine);
+            }
+            let (key, token) = (key("x"), OwnerToken::from_bytes([owner; 20]));
+            let bounds = FenceBounds::new(Duration::from_secs(10), Duration::from_secs(3_600));
+            let fence = Fence::new(u64::try_from(WALL_US + shift_us).unwrap() + fence_ms * 1_000);
+            let claim = a.then(|| FenceClaim::new(fence, bounds));
+            let ttl_ms = if c { 20 } else { 700_000 };
+            let command = match kind {
+                0..=4 => {
+                    let turn = (kind > 1).then(|| Turn { ticket: ticket(number), fresh: c });
+                    let label = b.then(|| Arc::from(format!("owner {owner}")));
+                    let nonce = (kind == 4 && c).then(|| Nonce::new(1));
+                    let beside = Some(Arc::new(Beside { turn, label }));
+                    Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence: claim, beside }
+                }
+                5 => Command::Extend { key, token, node_ttl_ms: ttl_ms },
+                6 => Command::Heal { key, token, node_ttl_ms: ttl_ms, fence: a.then_some(fence) },
+                7 => Command::Release { key, token },
+                8 => Command::PassOn { key, token, labelled: a, requeue: b.then(|| ticket(number)) },
+                9 => Command::Requeue { key, token, ticket: ticket(number) },
+                10 => Command::Enqueue { key, ticket: ticket(number) },
+                11 => Command::Leave { key, ticket: ticket(number) },
+                12 => Command::Nudge { key },
+                _ if a => Command::Trim { prefix: Prefix::default() },
+                _ => Command::Inspect { key },
+            };
+            let mut wakes = vec![];
+            let listens = |ticket: Ticket| ticket.client == listening;
+            let reply = store.execute([&command].into_iter(), &listens, &mut wakes);
+            let reply = reply.unwrap_or_else(|not_done| panic!("{:?}", not_done.trouble)).remove(0);
+            let expected = table.execute(reply.time.unwrap(), &command);
+            if !matches!(command, Command::Trim { .. }) {
+                prop_assert_eq!(&reply, &expected, "{:?}", command);
+            }
+            let woken: Vec<_> = std::iter::from_fn(|| table.poll_wake()).map(|(_, ticket)| ticket).collect();
+            prop_assert_eq!(wakes.into_iter().map(|(_, ticket)| ticket).collect::<Vec<_>>(), woken);
+        }
+    });
+}
