@@ -120,6 +120,19 @@ fn another_boot_frees_nothing_while_somebody_has_the_store_open() {
     assert_eq!(acquire(&mut open(&folder, boot("two", WALL_US)), 2, None).answer, Answer::Granted);
 }
 
+#[test]
+fn a_clock_that_cannot_be_is_refused() {
+    for (base_us, ceiling_us, machine) in [(i64::MAX, 0, "one"), (i64::MIN, 0, "one"), (0, i64::MAX, "two")] {
+        let folder = tempfile::tempdir().unwrap();
+        drop(open(&folder, boot("one", WALL_US)));
+        let opening = opening(&folder, boot(machine, WALL_US));
+        let database = rusqlite::Connection::open(&opening.path).unwrap();
+        database.execute("UPDATE clock SET base_us = ?1, ceiling_us = ?2", [base_us, ceiling_us]).unwrap();
+        let refused = Store::open(&opening, false).err().expect("no store");
+        assert!(format!("{refused:?}").contains("the clock"), "{refused:?}");
+    }
+}
+
 #[tokio::test]
 async fn fences_of_a_manager_grow_over_a_reboot_with_a_wall_clock_in_1970() {
     let folder = tempfile::tempdir().unwrap();

@@ -11,10 +11,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use rusqlite::{Connection, OptionalExtension};
 use tenure_core::NodeTime;
 
+use super::name::damaged;
 use super::trouble::{Result, Trouble};
 
 /// How far the ceiling is moved at a time: one write a minute, and a reboot advances the clock by at most so much.
 const CEILING_STEP_US: i64 = 60_000_000;
+
+/// No store is used in a time after this, thousands of years from now: there is room to count on from it.
+const LATEST_US: i64 = i64::MAX / 2;
 
 /// Which boot of the machine this is, and how long ago it was.
 #[derive(Clone, Debug)]
@@ -72,7 +76,7 @@ impl Machine {
             return *wall_us;
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(now.as_micros()).unwrap_or(i64::MAX / 2)
+        i64::try_from(now.as_micros()).unwrap_or(LATEST_US)
     }
 }
 
@@ -89,7 +93,7 @@ impl Clock {
         let mut clock = match kept {
             Some((boot, base_us, ceiling_us)) if boot == machine.boot() => {
                 be_present(presence.try_lock_shared())?;
-                return Ok(Self { machine, base_us, ceiling_us });
+                return Self { machine, base_us, ceiling_us }.checked();
             }
             Some((_, _, ceiling_us)) => {
                 be_present(presence.try_lock())?;
@@ -108,7 +112,12 @@ impl Clock {
             (clock.machine.boot(), clock.base_us, clock.ceiling_us),
         )?;
         be_present(presence.try_lock_shared())?;
-        Ok(clock)
+        clock.checked()
+    }
+
+    /// A time that cannot be is no time: with a later one every lock would be over.
+    fn checked(self) -> Result<Self> {
+        if (1..LATEST_US).contains(&self.now_us()) { Ok(self) } else { Err(damaged("the clock")) }
     }
 
     /// What it shows now.
