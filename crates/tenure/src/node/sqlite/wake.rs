@@ -107,7 +107,8 @@ pub(super) fn make_folder(path: &Path, shared: bool) -> Result<PathBuf> {
     folder.push(".wake");
     let folder = PathBuf::from(folder);
     let trouble = |error: std::io::Error| about(&folder, &error);
-    let mode = if shared { 0o770 } else { 0o700 };
+    // All sockets in it get the group that the folder has.
+    let mode = if shared { 0o2770 } else { 0o700 };
     match DirBuilder::new().mode(mode).create(&folder) {
         // Whatever the mask of this process is.
         Ok(()) => share(&folder, mode).map_err(trouble)?,
