@@ -249,3 +249,24 @@ fn keep_trying(mut step: impl FnMut() -> Result<()>) -> Result<()> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No test of ours can take the power away: what is written and not synced is there for all who look.
+    #[test]
+    fn every_commit_waits_until_the_log_is_on_disk() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path: Arc<Path> = folder.path().join("locks.db").into();
+        for _ in 0..2 {
+            let opening = Opening { path: Arc::clone(&path), private: false, machine: None };
+            let store = Store::open(&opening, false).expect("a store");
+            let full: i64 =
+                store.database.query_row("PRAGMA synchronous", [], |row| row.get(0)).expect("a number");
+            let mode: String =
+                store.database.query_row("PRAGMA journal_mode", [], |row| row.get(0)).expect("a word");
+            assert_eq!((full, &*mode), (2, "wal"));
+        }
+    }
+}
