@@ -51,7 +51,7 @@ impl Machine {
                  store needs Linux with /proc"
             ))
         })?;
-        Ok(Self::Real { boot: boot.trim().to_owned(), offset_us: namespace_offset_us() })
+        Ok(Self::Real { boot: boot.trim().to_owned(), offset_us: namespace_offset_us()? })
     }
 
     fn boot(&self) -> &str {
@@ -166,12 +166,20 @@ fn since_boot_us() -> i64 {
 
 /// What a time namespace adds to the clock that counts from boot: processes in different ones share a store.
 #[cfg(target_os = "linux")]
-fn namespace_offset_us() -> i64 {
+fn namespace_offset_us() -> Result<i64> {
+    let namespace = |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}")).ok();
+    // The system tells what is added for the children of this process, not for itself.
+    if namespace("time") != namespace("time_for_children") {
+        return Err(Trouble::refused(
+            "this process is not in the time namespace that it made for its children, so nobody knows its clock; use \
+             the store in a child",
+        ));
+    }
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
     let line = offsets.lines().find_map(|line| line.trim_start().strip_prefix("boottime"));
     let mut numbers = line.unwrap_or_default().split_whitespace().map_while(|word| word.parse::<i64>().ok());
     let (seconds, nanos) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    seconds * 1_000_000 + nanos / 1_000
+    Ok(seconds * 1_000_000 + nanos / 1_000)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -180,6 +188,6 @@ fn since_boot_us() -> i64 {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn namespace_offset_us() -> i64 {
-    0
+fn namespace_offset_us() -> Result<i64> {
+    Ok(0)
 }
