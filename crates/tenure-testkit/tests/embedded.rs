@@ -175,6 +175,29 @@ fn the_default_store_is_made_for_its_user_alone_and_refused_where_others_may_ent
     assert_eq!(said, format!("sqlite:{} true\n", home.join(".local/state/tenure/locks.db").display()));
 }
 
+/// Only root can mount, so elsewhere there is nothing to see.
+#[test]
+fn a_file_that_is_mounted_without_the_log_beside_it_is_refused() {
+    let (folder, url) = store();
+    runtime().block_on(async { Locks::connect([&url]).await.unwrap().ready().await });
+    let state = tempfile::tempdir().unwrap();
+    let inner = state.path().join("tenure");
+    std::fs::create_dir(&inner).unwrap();
+    std::fs::set_permissions(&inner, Permissions::from_mode(0o700)).unwrap();
+    let target = inner.join("locks.db");
+    std::fs::write(&target, "").unwrap();
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", "mount --bind \"$1\" \"$2\" && exec \"$3\" default", "sh"]);
+    command.arg(folder.path().join("locks.db")).arg(&target).arg(PROGRAM).env("XDG_STATE_HOME", state.path());
+    match command.output() {
+        Ok(said) if !said.stdout.is_empty() => {
+            let said = String::from_utf8(said.stdout).unwrap();
+            assert!(said.contains("is mounted by itself"), "{said}");
+        }
+        _ => println!("this user may not mount"),
+    }
+}
+
 fn number_in(file: &Path) -> u32 {
     std::fs::read_to_string(file).unwrap().parse().unwrap()
 }

@@ -97,6 +97,32 @@ async fn after_a_shutdown_none_of_our_waiters_is_in_line() {
 }
 
 #[tokio::test]
+async fn a_manager_that_ends_leaves_no_socket_behind_however_long_the_path_is() {
+    for length in [1, 120] {
+        let (folder, _) = folder();
+        let inner = folder.path().join("d".repeat(length));
+        std::fs::create_dir(&inner).unwrap();
+        let path = inner.join("locks.db");
+        let sockets = || std::fs::read_dir(inner.join("locks.db.wake")).unwrap().count();
+        let (holder, waiter) = (locks(&path).await, locks(&path).await);
+        let guard = holder.lock("x").acquire().await.unwrap();
+        let waiting = waiter.lock("x");
+        let waiting = tokio::spawn(async move { waiting.acquire().await.unwrap() });
+        while sockets() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        guard.release().await.unwrap();
+        waiting.await.unwrap().release().await.unwrap();
+        drop(waiter);
+        let deadline = Instant::now() + Duration::from_secs(3);
+        while sockets() > 0 {
+            assert!(Instant::now() < deadline, "with a folder of {length} bytes");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_symbolic_link_in_the_place_of_the_file_is_refused() {
     let (folder, path) = folder();
     let target = folder.path().join("elsewhere.db");
@@ -108,6 +134,21 @@ async fn a_symbolic_link_in_the_place_of_the_file_is_refused() {
     let (_other, linked) = self::folder();
     symlink(&path, &linked).unwrap();
     assert!(complaint(&linked).await.contains("is a symbolic link"));
+}
+
+#[tokio::test]
+async fn a_file_that_has_a_second_name_is_refused_under_both() {
+    let (folder, path) = folder();
+    let holder = locks(&path).await;
+    let guard = holder.lock("x").acquire().await.unwrap();
+    let other = folder.path().join("other.db");
+    std::fs::hard_link(&path, &other).unwrap();
+    for name in [&path, &other] {
+        assert!(complaint(name).await.contains("has a second name"));
+    }
+    std::fs::remove_file(&other).unwrap();
+    assert!(locks(&path).await.lock("x").try_acquire().await.unwrap().is_none(), "still held");
+    guard.release().await.unwrap();
 }
 
 #[tokio::test]
@@ -139,7 +180,8 @@ async fn a_folder_that_is_writable_for_its_group_makes_a_store_for_the_group() {
     for ending in ["", "-wal", "-shm"] {
         assert_eq!(mode_of(&folder.path().join(format!("locks.db{ending}"))), 0o660, "{ending}");
     }
-    assert_eq!(mode_of(&folder.path().join("locks.db.wake")) & 0o777, 0o770);
+    // Sockets get the group of the store, whatever group their makers have first.
+    assert_eq!(mode_of(&folder.path().join("locks.db.wake")), 0o2770);
     guard.release().await.unwrap();
 }
 
@@ -189,24 +231,46 @@ async fn a_damaged_store_gives_no_lock_and_says_so() {
 
 #[tokio::test]
 async fn a_store_that_is_removed_while_it_is_in_use_gives_no_more_locks_in_the_old_file() {
+    for removed in [&["", "-wal", "-shm"][..], &["-wal", "-shm"], &["-wal"], &["-shm"]] {
+        let (_folder, path) = folder();
+        let locks = locks(&path).await;
+        locks.lock("x").acquire().await.unwrap().release().await.unwrap();
+        for ending in removed {
+            std::fs::remove_file(format!("{}{ending}", path.display())).unwrap();
+        }
+        let error = locks.lock("x").try_acquire().await.expect_err("the file is gone");
+        assert!(error.to_string().contains("removed or replaced"), "{removed:?}: {error}");
+        // The new file may have forgotten locks, and there is somebody who knows.
+        let (mut locks, mut error) = (locks, error);
+        for _ in 0..2 {
+            while !matches!(&error, AcquireError::Unavailable { votes, .. } if votes.to_string().contains("forgotten"))
+            {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                error = locks.lock("x").try_acquire().await.expect_err("it is kept out for a while");
+            }
+            locks = self::locks(&path).await;
+            error = locks.lock("x").try_acquire().await.expect_err("whoever comes now is told, too");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_log_that_is_removed_is_opened_anew_when_all_managers_of_the_process_have_left_the_old_one() {
     let (_folder, path) = folder();
-    let locks = locks(&path).await;
-    locks.lock("x").acquire().await.unwrap().release().await.unwrap();
-    for ending in ["", "-wal", "-shm"] {
+    let (one, other) = (locks(&path).await, locks(&path).await);
+    for locks in [&one, &other] {
+        locks.lock("x").acquire().await.unwrap().release().await.unwrap();
+    }
+    for ending in ["-wal", "-shm"] {
         std::fs::remove_file(format!("{}{ending}", path.display())).unwrap();
     }
-    let error = locks.lock("x").try_acquire().await.expect_err("the file is gone");
-    assert!(error.to_string().contains("removed or replaced"), "{error}");
-    // The new file may have forgotten locks, and there is somebody who knows.
-    let (mut locks, mut error) = (locks, error);
-    for _ in 0..2 {
-        while !matches!(&error, AcquireError::Unavailable { votes, .. } if votes.to_string().contains("forgotten"))
-        {
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            error = locks.lock("x").try_acquire().await.expect_err("it is kept out for a while");
-        }
-        locks = self::locks(&path).await;
-        error = locks.lock("x").try_acquire().await.expect_err("whoever comes now is told, too");
+    one.lock("x").try_acquire().await.expect_err("the log is gone");
+    assert!(complaint(&path).await.contains("has not noticed yet"));
+    other.lock("x").try_acquire().await.expect_err("this one notices, too");
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !one.lock("x").try_acquire().await.unwrap_err().to_string().contains("forgotten") {
+        assert!(Instant::now() < deadline);
+        tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
 

@@ -7,6 +7,7 @@
 
 mod acquire;
 mod execute;
+mod files;
 mod line;
 mod name;
 mod place;

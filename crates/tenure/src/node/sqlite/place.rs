@@ -5,14 +5,18 @@
 //! | folder | ours, made with mode 0700; nobody else may enter it | ours or root's; or writable for its group, whoever owns it |
 //! | files | ours, 0600 | ours, 0600; in a folder that is writable for its group: of any member, 0660 |
 //!
-//! Never: a symbolic link in the place of the file or of the default folder, a folder or file that everybody may write, a
-//! file system that is reached over a network.
+//! Never: a symbolic link in the place of the file or of the default folder, a file that has a second name, a folder or file
+//! that everybody may write, a file system that is reached over a network. The log of a database is found by the name of its
+//! file: whoever comes by another name has a log of its own, and sees none of the locks.
 
-use std::fs::{DirBuilder, File, Metadata, OpenOptions, Permissions};
+use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+#[cfg(target_os = "linux")]
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+use super::files::Id;
 use super::trouble::{Result, Trouble};
 
 const EVERYBODY_WRITES: u32 = 0o002;
@@ -43,7 +47,7 @@ const NETWORK: [(u32, &str); 15] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Found {
     /// Which file it is, whatever its name.
-    pub(super) file: (u64, u64),
+    pub(super) file: Id,
     /// The group may use it, too.
     pub(super) shared: bool,
 }
@@ -60,9 +64,11 @@ pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
     let shared = check_folder(folder, private)?;
     check_way(folder)?;
     refuse_network(folder)?;
-    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Ok(file) => {
-            set_shared(&file, shared).map_err(|error| about(path, "cannot be shared", &error))?;
+    match make(path) {
+        Ok(()) => {
+            if shared {
+                share(path, 0o660).map_err(|error| about(path, "cannot be shared", &error))?;
+            }
             // The name of the file has to be on disk, too.
             let synced = File::open(folder).and_then(|folder| folder.sync_all());
             synced.map_err(|error| about(folder, "cannot be synced", &error))?;
@@ -77,10 +83,7 @@ pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
         Err(error) => return Err(about(path, "cannot be made", &error)),
     }
     let file = check_file(path, shared)?;
-    for ending in ["-wal", "-shm"] {
-        let mut beside = path.as_os_str().to_owned();
-        beside.push(ending);
-        let beside = PathBuf::from(beside);
+    for beside in beside(path) {
         match beside.symlink_metadata() {
             Err(error) if error.kind() == ErrorKind::NotFound => {}
             _ => {
@@ -91,9 +94,13 @@ pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
     Ok(Found { file: (file.dev(), file.ino()), shared })
 }
 
-/// Whether the file at `path` is still this one.
-pub(super) fn is_still(path: &Path, found: Found) -> bool {
-    path.symlink_metadata().is_ok_and(|now| (now.dev(), now.ino()) == found.file)
+/// Where the log and the shared memory of the database at `path` are.
+pub(super) fn beside(path: &Path) -> [PathBuf; 2] {
+    ["-wal", "-shm"].map(|ending| {
+        let mut beside = path.as_os_str().to_owned();
+        beside.push(ending);
+        PathBuf::from(beside)
+    })
 }
 
 fn check_folder(folder: &Path, private: bool) -> Result<bool> {
@@ -146,6 +153,12 @@ fn check_file(path: &Path, shared: bool) -> Result<Metadata> {
     if !seen.is_file() {
         return refuse("is no file");
     }
+    if seen.nlink() > 1 {
+        return refuse("has a second name (a hard link), and a log for each; remove one of the names");
+    }
+    if is_mounted(path) {
+        return refuse("is mounted by itself, without the log beside it; mount its folder");
+    }
     if seen.mode() & EVERYBODY_WRITES != 0 {
         return refuse("can be written by everybody (chmod o-w)");
     }
@@ -157,9 +170,45 @@ fn check_file(path: &Path, shared: bool) -> Result<Metadata> {
     Ok(seen)
 }
 
-/// The group gets what we have, whatever the mask of this process is.
-pub(super) fn set_shared(file: &File, shared: bool) -> std::io::Result<()> {
-    if shared { file.set_permissions(Permissions::from_mode(0o660)) } else { Ok(()) }
+/// Makes an empty file without opening it. A process that closes a descriptor of a file loses all its locks on that file,
+/// also those of another manager that has found the file meanwhile and has it open.
+#[cfg(target_os = "linux")]
+fn make(path: &Path) -> std::io::Result<()> {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    Ok(mknodat(CWD, path, FileType::RegularFile, Mode::RUSR | Mode::WUSR, 0)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn make(_: &Path) -> std::io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
+}
+
+/// The group gets what we have, whatever the mask of this process is. What lies there is named by a descriptor that cannot
+/// read or write: closing it costs no locks, and a link that a member of the group put there meanwhile is not followed.
+#[cfg(target_os = "linux")]
+pub(super) fn share(path: &Path, mode: u32) -> std::io::Result<()> {
+    use rustix::fs::{Mode, OFlags, open};
+    let named = open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+    let way = format!("/proc/self/fd/{}", named.as_raw_fd());
+    std::fs::set_permissions(way, Permissions::from_mode(mode))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn share(_: &Path, _: u32) -> std::io::Result<()> {
+    Err(ErrorKind::Unsupported.into())
+}
+
+/// Whether a single file was mounted here. A system that does not tell is older than Linux 5.8.
+#[cfg(target_os = "linux")]
+fn is_mounted(path: &Path) -> bool {
+    use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
+    let seen = statx(CWD, path, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::empty());
+    seen.is_ok_and(|seen| seen.stx_attributes.contains(StatxAttributes::MOUNT_ROOT))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_mounted(_: &Path) -> bool {
+    false
 }
 
 #[cfg(target_os = "linux")]

@@ -1,6 +1,7 @@
 //! A store: the database, its clock, and transactions of commands.
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -9,9 +10,11 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tenure_core::{Command, Reply, Ticket};
 
 use super::execute::{Execution, only_reads};
-use super::place::{self, Found};
+use super::files::{Files, refuse_old_log};
+use super::place;
 use super::time::{Clock, Machine};
 use super::trouble::{Result, Trouble};
+use super::wake;
 
 /// Marks the file as ours: "Tenu".
 const APPLICATION_ID: i64 = 0x5465_6e75;
@@ -30,13 +33,20 @@ const BUSY_MAX: Duration = Duration::from_millis(1_500);
 const BUSY_PAUSE_MIN: Duration = Duration::from_micros(100);
 const BUSY_PAUSE_MAX: Duration = Duration::from_millis(2);
 
+const GONE: &str = "it, or the -wal or -shm file beside it, was removed or replaced while it was in use. Locks that were \
+                    held in it are not known to the new one";
+
 /// An open store.
 pub(super) struct Store {
-    path: PathBuf,
-    found: Found,
     database: Connection,
     clock: Clock,
     life: Arc<str>,
+    /// The group may use it, too.
+    shared: bool,
+    /// Until the database is closed, so it comes behind it.
+    files: Arc<Files>,
+    /// Locked while we have the store open.
+    _presence: File,
 }
 
 /// How a store is opened.
@@ -60,14 +70,16 @@ impl Opening {
 }
 
 impl Store {
-    pub(super) fn open(opening: &Opening) -> Result<Self> {
+    /// `forgot`: its log was lost while somebody had it open.
+    pub(super) fn open(opening: &Opening, forgot: bool) -> Result<Self> {
         let machine = opening.machine()?;
-        let path = opening.path.to_path_buf();
-        let found = place::prepare(&path, opening.private)?;
+        let path = &*opening.path;
+        let found = place::prepare(path, opening.private)?;
+        refuse_old_log(found.file)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
             | OpenFlags::SQLITE_OPEN_NOFOLLOW;
-        let mut database = Connection::open_with_flags(&path, flags)?;
+        let mut database = Connection::open_with_flags(path, flags)?;
         database.busy_handler(Some(wait_a_little))?;
         if database.is_readonly("main")? {
             return Err(Trouble::refused(
@@ -87,8 +99,12 @@ impl Store {
         database.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
         // Programs come and go; the log is not written back by each of them.
         database.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-        let (clock, life) = begin(&mut database, machine, is_new)?;
-        Ok(Self { path, found, database, clock, life })
+        let presence = wake::make_folder(path, found.shared)?;
+        let presence = File::open(&presence)
+            .map_err(|error| Trouble::refused(format!("{}: {error}", presence.display())))?;
+        let (clock, life) = begin(&mut database, machine, &presence, is_new, forgot)?;
+        let files = Files::opened(path, found.file);
+        Ok(Self { database, clock, life, shared: found.shared, files, _presence: presence })
     }
 
     /// Names the file among all files.
@@ -98,12 +114,12 @@ impl Store {
 
     /// The group may use it, too.
     pub(super) fn is_shared(&self) -> bool {
-        self.found.shared
+        self.shared
     }
 
-    /// Whether the file is still where it was.
-    pub(super) fn is_in_place(&self) -> bool {
-        place::is_still(&self.path, self.found)
+    /// It may have forgotten locks: its log is gone.
+    pub(super) fn has_forgotten(&self) -> bool {
+        self.files.have_lost_the_log()
     }
 
     /// Executes commands in order, in one transaction: when this comes back without trouble all of it is on disk.
@@ -113,9 +129,16 @@ impl Store {
         listens: &dyn Fn(Ticket) -> bool,
         wakes: &mut Vec<(Arc<str>, Ticket)>,
     ) -> std::result::Result<Vec<Reply>, NotDone> {
+        let gone = |maybe: bool| NotDone { trouble: Trouble::refused(GONE), maybe };
+        if !self.files.are_in_place() {
+            return Err(gone(false));
+        }
         let replies = self.transact(commands, listens, wakes);
         if replies.is_err() {
             self.clock.distrust_ceiling();
+        } else if !self.files.are_in_place() {
+            // Whoever has opened the new files meanwhile knows nothing of it.
+            return Err(gone(true));
         }
         replies
     }
@@ -174,8 +197,15 @@ fn recognise(database: &Connection) -> Result<bool> {
     }
 }
 
-/// Makes the tables if there are none, and starts the clock.
-fn begin(database: &mut Connection, machine: Machine, is_new: bool) -> Result<(Clock, Arc<str>)> {
+/// Makes the tables if there are none, and starts the clock. A store that may have forgotten locks loses its records: so
+/// every client sees it, and keeps it out for a while.
+fn begin(
+    database: &mut Connection,
+    machine: Machine,
+    presence: &File,
+    is_new: bool,
+    forgot: bool,
+) -> Result<(Clock, Arc<str>)> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Somebody else may have been quicker.
     if is_new && recognise(&transaction)? {
@@ -188,7 +218,10 @@ fn begin(database: &mut Connection, machine: Machine, is_new: bool) -> Result<(C
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", FORM)?;
     }
-    let clock = Clock::start(&transaction, machine)?;
+    if forgot {
+        transaction.execute("DELETE FROM records", [])?;
+    }
+    let clock = Clock::start(&transaction, machine, presence)?;
     let life: String = transaction.query_row("SELECT name FROM life", [], |row| row.get(0))?;
     transaction.commit()?;
     Ok((clock, life.into()))
@@ -213,6 +246,27 @@ fn keep_trying(mut step: impl FnMut() -> Result<()>) -> Result<()> {
                 std::thread::sleep(BUSY_PAUSE_MAX);
             }
             other => return other,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No test of ours can take the power away: what is written and not synced is there for all who look.
+    #[test]
+    fn every_commit_waits_until_the_log_is_on_disk() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path: Arc<Path> = folder.path().join("locks.db").into();
+        for _ in 0..2 {
+            let opening = Opening { path: Arc::clone(&path), private: false, machine: None };
+            let store = Store::open(&opening, false).expect("a store");
+            let full: i64 =
+                store.database.query_row("PRAGMA synchronous", [], |row| row.get(0)).expect("a number");
+            let mode: String =
+                store.database.query_row("PRAGMA journal_mode", [], |row| row.get(0)).expect("a word");
+            assert_eq!((full, &*mode), (2, "wal"));
         }
     }
 }

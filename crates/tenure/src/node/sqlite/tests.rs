@@ -22,6 +22,10 @@ fn opening(folder: &TempDir, machine: Machine) -> Opening {
     Opening { path: folder.path().join("locks.db").into(), private: false, machine: Some(machine) }
 }
 
+fn open(folder: &TempDir, machine: Machine) -> Store {
+    Store::open(&opening(folder, machine), false).unwrap()
+}
+
 fn boot(name: &str, wall_us: i64) -> Machine {
     Machine::Pretended { boot: name.to_owned(), shift_us: 0, wall_us }
 }
@@ -49,7 +53,7 @@ fn acquire(store: &mut Store, owner: u8, fence: Option<u64>) -> tenure_core::Rep
 fn a_reboot_frees_all_locks_and_keeps_the_fences_whatever_the_wall_clock_says() {
     for wall_us in [WALL_US, 0, WALL_US - 1_000 * HOUR_US, WALL_US + HOUR_US] {
         let folder = tempfile::tempdir().unwrap();
-        let mut store = Store::open(&opening(&folder, boot("one", WALL_US))).unwrap();
+        let mut store = open(&folder, boot("one", WALL_US));
         let fence = u64::try_from(WALL_US).unwrap() + 5_000_000;
         let before = acquire(&mut store, 1, Some(fence));
         assert_eq!(before.answer, Answer::Granted);
@@ -58,7 +62,7 @@ fn a_reboot_frees_all_locks_and_keeps_the_fences_whatever_the_wall_clock_says() 
             Answer::Refused(Refusal::Held { .. })
         ));
         drop(store);
-        let mut store = Store::open(&opening(&folder, boot("two", wall_us))).unwrap();
+        let mut store = open(&folder, boot("two", wall_us));
         let refused = acquire(&mut store, 2, Some(fence));
         assert_eq!(refused.answer, Answer::Refused(Refusal::Behind), "the fence is remembered");
         assert!(refused.time > before.time, "time went back");
@@ -70,10 +74,10 @@ fn a_reboot_frees_all_locks_and_keeps_the_fences_whatever_the_wall_clock_says() 
 #[test]
 fn a_process_that_comes_later_in_the_same_boot_goes_on_with_the_same_clock_and_locks() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&opening(&folder, boot("one", WALL_US))).unwrap();
+    let mut store = open(&folder, boot("one", WALL_US));
     let before = acquire(&mut store, 1, None);
     // The wall clock was set back; nobody looks at it.
-    let mut other = Store::open(&opening(&folder, boot("one", 0))).unwrap();
+    let mut other = open(&folder, boot("one", 0));
     let after = acquire(&mut other, 2, None);
     assert!(matches!(after.answer, Answer::Refused(Refusal::Held { .. })));
     assert!(after.time.unwrap() >= before.time.unwrap());
@@ -84,15 +88,49 @@ fn a_process_that_comes_later_in_the_same_boot_goes_on_with_the_same_clock_and_l
 fn a_boot_begins_above_every_time_of_the_one_before() {
     let folder = tempfile::tempdir().unwrap();
     let machine = boot("one", WALL_US);
-    let mut store = Store::open(&opening(&folder, machine)).unwrap();
+    let mut store = open(&folder, machine);
     acquire(&mut store, 1, None);
     // Hours later in the same boot.
     let shifted = Machine::Pretended { boot: "one".to_owned(), shift_us: 5 * HOUR_US, wall_us: 0 };
-    let mut later = Store::open(&opening(&folder, shifted)).unwrap();
+    let mut later = open(&folder, shifted);
     let last = acquire(&mut later, 2, None);
     assert_eq!(last.answer, Answer::Granted, "the first one is over");
-    let mut next = Store::open(&opening(&folder, boot("two", 0))).unwrap();
+    drop((store, later));
+    let mut next = open(&folder, boot("two", 0));
     assert!(acquire(&mut next, 3, None).time > last.time);
+}
+
+/// As in a container with a boot id of its own.
+#[test]
+fn another_boot_frees_nothing_while_somebody_has_the_store_open() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut store = open(&folder, boot("one", WALL_US));
+    let mut second = open(&folder, boot("one", WALL_US));
+    assert_eq!(acquire(&mut store, 1, None).answer, Answer::Granted);
+    for _ in 0..2 {
+        let refused =
+            Store::open(&opening(&folder, boot("two", WALL_US)), false).err().expect("it is in use");
+        assert!(format!("{refused:?}").contains("another boot"), "{refused:?}");
+        let held = acquire(&mut second, 2, None).answer;
+        assert!(matches!(held, Answer::Refused(Refusal::Held { .. })));
+    }
+    drop(store);
+    assert!(Store::open(&opening(&folder, boot("two", WALL_US)), false).is_err(), "one is still there");
+    drop(second);
+    assert_eq!(acquire(&mut open(&folder, boot("two", WALL_US)), 2, None).answer, Answer::Granted);
+}
+
+#[test]
+fn a_clock_that_cannot_be_is_refused() {
+    for (base_us, ceiling_us, machine) in [(i64::MAX, 0, "one"), (i64::MIN, 0, "one"), (0, i64::MAX, "two")] {
+        let folder = tempfile::tempdir().unwrap();
+        drop(open(&folder, boot("one", WALL_US)));
+        let opening = opening(&folder, boot(machine, WALL_US));
+        let database = rusqlite::Connection::open(&opening.path).unwrap();
+        database.execute("UPDATE clock SET base_us = ?1, ceiling_us = ?2", [base_us, ceiling_us]).unwrap();
+        let refused = Store::open(&opening, false).err().expect("no store");
+        assert!(format!("{refused:?}").contains("the clock"), "{refused:?}");
+    }
 }
 
 #[tokio::test]
@@ -103,18 +141,19 @@ async fn fences_of_a_manager_grow_over_a_reboot_with_a_wall_clock_in_1970() {
         let mut node = SqliteNode::new(folder.path().join("locks.db"));
         node.opening.machine = Some(boot(name, wall_us));
         let locks = Locks::builder().node(node).build().unwrap();
-        let guard = locks.lock("x").try_acquire().await.unwrap().expect("free after a reboot");
+        // Until the program of the boot before is gone.
+        let guard = locks.lock("x").wait(Duration::from_secs(5)).acquire().await.unwrap();
         assert!(guard.fence().get() > last);
         last = guard.fence().get();
         // Held until the machine goes down.
-        std::mem::forget(guard);
+        let _ = guard.hand_over();
     }
 }
 
 #[test]
 fn a_hundred_thousand_names_make_no_command_slow() {
     let folder = tempfile::tempdir().unwrap();
-    let mut store = Store::open(&opening(&folder, boot("one", WALL_US))).unwrap();
+    let mut store = open(&folder, boot("one", WALL_US));
     let token = OwnerToken::from_bytes([1; 20]);
     let commands: Vec<Command> =
         (0..100_000).map(|n| Command::plain_acquire(key(&n.to_string()), token, 3_600_000)).collect();
@@ -159,4 +198,103 @@ async fn a_store_of_a_newer_version_and_databases_of_others_are_refused_and_left
         assert!(words.contains(must_say) && words.contains(path.to_str().unwrap()), "{words}");
         assert_eq!(std::fs::read(&path).unwrap(), before);
     }
+}
+
+/// Whether this process has a lock on this file.
+fn is_locked(file: &std::fs::File) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let inode = format!(":{} ", file.metadata().unwrap().ino());
+    let locks = std::fs::read_to_string("/proc/locks").unwrap();
+    locks.lines().any(|line| line.contains(" POSIX ") && line.contains(&inode))
+}
+
+#[test]
+fn making_a_store_costs_nobody_in_this_process_a_lock_on_its_file() {
+    for mode in [0o700, 0o770] {
+        for round in 0..20 {
+            let folder = tempfile::tempdir().unwrap();
+            std::fs::set_permissions(folder.path(), std::os::unix::fs::PermissionsExt::from_mode(mode))
+                .unwrap();
+            let path = folder.path().join("locks.db");
+            let maker = std::thread::spawn({
+                let path = path.clone();
+                move || place::prepare(&path, false)
+            });
+            // As soon as it is there somebody else uses it, as a second manager does.
+            let file = loop {
+                if let Ok(file) = std::fs::File::open(&path) {
+                    break file;
+                }
+            };
+            rustix::fs::fcntl_lock(&file, rustix::fs::FlockOperation::NonBlockingLockShared).unwrap();
+            maker.join().unwrap().unwrap();
+            assert!(is_locked(&file), "round {round} of mode {mode:o}");
+        }
+    }
+}
+
+/// Random commands with hours between some of them, so that lines, labels and fences are forgotten, too. The table executes
+/// each at the time that the store tells, so every answer must be the same.
+#[test]
+fn over_hours_the_store_says_what_the_lock_table_says() {
+    use proptest::prelude::*;
+    use tenure_core::{Beside, LockTable, Nonce, Turn};
+
+    const GAPS_US: [i64; 8] =
+        [0, 0, 1_000, 30_000, 210_000, 599_990_000, 600_010_000, 25 * 3_600 * 1_000_000];
+    let listening = ClientId::new(7);
+    let ticket = |number: u8| {
+        let client = if number.is_multiple_of(2) { listening } else { ClientId::new(u64::MAX) };
+        Ticket { number: 1_000 + u64::from(number), client }
+    };
+    let step = (0..14_u8, 0..3_u8, 0..6_u8, any::<[bool; 3]>(), 0..30_u64, 0..GAPS_US.len());
+    let config = ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() };
+    proptest!(config, |(steps in prop::collection::vec(step, 1..60))| {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut table, mut shift_us) = (LockTable::default(), 0);
+        table.listen(listening);
+        let mut store = open(&folder, boot("one", WALL_US));
+        for (kind, owner, number, [a, b, c], fence_ms, gap) in steps {
+            if GAPS_US[gap] > 0 {
+                shift_us += GAPS_US[gap];
+                drop(store);
+                let machine = Machine::Pretended { boot: "one".to_owned(), shift_us, wall_us: 0 };
+                store = open(&folder, machine);
+            }
+            let (key, token) = (key("x"), OwnerToken::from_bytes([owner; 20]));
+            let bounds = FenceBounds::new(Duration::from_secs(10), Duration::from_secs(3_600));
+            let fence = Fence::new(u64::try_from(WALL_US + shift_us).unwrap() + fence_ms * 1_000);
+            let claim = a.then(|| FenceClaim::new(fence, bounds));
+            let ttl_ms = if c { 20 } else { 700_000 };
+            let command = match kind {
+                0..=4 => {
+                    let turn = (kind > 1).then(|| Turn { ticket: ticket(number), fresh: c });
+                    let label = b.then(|| Arc::from(format!("owner {owner}")));
+                    let nonce = (kind == 4 && c).then(|| Nonce::new(1));
+                    let beside = Some(Arc::new(Beside { turn, label }));
+                    Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence: claim, beside }
+                }
+                5 => Command::Extend { key, token, node_ttl_ms: ttl_ms },
+                6 => Command::Heal { key, token, node_ttl_ms: ttl_ms, fence: a.then_some(fence) },
+                7 => Command::Release { key, token },
+                8 => Command::PassOn { key, token, labelled: a, requeue: b.then(|| ticket(number)) },
+                9 => Command::Requeue { key, token, ticket: ticket(number) },
+                10 => Command::Enqueue { key, ticket: ticket(number) },
+                11 => Command::Leave { key, ticket: ticket(number) },
+                12 => Command::Nudge { key },
+                _ if a => Command::Trim { prefix: Prefix::default() },
+                _ => Command::Inspect { key },
+            };
+            let mut wakes = vec![];
+            let listens = |ticket: Ticket| ticket.client == listening;
+            let reply = store.execute([&command].into_iter(), &listens, &mut wakes);
+            let reply = reply.unwrap_or_else(|not_done| panic!("{:?}", not_done.trouble)).remove(0);
+            let expected = table.execute(reply.time.unwrap(), &command);
+            if !matches!(command, Command::Trim { .. }) {
+                prop_assert_eq!(&reply, &expected, "{:?}", command);
+            }
+            let woken: Vec<_> = std::iter::from_fn(|| table.poll_wake()).map(|(_, ticket)| ticket).collect();
+            prop_assert_eq!(wakes.into_iter().map(|(_, ticket)| ticket).collect::<Vec<_>>(), woken);
+        }
+    });
 }

@@ -5,15 +5,20 @@
 //! is covered by a *ceiling* in the store, so a later boot knows what must not be undercut, and begins there or at the wall
 //! clock, whichever is later.
 
+use std::fs::{File, TryLockError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension};
 use tenure_core::NodeTime;
 
+use super::name::damaged;
 use super::trouble::{Result, Trouble};
 
 /// How far the ceiling is moved at a time: one write a minute, and a reboot advances the clock by at most so much.
 const CEILING_STEP_US: i64 = 60_000_000;
+
+/// No store is used in a time after this, thousands of years from now: there is room to count on from it.
+const LATEST_US: i64 = i64::MAX / 2;
 
 /// Which boot of the machine this is, and how long ago it was.
 #[derive(Clone, Debug)]
@@ -46,7 +51,7 @@ impl Machine {
                  store needs Linux with /proc"
             ))
         })?;
-        Ok(Self::Real { boot: boot.trim().to_owned(), offset_us: namespace_offset_us() })
+        Ok(Self::Real { boot: boot.trim().to_owned(), offset_us: namespace_offset_us()? })
     }
 
     fn boot(&self) -> &str {
@@ -71,22 +76,27 @@ impl Machine {
             return *wall_us;
         }
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        i64::try_from(now.as_micros()).unwrap_or(i64::MAX / 2)
+        i64::try_from(now.as_micros()).unwrap_or(LATEST_US)
     }
 }
 
 impl Clock {
     /// The clock of a store, as it goes on in this boot. If the store was last used in another one, all its locks are
     /// free: whoever held them is gone. To be called inside a transaction that may write.
-    pub(super) fn start(store: &Connection, machine: Machine) -> Result<Self> {
+    ///
+    /// `presence` is a folder that everybody who has the store open keeps locked. If somebody does, it was no boot: a
+    /// container can have a name for its boot that is not that of the machine.
+    pub(super) fn start(store: &Connection, machine: Machine, presence: &File) -> Result<Self> {
         let row = "SELECT boot, base_us, ceiling_us FROM clock";
         let kept: Option<(String, i64, i64)> =
             store.query_row(row, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?))).optional()?;
         let mut clock = match kept {
             Some((boot, base_us, ceiling_us)) if boot == machine.boot() => {
-                return Ok(Self { machine, base_us, ceiling_us });
+                be_present(presence.try_lock_shared())?;
+                return Self { machine, base_us, ceiling_us }.checked();
             }
             Some((_, _, ceiling_us)) => {
+                be_present(presence.try_lock())?;
                 store.execute("UPDATE names SET owner = NULL, ends_ms = 0 WHERE owner IS NOT NULL", [])?;
                 store.execute("DELETE FROM waiters", [])?;
                 Self { machine, base_us: 0, ceiling_us }
@@ -101,7 +111,13 @@ impl Clock {
              ON CONFLICT (id) DO UPDATE SET boot = ?1, base_us = ?2, ceiling_us = ?3",
             (clock.machine.boot(), clock.base_us, clock.ceiling_us),
         )?;
-        Ok(clock)
+        be_present(presence.try_lock_shared())?;
+        clock.checked()
+    }
+
+    /// A time that cannot be is no time: with a later one every lock would be over.
+    fn checked(self) -> Result<Self> {
+        if (1..LATEST_US).contains(&self.now_us()) { Ok(self) } else { Err(damaged("the clock")) }
     }
 
     /// What it shows now.
@@ -131,6 +147,17 @@ impl Clock {
     }
 }
 
+/// Nobody else looks or locks meanwhile: that is done inside transactions.
+fn be_present(locked: std::result::Result<(), TryLockError>) -> Result<()> {
+    locked.map_err(|error| match error {
+        TryLockError::WouldBlock => Trouble::refused(
+            "programs use it that see another boot of the machine (/proc/sys/kernel/random/boot_id), so their locks \
+             cannot be told from old ones. A container that shares a store must not have a boot id of its own",
+        ),
+        TryLockError::Error(error) => Trouble::refused(format!("its folder of sockets cannot be locked ({error})")),
+    })
+}
+
 #[cfg(target_os = "linux")]
 fn since_boot_us() -> i64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -139,12 +166,20 @@ fn since_boot_us() -> i64 {
 
 /// What a time namespace adds to the clock that counts from boot: processes in different ones share a store.
 #[cfg(target_os = "linux")]
-fn namespace_offset_us() -> i64 {
+fn namespace_offset_us() -> Result<i64> {
+    let namespace = |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}")).ok();
+    // The system tells what is added for the children of this process, not for itself.
+    if namespace("time") != namespace("time_for_children") {
+        return Err(Trouble::refused(
+            "this process is not in the time namespace that it made for its children, so nobody knows its clock; use \
+             the store in a child",
+        ));
+    }
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
     let line = offsets.lines().find_map(|line| line.trim_start().strip_prefix("boottime"));
     let mut numbers = line.unwrap_or_default().split_whitespace().map_while(|word| word.parse::<i64>().ok());
     let (seconds, nanos) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
-    seconds * 1_000_000 + nanos / 1_000
+    Ok(seconds * 1_000_000 + nanos / 1_000)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -153,6 +188,6 @@ fn since_boot_us() -> i64 {
 }
 
 #[cfg(not(target_os = "linux"))]
-fn namespace_offset_us() -> i64 {
-    0
+fn namespace_offset_us() -> Result<i64> {
+    Ok(0)
 }

@@ -7,7 +7,7 @@
 use std::fs::{DirBuilder, File};
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use tenure_core::{ClientId, Ticket};
 
+use super::place::share;
 use super::trouble::{Result, Trouble};
 
 /// The longest name of a socket that the system takes is 107 bytes; longer ones go round by an open folder.
@@ -32,7 +33,7 @@ const SWEEP_AGE: Duration = Duration::from_secs(10);
 pub(super) struct Sockets {
     folder: PathBuf,
     /// Keeps a short way to the folder open.
-    _open: Option<Arc<File>>,
+    open: Option<Arc<File>>,
     shared: bool,
 }
 
@@ -41,47 +42,32 @@ pub(super) struct Sockets {
 pub(super) struct Ear {
     socket: Arc<UnixDatagram>,
     path: PathBuf,
+    /// The way to it, which is needed to the end.
+    _open: Option<Arc<File>>,
 }
 
 impl Sockets {
     /// The sockets beside the store at `path`.
     pub(super) fn beside(path: &Path, shared: bool) -> Result<Self> {
-        let mut folder = path.as_os_str().to_owned();
-        folder.push(".wake");
-        let folder = PathBuf::from(folder);
-        let trouble = |error: std::io::Error| Trouble::refused(format!("{}: {error}", folder.display()));
-        let mode = if shared { 0o770 } else { 0o700 };
-        match DirBuilder::new().mode(mode).create(&folder) {
-            // Whatever the mask of this process is.
-            Ok(()) => std::fs::set_permissions(&folder, PermissionsExt::from_mode(mode)).map_err(trouble)?,
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(trouble(error)),
-        }
-        let seen = folder.symlink_metadata().map_err(trouble)?;
-        let store = path.symlink_metadata().map_err(trouble)?;
-        if !seen.is_dir() || seen.mode() & 0o002 != 0 || (seen.uid() != store.uid() && !shared) {
-            let words =
-                "is a symbolic link, no folder, another user's, or can be written by everybody; remove it";
-            return Err(Trouble::refused(format!("{} {words}", folder.display())));
-        }
+        let folder = make_folder(path, shared)?;
         if folder.as_os_str().len() + 1 + 16 <= PATH_BYTES_MAX {
-            return Ok(Self { folder, _open: None, shared });
+            return Ok(Self { folder, open: None, shared });
         }
-        let open = File::open(&folder).map_err(trouble)?;
+        let open = File::open(&folder).map_err(|error| about(&folder, &error))?;
         let folder = PathBuf::from(format!("/proc/self/fd/{}", open.as_raw_fd()));
-        Ok(Self { folder, _open: Some(Arc::new(open)), shared })
+        Ok(Self { folder, open: Some(Arc::new(open)), shared })
     }
 
     /// Begins to listen for this client.
     pub(super) fn listen(&self, client: ClientId) -> Result<Ear> {
         self.sweep();
         let path = self.path(client);
-        let trouble = |error: std::io::Error| Trouble::refused(format!("{}: {error}", path.display()));
+        let trouble = |error: std::io::Error| about(&path, &error);
         let socket = UnixDatagram::bind(&path).map_err(trouble)?;
         if self.shared {
-            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o660)).map_err(trouble)?;
+            share(&path, 0o660).map_err(trouble)?;
         }
-        Ok(Ear { socket: Arc::new(socket), path })
+        Ok(Ear { socket: Arc::new(socket), path, _open: self.open.clone() })
     }
 
     /// Whether somebody listens for this waiter's client.
@@ -115,17 +101,45 @@ impl Sockets {
     }
 }
 
-/// Whether somebody listens at this socket. One that nobody has bound any more is removed: its name is never used again.
-fn is_heard(path: &Path) -> bool {
-    match UnixDatagram::unbound().and_then(|socket| socket.connect(path)) {
-        Ok(()) => true,
-        Err(error) => {
-            if error.kind() == ErrorKind::ConnectionRefused {
-                let _ = std::fs::remove_file(path);
-            }
-            false
-        }
+/// The folder for the sockets beside the store at `path`. It is made if it is not there.
+pub(super) fn make_folder(path: &Path, shared: bool) -> Result<PathBuf> {
+    let mut folder = path.as_os_str().to_owned();
+    folder.push(".wake");
+    let folder = PathBuf::from(folder);
+    let trouble = |error: std::io::Error| about(&folder, &error);
+    // All sockets in it get the group that the folder has.
+    let mode = if shared { 0o2770 } else { 0o700 };
+    match DirBuilder::new().mode(mode).create(&folder) {
+        // Whatever the mask of this process is.
+        Ok(()) => share(&folder, mode).map_err(trouble)?,
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(trouble(error)),
     }
+    let seen = folder.symlink_metadata().map_err(trouble)?;
+    let store = path.symlink_metadata().map_err(trouble)?;
+    if !seen.is_dir() || seen.mode() & 0o002 != 0 || (seen.uid() != store.uid() && !shared) {
+        let words =
+            "is a symbolic link, no folder, another user's, or can be written by everybody; remove it";
+        return Err(Trouble::refused(format!("{} {words}", folder.display())));
+    }
+    Ok(folder)
+}
+
+fn about(path: &Path, error: &std::io::Error) -> Trouble {
+    Trouble::refused(format!("{}: {error}", path.display()))
+}
+
+/// Whether somebody listens at this socket. One that nobody has bound any more is removed: its name is never used again.
+/// Whoever cannot find out, for want of descriptors or of rights, takes nobody out of line for it.
+fn is_heard(path: &Path) -> bool {
+    let error = match UnixDatagram::unbound().and_then(|socket| socket.connect(path)) {
+        Ok(()) => return true,
+        Err(error) => error.kind(),
+    };
+    if error == ErrorKind::ConnectionRefused {
+        let _ = std::fs::remove_file(path);
+    }
+    !matches!(error, ErrorKind::ConnectionRefused | ErrorKind::NotFound)
 }
 
 impl Ear {
@@ -169,5 +183,24 @@ impl Drop for Ear {
             let _ = socket.send(&[]);
         }
         let _ = self.socket.shutdown(std::net::Shutdown::Both);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_is_gone_if_nobody_listens_and_not_if_nobody_can_tell() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("socket");
+        assert!(!is_heard(&path), "it was never there");
+        let socket = UnixDatagram::bind(&path).expect("a socket");
+        assert!(is_heard(&path));
+        drop(socket);
+        assert!(!is_heard(&path), "it is bound by nobody");
+        assert!(!path.exists(), "it is removed");
+        // No address can be made of this one, so nobody knows.
+        assert!(is_heard(&folder.path().join("s".repeat(200))));
     }
 }

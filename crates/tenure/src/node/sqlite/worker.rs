@@ -42,13 +42,16 @@ pub(super) fn work(
     orders: &Receiver<Work>,
     events: &UnboundedSender<NodeEvent>,
 ) {
+    // Until it is open again, and says so to everybody.
+    let mut forgot = false;
     loop {
-        let fault = match Workplace::open(opening, client) {
+        let fault = match Workplace::open(opening, client, forgot) {
             Ok(mut workplace) => {
                 let _ = events.send(NodeEvent::Connected(Box::new(server(&workplace.store))));
                 match workplace.serve(orders, events) {
                     Ok(()) => return,
                     Err(trouble) => {
+                        forgot = workplace.store.has_forgotten();
                         let fault = fault(opening, &trouble);
                         tracing::warn!(target: "tenure", ?fault, "the embedded store is gone");
                         let _ = events.send(NodeEvent::Disconnected(fault.clone()));
@@ -96,8 +99,8 @@ fn refuse_for_a_while(
 }
 
 impl Workplace {
-    fn open(opening: &Opening, client: ClientId) -> Result<Self> {
-        let store = Store::open(opening)?;
+    fn open(opening: &Opening, client: ClientId, forgot: bool) -> Result<Self> {
+        let store = Store::open(opening, forgot)?;
         let sockets = Sockets::beside(&opening.path, store.is_shared())?;
         Ok(Self { opening: opening.clone(), store, sockets, client, ear: None })
     }
@@ -151,13 +154,9 @@ impl Workplace {
         let sockets = &self.sockets;
         let done = if let Some(trouble) = deaf {
             Err(NotDone { trouble, maybe: false })
-        } else if self.store.is_in_place() {
+        } else {
             let commands = batch.iter().map(|(_, command)| command);
             self.store.execute(commands, &|ticket| sockets.listens(ticket), &mut wakes)
-        } else {
-            let words = "it was removed or replaced while it was in use. Locks that were held in it are not known to \
-                         the new one";
-            Err(NotDone { trouble: Trouble::refused(words), maybe: false })
         };
         match done {
             Ok(replies) => {
