@@ -191,7 +191,8 @@ async fn files_and_folders_of_other_users_are_refused_unless_shared_with_a_group
     if !is_root() {
         return;
     }
-    let nobody = Some(65_534);
+    // Nobody of that name; 65534 is what a container calls all whom it does not know.
+    let nobody = Some(65_533);
     let (folder, path) = folder();
     std::fs::write(&path, "").unwrap();
     std::os::unix::fs::chown(&path, nobody, None).unwrap();
@@ -201,6 +202,16 @@ async fn files_and_folders_of_other_users_are_refused_unless_shared_with_a_group
     assert!(complaint(&path).await.contains("belongs to another user"));
     mode(folder.path(), 0o770);
     assert!(locks(&path).await.lock("x").try_acquire().await.unwrap().is_some());
+    // Shared with a group, but not with ours.
+    std::os::unix::fs::chown(folder.path(), nobody, nobody).unwrap();
+    assert!(complaint(&path).await.contains("a group that this user is not in"));
+    // One's own folder in one that another could replace.
+    std::os::unix::fs::chown(folder.path(), nobody, None).unwrap();
+    mode(folder.path(), 0o755);
+    let inside = folder.path().join("inside");
+    std::fs::create_dir(&inside).unwrap();
+    let words = complaint(&inside.join("locks.db")).await;
+    assert!(words.contains("belongs to another user, so what is in it could be replaced"), "{words}");
 }
 
 #[tokio::test]

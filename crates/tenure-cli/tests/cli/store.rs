@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::deployment::{Deployment, Done, TOOL, embedded_store, now_ms};
+use crate::deployment::{Background, Deployment, Done, TOOL, embedded_store, now_ms, wait_until};
 
 /// Who owns nothing of ours, if we may become anybody.
 const NOBODY: u32 = 65_534;
@@ -208,4 +208,21 @@ fn without_nodes_the_users_own_store_is_used_and_its_folder_is_private() {
         let done = tool(arguments);
         assert!(done.ends_with(74).stderr.contains("chmod 700"), "{done:?}");
     }
+}
+
+#[test]
+fn where_nobody_can_be_woken_nobody_waits_and_holders_go_on() {
+    let user = PlainUser::new();
+    let folder = user.folder("deaf", 0o700);
+    let store = folder.join("locks.db");
+    let holder = Background::start(user.command(&store, &["run", "x", "--ttl", "1s", "--", "sleep", "3"]));
+    let held =
+        || Done::of(user.command(&store, &["status", "x"]).output().unwrap()).stdout.starts_with("x  held");
+    wait_until(held);
+    set_mode(&folder.join("locks.db.wake"), 0o500);
+    let waiter = user.command(&store, &["run", "x", "--wait", "1s", "--", "true"]).output().unwrap();
+    let done = Done::of(waiter);
+    assert!(done.ends_with(74).stderr.contains("locks.db.wake"), "{done:?}");
+    assert!(held());
+    holder.done().ends_with(0);
 }

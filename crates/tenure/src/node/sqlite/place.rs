@@ -24,8 +24,11 @@ const GROUP_WRITES: u32 = 0o020;
 const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 
+/// Whom everything belongs to that is outside of the users a container knows.
+const UNMAPPED: u32 = 65_534;
+
 /// File systems over a network, where the locks and the shared memory of a database cannot be relied on.
-const NETWORK: [(u32, &str); 15] = [
+const NETWORK: [(u32, &str); 19] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
     (0xff53_4d42, "CIFS"),
@@ -40,6 +43,10 @@ const NETWORK: [(u32, &str); 15] = [
     (0x0116_1970, "GFS2"),
     (0x7461_636f, "OCFS2"),
     (0x564c, "NCP"),
+    (0x4750_4653, "GPFS"),
+    (0x1983_0326, "BeeGFS"),
+    (0x2003_0528, "OrangeFS"),
+    (0xbacb_acbc, "a folder of the virtual machine's host"),
     (0x786f_4256, "a folder of the virtual machine's host"),
 ];
 
@@ -61,8 +68,8 @@ pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
         made.map_err(|error| about(folder, "cannot be made", &error))?;
     }
-    let shared = check_folder(folder, private)?;
-    check_way(folder)?;
+    let (shared, owner) = check_folder(folder, private)?;
+    check_way(folder, owner)?;
     refuse_network(folder)?;
     match make(path) {
         Ok(()) => {
@@ -103,7 +110,8 @@ pub(super) fn beside(path: &Path) -> [PathBuf; 2] {
     })
 }
 
-fn check_folder(folder: &Path, private: bool) -> Result<bool> {
+/// Whether a folder is shared with a group, and whose it is.
+fn check_folder(folder: &Path, private: bool) -> Result<(bool, u32)> {
     let seen = folder.symlink_metadata().map_err(|error| match error.kind() {
         ErrorKind::NotFound => Trouble::refused(format!(
             "there is no folder {}; make it first, or name another path",
@@ -128,17 +136,25 @@ fn check_folder(folder: &Path, private: bool) -> Result<bool> {
     if !ours && (private || !shared) {
         return refuse("belongs to another user, and is not shared with a group (chmod g+w)");
     }
-    Ok(shared && !private)
+    if !ours && !is_own_group(seen.gid()) {
+        return refuse("belongs to another user, and to a group that this user is not in");
+    }
+    Ok((shared && !private, seen.uid()))
 }
 
-/// Nobody may put another folder in the place of this one.
-fn check_way(folder: &Path) -> Result<()> {
+/// Nobody may put another folder in the place of this one, but for root, us, and its owner, who could do so anyway.
+fn check_way(folder: &Path, owner: u32) -> Result<()> {
     for above in folder.ancestors().skip(1) {
-        let mode = above.metadata().map_err(|error| about(above, "cannot be looked at", &error))?.mode();
-        if mode & EVERYBODY_WRITES != 0 && mode & STICKY == 0 {
-            let words =
-                "can be written by everybody, so anybody could replace what is in it; choose another folder";
-            return Err(Trouble::refused(format!("{} {words}", above.display())));
+        let seen = above.metadata().map_err(|error| about(above, "cannot be looked at", &error))?;
+        let refuse = |why: &str| {
+            let words = "so what is in it could be replaced; choose another folder";
+            Err(Trouble::refused(format!("{} {why}, {words}", above.display())))
+        };
+        if seen.mode() & EVERYBODY_WRITES != 0 && seen.mode() & STICKY == 0 {
+            return refuse("can be written by everybody");
+        }
+        if ![0, own_id(), owner, UNMAPPED].contains(&seen.uid()) {
+            return refuse("belongs to another user");
         }
     }
     Ok(())
@@ -240,6 +256,17 @@ fn own_id() -> u32 {
 #[cfg(not(target_os = "linux"))]
 fn own_id() -> u32 {
     u32::MAX
+}
+
+#[cfg(target_os = "linux")]
+fn is_own_group(group: u32) -> bool {
+    let others = rustix::process::getgroups().unwrap_or_default();
+    rustix::process::getegid().as_raw() == group || others.iter().any(|other| other.as_raw() == group)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_own_group(_: u32) -> bool {
+    false
 }
 
 fn about(path: &Path, what: &str, error: &std::io::Error) -> Trouble {

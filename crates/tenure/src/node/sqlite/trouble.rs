@@ -50,7 +50,7 @@ impl Trouble {
             ),
             Some(ErrorCode::DiskFull) => {
                 format!(
-                    "the store {path} cannot be written: the disk is full. Make room; nothing was granted"
+                    "the store {path} cannot be written: the disk is full. Make room; nothing is granted until then"
                 )
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => format!(

@@ -1,6 +1,5 @@
 //! The thread that works on a store: it opens it, and executes what has come together in one transaction.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -120,13 +119,13 @@ impl Workplace {
 
     /// Executes what comes until nobody asks any more, or the store does not work.
     fn serve(&mut self, orders: &Receiver<Work>, events: &UnboundedSender<NodeEvent>) -> Result<()> {
-        let mut batch: VecDeque<(Tag, Command)> = VecDeque::new();
+        let mut batch: Vec<(Tag, Command)> = vec![];
         loop {
             let Ok(first) = orders.recv() else { return Ok(()) };
             let mut next = Some(first);
             while let Some(order) = next.take() {
                 match order {
-                    Work::Execute(tag, command) => batch.push_back((tag, command)),
+                    Work::Execute(tag, command) => batch.push((tag, command)),
                     Work::Survey => {
                         let _ = events.send(NodeEvent::Surveyed(Box::new(server(&self.store))));
                     }
@@ -143,22 +142,19 @@ impl Workplace {
 
     fn execute(
         &mut self,
-        batch: &mut VecDeque<(Tag, Command)>,
+        batch: &mut Vec<(Tag, Command)>,
         events: &UnboundedSender<NodeEvent>,
     ) -> Result<()> {
         let mut wakes: Vec<(Arc<str>, Ticket)> = vec![];
-        let deaf = match batch.iter().any(|(_, command)| waits(command)) {
-            true => self.listen(events).err(),
-            false => None,
-        };
-        let sockets = &self.sockets;
-        let done = if let Some(trouble) = deaf {
-            Err(NotDone { trouble, maybe: false })
-        } else {
-            let commands = batch.iter().map(|(_, command)| command);
-            self.store.execute(commands, &|ticket| sockets.listens(ticket), &mut wakes)
-        };
-        match done {
+        if batch.iter().any(|(_, command)| waits(command))
+            && let Err(trouble) = self.listen(events)
+        {
+            // Whoever cannot be woken would be taken for dead, so it may not wait. The others are not to suffer for it.
+            let mut deaf: Vec<_> = batch.extract_if(.., |(_, command)| waits(command)).collect();
+            answer_all(&mut deaf, events, &fault(&self.opening, &trouble));
+        }
+        let (sockets, commands) = (&self.sockets, batch.iter().map(|(_, command)| command));
+        match self.store.execute(commands, &|ticket| sockets.listens(ticket), &mut wakes) {
             Ok(replies) => {
                 wakes.iter().for_each(|(key, ticket)| self.sockets.wake(key, *ticket));
                 for ((tag, _), reply) in batch.drain(..).zip(replies) {
@@ -190,7 +186,7 @@ fn waits(command: &Command) -> bool {
     }
 }
 
-fn answer_all(batch: &mut VecDeque<(Tag, Command)>, events: &UnboundedSender<NodeEvent>, fault: &Fault) {
+fn answer_all(batch: &mut Vec<(Tag, Command)>, events: &UnboundedSender<NodeEvent>, fault: &Fault) {
     for (tag, _) in batch.drain(..) {
         let _ = events.send(NodeEvent::Answer(tag, Err(fault.clone())));
     }
