@@ -45,7 +45,7 @@ impl Shutdown {
 
     /// When the next caller has to be answered at the latest.
     pub(super) fn next_limit(&self) -> Option<Time> {
-        let leaving_until = self.leaving_until.filter(|_| self.leaving > 0 && !self.callers.is_empty());
+        let leaving_until = self.leaving_until.filter(|_| !self.callers.is_empty());
         self.callers.iter().map(|(limit, _)| *limit).chain(leaving_until).min()
     }
 
@@ -54,11 +54,9 @@ impl Shutdown {
         if self.callers.is_empty() {
             return;
         }
-        if self.leaving_until.is_some_and(|until| now >= until) {
-            self.leaving = 0;
-        }
+        self.leaving_until = self.leaving_until.filter(|until| now < *until && self.leaving > 0);
         let unfinished = Unfinished::of(now, releases);
-        let done = unfinished.is_none() && self.leaving == 0;
+        let done = unfinished.is_none() && self.leaving_until.is_none();
         let due = |(limit, _): &mut (Time, _)| done || now >= *limit;
         for (_, reply) in self.callers.extract_if(.., due) {
             let _ = reply.send(unfinished);
