@@ -91,7 +91,9 @@ fn the_command_reads_the_terminal_and_the_shell_has_it_back_afterwards() {
 fn the_interrupt_key_reaches_the_command_and_a_waiter() {
     for deployment in deployments() {
         let mut shell = Shell::start(&deployment);
-        shell.types("tenure run x -- sh -c 'touch begun; sleep 600'; echo code-$?\r");
+        // A shell that starts one long command loses the key if it comes at that moment.
+        let script = "trap \"exit 130\" INT; touch begun; while :; do sleep 0.01; done";
+        shell.types(&format!("tenure run x -- sh -c '{script}'; echo code-$?\r"));
         wait_until(|| deployment.folder().join("begun").exists());
         shell.types("\x03");
         shell.shows("code-130");
