@@ -126,6 +126,15 @@ fn what_the_command_leaves_in_its_group_ends_before_the_lock_is_released() {
 }
 
 #[test]
+fn whoever_left_the_group_and_ended_is_taken_in_while_the_command_runs() {
+    let deployment = embedded_store();
+    let script = "(setsid sh -c 'echo $$ > daemon.part; mv daemon.part daemon' &); exec sleep 600";
+    let _tool = deployment.start(&["run", "x", "--", "sh", "-c", script]);
+    let daemon = read_line(&deployment.folder().join("daemon"));
+    wait_until(|| !std::path::Path::new("/proc").join(&daemon).exists());
+}
+
+#[test]
 fn a_tool_that_is_killed_takes_its_command_along_before_the_lock_frees_itself() {
     for deployment in deployments() {
         let tool = deployment.start(&["run", "x", "--ttl", "2s", "--", "sh", "-c", &stubborn("started")]);
