@@ -1,11 +1,12 @@
 //! A second process of ours that outlives us: the keeper.
 //!
 //! It ends what is left of the command when we are killed: the kernel's signal to the command does not reach the others
-//! of its group. And it keeps the lock while a person has stopped us together with the command: a process that stands
-//! still can renew nothing, so the lock is handed over and back.
+//! of its group. It ends the command when we stand still while it runs (`kill -STOP`, a debugger), before its lock is
+//! over: we tell the keeper until when that is. And it keeps the lock while a person has stopped us together with the
+//! command: a process that stands still can renew nothing, so the lock is handed over and back.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -15,7 +16,7 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tenure::{ExtendError, Guard, Handover, Locks};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::child::own_program;
 use super::supervise::kill_lead;
@@ -25,13 +26,20 @@ use crate::settings::Settings;
 /// What we call ourselves with to keep.
 pub(super) const KEEP: &str = "__keep";
 
-/// What is said on the line: all is over in good order; keep this lock; give it back.
+/// What is said on the line: all is over in good order; the lock is valid until then; keep this lock; give it back.
 const GOODBYE: &str = "goodbye";
+const UNTIL: &str = "until ";
 const TAKE: &str = "take";
 const BACK: &str = "back";
 
 /// How long the keeper may take to answer: many round trips.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
+
+/// A keeper that stands still may not hold us up.
+const TELL_LIMIT: Duration = Duration::from_millis(20);
+
+/// How often the clock is looked at: timers stand still while the machine sleeps.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The pause before a lock is asked for again that could not be resumed.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -40,6 +48,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Keeper {
     line: UnixStream,
+    /// Until when the lock is valid, as it was told last, by [`since_boot`].
+    told: Duration,
 }
 
 impl Keeper {
@@ -47,17 +57,28 @@ impl Keeper {
     pub(super) fn start(group: Pid) -> io::Result<Self> {
         let (line, theirs) = UnixStream::pair()?;
         line.set_read_timeout(Some(ANSWER_LIMIT))?;
+        line.set_write_timeout(Some(TELL_LIMIT))?;
         let mut keeper = Command::new(own_program()?);
         keeper.arg0("tenure").args([KEEP, &group.to_string()]).process_group(0);
         let answers = theirs.try_clone()?;
         keeper.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::from(OwnedFd::from(answers)));
         keeper.stderr(Stdio::null()).spawn()?;
-        Ok(Self { line })
+        Ok(Self { line, told: Duration::ZERO })
     }
 
     /// Lets it go: nothing is left to look after.
     pub(super) fn dismiss(mut self) {
         let _ = writeln!(self.line, "{GOODBYE}");
+    }
+
+    /// Tells it how long the command may live without a further word of ours. `now` was read before `valid_for` was.
+    pub(super) fn tell(&mut self, now: Duration, valid_for: Duration) {
+        let until = now + valid_for;
+        // It moves when the lock is renewed, and not from one look at the clock to the next.
+        if until > self.told + Duration::from_millis(1) {
+            self.told = until;
+            let _ = self.line.write_all(format!("{UNTIL}{}\n", until.as_nanos()).as_bytes());
+        }
     }
 
     /// Lets it keep this lock, which is valid for so long.
@@ -69,7 +90,9 @@ impl Keeper {
     ) -> io::Result<()> {
         let lines = settings.to_lines();
         let count = lines.lines().count();
-        write!(self.line, "{TAKE} {count} {}\n{handover}\n{lines}", valid_for.as_millis())
+        self.told = Duration::ZERO;
+        let order = format!("{TAKE} {count} {}\n{handover}\n{lines}", valid_for.as_millis());
+        self.line.write_all(order.as_bytes())
     }
 
     /// Takes the lock back. `None` if it was lost meanwhile.
@@ -84,9 +107,9 @@ impl Keeper {
 /// Goes on with a lock, trying again while nodes do not answer and it may still be held.
 pub(super) async fn resume(locks: &Locks, handover: &Handover, limit: Duration) -> Option<Guard> {
     let until = Instant::now() + limit;
-    let _ = timeout(limit, locks.ready()).await;
+    let _ = timeout_at(until, locks.ready()).await;
     loop {
-        match locks.resume(handover).await {
+        match timeout_at(until, locks.resume(handover)).await.ok()? {
             Ok(guard) => return Some(guard),
             Err(ExtendError::Unavailable { .. } | ExtendError::Refused { .. }) if Instant::now() < until => {
                 sleep(PAUSE).await;
@@ -94,6 +117,15 @@ pub(super) async fn resume(locks: &Locks, handover: &Handover, limit: Duration) 
             Err(_) => return None,
         }
     }
+}
+
+/// A clock that all processes share and that goes on while the machine sleeps.
+pub(super) fn since_boot() -> Duration {
+    #[cfg(target_os = "linux")]
+    let clock = rustix::time::ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = rustix::time::ClockId::Monotonic;
+    Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
 }
 
 /// What the keeper does: if the line ends without a goodbye, whoever had the other end was killed.
@@ -108,9 +140,9 @@ pub(super) fn keep(group: &str) -> Exit {
 
 /// `None` if the line ended without a goodbye.
 fn serve(group: Pid) -> Option<()> {
-    let mut line = BufReader::new(io::stdin());
+    let mut line = BufReader::new(UnixStream::from(io::stdin().as_fd().try_clone_to_owned().ok()?));
     loop {
-        let order = read(&mut line)?;
+        let order = next_order(&mut line, group)?;
         let words: Vec<&str> = order.split(' ').collect();
         let [TAKE, count, valid_for] = words[..] else { return (order == GOODBYE).then_some(()) };
         let (count, valid_for): (usize, u64) = (count.parse().ok()?, valid_for.parse().ok()?);
@@ -131,6 +163,36 @@ fn serve(group: Pid) -> Option<()> {
         let answer = kept.map_or_else(|| "lost".to_owned(), |handover| handover.to_string());
         crate::output::Output::of_helper().raw(format!("{answer}\n").as_bytes());
         line = listening.join().ok()?;
+    }
+}
+
+/// The next order that is not about how long the lock is valid. If that time is nearly over, whoever should have told us
+/// more stands still, and the command must not go on alone.
+fn next_order(line: &mut BufReader<UnixStream>, group: Pid) -> Option<String> {
+    let (mut until, mut text) = (None::<Duration>, String::new());
+    loop {
+        let left = until.map(|until| until.saturating_sub(since_boot()));
+        let limit = left.map(|left| left.clamp(Duration::from_millis(1), LOOK_EVERY));
+        let _ = line.get_ref().set_read_timeout(limit);
+        match line.read_line(&mut text) {
+            Ok(_) if text.ends_with('\n') => {
+                let order = std::mem::take(&mut text).trim_end().to_owned();
+                let Some(told) = order.strip_prefix(UNTIL) else {
+                    let _ = line.get_ref().set_read_timeout(None);
+                    return Some(order);
+                };
+                until = Some(Duration::from_nanos(told.parse().ok()?));
+            }
+            Ok(_) => return None,
+            // Only when nothing more was said: we may have stood still ourselves.
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                if until.is_some_and(|until| since_boot() >= until) {
+                    let _ = killpg(group, Signal::SIGKILL);
+                    until = None;
+                }
+            }
+            Err(_) => return None,
+        }
     }
 }
 

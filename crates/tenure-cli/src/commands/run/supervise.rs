@@ -24,6 +24,10 @@ const KILLED_LIMIT: Duration = Duration::from_secs(5);
 /// How often we look whether the group is empty, once its command has ended: nobody tells us about the others.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// How often we look at the clock and at the lock, at least: timers stand still while the machine sleeps, and the keeper
+/// wants to know of renewals.
+const LOOK_AT_CLOCK: Duration = Duration::from_secs(1);
+
 /// How it came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -64,7 +68,12 @@ impl Supervised<'_> {
         let (mut end, mut killed) = (None::<Ended>, None::<Instant>);
         let mut left_behind_until = None::<Instant>;
         loop {
+            let now_by_keeper = keeper::since_boot();
             let left = self.guard.as_ref().map_or(Duration::ZERO, Guard::valid_for);
+            if let (Some(keeper), false) = (&mut self.keeper, left.is_zero()) {
+                // Half the lead: it is there for when we do not do it.
+                keeper.tell(now_by_keeper, left.saturating_sub(lead / 2));
+            }
             if left <= lead || is_lost {
                 self.child.signal(Signal::SIGKILL);
                 stage = Stage::Killed;
@@ -92,10 +101,12 @@ impl Supervised<'_> {
             if stage == Stage::Killed && now >= *killed.get_or_insert(now) + KILLED_LIMIT {
                 return end.unwrap_or(Ended::Stopped);
             }
+            // Often enough that a renewal is known to the keeper long before the time that it knows of is over.
+            let soon = LOOK_AT_CLOCK.min(left.saturating_sub(lead) / 4).max(Duration::from_millis(1));
             let pause = match stage {
                 _ if self.child.ended().is_some() => LOOK_EVERY,
-                Stage::Running => left.saturating_sub(grace),
-                Stage::Asked => left.saturating_sub(lead),
+                Stage::Running => left.saturating_sub(grace).min(soon),
+                Stage::Asked => left.saturating_sub(lead).min(soon),
                 Stage::Killed => LOOK_EVERY,
             };
             tokio::select! {
