@@ -126,6 +126,44 @@ fn a_stopped_run_keeps_its_lock_and_goes_on_afterwards() {
 }
 
 #[test]
+fn the_stop_key_stops_a_script_together_with_its_run() {
+    for deployment in deployments() {
+        deployment.write(
+            "script",
+            "tenure run x -- sh -c 'touch begun; read line; echo got-$line'; echo after-$?\n",
+        );
+        let mut shell = Shell::start(&deployment);
+        shell.types("sh script\r");
+        wait_until(|| deployment.folder().join("begun").exists());
+        shell.types("\x1a");
+        shell.shows("Stopped");
+        shell.shows("ready> ");
+        shell.types("fg\r");
+        // What is typed earlier is the shell's.
+        shell.shows("sh script");
+        shell.types("words\r");
+        shell.shows("got-words");
+        shell.shows("after-0");
+    }
+}
+
+#[test]
+fn where_nobody_could_let_it_go_on_a_run_is_not_stopped() {
+    for deployment in deployments() {
+        let mut shell = Shell::start(&deployment);
+        // As with `ssh -t`: the tool leads the session, and there is no shell to type `fg` into.
+        shell.types(
+            "exec tenure run x -- sh -c 'touch begun; read line; echo got-$line; touch read; sleep 600'\r",
+        );
+        wait_until(|| deployment.folder().join("begun").exists());
+        shell.types("\x1a");
+        std::thread::sleep(Duration::from_millis(300));
+        shell.types("words\r");
+        shell.shows("got-words");
+    }
+}
+
+#[test]
 fn a_lock_that_is_lost_while_stopped_is_told_when_the_run_goes_on() {
     for deployment in deployments() {
         let mut shell = Shell::start(&deployment);

@@ -150,7 +150,7 @@ impl Supervised<'_> {
         let kept = self.keeper.as_mut().map(|keeper| keeper.take(self.settings, &handover, valid_for));
         // The worker must have let go of it before we stand still.
         tokio::task::yield_now().await;
-        let _ = nix::sys::signal::raise(Signal::SIGSTOP);
+        stop_our_group();
         // Somebody wants us to go on. The command may not, if the lock was lost meanwhile.
         if let (Some(Ok(())), Some(keeper)) = (kept, &mut self.keeper) {
             match keeper.back() {
@@ -167,6 +167,13 @@ impl Supervised<'_> {
         self.terminal.give(self.child.group());
         self.child.signal(Signal::SIGCONT);
     }
+}
+
+/// Stops everybody in our own group, as the key would have if the command had no group of its own: a script that runs us,
+/// the others of a pipeline. By a signal that we do not listen to, and not by SIGSTOP, because the kernel leaves it out
+/// where nobody could make us go on (`ssh -t host tenure run ...`).
+fn stop_our_group() {
+    let _ = nix::sys::signal::killpg(nix::unistd::getpgrp(), Signal::SIGTTOU);
 }
 
 /// SIGKILL comes as long before the end as the library tells of the loss: the kernel takes a moment to end a group.
