@@ -127,8 +127,10 @@ pub(super) async fn hand_over(locks: &Locks, guard: Guard, ttl: Duration) -> Lea
     while guard.votes().iter().any(|vote| vote.vote.is_none()) && Instant::now() < until {
         sleep(Duration::from_millis(1)).await;
     }
+    // The wall clock first: a pause between the two makes the deadline too early, never too late.
+    let now_ms = now_ms();
     let (valid_for, margin, votes) = (guard.valid_for(), guard.margin(), guard.votes());
-    let valid_until_ms = now_ms() + u64::try_from(valid_for.as_millis()).unwrap_or(0);
+    let valid_until_ms = now_ms + u64::try_from(valid_for.as_millis()).unwrap_or(0);
     let handover = guard.hand_over();
     let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
     let token = LeaseToken::of(&handover, &addresses);
