@@ -27,7 +27,10 @@ use crate::settings::Settings;
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(Output::panic));
     // Whoever holds a lock lets go of it while the panic unwinds; what is said then is one line, as ever.
-    let exit = std::panic::catch_unwind(start).unwrap_or(Exit::INTERNAL);
+    let exit = std::panic::catch_unwind(start).unwrap_or_else(|_| {
+        Output::as_typed().refuse_eval(Exit::INTERNAL);
+        Exit::INTERNAL
+    });
     exit.into()
 }
 
@@ -37,7 +40,7 @@ fn start() -> Exit {
     }
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => return Output::parse_error(&error),
+        Err(error) => return Output::as_typed().parse_error(&error),
     };
     let output = Output::new(&args);
     match run(args, &output) {

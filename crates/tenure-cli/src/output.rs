@@ -49,8 +49,16 @@ impl Output {
         Self { json: false, quiet: false, lent: true, export: false }
     }
 
+    /// For what cannot be understood: programs that wait for JSON or for `eval` are told all the same.
+    pub(crate) fn as_typed() -> Self {
+        let typed: Vec<_> = std::env::args_os().skip(1).take_while(|argument| argument != "--").collect();
+        let has = |word: &str| typed.iter().any(|argument| argument == word);
+        let export = has("--export");
+        Self { json: has("--json") && !export, quiet: false, lent: has("run"), export }
+    }
+
     /// What is wrong with what was typed, in one line; or the help that was asked for.
-    pub(crate) fn parse_error(error: &clap::Error) -> Exit {
+    pub(crate) fn parse_error(&self, error: &clap::Error) -> Exit {
         use clap::error::ErrorKind;
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -69,8 +77,7 @@ impl Output {
                 let line = line.strip_prefix("error: ").unwrap_or(&line);
                 // A URL that was put in the wrong place is repeated without its password.
                 let words: Vec<String> = line.split(' ').map(|word| NodeUrl::new(word).to_string()).collect();
-                say(std::io::stderr(), &format!("tenure: {}; see --help", words.join(" ")));
-                Exit::USAGE
+                self.failure(&Failure::usage(format!("{}; see --help", words.join(" "))))
             }
         }
     }
@@ -97,11 +104,15 @@ impl Output {
         } else if !(self.quiet && failure.is_contention()) {
             say(std::io::stderr(), &format!("tenure: {}", failure.message));
         }
-        if self.export {
-            // An `eval` of nothing would succeed.
-            say(std::io::stdout(), &format!("(exit {})", failure.exit.number()));
-        }
+        self.refuse_eval(failure.exit);
         failure.exit
+    }
+
+    /// An `eval` of nothing would succeed.
+    pub(crate) fn refuse_eval(&self, exit: Exit) {
+        if self.export {
+            say(std::io::stdout(), &format!("(exit {})", exit.number()));
+        }
     }
 
     /// Something worth knowing, on the side.
