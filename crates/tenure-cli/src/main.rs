@@ -52,7 +52,7 @@ fn start() -> Exit {
 fn run(args: Args, output: &Output) -> Result<Exit, Failure> {
     let Args { common, command } = args;
     match command {
-        Command::Completions(args) => Ok(commands::completions::run(&args, output)),
+        Command::Completions(args) => commands::completions::run(&args, output),
         Command::Man(args) => commands::man::run(&args, output),
         command => {
             let settings = Settings::resolve(&common)?;
@@ -74,7 +74,7 @@ async fn serve(command: Command, settings: &Settings, output: &Output) -> Result
         Command::Ls => commands::ls::run(settings, output).await,
         Command::Doctor => commands::doctor::run(settings, output).await,
         Command::Config | Command::Completions(_) | Command::Man(_) => {
-            Ok(commands::config::run(settings, output))
+            commands::config::run(settings, output)
         }
     }
 }

@@ -41,9 +41,15 @@ pub(crate) async fn run(args: &AcquireArgs, settings: &Settings, output: &Output
     let conflict = Exit::code(args.conflict_exit_code);
     let (locks, guard) = hold(&args.name, "", settings, conflict, &mut signals, output).await?;
     let lease = hand_over(&locks, guard, settings.ttl.value).await;
-    output.lease(&lease);
+    let written = output.lease(&lease);
+    if written.is_err() {
+        // Nobody has the token, so nobody could release it.
+        let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
+        let handover = lease.token.handover(&lease.name, lease.ttl, &addresses);
+        let _ = locks.release(&handover).await;
+    }
     finish(&locks, output).await;
-    Ok(Exit::DONE)
+    written.map(|()| Exit::DONE)
 }
 
 /// Acquires the lock, showing whom we wait for, until a signal says otherwise.

@@ -48,7 +48,7 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
         }
     }
     if let Some(votes) = &released {
-        output.released(name, votes);
+        output.released(name, votes)?;
     }
     finish(&locks, output).await;
     Ok(Exit::DONE)

@@ -110,3 +110,25 @@ fn an_acquire_that_fails_leaves_nothing_behind() {
     deployment.tenure(&["acquire", "x"]).ends_with(75);
     assert!(deployment.servers[3..].iter().all(|server| server.keys().is_empty()));
 }
+
+#[test]
+fn a_result_that_cannot_be_written_is_a_failure_and_its_lock_is_free_again() {
+    for deployment in deployments() {
+        for options in ["", "--json", "--export"] {
+            let done = shell(&deployment, &format!("tenure acquire x {options} > /dev/full"));
+            assert!(
+                done.ends_with(70).stderr.contains("cannot be written") || options == "--json",
+                "{done:?}"
+            );
+        }
+        // The reader was gone before the token came.
+        let (_, closed) = std::io::pipe().unwrap();
+        let mut command = deployment.command(&["acquire", "x"]);
+        let done = Done::of(command.stdout(closed).output().unwrap());
+        assert!(done.ends_with(70).stderr.contains("cannot be written"), "{done:?}");
+        deployment.tenure(&["acquire", "x"]).ends_with(0);
+        for command in ["status x", "ls", "ls --json", "doctor", "config", "completions bash", "man"] {
+            shell(&deployment, &format!("tenure {command} > /dev/full")).ends_with(70);
+        }
+    }
+}

@@ -161,7 +161,7 @@ fn serve(group: Pid) -> Option<()> {
         let valid_for = Duration::from_millis(valid_for);
         let kept = runtime.block_on(keep_lock(&settings, &handover, valid_for, group, next))?;
         let answer = kept.map_or_else(|| "lost".to_owned(), |handover| handover.to_string());
-        crate::output::Output::of_helper().raw(format!("{answer}\n").as_bytes());
+        crate::output::Output::of_helper().raw(format!("{answer}\n").as_bytes()).ok()?;
         line = listening.join().ok()?;
     }
 }
