@@ -194,7 +194,8 @@ impl Output {
 
     /// Shows that we wait, and for whom.
     pub(crate) fn waiting(&self, name: &str) -> Option<WaitingDisplay> {
-        (!self.quiet && !self.json).then(|| WaitingDisplay::new(name, std::io::stderr().is_terminal()))
+        let terminal = std::io::stderr().is_terminal() && !is_dumb();
+        (!self.quiet && !self.json).then(|| WaitingDisplay::new(name, terminal))
     }
 
     /// Asks a person; `None` if there is none.
@@ -213,8 +214,12 @@ impl Output {
 /// Whether colours are wanted there: on terminals, unless `NO_COLOR` says no.
 fn colours(stream: &impl IsTerminal) -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    stream.is_terminal() && !refused && !dumb
+    stream.is_terminal() && !refused && !is_dumb()
+}
+
+/// Whether the terminal can do nothing but print.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
 }
 
 /// Notes and failures: if they cannot be written, there is no place to say so.

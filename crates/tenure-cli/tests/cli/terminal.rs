@@ -231,3 +231,20 @@ fn there_are_colours_at_a_terminal_and_nowhere_else() {
         }
     }
 }
+
+#[test]
+fn a_waiter_in_the_background_leaves_the_line_to_the_shell() {
+    for deployment in deployments() {
+        let _holder = deployment.hold(&["x", "--label", "nightly import"]);
+        let mut shell = Shell::start(&deployment);
+        for start in ["tenure run x --wait 2s -- true &", "TERM=dumb tenure run x --wait 1s -- true"] {
+            shell.types(&format!("{start}\r"));
+            shell.shows("number 1 of 1 in line");
+            let screen = shell.shows("is held by");
+            assert!(
+                !screen.contains("in line, held") && !screen.contains("\u{1b}[2K"),
+                "{start}: {screen:?}"
+            );
+        }
+    }
+}
