@@ -92,6 +92,19 @@ fn a_release_by_force_says_what_it_breaks() {
 }
 
 #[test]
+fn what_minorities_hold_is_released_by_force_and_said() {
+    let deployment = five_redis_nodes();
+    for owners in [1, 5] {
+        for (index, server) in deployment.servers.iter().take(owners).enumerate() {
+            server.execute(&["SET", "tenure:x", &format!("{index:040x}"), "PX", "60000"]);
+        }
+        let done = deployment.tenure(&["release", "--force", "x", "--json"]);
+        assert!(done.ends_with(0).stdout.contains("\"released\":true"), "{done:?}");
+        assert_eq!(deployment.json(&["status", "x", "--json"]).0["state"], "free");
+    }
+}
+
+#[test]
 fn a_lock_of_another_library_is_not_taken_by_force() {
     let deployment = five_redis_nodes();
     for server in &deployment.servers {
