@@ -122,7 +122,7 @@ pub(crate) struct RunArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  eval \"$(tenure acquire nightly --ttl 60s --export)\" && echo \"mine, fence $TENURE_FENCE\"
+  lease=$(tenure acquire nightly --ttl 60s --export) && eval \"$lease\" && echo \"mine, fence $TENURE_FENCE\"
   tenure extend nightly --token \"$TENURE_TOKEN\" && tenure release nightly --token \"$TENURE_TOKEN\"
   tenure acquire nightly --json | jq -r .token")]
 pub(crate) struct AcquireArgs {

@@ -27,7 +27,10 @@ use crate::settings::Settings;
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(Output::panic));
     // Whoever holds a lock lets go of it while the panic unwinds; what is said then is one line, as ever.
-    let exit = std::panic::catch_unwind(start).unwrap_or(Exit::INTERNAL);
+    let exit = std::panic::catch_unwind(start).unwrap_or_else(|_| {
+        Output::as_typed().refuse_eval(Exit::INTERNAL);
+        Exit::INTERNAL
+    });
     exit.into()
 }
 
@@ -37,7 +40,7 @@ fn start() -> Exit {
     }
     let args = match Args::try_parse() {
         Ok(args) => args,
-        Err(error) => return Output::parse_error(&error),
+        Err(error) => return Output::as_typed().parse_error(&error),
     };
     let output = Output::new(&args);
     match run(args, &output) {
@@ -49,7 +52,7 @@ fn start() -> Exit {
 fn run(args: Args, output: &Output) -> Result<Exit, Failure> {
     let Args { common, command } = args;
     match command {
-        Command::Completions(args) => Ok(commands::completions::run(&args, output)),
+        Command::Completions(args) => commands::completions::run(&args, output),
         Command::Man(args) => commands::man::run(&args, output),
         command => {
             let settings = Settings::resolve(&common)?;
@@ -71,7 +74,7 @@ async fn serve(command: Command, settings: &Settings, output: &Output) -> Result
         Command::Ls => commands::ls::run(settings, output).await,
         Command::Doctor => commands::doctor::run(settings, output).await,
         Command::Config | Command::Completions(_) | Command::Man(_) => {
-            Ok(commands::config::run(settings, output))
+            commands::config::run(settings, output)
         }
     }
 }

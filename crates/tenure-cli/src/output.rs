@@ -1,7 +1,7 @@
 //! Everything that is said, as text or JSON: nothing else in this crate prints.
 //!
-//! Results go to standard output, everything else to standard error. A reader that is gone is no mistake of ours, so
-//! nothing here fails.
+//! Results go to standard output, everything else to standard error. A reader that is gone is no mistake of ours, but a
+//! result that cannot be written (a full disk) is a failure, and a token that nobody read is one in any case.
 
 mod json;
 mod text;
@@ -10,7 +10,6 @@ mod waiting;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use serde_json::Value;
 use tenure::{LockList, LockReport, NodeReport};
 
 pub(crate) use self::text::{duration, fault, plain};
@@ -49,8 +48,16 @@ impl Output {
         Self { json: false, quiet: false, lent: true, export: false }
     }
 
+    /// For what cannot be understood: programs that wait for JSON or for `eval` are told all the same.
+    pub(crate) fn as_typed() -> Self {
+        let typed: Vec<_> = std::env::args_os().skip(1).take_while(|argument| argument != "--").collect();
+        let has = |word: &str| typed.iter().any(|argument| argument == word);
+        let export = has("--export");
+        Self { json: has("--json") && !export, quiet: false, lent: has("run"), export }
+    }
+
     /// What is wrong with what was typed, in one line; or the help that was asked for.
-    pub(crate) fn parse_error(error: &clap::Error) -> Exit {
+    pub(crate) fn parse_error(&self, error: &clap::Error) -> Exit {
         use clap::error::ErrorKind;
         match error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -69,8 +76,7 @@ impl Output {
                 let line = line.strip_prefix("error: ").unwrap_or(&line);
                 // A URL that was put in the wrong place is repeated without its password.
                 let words: Vec<String> = line.split(' ').map(|word| NodeUrl::new(word).to_string()).collect();
-                say(std::io::stderr(), &format!("tenure: {}; see --help", words.join(" ")));
-                Exit::USAGE
+                self.failure(&Failure::usage(format!("{}; see --help", words.join(" "))))
             }
         }
     }
@@ -97,11 +103,15 @@ impl Output {
         } else if !(self.quiet && failure.is_contention()) {
             say(std::io::stderr(), &format!("tenure: {}", failure.message));
         }
-        if self.export {
-            // An `eval` of nothing would succeed.
-            say(std::io::stdout(), &format!("(exit {})", failure.exit.number()));
-        }
+        self.refuse_eval(failure.exit);
         failure.exit
+    }
+
+    /// An `eval` of nothing would succeed.
+    pub(crate) fn refuse_eval(&self, exit: Exit) {
+        if self.export {
+            say(std::io::stdout(), &format!("(exit {})", exit.number()));
+        }
     }
 
     /// Something worth knowing, on the side.
@@ -117,81 +127,75 @@ impl Output {
         }
     }
 
-    /// A lock that was acquired or extended.
-    pub(crate) fn lease(&self, lease: &Lease) {
-        if self.json {
-            self.result(&json::lease(lease));
+    /// A lock that was acquired or extended. It fails if nobody can have read it.
+    pub(crate) fn lease(&self, lease: &Lease) -> Result<(), Failure> {
+        let text = if self.json {
+            json::lease(lease).to_string()
         } else if self.export {
             let Lease { name, token, fence, valid_until_ms, .. } = lease;
             let name = text::shell_word(name);
-            say(
-                std::io::stdout(),
-                &format!(
-                    "export TENURE_LOCK={name} TENURE_TOKEN={token} TENURE_FENCE={fence} TENURE_VALID_UNTIL_MS={valid_until_ms}"
-                ),
-            );
+            format!(
+                "export TENURE_LOCK={name} TENURE_TOKEN={token} TENURE_FENCE={fence} TENURE_VALID_UNTIL_MS={valid_until_ms}"
+            )
         } else {
             let Lease { token, fence, valid_for, valid_until_ms, margin, votes, .. } = lease;
             let (granted, nodes) = (votes.granted(), votes.nodes());
-            let lines = format!(
+            format!(
                 "token  {token}\nfence  {fence}\nvalid  {} (until {valid_until_ms})\nnodes  {granted} of {nodes}, margin {margin}",
                 text::duration(*valid_for)
-            );
-            say(std::io::stdout(), &lines);
-        }
+            )
+        };
+        write_line(std::io::stdout(), &text).map_err(|error| unwritten(&error).of_lock(&lease.name))
     }
 
     /// A lock that was released.
-    pub(crate) fn released(&self, name: &str, votes: &tenure::Votes) {
+    pub(crate) fn released(&self, name: &str, votes: &tenure::Votes) -> Result<(), Failure> {
         if self.json {
-            self.result(&json::released(name, votes));
-        } else {
-            self.note(&format!("released {name:?} on {} of {} nodes", votes.granted(), votes.nodes()));
+            return result(&json::released(name, votes).to_string());
         }
+        self.note(&format!("released {name:?} on {} of {} nodes", votes.granted(), votes.nodes()));
+        Ok(())
     }
 
-    pub(crate) fn status(&self, report: &LockReport) {
+    pub(crate) fn status(&self, report: &LockReport) -> Result<(), Failure> {
         if self.json {
-            self.result(&json::status(report));
-        } else {
-            say(std::io::stdout(), &text::status(report, colours(&std::io::stdout())));
+            return result(&json::status(report).to_string());
         }
+        result(&text::status(report, colours(&std::io::stdout())))
     }
 
-    pub(crate) fn list(&self, list: &LockList, reports: &[LockReport]) {
+    pub(crate) fn list(&self, list: &LockList, reports: &[LockReport]) -> Result<(), Failure> {
         if self.json {
-            reports.iter().for_each(|report| self.result(&json::status(report)));
-        } else {
-            say(std::io::stdout(), &text::list(list, reports, colours(&std::io::stdout())));
+            return reports.iter().try_for_each(|report| result(&json::status(report).to_string()));
         }
+        result(&text::list(list, reports, colours(&std::io::stdout())))
     }
 
-    pub(crate) fn doctor(&self, nodes: &[NodeReport], advice: &[Advice]) {
+    pub(crate) fn doctor(&self, nodes: &[NodeReport], advice: &[Advice]) -> Result<(), Failure> {
         if self.json {
-            nodes.iter().for_each(|node| self.result(&json::node(node)));
-            advice.iter().for_each(|advice| self.result(&json::advice(advice)));
-        } else {
-            say(std::io::stdout(), &text::doctor(nodes, advice, colours(&std::io::stdout())));
+            nodes.iter().try_for_each(|node| result(&json::node(node).to_string()))?;
+            return advice.iter().try_for_each(|advice| result(&json::advice(advice).to_string()));
         }
+        result(&text::doctor(nodes, advice, colours(&std::io::stdout())))
     }
 
-    pub(crate) fn config(&self, settings: &Settings) {
+    pub(crate) fn config(&self, settings: &Settings) -> Result<(), Failure> {
         if self.json {
-            self.result(&json::config(settings));
-        } else {
-            say(std::io::stdout(), &text::config(settings));
+            return result(&json::config(settings).to_string());
         }
+        result(&text::config(settings))
     }
 
     /// A file for other programs: completions, a manual page.
-    pub(crate) fn raw(&self, bytes: &[u8]) {
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
-        let _ = out.write_all(bytes).and_then(|()| out.flush());
+        readers_may_leave(out.write_all(bytes).and_then(|()| out.flush()))
     }
 
     /// Shows that we wait, and for whom.
     pub(crate) fn waiting(&self, name: &str) -> Option<WaitingDisplay> {
-        (!self.quiet && !self.json).then(|| WaitingDisplay::new(name, std::io::stderr().is_terminal()))
+        let terminal = std::io::stderr().is_terminal() && !is_dumb();
+        (!self.quiet && !self.json).then(|| WaitingDisplay::new(name, terminal))
     }
 
     /// Asks a person; `None` if there is none.
@@ -205,21 +209,42 @@ impl Output {
         std::io::stdin().read_line(&mut answer).ok()?;
         Some(matches!(answer.trim(), "y" | "Y" | "yes"))
     }
-
-    fn result(&self, value: &Value) {
-        say(std::io::stdout(), &value.to_string());
-    }
 }
 
 /// Whether colours are wanted there: on terminals, unless `NO_COLOR` says no.
 fn colours(stream: &impl IsTerminal) -> bool {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
-    let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-    stream.is_terminal() && !refused && !dumb
+    stream.is_terminal() && !refused && !is_dumb()
 }
 
-fn say(mut stream: impl Write, line: &str) {
-    let _ = writeln!(stream, "{}", line.trim_end()).and_then(|()| stream.flush());
+/// Whether the terminal can do nothing but print.
+fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|term| term == "dumb")
+}
+
+/// Notes and failures: if they cannot be written, there is no place to say so.
+fn say(stream: impl Write, line: &str) {
+    let _ = write_line(stream, line);
+}
+
+fn result(text: &str) -> Result<(), Failure> {
+    readers_may_leave(write_line(std::io::stdout(), text))
+}
+
+fn readers_may_leave(written: std::io::Result<()>) -> Result<(), Failure> {
+    match written {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(unwritten(&error)),
+        _ => Ok(()),
+    }
+}
+
+fn unwritten(error: &std::io::Error) -> Failure {
+    Failure::internal(format!("the result cannot be written to standard output: {error}"))
+}
+
+fn write_line(mut stream: impl Write, text: &str) -> std::io::Result<()> {
+    writeln!(stream, "{}", text.trim_end())?;
+    stream.flush()
 }
 
 fn milliseconds(duration: Duration) -> u64 {

@@ -41,9 +41,15 @@ pub(crate) async fn run(args: &AcquireArgs, settings: &Settings, output: &Output
     let conflict = Exit::code(args.conflict_exit_code);
     let (locks, guard) = hold(&args.name, "", settings, conflict, &mut signals, output).await?;
     let lease = hand_over(&locks, guard, settings.ttl.value).await;
-    output.lease(&lease);
+    let written = output.lease(&lease);
+    if written.is_err() {
+        // Nobody has the token, so nobody could release it.
+        let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
+        let handover = lease.token.handover(&lease.name, lease.ttl, &addresses);
+        let _ = locks.release(&handover).await;
+    }
     finish(&locks, output).await;
-    Ok(Exit::DONE)
+    written.map(|()| Exit::DONE)
 }
 
 /// Acquires the lock, showing whom we wait for, until a signal says otherwise.
@@ -127,8 +133,10 @@ pub(super) async fn hand_over(locks: &Locks, guard: Guard, ttl: Duration) -> Lea
     while guard.votes().iter().any(|vote| vote.vote.is_none()) && Instant::now() < until {
         sleep(Duration::from_millis(1)).await;
     }
+    // The wall clock first: a pause between the two makes the deadline too early, never too late.
+    let now_ms = now_ms();
     let (valid_for, margin, votes) = (guard.valid_for(), guard.margin(), guard.votes());
-    let valid_until_ms = now_ms() + u64::try_from(valid_for.as_millis()).unwrap_or(0);
+    let valid_until_ms = now_ms + u64::try_from(valid_for.as_millis()).unwrap_or(0);
     let handover = guard.hand_over();
     let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
     let token = LeaseToken::of(&handover, &addresses);

@@ -1,10 +1,11 @@
 //! `tenure config`: what is in force and where it comes from.
 
 use crate::exit_code::Exit;
+use crate::failure::Failure;
 use crate::output::Output;
 use crate::settings::Settings;
 
-pub(crate) fn run(settings: &Settings, output: &Output) -> Exit {
-    output.config(settings);
-    Exit::DONE
+pub(crate) fn run(settings: &Settings, output: &Output) -> Result<Exit, Failure> {
+    output.config(settings)?;
+    Ok(Exit::DONE)
 }

@@ -46,7 +46,7 @@ pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Fa
             advice: "Carry on",
         });
     }
-    output.doctor(&nodes, &advice);
+    output.doctor(&nodes, &advice)?;
     let danger = advice.iter().any(|advice| advice.level == Level::Danger);
     Ok(if danger { Exit::NO } else { Exit::DONE })
 }

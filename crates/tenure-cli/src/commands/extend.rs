@@ -17,7 +17,7 @@ pub(crate) async fn run(args: &ExtendArgs, settings: &Settings, output: &Output)
     locks.ready().await;
     let guard = locks.resume(&handover).await?;
     let lease = hand_over(&locks, guard, settings.ttl.value).await;
-    output.lease(&lease);
+    let written = output.lease(&lease);
     finish(&locks, output).await;
-    Ok(Exit::DONE)
+    written.map(|()| Exit::DONE)
 }

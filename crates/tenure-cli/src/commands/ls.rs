@@ -21,7 +21,7 @@ pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Fa
         };
         reports.push(report);
     }
-    output.list(&list, &reports);
+    output.list(&list, &reports)?;
     let answered = list.nodes.iter().filter(|node| node.votes && node.told.is_ok()).count();
     Ok(if answered * 2 > list.nodes.len() { Exit::DONE } else { unreachable(settings) })
 }

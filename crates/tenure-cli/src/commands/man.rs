@@ -23,7 +23,7 @@ pub(crate) fn run(args: &ManArgs, output: &Output) -> Result<Exit, Failure> {
     let page = pages(&tool)?.into_iter().find(|(name, _)| *name == wanted);
     let (_, page) =
         page.ok_or_else(|| Failure::usage(format!("there is no command called {wanted:?}; see --help")))?;
-    output.raw(&page);
+    output.raw(&page)?;
     Ok(Exit::DONE)
 }
 

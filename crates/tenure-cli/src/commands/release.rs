@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tenure::{Handover, LockReport, OwnerToken};
+use tenure::{Handover, LockReport, OwnerToken, ReleaseError};
 
 use crate::args::ReleaseArgs;
 use crate::commands::acquire::finish;
@@ -35,22 +35,23 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
             owners.into_iter().map(|owner| Handover::new(name, owner, settings.ttl.value)).collect()
         }
     };
-    let mut released = None;
+    let by_force = args.token.is_none();
+    let (mut released, mut failure) = (None, None);
     for handover in &handovers {
         match locks.release(handover).await {
             Ok(done) => released = Some(done.votes),
-            // By force, what a minority of nodes still had counts as well.
-            Err(error) if handovers.len() == 1 => {
-                finish(&locks, output).await;
-                return Err(error.into());
-            }
-            Err(_) => {}
+            // By force, a minority of nodes is enough. Its votes may come after the majority's.
+            Err(ReleaseError::NotHeld { votes, .. }) if by_force => released = Some(votes),
+            Err(error) => failure = Some(Failure::from(error)),
         }
     }
-    if let Some(votes) = &released {
-        output.released(name, votes);
-    }
     finish(&locks, output).await;
+    if let Some(failure) = failure {
+        return Err(failure);
+    }
+    if let Some(votes) = &released {
+        output.released(name, votes)?;
+    }
     Ok(Exit::DONE)
 }
 

@@ -1,6 +1,5 @@
 //! `tenure run`: a command that runs while we hold the lock, and no longer.
 
-mod alarm;
 mod child;
 mod environment;
 mod keeper;
@@ -51,7 +50,9 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
     let mut supervised = Supervised { child, locks, guard: Some(guard), keeper, settings, terminal };
     let ended = supervised.watch(&mut signals).await;
 
-    let Supervised { mut terminal, keeper, guard, .. } = supervised;
+    let Supervised { mut terminal, keeper, guard, child, .. } = supervised;
+    // What has become another user's (`sudo`) cannot be killed by us.
+    let is_gone = child.is_gone();
     terminal.take_back();
     if let Some(keeper) = keeper {
         keeper.dismiss();
@@ -66,7 +67,19 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
             if let Err(error) = released {
                 output.note(&format!("warning: {error}"));
             }
+            if !is_gone {
+                output.note("warning: what the command left in its process group cannot be stopped and goes on without the lock");
+            }
             Ok(exit)
+        }
+        Ended::Stopped if !is_gone => {
+            let message = format!(
+                "lock {:?} was lost while the command ran, and the command cannot be stopped: it goes on without the lock. Stop \
+                 process group {} by hand",
+                args.name,
+                child.group()
+            );
+            Err(Failure::new(Exit::LOST, "lost", message).of_lock(&args.name))
         }
         Ended::Stopped if settings.is_held_long_enough(begun.elapsed()) => {
             let message = format!(

@@ -12,7 +12,7 @@ pub(crate) async fn run(args: &StatusArgs, settings: &Settings, output: &Output)
     let locks = settings.connect(|_| ())?;
     locks.ready().await;
     let report = locks.inspect(&args.name).await?;
-    output.status(&report);
+    output.status(&report)?;
     Ok(exit_of(&report.state, settings))
 }
 

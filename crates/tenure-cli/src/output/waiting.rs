@@ -5,13 +5,17 @@ use std::time::{Duration, Instant};
 
 use super::text::{duration, plain};
 
-/// The waiting display: one line that is written anew on a terminal, one line in all elsewhere.
+/// The waiting display: one line that is written anew in the foreground of a terminal, one line in all elsewhere. In the
+/// background, the line of the terminal belongs to whoever is in the foreground.
 #[derive(Debug)]
 pub(crate) struct WaitingDisplay {
     name: String,
     terminal: bool,
     begun: Instant,
-    shown: bool,
+    /// The one line was printed.
+    said: bool,
+    /// The line that is written anew is there.
+    drawn: bool,
     news: Option<(WaitingNews, Instant)>,
 }
 
@@ -26,34 +30,33 @@ pub(crate) struct WaitingNews {
 
 impl WaitingDisplay {
     pub(super) fn new(name: &str, terminal: bool) -> Self {
-        Self { name: plain(name), terminal, begun: Instant::now(), shown: false, news: None }
+        Self { name: plain(name), terminal, begun: Instant::now(), said: false, drawn: false, news: None }
     }
 
     /// Shows what is new.
     pub(crate) fn update(&mut self, news: WaitingNews) {
         self.news = Some((news, Instant::now()));
-        if self.terminal || !self.shown {
-            self.show();
-        }
+        self.show();
     }
 
     /// Lets the time go on.
     pub(crate) fn tick(&mut self) {
-        if self.terminal && self.news.is_some() {
-            self.show();
-        }
+        self.show();
     }
 
     /// Takes the line away.
     pub(crate) fn clear(&mut self) {
-        if self.terminal && self.shown {
+        if std::mem::take(&mut self.drawn) && is_in_foreground() {
             write(b"\r\x1b[2K");
-            self.shown = false;
         }
     }
 
     fn show(&mut self) {
         let Some((news, told)) = &self.news else { return };
+        let draw = self.terminal && is_in_foreground();
+        if !draw && (self.said || self.drawn) {
+            return;
+        }
         let holder = news.holder.as_deref().map_or_else(|| "another".to_owned(), plain);
         let left = news.free_after.map_or_else(String::new, |left| {
             format!(", {} left", duration(left.saturating_sub(told.elapsed())))
@@ -63,15 +66,22 @@ impl WaitingDisplay {
             (ahead, waiters) => format!("number {} of {waiters} in line, ", ahead + 1),
         };
         let line = format!("tenure: waiting for {}: {place}held by {holder}{left}", self.name);
-        if self.terminal {
+        if draw {
             let line = format!("{line}; {} so far", duration(self.begun.elapsed()));
             let line: String = line.chars().take(width().saturating_sub(1)).collect();
-            write(format!("\r\x1b[2K{line}").as_bytes());
+            // Some characters are two columns wide: the terminal is told not to wrap.
+            write(format!("\r\x1b[2K\x1b[?7l{line}\x1b[?7h").as_bytes());
+            self.drawn = true;
         } else {
             write(format!("{line}\n").as_bytes());
+            self.said = true;
         }
-        self.shown = true;
     }
+}
+
+/// Whether the terminal is ours at the moment.
+fn is_in_foreground() -> bool {
+    nix::unistd::tcgetpgrp(std::io::stderr()) == Ok(nix::unistd::getpgrp())
 }
 
 /// How many columns there are; a line that wraps could not be taken away.

@@ -40,6 +40,10 @@ impl NodeUrl {
 
     /// The URL with `***` in place of whatever may be a password.
     pub(crate) fn masked(&self) -> String {
+        // A path has no password, whatever is in it: homes are called `/home/ann@example.org` in some places.
+        if self.0.starts_with("sqlite:") {
+            return self.0.clone();
+        }
         let behind_scheme = self.0.find("://").map_or(0, |at| at + 3);
         let (scheme, rest) = self.0.split_at(behind_scheme);
         // A password that was not escaped may hold any character, so the last @ counts.
@@ -82,7 +86,13 @@ mod tests {
             }
             assert!(url.has_secret());
         }
-        for url in ["redis://h", "redis://user@h", "sqlite:/a/b", "redis://h?password_file=/run/secret"] {
+        for url in [
+            "redis://h",
+            "redis://user@h",
+            "sqlite:/a/b",
+            "sqlite:/a:b@c/d",
+            "redis://h?password_file=/run/secret",
+        ] {
             assert_eq!(NodeUrl::new(url).to_string(), url);
             assert!(!NodeUrl::new(url).has_secret());
         }

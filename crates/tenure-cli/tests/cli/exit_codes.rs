@@ -13,6 +13,8 @@ fn the_commands_own_exit_code_is_passed_on() {
         }
         deployment.tenure(&["run", "x", "--", "sh", "-c", "kill -TERM $$"]).ends_with(128 + 15);
         deployment.tenure(&["run", "x", "--", "sh", "-c", "kill -KILL $$"]).ends_with(128 + 9);
+        // A real-time signal, which has no name.
+        deployment.tenure(&["run", "x", "--", "sh", "-c", "kill -64 $$"]).ends_with(128 + 64);
     }
 }
 

@@ -83,6 +83,9 @@ fn every_failure_is_an_object_of_the_same_shape() {
         (&["extend", "x", "--token", "abc", "--json"], "usage"),
         (&["acquire", "x", "--ttl", "9h", "--json"], "usage"),
         (&["release", "--force", "x", "--json"], "not_held"),
+        (&["acquire", "--json"], "usage"),
+        (&["acquire", "x", "-E", "300", "--json"], "usage"),
+        (&["run", "x", "--json"], "usage"),
     ] {
         let (failure, _) = deployment.json(arguments);
         has_fields(&failure, &fields);

@@ -143,6 +143,15 @@ fn what_the_command_leaves_in_its_group_ends_before_the_lock_is_released() {
 }
 
 #[test]
+fn whoever_left_the_group_and_ended_is_taken_in_while_the_command_runs() {
+    let deployment = embedded_store();
+    let script = "(setsid sh -c 'echo $$ > daemon.part; mv daemon.part daemon' &); exec sleep 600";
+    let _tool = deployment.start(&["run", "x", "--", "sh", "-c", script]);
+    let daemon = read_line(&deployment.folder().join("daemon"));
+    wait_until(|| !std::path::Path::new("/proc").join(&daemon).exists());
+}
+
+#[test]
 fn a_tool_that_is_killed_takes_its_command_along_before_the_lock_frees_itself() {
     for deployment in deployments() {
         let tool = deployment.start(&["run", "x", "--ttl", "2s", "--", "sh", "-c", &stubborn("started")]);
@@ -156,6 +165,40 @@ fn a_tool_that_is_killed_takes_its_command_along_before_the_lock_frees_itself() 
         // The ttl, its guard band, and time for a busy machine.
         assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
     }
+}
+
+#[test]
+fn a_tool_that_stands_still_takes_its_command_along_before_the_lock_is_over() {
+    for deployment in deployments() {
+        let tool = deployment.start(&["run", "x", "--ttl", "2s", "--", "sh", "-c", &stubborn("started")]);
+        let (command, grandchild, _) = started(&deployment, "started");
+        // It was renewed meanwhile, and the keeper knows.
+        std::thread::sleep(Duration::from_millis(2500));
+        assert!(is_alive(command) && is_alive(grandchild));
+        tool.signal(Signal::SIGSTOP);
+        let stopped = Instant::now();
+        wait_until(|| !is_alive(command) && !is_alive(grandchild));
+        assert!(stopped.elapsed() < Duration::from_secs(2), "{:?}", stopped.elapsed());
+        deployment.tenure(&["acquire", "x", "--quiet"]).ends_with(75);
+        tool.signal(Signal::SIGCONT);
+        let done = tool.done();
+        assert!(done.ends_with(79).stderr.contains("was lost"), "{done:?}");
+    }
+}
+
+#[test]
+fn a_keeper_that_stood_still_harms_nobody() {
+    let deployment = embedded_store();
+    let tool =
+        deployment.start(&["run", "x", "--ttl", "500ms", "--", "sh", "-c", "echo $$ > started; sleep 3"]);
+    let command = read_line(&deployment.folder().join("started"));
+    let mut search = std::process::Command::new("pgrep");
+    let found = search.args(["-f", &format!("__keep {command}")]).output().unwrap();
+    let keeper = crate::deployment::pid(String::from_utf8(found.stdout).unwrap().trim().parse().unwrap());
+    nix::sys::signal::kill(keeper, Signal::SIGSTOP).unwrap();
+    std::thread::sleep(Duration::from_millis(1500));
+    nix::sys::signal::kill(keeper, Signal::SIGCONT).unwrap();
+    tool.done().ends_with(0);
 }
 
 #[test]

@@ -34,6 +34,9 @@ fn an_eval_of_a_refused_lock_fails() {
         deployment.tenure(&["acquire", "x"]).ends_with(0);
         shell(&deployment, r#"eval "$(tenure acquire x --export)""#).ends_with(75);
         shell(&deployment, r#"eval "$(tenure acquire x --export --ttl 9h)""#).ends_with(64);
+        // What is not even understood: a name that is taken for an option, a code that is none.
+        shell(&deployment, r#"eval "$(tenure acquire -x --export)""#).ends_with(64);
+        shell(&deployment, r#"eval "$(tenure acquire y --export -E 300)""#).ends_with(64);
     }
 }
 
@@ -89,6 +92,19 @@ fn a_release_by_force_says_what_it_breaks() {
 }
 
 #[test]
+fn what_minorities_hold_is_released_by_force_and_said() {
+    let deployment = five_redis_nodes();
+    for owners in [1, 5] {
+        for (index, server) in deployment.servers.iter().take(owners).enumerate() {
+            server.execute(&["SET", "tenure:x", &format!("{index:040x}"), "PX", "60000"]);
+        }
+        let done = deployment.tenure(&["release", "--force", "x", "--json"]);
+        assert!(done.ends_with(0).stdout.contains("\"released\":true"), "{done:?}");
+        assert_eq!(deployment.json(&["status", "x", "--json"]).0["state"], "free");
+    }
+}
+
+#[test]
 fn a_lock_of_another_library_is_not_taken_by_force() {
     let deployment = five_redis_nodes();
     for server in &deployment.servers {
@@ -106,4 +122,26 @@ fn an_acquire_that_fails_leaves_nothing_behind() {
     }
     deployment.tenure(&["acquire", "x"]).ends_with(75);
     assert!(deployment.servers[3..].iter().all(|server| server.keys().is_empty()));
+}
+
+#[test]
+fn a_result_that_cannot_be_written_is_a_failure_and_its_lock_is_free_again() {
+    for deployment in deployments() {
+        for options in ["", "--json", "--export"] {
+            let done = shell(&deployment, &format!("tenure acquire x {options} > /dev/full"));
+            assert!(
+                done.ends_with(70).stderr.contains("cannot be written") || options == "--json",
+                "{done:?}"
+            );
+        }
+        // The reader was gone before the token came.
+        let (_, closed) = std::io::pipe().unwrap();
+        let mut command = deployment.command(&["acquire", "x"]);
+        let done = Done::of(command.stdout(closed).output().unwrap());
+        assert!(done.ends_with(70).stderr.contains("cannot be written"), "{done:?}");
+        deployment.tenure(&["acquire", "x"]).ends_with(0);
+        for command in ["status x", "ls", "ls --json", "doctor", "config", "completions bash", "man"] {
+            shell(&deployment, &format!("tenure {command} > /dev/full")).ends_with(70);
+        }
+    }
 }

@@ -128,6 +128,44 @@ fn a_stopped_run_keeps_its_lock_and_goes_on_afterwards() {
 }
 
 #[test]
+fn the_stop_key_stops_a_script_together_with_its_run() {
+    for deployment in deployments() {
+        deployment.write(
+            "script",
+            "tenure run x -- sh -c 'touch begun; read line; echo got-$line'; echo after-$?\n",
+        );
+        let mut shell = Shell::start(&deployment);
+        shell.types("sh script\r");
+        wait_until(|| deployment.folder().join("begun").exists());
+        shell.types("\x1a");
+        shell.shows("Stopped");
+        shell.shows("ready> ");
+        shell.types("fg\r");
+        // What is typed earlier is the shell's.
+        shell.shows("sh script");
+        shell.types("words\r");
+        shell.shows("got-words");
+        shell.shows("after-0");
+    }
+}
+
+#[test]
+fn where_nobody_could_let_it_go_on_a_run_is_not_stopped() {
+    for deployment in deployments() {
+        let mut shell = Shell::start(&deployment);
+        // As with `ssh -t`: the tool leads the session, and there is no shell to type `fg` into.
+        shell.types(
+            "exec tenure run x -- sh -c 'touch begun; read line; echo got-$line; touch read; sleep 600'\r",
+        );
+        wait_until(|| deployment.folder().join("begun").exists());
+        shell.types("\x1a");
+        std::thread::sleep(Duration::from_millis(300));
+        shell.types("words\r");
+        shell.shows("got-words");
+    }
+}
+
+#[test]
 fn a_lock_that_is_lost_while_stopped_is_told_when_the_run_goes_on() {
     for deployment in deployments() {
         let mut shell = Shell::start(&deployment);
@@ -192,6 +230,23 @@ fn there_are_colours_at_a_terminal_and_nowhere_else() {
             assert!(!coloured(shown(&format!("NO_COLOR=1 {command}"))), "{command}");
             assert!(!coloured(shown(&format!("TERM=dumb {command}"))), "{command}");
             assert!(!coloured(shown(&format!("{command} | cat"))), "{command}");
+        }
+    }
+}
+
+#[test]
+fn a_waiter_in_the_background_leaves_the_line_to_the_shell() {
+    for deployment in deployments() {
+        let _holder = deployment.hold(&["x", "--label", "nightly import"]);
+        let mut shell = Shell::start(&deployment);
+        for start in ["tenure run x --wait 2s -- true &", "TERM=dumb tenure run x --wait 1s -- true"] {
+            shell.types(&format!("{start}\r"));
+            shell.shows("number 1 of 1 in line");
+            let screen = shell.shows("is held by");
+            assert!(
+                !screen.contains("in line, held") && !screen.contains("\u{1b}[2K"),
+                "{start}: {screen:?}"
+            );
         }
     }
 }

@@ -12,8 +12,8 @@ use std::process::Command;
 
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
-use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
+use rustix::process::{WaitOptions, wait};
 
 use super::environment::Environment;
 use super::terminal::Terminal;
@@ -87,26 +87,23 @@ impl Child {
         self.signal(Signal::SIGCONT);
     }
 
-    /// What has become of the command since we last looked. Takes in whoever of its group has ended.
+    /// What has become of the command since we last looked. Takes in whoever has ended: also those that left the group,
+    /// because they come to us and not to the system's reaper.
     pub(super) fn look(&mut self) -> Option<Change> {
-        let flags = WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED;
-        let group = Pid::from_raw(-self.leader.as_raw());
         let mut change = None;
-        while let Ok(status) = waitpid(group, Some(flags)) {
-            match status {
-                WaitStatus::StillAlive => break,
-                WaitStatus::Stopped(pid, signal) if pid == self.leader => {
-                    change = Some(Change::Stopped(signal));
-                }
-                WaitStatus::Exited(pid, code) if pid == self.leader => {
-                    self.ended = Some(Exit::code(u8::try_from(code & 0xff).unwrap_or(u8::MAX)));
-                    change = Some(Change::Ended);
-                }
-                WaitStatus::Signaled(pid, signal, _) if pid == self.leader => {
-                    self.ended = Some(Exit::signal(signal as i32));
-                    change = Some(Change::Ended);
-                }
-                _ => {}
+        // As raw numbers: `nix` knows no real-time signals, and would swallow the news of an end by one.
+        while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
+            if pid.as_raw_nonzero().get() != self.leader.as_raw() {
+                continue;
+            }
+            if let Some(signal) = status.stopping_signal() {
+                let signal = Signal::try_from(signal).unwrap_or(Signal::SIGSTOP);
+                change = Some(Change::Stopped(signal));
+            } else {
+                let code =
+                    status.exit_status().map(|code| Exit::code(u8::try_from(code & 0xff).unwrap_or(u8::MAX)));
+                self.ended = code.or_else(|| status.terminating_signal().map(Exit::signal));
+                change = Some(Change::Ended);
             }
         }
         change

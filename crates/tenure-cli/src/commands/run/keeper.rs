@@ -1,12 +1,12 @@
 //! A second process of ours that outlives us: the keeper.
 //!
 //! It ends what is left of the command when we are killed: the kernel's signal to the command does not reach the others
-//! of its group. It ends all of it when the lock is about to end and we have not done so: somebody may have stopped us,
-//! and not the command. And it keeps the lock while a person has stopped us together with the command: a process that
-//! stands still can renew nothing, so the lock is handed over and back.
+//! of its group. It ends the command when we stand still while it runs (`kill -STOP`, a debugger), before its lock is
+//! over: we tell the keeper until when that is. And it keeps the lock while a person has stopped us together with the
+//! command: a process that stands still can renew nothing, so the lock is handed over and back.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
@@ -16,9 +16,8 @@ use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 use tenure::{ExtendError, Guard, Handover, Locks};
 use tokio::sync::oneshot;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout_at};
 
-use super::alarm::{self, Alarm};
 use super::child::own_program;
 use super::supervise::kill_lead;
 use crate::exit_code::Exit;
@@ -27,20 +26,20 @@ use crate::settings::Settings;
 /// What we call ourselves with to keep.
 pub(super) const KEEP: &str = "__keep";
 
-/// What is said on the line: all is over in good order; the lock ends then; keep this lock; give it back.
+/// What is said on the line: all is over in good order; the lock is valid until then; keep this lock; give it back.
 const GOODBYE: &str = "goodbye";
-const UNTIL: &str = "until";
+const UNTIL: &str = "until ";
 const TAKE: &str = "take";
 const BACK: &str = "back";
 
 /// How long the keeper may take to answer: many round trips.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
-/// How long the line may be full, which it never is while the keeper runs.
-const WRITE_LIMIT: Duration = Duration::from_millis(10);
+/// A keeper that stands still may not hold us up.
+const TELL_LIMIT: Duration = Duration::from_millis(20);
 
-/// Readings of two clocks differ a little; a lock that was renewed ends much later.
-const TOLD_STEP: Duration = Duration::from_millis(2);
+/// How often the clock is looked at: timers stand still while the machine sleeps.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// The pause before a lock is asked for again that could not be resumed.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -49,8 +48,8 @@ const PAUSE: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Keeper {
     line: UnixStream,
-    /// What it was told last.
-    until: Duration,
+    /// Until when the lock is valid, as it was told last, by [`since_boot`].
+    told: Duration,
 }
 
 impl Keeper {
@@ -58,30 +57,28 @@ impl Keeper {
     pub(super) fn start(group: Pid) -> io::Result<Self> {
         let (line, theirs) = UnixStream::pair()?;
         line.set_read_timeout(Some(ANSWER_LIMIT))?;
-        // One that stands still must not hold us up.
-        line.set_write_timeout(Some(WRITE_LIMIT))?;
+        line.set_write_timeout(Some(TELL_LIMIT))?;
         let mut keeper = Command::new(own_program()?);
         keeper.arg0("tenure").args([KEEP, &group.to_string()]).process_group(0);
         let answers = theirs.try_clone()?;
         keeper.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::from(OwnedFd::from(answers)));
         keeper.stderr(Stdio::null()).spawn()?;
-        Ok(Self { line, until: Duration::ZERO })
-    }
-
-    /// Tells it how long the lock is valid, whenever that has changed. It stops the command `lead` before that.
-    pub(super) fn tell(&mut self, valid_for: impl FnOnce() -> Duration, lead: Duration) {
-        // The clock first: what passes between the two makes it earlier.
-        let Some(now) = alarm::now() else { return };
-        let until = (now + valid_for()).saturating_sub(lead);
-        if until.abs_diff(self.until) > TOLD_STEP {
-            self.until = until;
-            let _ = writeln!(self.line, "{UNTIL} {}", until.as_nanos());
-        }
+        Ok(Self { line, told: Duration::ZERO })
     }
 
     /// Lets it go: nothing is left to look after.
     pub(super) fn dismiss(mut self) {
         let _ = writeln!(self.line, "{GOODBYE}");
+    }
+
+    /// Tells it how long the command may live without a further word of ours. `now` was read before `valid_for` was.
+    pub(super) fn tell(&mut self, now: Duration, valid_for: Duration) {
+        let until = now + valid_for;
+        // It moves when the lock is renewed, and not from one look at the clock to the next.
+        if until > self.told + Duration::from_millis(1) {
+            self.told = until;
+            let _ = self.line.write_all(format!("{UNTIL}{}\n", until.as_nanos()).as_bytes());
+        }
     }
 
     /// Lets it keep this lock, which is valid for so long.
@@ -93,7 +90,9 @@ impl Keeper {
     ) -> io::Result<()> {
         let lines = settings.to_lines();
         let count = lines.lines().count();
-        write!(self.line, "{TAKE} {count} {}\n{handover}\n{lines}", valid_for.as_millis())
+        self.told = Duration::ZERO;
+        let order = format!("{TAKE} {count} {}\n{handover}\n{lines}", valid_for.as_millis());
+        self.line.write_all(order.as_bytes())
     }
 
     /// Takes the lock back. `None` if it was lost meanwhile.
@@ -108,9 +107,9 @@ impl Keeper {
 /// Goes on with a lock, trying again while nodes do not answer and it may still be held.
 pub(super) async fn resume(locks: &Locks, handover: &Handover, limit: Duration) -> Option<Guard> {
     let until = Instant::now() + limit;
-    let _ = timeout(limit, locks.ready()).await;
+    let _ = timeout_at(until, locks.ready()).await;
     loop {
-        match locks.resume(handover).await {
+        match timeout_at(until, locks.resume(handover)).await.ok()? {
             Ok(guard) => return Some(guard),
             Err(ExtendError::Unavailable { .. } | ExtendError::Refused { .. }) if Instant::now() < until => {
                 sleep(PAUSE).await;
@@ -118,6 +117,15 @@ pub(super) async fn resume(locks: &Locks, handover: &Handover, limit: Duration) 
             Err(_) => return None,
         }
     }
+}
+
+/// A clock that all processes share and that goes on while the machine sleeps.
+pub(super) fn since_boot() -> Duration {
+    #[cfg(target_os = "linux")]
+    let clock = rustix::time::ClockId::Boottime;
+    #[cfg(not(target_os = "linux"))]
+    let clock = rustix::time::ClockId::Monotonic;
+    Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
 }
 
 /// What the keeper does: if the line ends without a goodbye, whoever had the other end was killed.
@@ -132,28 +140,11 @@ pub(super) fn keep(group: &str) -> Exit {
 
 /// `None` if the line ended without a goodbye.
 fn serve(group: Pid) -> Option<()> {
-    let mut line = BufReader::new(io::stdin());
-    let alarm = Alarm::new().ok();
+    let mut line = BufReader::new(UnixStream::from(io::stdin().as_fd().try_clone_to_owned().ok()?));
     loop {
-        if let Some(alarm) = &alarm
-            && line.buffer().is_empty()
-            && alarm.rings_before(io::stdin())
-        {
-            let _ = killpg(group, Signal::SIGKILL);
-            continue;
-        }
-        let order = read(&mut line)?;
+        let order = next_order(&mut line, group)?;
         let words: Vec<&str> = order.split(' ').collect();
-        let (count, valid_for) = match words[..] {
-            [UNTIL, at] => {
-                let at = at.parse().ok().map(Duration::from_nanos)?;
-                alarm.iter().for_each(|alarm| alarm.set(at));
-                continue;
-            }
-            [TAKE, count, valid_for] => (count, valid_for),
-            _ => return (order == GOODBYE).then_some(()),
-        };
-        alarm.iter().for_each(Alarm::stop);
+        let [TAKE, count, valid_for] = words[..] else { return (order == GOODBYE).then_some(()) };
         let (count, valid_for): (usize, u64) = (count.parse().ok()?, valid_for.parse().ok()?);
         let handover: Handover = read(&mut line)?.parse().ok()?;
         let lines =
@@ -170,8 +161,38 @@ fn serve(group: Pid) -> Option<()> {
         let valid_for = Duration::from_millis(valid_for);
         let kept = runtime.block_on(keep_lock(&settings, &handover, valid_for, group, next))?;
         let answer = kept.map_or_else(|| "lost".to_owned(), |handover| handover.to_string());
-        crate::output::Output::of_helper().raw(format!("{answer}\n").as_bytes());
+        crate::output::Output::of_helper().raw(format!("{answer}\n").as_bytes()).ok()?;
         line = listening.join().ok()?;
+    }
+}
+
+/// The next order that is not about how long the lock is valid. If that time is nearly over, whoever should have told us
+/// more stands still, and the command must not go on alone.
+fn next_order(line: &mut BufReader<UnixStream>, group: Pid) -> Option<String> {
+    let (mut until, mut text) = (None::<Duration>, String::new());
+    loop {
+        let left = until.map(|until| until.saturating_sub(since_boot()));
+        let limit = left.map(|left| left.clamp(Duration::from_millis(1), LOOK_EVERY));
+        let _ = line.get_ref().set_read_timeout(limit);
+        match line.read_line(&mut text) {
+            Ok(_) if text.ends_with('\n') => {
+                let order = std::mem::take(&mut text).trim_end().to_owned();
+                let Some(told) = order.strip_prefix(UNTIL) else {
+                    let _ = line.get_ref().set_read_timeout(None);
+                    return Some(order);
+                };
+                until = Some(Duration::from_nanos(told.parse().ok()?));
+            }
+            Ok(_) => return None,
+            // Only when nothing more was said: we may have stood still ourselves.
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                if until.is_some_and(|until| since_boot() >= until) {
+                    let _ = killpg(group, Signal::SIGKILL);
+                    until = None;
+                }
+            }
+            Err(_) => return None,
+        }
     }
 }
 

@@ -24,6 +24,10 @@ const KILLED_LIMIT: Duration = Duration::from_secs(5);
 /// How often we look whether the group is empty, once its command has ended: nobody tells us about the others.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
+/// How often we look at the clock and at the lock, at least: timers stand still while the machine sleeps, and the keeper
+/// wants to know of renewals.
+const LOOK_AT_CLOCK: Duration = Duration::from_secs(1);
+
 /// How it came out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
@@ -64,10 +68,11 @@ impl Supervised<'_> {
         let (mut end, mut killed) = (None::<Ended>, None::<Instant>);
         let mut left_behind_until = None::<Instant>;
         loop {
+            let now_by_keeper = keeper::since_boot();
             let left = self.guard.as_ref().map_or(Duration::ZERO, Guard::valid_for);
-            if let (Some(guard), Some(keeper)) = (&self.guard, &mut self.keeper) {
-                // A little after us: it acts where we do not.
-                keeper.tell(|| guard.valid_for(), lead / 2);
+            if let (Some(keeper), false) = (&mut self.keeper, left.is_zero()) {
+                // Half the lead: it is there for when we do not do it.
+                keeper.tell(now_by_keeper, left.saturating_sub(lead / 2));
             }
             if left <= lead || is_lost {
                 self.child.signal(Signal::SIGKILL);
@@ -96,11 +101,12 @@ impl Supervised<'_> {
             if stage == Stage::Killed && now >= *killed.get_or_insert(now) + KILLED_LIMIT {
                 return end.unwrap_or(Ended::Stopped);
             }
+            // Often enough that a renewal is known to the keeper long before the time that it knows of is over.
+            let soon = LOOK_AT_CLOCK.min(left.saturating_sub(lead) / 4).max(Duration::from_millis(1));
             let pause = match stage {
                 _ if self.child.ended().is_some() => LOOK_EVERY,
-                // The keeper has to hear of renewals before it takes the lock for lost.
-                Stage::Running => left.saturating_sub(grace).min(self.settings.ttl.value / 3),
-                Stage::Asked => left.saturating_sub(lead),
+                Stage::Running => left.saturating_sub(grace).min(soon),
+                Stage::Asked => left.saturating_sub(lead).min(soon),
                 Stage::Killed => LOOK_EVERY,
             };
             tokio::select! {
@@ -144,7 +150,7 @@ impl Supervised<'_> {
         let kept = self.keeper.as_mut().map(|keeper| keeper.take(self.settings, &handover, valid_for));
         // The worker must have let go of it before we stand still.
         tokio::task::yield_now().await;
-        let _ = nix::sys::signal::raise(Signal::SIGSTOP);
+        stop_our_group();
         // Somebody wants us to go on. The command may not, if the lock was lost meanwhile.
         if let (Some(Ok(())), Some(keeper)) = (kept, &mut self.keeper) {
             match keeper.back() {
@@ -161,6 +167,13 @@ impl Supervised<'_> {
         self.terminal.give(self.child.group());
         self.child.signal(Signal::SIGCONT);
     }
+}
+
+/// Stops everybody in our own group, as the key would have if the command had no group of its own: a script that runs us,
+/// the others of a pipeline. By a signal that we do not listen to, and not by SIGSTOP, because the kernel leaves it out
+/// where nobody could make us go on (`ssh -t host tenure run ...`).
+fn stop_our_group() {
+    let _ = nix::sys::signal::killpg(nix::unistd::getpgrp(), Signal::SIGTTOU);
 }
 
 /// SIGKILL comes as long before the end as the library tells of the loss: the kernel takes a moment to end a group.
