@@ -31,6 +31,9 @@ fn main() -> ExitCode {
         Output::as_typed().refuse_eval(Exit::INTERNAL);
         Exit::INTERNAL
     });
+    if exit.is_interrupted() && commands::run::is_at_keyboard() {
+        signals::die_of_the_key();
+    }
     exit.into()
 }
 

@@ -74,9 +74,10 @@ impl Output {
                     rendered.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
                 let line = lines.join(" ");
                 let line = line.strip_prefix("error: ").unwrap_or(&line);
-                // A URL that was put in the wrong place is repeated without its password.
+                // A URL that was put in the wrong place is repeated without its password, which may have blanks in it.
                 let words: Vec<String> = line.split(' ').map(|word| NodeUrl::new(word).to_string()).collect();
-                self.failure(&Failure::usage(format!("{}; see --help", words.join(" "))))
+                let line = NodeUrl::new(words.join(" ")).to_string();
+                self.failure(&Failure::usage(format!("{line}; see --help")))
             }
         }
     }
@@ -101,7 +102,7 @@ impl Output {
                 say(std::io::stdout(), &line);
             }
         } else if !(self.quiet && failure.is_contention()) {
-            say(std::io::stderr(), &format!("tenure: {}", failure.message));
+            say(std::io::stderr(), &format!("tenure: {}", text::plain(&failure.message)));
         }
         self.refuse_eval(failure.exit);
         failure.exit

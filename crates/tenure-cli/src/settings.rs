@@ -77,7 +77,7 @@ impl Settings {
         let file = match (&typed.config, environment("TENURE_CONFIG")?) {
             (Some(path), _) => File::read(path, "--config")?,
             (None, Some(path)) => File::read(Path::new(&path), "TENURE_CONFIG")?,
-            (None, None) if Path::new("tenure.toml").exists() => File::read(Path::new("tenure.toml"), "")?,
+            (None, None) if Path::new("tenure.toml").exists() => File::read_found(Path::new("tenure.toml"))?,
             (None, None) => File::default(),
         };
         let nodes = first([

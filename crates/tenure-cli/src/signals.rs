@@ -65,6 +65,13 @@ fn ignored() -> impl Fn(Signal) -> bool {
     move |signal| mask >> (signal as i32 - 1) & 1 == 1
 }
 
+/// Ends this process by the signal of the interrupt key. A shell that runs a script or a loop goes on after a program that
+/// only says by its exit code that it was interrupted.
+pub(crate) fn die_of_the_key() {
+    // If it cannot be done, the exit code says it.
+    let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);
+}
+
 /// Whether it ends a wait.
 pub(crate) const fn ends_wait(signal: Signal) -> bool {
     matches!(signal, Signal::SIGINT | Signal::SIGTERM | Signal::SIGHUP | Signal::SIGQUIT)

@@ -20,7 +20,7 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::settings::Settings;
-use crate::signals::Signals;
+use crate::signals::{Signal, Signals};
 
 /// How long nodes that do not answer may hold up the end; what is left there frees itself.
 const CLEAN_UP_LIMIT: Duration = Duration::from_secs(2);
@@ -37,26 +37,28 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
 
     let environment = environment::of(&locks, &guard, &settings);
     let mut terminal = Terminal::open();
-    let child = match Child::start(&args.command, &environment, terminal.is_wanted()) {
-        Ok(child) => child,
+    let prepared = Child::prepare(&args.command, &environment, terminal.is_wanted()).and_then(|child| {
+        let keeper = Keeper::start(child.group()).inspect_err(|_| child.signal(Signal::SIGKILL))?;
+        Ok((child, keeper))
+    });
+    let (child, keeper) = match prepared {
+        Ok(prepared) => prepared,
         Err(error) => {
             let _ = guard.release().await;
             let _ = locks.shutdown_within(CLEAN_UP_LIMIT).await;
             return Err(Failure::internal(format!("the command cannot be started: {error}")));
         }
     };
-    let keeper = Keeper::start(child.group()).ok();
     let (locks, settings) = (&locks, &settings);
     let mut supervised = Supervised { child, locks, guard: Some(guard), keeper, settings, terminal };
+    supervised.begin();
     let ended = supervised.watch(&mut signals).await;
 
     let Supervised { mut terminal, keeper, guard, child, .. } = supervised;
     // What has become another user's (`sudo`) cannot be killed by us.
     let is_gone = child.is_gone();
     terminal.take_back();
-    if let Some(keeper) = keeper {
-        keeper.dismiss();
-    }
+    keeper.dismiss();
     let released = match guard {
         Some(guard) => guard.release().await.map(|_| ()),
         None => Ok(()),
@@ -98,6 +100,11 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
             Err(Failure::new(Exit::LOST, "lost", message).of_lock(&args.name))
         }
     }
+}
+
+/// Whether a person at a terminal has us in the foreground.
+pub(crate) fn is_at_keyboard() -> bool {
+    Terminal::open().is_ours()
 }
 
 /// What `run` calls us again for: to become the command, and to look after it. Nobody types this, so it is no part of the

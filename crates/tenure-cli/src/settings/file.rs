@@ -71,6 +71,18 @@ impl File {
         Ok(Self { path: Some(path), text, content })
     }
 
+    /// Reads one that nobody named: it lies in the working folder. Whoever can write it decides which nodes we trust and which
+    /// file is sent there as a password.
+    pub(super) fn read_found(path: &Path) -> Result<Self, Failure> {
+        match whose(path) {
+            None => Self::read(path, ""),
+            Some(why) => Err(Failure::usage(format!(
+                "{} {why}, so it is not read by itself; name it with --config if you trust it",
+                path.display()
+            ))),
+        }
+    }
+
     pub(super) fn path(&self) -> Option<&Path> {
         self.path.as_deref()
     }
@@ -197,6 +209,25 @@ impl<'a> NodeEntry<'a> {
             _ => None,
         }
     }
+}
+
+/// Why a file is not this user's alone, if it is not.
+#[cfg(unix)]
+fn whose(path: &Path) -> Option<&'static str> {
+    use std::os::unix::fs::MetadataExt;
+    // What cannot be looked at cannot be read either, and that is told then.
+    let seen = std::fs::metadata(path).ok()?;
+    let ours = [0, rustix::process::geteuid().as_raw()].contains(&seen.uid());
+    match (ours, seen.mode() & 0o002) {
+        (false, _) => Some("belongs to another user"),
+        (true, 0) => None,
+        (true, _) => Some("can be written by everybody"),
+    }
+}
+
+#[cfg(not(unix))]
+fn whose(_path: &Path) -> Option<&'static str> {
+    None
 }
 
 #[cfg(unix)]

@@ -47,12 +47,19 @@ impl NodeUrl {
         let behind_scheme = self.0.find("://").map_or(0, |at| at + 3);
         let (scheme, rest) = self.0.split_at(behind_scheme);
         // A password that was not escaped may hold any character, so the last @ counts.
-        let Some(at) = rest.rfind('@') else { return self.0.clone() };
-        match rest[..at].split_once(':') {
-            Some((user, _)) => format!("{scheme}{user}:***{}", &rest[at..]),
-            None => self.0.clone(),
-        }
+        let masked = match rest.rfind('@').map(|at| (rest[..at].split_once(':'), &rest[at..])) {
+            Some((Some((user, _)), behind)) => format!("{scheme}{user}:***{behind}"),
+            _ => self.0.clone(),
+        };
+        mask_parameter(masked)
     }
+}
+
+/// No node takes a password as a parameter, but people try.
+fn mask_parameter(url: String) -> String {
+    let Some(at) = url.find("password=").map(|at| at + "password=".len()) else { return url };
+    let end = url[at..].find('&').map_or(url.len(), |length| at + length);
+    format!("{}***{}", &url[..at], &url[end..])
 }
 
 impl fmt::Display for NodeUrl {
@@ -79,6 +86,8 @@ mod tests {
             "redis://u:hun@ter2/x@h",
             "u:hunter2@h",
             "nonsense://a:hunter2@",
+            "redis://h?password=hunter2",
+            "redis://u@h?db=1&password=hunter2&x=1",
         ] {
             let url = NodeUrl::new(url);
             for shown in [url.to_string(), format!("{url:?}"), format!("{url:#?}")] {

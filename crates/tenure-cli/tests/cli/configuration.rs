@@ -1,11 +1,31 @@
 //! Flags over the environment over `tenure.toml`, and errors that point at the line.
 
-use crate::deployment::{Deployment, Done, five_redis_nodes};
+use std::os::unix::fs::PermissionsExt;
+
+use crate::deployment::{Deployment, Done, embedded_store, five_redis_nodes};
 
 fn config(deployment: &Deployment, arguments: &[&str], variables: &[(&str, &str)]) -> serde_json::Value {
     let mut command = deployment.command_without_nodes(&[&["config", "--json"], arguments].concat());
     let done = Done::of(command.envs(variables.iter().copied()).output().unwrap());
     serde_json::from_str(&done.stdout).unwrap_or_else(|error| panic!("{error}: {done:?}"))
+}
+
+#[test]
+fn a_file_that_lies_around_is_read_only_if_nobody_else_can_have_written_it() {
+    let deployment = embedded_store();
+    let path = deployment.write("tenure.toml", "ttl = \"7s\"\n");
+    let config = |arguments: &[&str]| deployment.tenure(arguments);
+    assert!(config(&["config"]).ends_with(0).stdout.contains("7.0 s"));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o646)).unwrap();
+    let done = config(&["config"]);
+    assert!(done.ends_with(64).stderr.contains("tenure.toml can be written by everybody"), "{done:?}");
+    assert!(config(&["config", "--config", "tenure.toml"]).ends_with(0).stdout.contains("7.0 s"));
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+    // Only root can give a file away.
+    if std::os::unix::fs::chown(&path, Some(65_533), None).is_ok() {
+        let done = config(&["config"]);
+        assert!(done.ends_with(64).stderr.contains("tenure.toml belongs to another user"), "{done:?}");
+    }
 }
 
 #[test]

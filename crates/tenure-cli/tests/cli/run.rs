@@ -105,23 +105,6 @@ fn with_a_store_that_is_gone_the_command_is_gone_before_the_lock_is_over() {
 }
 
 #[test]
-fn a_tool_that_stands_still_does_not_keep_its_command_alive_beyond_the_lock() {
-    for deployment in deployments() {
-        let tool = deployment.start(&["run", "x", "--ttl", "3s", "--", "sh", "-c", &stubborn("started")]);
-        let (command, grandchild, until) = started(&deployment, "started");
-        tool.signal(Signal::SIGSTOP);
-        assert!(now_ms() + 2_200 < until, "the machine was too slow to begin");
-        wait_until(|| !is_alive(command) && !is_alive(grandchild));
-        let now = now_ms();
-        assert!(now < until, "gone only {} ms after its lock was over", now - until);
-        assert!(now + 500 > until, "gone {} ms before its lock was over", until - now);
-        tool.signal(Signal::SIGCONT);
-        let done = tool.done();
-        assert!(done.ends_with(79).stderr.contains("was lost"), "{done:?}");
-    }
-}
-
-#[test]
 fn a_command_that_heeds_sigterm_has_the_grace_to_end_in_order() {
     let (deployment, proxies) = behind_proxies();
     let script = "trap 'echo in order; exit 0' TERM; echo > begun; while :; do sleep 0.01; done";

@@ -32,6 +32,8 @@ fn no_output_of_any_command_shows_a_password() {
         &["config", "--json"],
         &["release", "--force", "x"],
         &["status", "x", "redis://:hunter2-very-secret@h"],
+        &["status", "x", "redis://u:my hunter2-very-secret word@h"],
+        &["config", "--nodes", "redis://h?password=hunter2-very-secret"],
     ] {
         let done = deployment.tenure(arguments);
         assert!(!format!("{done:?}").contains(PASSWORD), "{arguments:?}: {done:?}");

@@ -93,15 +93,19 @@ fn the_interrupt_key_reaches_the_command_and_a_waiter() {
         let mut shell = Shell::start(&deployment);
         // A shell that starts one long command loses the key if it comes at that moment.
         let script = "trap \"exit 130\" INT; touch begun; while :; do sleep 0.01; done";
-        shell.types(&format!("tenure run x -- sh -c '{script}'; echo code-$?\r"));
+        shell.types(&format!("tenure run x -- sh -c '{script}'\r"));
         wait_until(|| deployment.folder().join("begun").exists());
         shell.types("\x03");
+        shell.shows("ready> ");
+        shell.types("echo code-$?\r");
         shell.shows("code-130");
         let _holder = deployment.hold(&["x", "--label", "nightly import"]);
-        shell.types("tenure run x --wait forever -- true; echo code-$?\r");
+        shell.types("tenure run x --wait forever -- true\r");
         shell.shows("number 1 of 1 in line");
         shell.shows("nightly import");
         shell.types("\x03");
+        shell.shows("ready> ");
+        shell.types("echo code-$?\r");
         shell.shows("code-130");
     }
 }
@@ -248,5 +252,32 @@ fn a_waiter_in_the_background_leaves_the_line_to_the_shell() {
                 "{start}: {screen:?}"
             );
         }
+    }
+}
+
+#[test]
+fn the_interrupt_key_ends_a_loop_around_the_tool() {
+    for deployment in deployments() {
+        let mut shell = Shell::start(&deployment);
+        let script = "touch begun; while :; do sleep 0.01; done";
+        shell.types(&format!(
+            "for i in 1 2 3; do echo round-$i; tenure run x -- sh -c '{script}'; done; echo code-$?\r"
+        ));
+        wait_until(|| deployment.folder().join("begun").exists());
+        shell.shows("round-1\r");
+        shell.types("\x03");
+        shell.shows("ready> ");
+        shell.types("echo the-$?-end\r");
+        let screen = shell.shows("the-130-end");
+        assert!(!screen.contains("round-2\r"), "{screen}");
+        // A waiter's loop as well.
+        let _holder = deployment.hold(&["x"]);
+        shell.types("for i in 1 2 3; do echo again-$i; tenure run x --wait forever -- true; done\r");
+        shell.shows("in line");
+        shell.types("\x03");
+        shell.shows("ready> ");
+        shell.types("echo the-$?-end\r");
+        let screen = shell.shows("the-130-end");
+        assert!(!screen.contains("again-2\r"), "{screen}");
     }
 }

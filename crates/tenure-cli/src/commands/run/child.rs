@@ -1,9 +1,9 @@
 //! The command's process and its group.
 //!
 //! We start ourselves once more, as `__start`, and that becomes the command: between the two it asks the kernel to be
-//! killed when we are gone (Linux), and takes the terminal's foreground, so that there is no moment without either.
-//! Both need code that runs in the new process before the command does, which is not possible without `unsafe` in any
-//! other way.
+//! killed when we are gone (Linux), stops until its keeper is there, and takes the terminal's foreground, so that there is
+//! no moment without any of them. All need code that runs in the new process before the command does, which is not
+//! possible without `unsafe` in any other way.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -13,7 +13,7 @@ use std::process::Command;
 use nix::errno::Errno;
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use rustix::process::{WaitOptions, wait};
+use rustix::process::{WaitOptions, wait, waitpid};
 
 use super::environment::Environment;
 use super::terminal::Terminal;
@@ -40,7 +40,8 @@ pub(super) enum Change {
 }
 
 impl Child {
-    pub(super) fn start(
+    /// Prepares everything; [`Child::begin`] lets the command itself begin.
+    pub(super) fn prepare(
         command: &[OsString],
         environment: &Environment,
         foreground: bool,
@@ -58,7 +59,22 @@ impl Child {
             };
         }
         let leader = i32::try_from(starter.spawn()?.id()).map_err(io::Error::other)?;
+        let status = loop {
+            match waitpid(rustix::process::Pid::from_raw(leader), WaitOptions::UNTRACED) {
+                Ok(Some((_, status))) => break status,
+                Ok(None) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        };
+        if !status.stopped() {
+            return Err(io::Error::other("it ended before it began"));
+        }
         Ok(Self { leader: Pid::from_raw(leader), ended: None })
+    }
+
+    /// Everybody who watches over it is there.
+    pub(super) fn begin(&self) {
+        self.signal(Signal::SIGCONT);
     }
 
     pub(super) const fn group(&self) -> Pid {
@@ -120,6 +136,7 @@ pub(super) fn become_command(parent: &OsStr, foreground: &OsStr, command: &[OsSt
     if nix::unistd::getppid().to_string() != parent.to_string_lossy() {
         return Failure::internal("not started: the tool that holds the lock is gone");
     }
+    let _ = nix::sys::signal::raise(Signal::SIGSTOP);
     if foreground == FOREGROUND {
         Terminal::open().grab();
     }

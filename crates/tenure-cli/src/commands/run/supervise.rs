@@ -53,13 +53,30 @@ pub(super) struct Supervised<'a> {
     pub(super) locks: &'a Locks,
     /// `None` once the lock is known to be lost.
     pub(super) guard: Option<Guard>,
-    /// Without one everything works but for our own sudden death and for being stopped.
-    pub(super) keeper: Option<Keeper>,
+    pub(super) keeper: Keeper,
     pub(super) settings: &'a Settings,
     pub(super) terminal: Terminal,
 }
 
 impl Supervised<'_> {
+    /// Lets the command begin, once the keeper knows until when it may run.
+    pub(super) fn begin(&mut self) {
+        self.tell_keeper();
+        self.child.begin();
+    }
+
+    /// Tells the keeper until when the lock is valid, and returns for how long.
+    fn tell_keeper(&mut self) -> Duration {
+        // The clock first: what passes between the two makes it earlier.
+        let now = keeper::since_boot();
+        let left = self.guard.as_ref().map_or(Duration::ZERO, Guard::valid_for);
+        if !left.is_zero() {
+            // Half the lead: it is there for when we do not do it.
+            self.keeper.tell(now, left.saturating_sub(kill_lead(self.settings.ttl.value) / 2));
+        }
+        left
+    }
+
     /// Watches until nothing of the command is left.
     pub(super) async fn watch(&mut self, signals: &mut Signals) -> Ended {
         let (grace, lead) = (self.settings.grace(), kill_lead(self.settings.ttl.value));
@@ -68,12 +85,7 @@ impl Supervised<'_> {
         let (mut end, mut killed) = (None::<Ended>, None::<Instant>);
         let mut left_behind_until = None::<Instant>;
         loop {
-            let now_by_keeper = keeper::since_boot();
-            let left = self.guard.as_ref().map_or(Duration::ZERO, Guard::valid_for);
-            if let (Some(keeper), false) = (&mut self.keeper, left.is_zero()) {
-                // Half the lead: it is there for when we do not do it.
-                keeper.tell(now_by_keeper, left.saturating_sub(lead / 2));
-            }
+            let left = self.tell_keeper();
             if left <= lead || is_lost {
                 self.child.signal(Signal::SIGKILL);
                 stage = Stage::Killed;
@@ -147,13 +159,13 @@ impl Supervised<'_> {
         self.terminal.take_back();
         let valid_for = guard.valid_for();
         let mut handover = guard.hand_over();
-        let kept = self.keeper.as_mut().map(|keeper| keeper.take(self.settings, &handover, valid_for));
+        let kept = self.keeper.take(self.settings, &handover, valid_for);
         // The worker must have let go of it before we stand still.
         tokio::task::yield_now().await;
         stop_our_group();
         // Somebody wants us to go on. The command may not, if the lock was lost meanwhile.
-        if let (Some(Ok(())), Some(keeper)) = (kept, &mut self.keeper) {
-            match keeper.back() {
+        if kept.is_ok() {
+            match self.keeper.back() {
                 Ok(Some(newer)) => handover = newer,
                 Ok(None) => return self.child.signal(Signal::SIGKILL),
                 // A keeper that is gone kept nothing; perhaps the time was short enough.
