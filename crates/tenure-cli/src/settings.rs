@@ -7,6 +7,7 @@ mod duration;
 mod file;
 mod line;
 mod node_url;
+pub(crate) mod restart_guard;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -77,7 +78,10 @@ impl Settings {
         let file = match (&typed.config, environment("TENURE_CONFIG")?) {
             (Some(path), _) => File::read(path, "--config")?,
             (None, Some(path)) => File::read(Path::new(&path), "TENURE_CONFIG")?,
-            (None, None) if Path::new("tenure.toml").exists() => File::read_found(Path::new("tenure.toml"))?,
+            // A link that leads nowhere is there, too.
+            (None, None) if Path::new("tenure.toml").symlink_metadata().is_ok() => {
+                File::read_found(Path::new("tenure.toml"))?
+            }
             (None, None) => File::default(),
         };
         let nodes = first([

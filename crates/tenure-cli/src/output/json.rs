@@ -1,15 +1,13 @@
 //! The JSON objects, field by field as `docs/cli.md` says.
 
 use serde_json::{Value, json};
-use tenure::{
-    Fence, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, RestartGuard, Vote, Votes, Wait,
-};
+use tenure::{Fence, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, Vote, Votes, Wait};
 
 use super::milliseconds;
 use crate::commands::acquire::Lease;
 use crate::commands::doctor::Advice;
 use crate::failure::Failure;
-use crate::settings::{Settings, Sourced};
+use crate::settings::{Settings, Sourced, restart_guard};
 
 pub(super) fn lease(lease: &Lease) -> Value {
     json!({
@@ -131,16 +129,8 @@ pub(super) fn config(settings: &Settings) -> Value {
         }),
         "max_ttl_ms": entry(&settings.max_ttl, |max_ttl| json!(milliseconds(*max_ttl))),
         "node_timeout_ms": entry(&settings.node_timeout, |_| json!(milliseconds(settings.node_timeout()))),
-        "restart_guard": entry(&settings.restart_guard, |guard| json!(restart_guard(*guard))),
+        "restart_guard": entry(&settings.restart_guard, |guard| json!(restart_guard::word(*guard))),
         "fleet": entry(&settings.fleet, |fleet| json!(fleet)),
         "file": settings.file.as_ref().map(|file| file.display().to_string()),
     })
-}
-
-pub(super) fn restart_guard(guard: RestartGuard) -> &'static str {
-    match guard {
-        RestartGuard::Strict => "strict",
-        RestartGuard::Off => "off",
-        _ => "evidence",
-    }
 }

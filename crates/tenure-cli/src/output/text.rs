@@ -7,10 +7,9 @@ use tenure::{
     Fault, Fence, LockList, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, Severity, Wait,
 };
 
-use super::json::restart_guard;
 use crate::commands::doctor::{Advice, Level};
 use crate::lease_token::now_ms;
-use crate::settings::Settings;
+use crate::settings::{Settings, restart_guard};
 
 const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";
@@ -23,9 +22,12 @@ fn paint(colours: bool, colour: &str, text: &str) -> String {
     if colours && !text.is_empty() { format!("{colour}{text}\x1b[0m") } else { text.to_owned() }
 }
 
-/// What others wrote, so that nothing in it can move the cursor.
+/// What others wrote, so that nothing in it can move the cursor or turn the line around.
 pub(crate) fn plain(text: &str) -> String {
-    let escape = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    let turns =
+        |c: char| matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let escape =
+        |c: char| if c.is_control() || turns(c) { c.escape_unicode().to_string() } else { c.to_string() };
     text.chars().map(escape).collect()
 }
 
@@ -203,7 +205,7 @@ fn row(report: &LockReport) -> [String; 7] {
 pub(super) fn doctor(nodes: &[NodeReport], advice: &[Advice], colours: bool) -> String {
     let mut text = String::new();
     for node in nodes {
-        let version = node.version.as_deref().unwrap_or("?");
+        let version = node.version.as_deref().map_or_else(|| "?".to_owned(), plain);
         let round_trip = node
             .round_trip
             .map_or_else(|| "?".to_owned(), |time| format!("{:.2} ms", time.as_secs_f64() * 1e3));
@@ -260,7 +262,7 @@ pub(super) fn config(settings: &Settings) -> String {
     row("node_timeout", duration(settings.node_timeout()), &settings.node_timeout.source);
     row(
         "restart_guard",
-        restart_guard(settings.restart_guard.value).to_owned(),
+        restart_guard::word(settings.restart_guard.value).to_owned(),
         &settings.restart_guard.source,
     );
     row("fleet", settings.fleet.value.clone().unwrap_or_default(), &settings.fleet.source);
@@ -277,7 +279,7 @@ mod tests {
 
     #[test]
     fn what_others_wrote_cannot_move_the_cursor() {
-        assert_eq!(plain("a\x1b[2Jb\nü"), "a\\u{1b}[2Jb\\nü");
+        assert_eq!(plain("a\x1b[2Jb\nü\u{202e}x"), "a\\u{1b}[2Jb\\u{a}ü\\u{202e}x");
     }
 
     #[test]

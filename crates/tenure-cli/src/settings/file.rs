@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use tenure::{MaxHold, RestartGuard, Wait};
 use toml::{Spanned, Value};
 
-use super::{NodeUrl, Source, Sourced, duration};
+use super::{NodeUrl, Source, Sourced, duration, restart_guard};
 use crate::failure::Failure;
 
 /// A configuration file that was read; the default is none.
@@ -273,12 +273,6 @@ impl<'de> Deserialize<'de> for MaxHoldText {
 
 impl<'de> Deserialize<'de> for RestartGuardText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        text(deserializer, |text| match text {
-            "evidence" => Ok(RestartGuard::Evidence),
-            "strict" => Ok(RestartGuard::Strict),
-            "off" => Ok(RestartGuard::Off),
-            other => Err(format!("{other:?} is no restart guard; use evidence, strict or off")),
-        })
-        .map(Self)
+        text(deserializer, restart_guard::parse).map(Self)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tenure::{MaxHold, RestartGuard, Wait};
 
-use super::{NodeUrl, Settings, default};
+use super::{NodeUrl, Settings, default, restart_guard};
 
 impl Settings {
     /// What it takes to go on with a lock.
@@ -24,14 +24,7 @@ impl Settings {
         line("prefix", &self.prefix.value);
         line("ttl", &nanoseconds(self.ttl.value));
         line("max_ttl", &nanoseconds(self.max_ttl.value));
-        line(
-            "restart_guard",
-            match self.restart_guard.value {
-                RestartGuard::Strict => "strict",
-                RestartGuard::Off => "off",
-                _ => "evidence",
-            },
-        );
+        line("restart_guard", restart_guard::word(self.restart_guard.value));
         if let Some(fleet) = &self.fleet.value {
             line("fleet", fleet);
         }
@@ -76,13 +69,7 @@ impl Settings {
                 "prefix" => settings.prefix.value = value,
                 "ttl" => settings.ttl.value = duration()?,
                 "max_ttl" => settings.max_ttl.value = duration()?,
-                "restart_guard" => {
-                    settings.restart_guard.value = match &*value {
-                        "strict" => RestartGuard::Strict,
-                        "off" => RestartGuard::Off,
-                        _ => RestartGuard::Evidence,
-                    }
-                }
+                "restart_guard" => settings.restart_guard.value = restart_guard::parse(&value).ok()?,
                 "fleet" => settings.fleet.value = Some(value),
                 "node_timeout" => settings.node_timeout.value = Some(duration()?),
                 "max_hold" if value == "forever" => settings.max_hold.value = Some(MaxHold::Unlimited),

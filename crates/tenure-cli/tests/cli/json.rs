@@ -113,7 +113,8 @@ fn status_and_ls_tell_what_every_node_says() {
             ];
             has_fields(&status, &fields);
             assert_eq!((&status["name"], &status["state"]), (&"x".into(), &"held".into()));
-            assert!(status["holder"].as_str().unwrap().ends_with("@").eq(&false));
+            let holder = status["holder"].as_str().unwrap();
+            assert!(holder.contains('@') && holder.ends_with(" me"), "{holder}");
             assert_eq!(status["agree"].as_array().unwrap().len(), nodes);
             assert_eq!(status["disagree"].as_array().unwrap().len(), 0);
             for node in status["nodes"].as_array().unwrap() {

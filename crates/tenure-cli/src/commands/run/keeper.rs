@@ -81,18 +81,26 @@ impl Keeper {
         }
     }
 
-    /// Lets it keep this lock, which is valid for so long.
+    /// Lets it keep this lock, which is valid until then by [`since_boot`].
     pub(super) fn take(
         &mut self,
         settings: &Settings,
         handover: &Handover,
-        valid_for: Duration,
+        until: Duration,
     ) -> io::Result<()> {
+        self.forget_late_answers()?;
         let lines = settings.to_lines();
         let count = lines.lines().count();
         self.told = Duration::ZERO;
-        let order = format!("{TAKE} {count} {}\n{handover}\n{lines}", valid_for.as_millis());
+        let order = format!("{TAKE} {count} {}\n{handover}\n{lines}", until.as_nanos());
         self.line.write_all(order.as_bytes())
+    }
+
+    /// What it said when nobody waited for it any more says nothing about another lease.
+    fn forget_late_answers(&mut self) -> io::Result<()> {
+        self.line.set_nonblocking(true)?;
+        while matches!(self.line.read(&mut [0; 4096]), Ok(1..)) {}
+        self.line.set_nonblocking(false)
     }
 
     /// Takes the lock back. `None` if it was lost meanwhile.
@@ -144,8 +152,8 @@ fn serve(group: Pid) -> Option<()> {
     loop {
         let order = next_order(&mut line, group)?;
         let words: Vec<&str> = order.split(' ').collect();
-        let [TAKE, count, valid_for] = words[..] else { return (order == GOODBYE).then_some(()) };
-        let (count, valid_for): (usize, u64) = (count.parse().ok()?, valid_for.parse().ok()?);
+        let [TAKE, count, until] = words[..] else { return (order == GOODBYE).then_some(()) };
+        let (count, until): (usize, u64) = (count.parse().ok()?, until.parse().ok()?);
         let handover: Handover = read(&mut line)?.parse().ok()?;
         let lines =
             (0..count).map(|_| read(&mut line).map(|line| line + "\n")).collect::<Option<String>>()?;
@@ -158,7 +166,7 @@ fn serve(group: Pid) -> Option<()> {
             line
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-        let valid_for = Duration::from_millis(valid_for);
+        let valid_for = Duration::from_nanos(until).saturating_sub(since_boot());
         let kept = runtime.block_on(keep_lock(&settings, &handover, valid_for, group, next))?;
         let answer = kept.map_or_else(|| "lost".to_owned(), |handover| handover.to_string());
         crate::output::Output::of_helper().raw(format!("{answer}\n").as_bytes()).ok()?;

@@ -157,9 +157,9 @@ impl Supervised<'_> {
         }
         let Some(guard) = self.guard.take() else { return };
         self.terminal.take_back();
-        let valid_for = guard.valid_for();
+        let until = keeper::since_boot() + guard.valid_for();
         let mut handover = guard.hand_over();
-        let kept = self.keeper.take(self.settings, &handover, valid_for);
+        let kept = self.keeper.take(self.settings, &handover, until);
         // The worker must have let go of it before we stand still.
         tokio::task::yield_now().await;
         stop_our_group();
