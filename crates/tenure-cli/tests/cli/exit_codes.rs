@@ -76,23 +76,24 @@ fn danger_is_1() {
 
 #[test]
 fn wrong_usage_is_64() {
-    let deployment = five_redis_nodes();
-    for arguments in [
-        &["run", "x"][..],
-        &["run", "--", "true"],
-        &["run", "x", "--ttl", "5", "--", "true"],
-        &["run", "x", "--ttl", "2h", "--", "true"],
-        &["run", "x", "--grace", "20s", "--", "true"],
-        &["run", "", "--", "true"],
-        &["extend", "x"],
-        &["extend", "x", "--token", "abc"],
-        &["release", "x"],
-        &["nonsense"],
-        &["status", "x", "--config", "missing.toml"],
-        &["status", "x", "--nodes", "http://a"],
-        &["acquire", "tenure~queue:{x}", "--prefix="],
-    ] {
-        deployment.tenure(arguments).ends_with(64);
+    for deployment in deployments() {
+        for arguments in [
+            &["run", "x"][..],
+            &["run", "--", "true"],
+            &["run", "x", "--ttl", "5", "--", "true"],
+            &["run", "x", "--ttl", "2h", "--", "true"],
+            &["run", "x", "--grace", "20s", "--", "true"],
+            &["run", "", "--", "true"],
+            &["extend", "x"],
+            &["extend", "x", "--token", "abc"],
+            &["release", "x"],
+            &["nonsense"],
+            &["status", "x", "--config", "missing.toml"],
+            &["status", "x", "--nodes", "http://a"],
+            &["acquire", "tenure~queue:{x}", "--prefix="],
+        ] {
+            deployment.tenure(arguments).ends_with(64);
+        }
     }
 }
 

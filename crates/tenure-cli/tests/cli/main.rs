@@ -7,6 +7,7 @@ mod deployment;
 mod environment;
 mod exit_codes;
 mod failures;
+mod flags;
 mod inspection;
 mod json;
 mod run;
