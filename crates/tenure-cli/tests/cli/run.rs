@@ -169,15 +169,26 @@ fn a_tool_that_stands_still_takes_its_command_along_before_the_lock_is_over() {
     }
 }
 
+/// The process that looks after the group of this command.
+fn keeper_of(command: &str) -> nix::unistd::Pid {
+    let called = format!("tenure\0__keep\0{command}\0");
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    let keepers = processes.filter(|process| {
+        std::fs::read(process.path().join("cmdline")).is_ok_and(|line| line == called.as_bytes())
+    });
+    let keepers: Vec<u32> =
+        keepers.filter_map(|process| process.file_name().to_str()?.parse().ok()).collect();
+    let [keeper] = keepers[..] else { panic!("{} keepers", keepers.len()) };
+    crate::deployment::pid(keeper)
+}
+
 #[test]
 fn a_keeper_that_stood_still_harms_nobody() {
     let deployment = embedded_store();
     let tool =
         deployment.start(&["run", "x", "--ttl", "500ms", "--", "sh", "-c", "echo $$ > started; sleep 3"]);
     let command = read_line(&deployment.folder().join("started"));
-    let mut search = std::process::Command::new("pgrep");
-    let found = search.args(["-f", &format!("__keep {command}")]).output().unwrap();
-    let keeper = crate::deployment::pid(String::from_utf8(found.stdout).unwrap().trim().parse().unwrap());
+    let keeper = keeper_of(&command);
     nix::sys::signal::kill(keeper, Signal::SIGSTOP).unwrap();
     std::thread::sleep(Duration::from_millis(1500));
     nix::sys::signal::kill(keeper, Signal::SIGCONT).unwrap();
