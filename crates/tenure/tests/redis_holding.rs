@@ -251,3 +251,39 @@ async fn a_thousand_locks_are_renewed_together_and_each_by_itself() {
     locks.shutdown().await.unwrap();
     assert_eq!(keys(&servers), [""; 0]);
 }
+
+/// As many locks as go into one message to a node. On two of three nodes somebody has put a list in the place of one of them,
+/// each time of another one: both are still held by a majority, and so are all that travel with them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_key_of_another_kind_costs_the_locks_beside_it_nothing() {
+    const TTL: Duration = secs(2);
+    let servers = servers::<3>();
+    let locks = connect(&servers).await;
+    let mut guards = vec![];
+    for number in 0..64 {
+        let lock = locks.lock(format!("{number}")).ttl(TTL).node_timeout(ms(500));
+        guards.push(lock.acquire().await.unwrap());
+    }
+    until("all have them", || keys(&servers).len() == 3 * 64).await;
+    for (server, number) in servers.iter().zip([7, 11]) {
+        let key = format!("tenure:{number}");
+        server.execute(&["DEL", &key]);
+        server.execute(&["RPUSH", &key, "not a lock"]);
+    }
+    sleep(TTL * 2).await;
+    let lost: Vec<usize> = (0..64).filter(|number| !guards[*number].is_valid()).collect();
+    assert_eq!(lost, [0; 0]);
+    // A third list, and the one lock that it costs a majority is told to its holder. Given up, it is gone from where it was.
+    servers[1].execute(&["DEL", "tenure:7"]);
+    servers[1].execute(&["RPUSH", "tenure:7", "not a lock"]);
+    until("one is lost", || guards[7].state() == HoldState::Lost).await;
+    assert_eq!(guards.iter().filter(|guard| guard.is_valid()).count(), 63);
+    let released = Instant::now();
+    for guard in guards {
+        drop(guard.release().await);
+    }
+    locks.shutdown().await.unwrap();
+    assert!(released.elapsed() < TTL, "nobody waits for what is not ours: {:?}", released.elapsed());
+    let left = keys(&servers);
+    assert_eq!(left, ["tenure:7", "tenure:11", "tenure:7"], "the lists are not ours to delete");
+}

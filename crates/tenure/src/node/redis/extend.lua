@@ -1,18 +1,23 @@
 -- Lengthens the life of each lock that is its owner's; never shortens it.
 -- KEYS: locks   ARGV: for each lock its owner and node ttl in ms
 -- All granted: the node's time in microseconds. Else that time, and for each lock: -1 if it was lengthened, -2 if nobody has
--- it, -3 if another has it without end, or the time in ms for which another has it.
+-- it, -3 if another has it without end, the time in ms for which another has it, or the server's error.
 local call = redis.call
 local now = call('TIME')
 now = now[1] * 1000000 + now[2]
 local told
 for i, lock in ipairs(KEYS) do
-    local owner = call('GET', lock)
+    -- What is wrong with one of them must not stop the script: the others are to be lengthened. A key of another kind is
+    -- another's.
+    local owner = redis.pcall('GET', lock)
     if owner == ARGV[2 * i - 1] then
         call('PEXPIRE', lock, ARGV[2 * i], 'GT')
     else
         told = told or {now}
         local left = owner and call('PTTL', lock) or -2
+        if type(owner) == 'table' and not string.find(owner.err, 'WRONGTYPE', 1, true) then
+            left = owner.err
+        end
         told[i + 1] = left == -1 and -3 or left
     end
 end

@@ -3,7 +3,7 @@
 -- Set, or still there: the node's time in microseconds. Else that time, and the time left in ms if another has it.
 local now = redis.call('TIME')
 now = now[1] * 1000000 + now[2]
-local owner = redis.call('GET', KEYS[1])
+local owner = owner_of(KEYS[1])
 if owner == ARGV[1] then
     return now
 end

@@ -6,7 +6,8 @@
 -- Sets a free lock aside for the first waiter that listens, and wakes it: true, or false if there is none.
 local function pass_on(lock, waiters)
     for _ = 1, DEAD_MAX do
-        local first = redis.call('ZPOPMIN', waiters)
+        -- Whatever lies there that is no line must not keep the lock from anybody.
+        local first = redis.pcall('ZPOPMIN', waiters)
         local ticket = first[1]
         if not ticket then
             return false

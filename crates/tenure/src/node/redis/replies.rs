@@ -28,6 +28,7 @@ impl Scripts {
                 None | Some(Value::Number(-1)) => Answer::Granted,
                 Some(Value::Number(-2)) => Answer::Refused(Refusal::NotHeld),
                 Some(Value::Number(left)) => Answer::Refused(held(*left)),
+                Some(Value::Text(message)) => return Err(Fault::Error(message.as_str().into())),
                 Some(other) => return Err(unexpected(other)),
             };
             Ok(Reply::new(time, answer))
@@ -38,6 +39,10 @@ impl Scripts {
     pub(super) fn reply(command: &Command, value: Value) -> Result<Reply, Fault> {
         let answer = |answer| Ok(Reply::new(None, answer));
         match (command, value) {
+            // The server's own release meets a key of another kind, which is not ours.
+            (Command::Release { .. }, Value::Error(message)) if message.starts_with("WRONGTYPE") => {
+                answer(Answer::Refused(Refusal::NotHeld))
+            }
             (_, Value::Error(message)) => Err(Fault::Error(message.into())),
             (Command::Acquire { .. } | Command::Heal { .. }, Value::Number(micros)) => {
                 Ok(Reply::new(time(micros), Answer::Granted))

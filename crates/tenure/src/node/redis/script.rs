@@ -92,20 +92,22 @@ impl Scripts {
             millis(LABEL_LIFE)
         );
         let passing = format!("local DEAD_MAX, CHANNEL = {DEAD_MAX}, '{WAKE_CHANNEL}'\n");
-        let queue = |text: &str| Cow::Owned([&*limits, &passing, include_str!("queue.lua"), text].concat());
+        let owner = |text: &str| [include_str!("owner.lua"), text].concat();
+        let queue =
+            |text: &str| Cow::Owned([&*limits, &passing, include_str!("queue.lua"), &owner(text)].concat());
         let acquire = Cow::Owned([&*numbers, &limits, include_str!("acquire.lua")].concat());
         let queueing = [
             acquire,
             Cow::Borrowed(include_str!("extend.lua")),
-            Cow::Borrowed(include_str!("release.lua")),
+            Cow::Owned(owner(include_str!("release.lua"))),
             queue(include_str!("pass_on.lua")),
             queue(include_str!("requeue.lua")),
             queue(include_str!("enqueue.lua")),
             queue(include_str!("leave.lua")),
             queue(include_str!("nudge.lua")),
+            Cow::Owned(owner(include_str!("heal.lua"))),
         ];
         let texts = [
-            include_str!("heal.lua"),
             include_str!("record.lua"),
             include_str!("trim.lua"),
             include_str!("inspect.lua"),

@@ -7,13 +7,14 @@ now = now[1] * 1000000 + now[2]
 local seen, again = 0, {}
 for _, entry in ipairs(redis.call('LRANGE', KEYS[1], 0, ARGV[2] - 1)) do
     local colon = string.find(entry, ':', 1, true)
-    if tonumber(string.sub(entry, 1, colon - 1)) * 1000 >= now then
+    local ends = colon and tonumber(string.sub(entry, 1, colon - 1)) or 0
+    if ends * 1000 >= now then
         break
     end
     seen = seen + 1
     -- Raised since: it comes round again.
-    local key = string.sub(entry, colon + 1)
-    local ends = redis.call('PEXPIRETIME', key)
+    local key = colon and string.sub(entry, colon + 1)
+    ends = key and redis.call('PEXPIRETIME', key) or 0
     if ends > 0 then
         again[#again + 1] = string.format('%.0f:', ends) .. key
     end
