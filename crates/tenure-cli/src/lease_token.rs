@@ -1,9 +1,10 @@
 //! The token that `acquire` prints: everything that `extend` and `release` need, in one word.
 //!
-//! `OWNER.MEMBERS.FENCE.SINCE`: the owner token as the nodes have it, then in hexadecimal which nodes count for the
-//! lease (bit i for the i-th address in alphabetical order, so that the order of the node list does not matter), the
-//! fence, and when it was acquired, in milliseconds since 1970. An extension may only count nodes that this lease
-//! counted, which is why the owner alone is not enough to extend.
+//! `OWNER.MEMBERS.FENCE.SINCE.TTL.UNTIL`: the owner token as the nodes have it, then in hexadecimal which nodes count for
+//! the lease (bit i for the i-th address in alphabetical order, so that the order of the node list does not matter), the
+//! fence, when it was acquired, its ttl, and until when it was valid when the token was printed (times in milliseconds,
+//! since 1970). An extension may only count nodes that this lease counted, which is why the owner alone is not enough to
+//! extend.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -18,6 +19,8 @@ pub(crate) struct LeaseToken {
     members: u64,
     fence: Fence,
     since_ms: u64,
+    ttl_ms: u64,
+    until_ms: u64,
 }
 
 impl LeaseToken {
@@ -34,6 +37,8 @@ impl LeaseToken {
             members,
             fence: handover.fence,
             since_ms: now_ms().saturating_sub(held),
+            ttl_ms: u64::try_from(handover.ttl.as_millis()).unwrap_or(u64::MAX),
+            until_ms: handover.valid_until_ms,
         }
     }
 
@@ -45,8 +50,8 @@ impl LeaseToken {
         let wrong =
             |what: &str| Failure::usage(format!("the token is not one: {what}; give it as it was printed"));
         let parts: Vec<&str> = text.split('.').collect();
-        let [owner, members, fence, since] = parts[..] else {
-            return Err(wrong("it has not the four parts that acquire prints"));
+        let [owner, members, fence, since, ttl, until] = parts[..] else {
+            return Err(wrong("it does not have the six parts that acquire prints"));
         };
         let number = |text| u64::from_str_radix(text, 16).map_err(|_| wrong("a number in it is damaged"));
         Ok(Self {
@@ -54,6 +59,8 @@ impl LeaseToken {
             members: number(members)?,
             fence: Fence::new(number(fence)?),
             since_ms: number(since)?,
+            ttl_ms: number(ttl)?,
+            until_ms: number(until)?,
         })
     }
 
@@ -65,6 +72,22 @@ impl LeaseToken {
             ))),
             _ => Ok(()),
         }
+    }
+
+    /// The ttl that the lease was acquired or last extended with.
+    pub(crate) const fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl_ms)
+    }
+
+    /// How much of the term is left that was promised when the token was printed, by the wall clock; never more than the
+    /// ttl, in case that clock was set back since.
+    pub(crate) fn promised_for(&self) -> Duration {
+        Duration::from_millis(self.until_ms.saturating_sub(now_ms())).min(self.ttl())
+    }
+
+    /// Keeps the term that an earlier token promised.
+    pub(crate) const fn keep_term(&mut self, earlier: &Self) {
+        (self.ttl_ms, self.until_ms) = (earlier.ttl_ms, earlier.until_ms);
     }
 
     /// What the library needs to go on with the lock.
@@ -81,8 +104,8 @@ impl LeaseToken {
 
 impl std::fmt::Display for LeaseToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { owner, members, fence, since_ms } = self;
-        write!(f, "{owner}.{members:x}.{:x}.{since_ms:x}", fence.get())
+        let Self { owner, members, fence, since_ms, ttl_ms, until_ms } = self;
+        write!(f, "{owner}.{members:x}.{:x}.{since_ms:x}.{ttl_ms:x}.{until_ms:x}", fence.get())
     }
 }
 
@@ -111,10 +134,14 @@ mod tests {
         let mut handover = Handover::new("x", OwnerToken::from_bytes([0xab; 20]), Duration::from_secs(1));
         handover.fence = Fence::new(77);
         handover.nodes = vec!["redis://c:1/0".to_owned(), "redis://a:1/0".to_owned()];
+        handover.valid_until_ms = now_ms() + 800;
         let text = LeaseToken::of(&handover, &addresses()).to_string();
+        let token = LeaseToken::parse(&text).unwrap();
+        assert_eq!(token.ttl(), handover.ttl);
+        assert!(!token.promised_for().is_zero() && token.promised_for() <= Duration::from_millis(800));
         let mut reversed = addresses();
         reversed.reverse();
-        let read = LeaseToken::parse(&text).unwrap().handover("x", Duration::from_secs(1), &reversed);
+        let read = token.handover("x", Duration::from_secs(1), &reversed);
         assert_eq!((read.token, read.fence), (handover.token, handover.fence));
         assert_eq!(read.nodes, ["redis://a:1/0", "redis://c:1/0"]);
         assert!(read.held < Duration::from_secs(5));
@@ -122,10 +149,17 @@ mod tests {
 
     #[test]
     fn a_token_that_is_damaged_is_not_repeated() {
-        for text in ["", "abcd", "secret.1.2.3", "abab.1.2", "x.y.z.w"] {
+        for text in ["", "abcd", "secret.1.2.3.4.5", "abab.1.2", "u.v.w.x.y.z"] {
             let failure = LeaseToken::parse(text).unwrap_err();
             assert!(text.is_empty() || !failure.message.contains(text), "{}", failure.message);
         }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_promises_no_more_than_the_ttl() {
+        let mut handover = Handover::new("x", OwnerToken::from_bytes([1; 20]), Duration::from_secs(1));
+        handover.valid_until_ms = now_ms() + 3_600_000;
+        assert_eq!(LeaseToken::of(&handover, &addresses()).promised_for(), Duration::from_secs(1));
     }
 
     #[test]

@@ -36,6 +36,18 @@ pub(crate) struct Lease {
     pub(crate) votes: Votes,
 }
 
+impl Lease {
+    /// An extension shortens nothing: what the earlier token promised still stands if that is longer.
+    pub(super) fn keep_promise(&mut self, earlier: &LeaseToken) {
+        let longer = earlier.promised_for().saturating_sub(self.valid_for);
+        if !longer.is_zero() {
+            self.valid_for += longer;
+            self.valid_until_ms += u64::try_from(longer.as_millis()).unwrap_or(0);
+            self.token.keep_term(earlier);
+        }
+    }
+}
+
 pub(crate) async fn run(args: &AcquireArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let mut signals = Signals::install()?;
     let conflict = Exit::code(args.conflict_exit_code);

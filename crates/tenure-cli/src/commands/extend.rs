@@ -6,17 +6,21 @@ use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::lease_token::LeaseToken;
 use crate::output::Output;
-use crate::settings::Settings;
+use crate::settings::{Settings, Source};
 
 pub(crate) async fn run(args: &ExtendArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let token = LeaseToken::parse(&args.token)?;
     token.check_fence(args.fence)?;
     let locks = settings.connect(|_| ())?;
     let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
-    let handover = token.handover(&args.name, settings.ttl.value, &addresses);
+    // The term that it was acquired with, unless another one was asked for.
+    let asked = settings.ttl.source == Source::Flag("--ttl");
+    let ttl = if asked { settings.ttl.value } else { token.ttl() };
+    let handover = token.handover(&args.name, ttl, &addresses);
     locks.ready().await;
     let guard = locks.resume(&handover).await?;
-    let lease = hand_over(&locks, guard, settings.ttl.value).await;
+    let mut lease = hand_over(&locks, guard, ttl).await;
+    lease.keep_promise(&token);
     let written = output.lease(&lease);
     finish(&locks, output).await;
     written.map(|()| Exit::DONE)

@@ -63,6 +63,29 @@ fn an_extended_lock_lives_on() {
 }
 
 #[test]
+fn an_extension_keeps_the_ttl_of_the_lease_and_never_promises_less_than_before() {
+    for deployment in deployments() {
+        let (lease, _) = deployment.json(&["acquire", "x", "--ttl", "50s", "--json"]);
+        let extend = |token: &str, ttl: &[&str]| {
+            deployment.json(&[&["extend", "x", "--json", "--token", token], ttl].concat()).0
+        };
+        let end = |lease: &serde_json::Value| lease["valid_until_ms"].as_u64().unwrap();
+        let second = extend(token(&lease), &[]);
+        assert_eq!(second["ttl_ms"], 50_000, "{second}");
+        assert!(end(&second) >= end(&lease), "{lease} {second}");
+        // A shorter term shortens nothing, also for the extension after it.
+        let third = extend(token(&second), &["--ttl", "5s"]);
+        assert_eq!(third["ttl_ms"], 5_000, "{third}");
+        // Two readings of the clock, each rounded.
+        assert!(end(&third) + 2 >= end(&second), "{second} {third}");
+        assert!(third["valid_for_ms"].as_u64().unwrap() > 5_000, "{third}");
+        let fourth = extend(token(&third), &[]);
+        assert_eq!(fourth["ttl_ms"], 50_000, "{fourth}");
+        assert!(end(&fourth) >= end(&second), "{second} {fourth}");
+    }
+}
+
+#[test]
 fn a_wrong_fence_is_noticed() {
     for deployment in deployments() {
         let (lease, _) = deployment.json(&["acquire", "x", "--json"]);
