@@ -110,8 +110,13 @@ impl Timers {
     }
 
     fn insert(&mut self, machine: MachineId, at: Time) -> u32 {
-        // Rounded up: never before it is due.
+        // Rounded up: never before it is due. Whoever is woken too early finds nothing to do and sets the same timer again,
+        // without an end.
         let tick = self.nanos(at).div_ceil(TICK_NANOS);
+        assert!(
+            tick.saturating_mul(TICK_NANOS) >= self.nanos(at),
+            "a timer fires when it is due or after that"
+        );
         let entry = Entry { machine, tick, list: DUE, previous: NIL, next: NIL };
         let index = if self.free == NIL {
             self.entries.push(entry);
@@ -271,6 +276,17 @@ mod tests {
         }
         assert!(now == far && wakes < 50, "{now} after {wakes}");
         assert_eq!(timers.next(), None);
+    }
+
+    #[test]
+    fn a_timer_between_two_ticks_fires_after_its_time_and_never_before() {
+        let due = |nanos: u64| Time::from_nanos(7 * TICK_NANOS + nanos);
+        for nanos in [1, 499_999, 500_000, 999_999, 1_000_001, 63_999_999, 64_000_001] {
+            let (mut timers, mut timer) = (Timers::new(at(7)), None);
+            timers.set(1, &mut timer, Some(due(nanos)));
+            assert_eq!(timers.pop_due(due(nanos - 1)), None, "{nanos} ns: before its time");
+            assert_eq!(timers.pop_due(due(nanos + TICK_NANOS)), Some(1), "{nanos} ns: a tick after its time");
+        }
     }
 
     #[test]
