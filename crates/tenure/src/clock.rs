@@ -24,9 +24,30 @@ impl Clock {
     pub(crate) fn now(self) -> Time {
         match self {
             Self::System => system::now(),
-            Self::Tokio => Time::from_nanos(nanos(tokio_elapsed())),
+            Self::Tokio => Time::from_nanos(nanos(tokio_elapsed() + suspended())),
         }
     }
+}
+
+#[cfg(not(test))]
+const fn suspended() -> Duration {
+    Duration::ZERO
+}
+
+#[cfg(test)]
+thread_local! {
+    static SUSPENDED: std::cell::Cell<Duration> = const { std::cell::Cell::new(Duration::ZERO) };
+}
+
+#[cfg(test)]
+fn suspended() -> Duration {
+    SUSPENDED.get()
+}
+
+/// As if the machine had been suspended for so long: the client's clock has gone on, and no timer has.
+#[cfg(test)]
+pub(crate) fn suspend(asleep: Duration) {
+    SUSPENDED.set(SUSPENDED.get() + asleep);
 }
 
 /// The clock of memory nodes. It is theirs alone, as a real node's is; tests that pause tokio pause it, too.

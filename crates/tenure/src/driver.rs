@@ -57,6 +57,10 @@ use crate::observe::Observer;
 /// The longest sleep in one piece: tokio cannot add arbitrarily long ones, and waking too early does no harm.
 const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 
+/// While locks are held, the clock is looked at so often. Tokio's timers stand still while the machine is suspended, and the
+/// clock does not: a holder whose lock ended meanwhile hears of it within this time after the machine woke up.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
 /// How many requests or answers one reading of the clock serves: it costs as much as handling one of them.
 const CLOCK_STRIDE: u32 = 8;
 
@@ -284,6 +288,8 @@ impl Driver {
         let start = self.early.as_ref().filter(|early| !early.is_empty()).map(|_| self.begun + START_MAX);
         let limits = limits.chain(start.filter(|start| *start > self.now)).chain(self.waiters.poll_timeout());
         let limits = limits.chain(self.polite.front().map(|(due, _)| *due)).chain(self.next_late_grants());
+        let look = (!self.leases.is_empty()).then(|| self.now + LOOK_EVERY);
+        let limits = limits.chain(look);
         let Some(next) = self.timers.next().into_iter().chain(limits).min() else {
             return Poll::Pending;
         };

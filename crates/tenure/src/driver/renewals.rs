@@ -18,8 +18,11 @@ use crate::node::{Renewals, Tag};
 /// The most renewals in one batch: a tenth of a millisecond of a server's time, which others wait for.
 const BATCH_MAX: usize = 64;
 
-/// Whoever has not been told of a grant for so long is told.
-const PATIENCE: Duration = Duration::from_millis(20);
+/// A grant waits so long for those of other nodes, so that a lease hears of them together.
+const GATHERING: Duration = Duration::from_millis(20);
+
+/// A batch is kept for so long. What a node grants later is told by itself, node by node.
+const KEPT: Duration = Duration::from_secs(1);
 
 /// Batches that not all nodes have answered.
 #[derive(Default)]
@@ -34,6 +37,8 @@ struct Batch {
     granted: NodeSet,
     /// Those of them that the leases know of.
     told: NodeSet,
+    /// When the first of the others granted it.
+    untold_since: Option<Time>,
     /// Nodes answer one by one.
     split: bool,
 }
@@ -74,16 +79,20 @@ impl Driver {
             }
         }
         let (granted, told) = (NodeSet::default(), NodeSet::default());
-        self.batches.under_way.insert(batch, Batch { renewals, granted, told, split });
+        let state = Batch { renewals, granted, told, untold_since: None, split };
+        self.batches.under_way.insert(batch, state);
     }
 
-    /// A node granted a whole batch.
+    /// A node granted a whole batch. However late that is, the leases are told: they know whether it still counts.
     pub(super) fn handle_renewed(&mut self, node: NodeIndex, renewals: &Renewals, time: Option<NodeTime>) {
         self.fleet.observe(self.now, node, renewals.sent, &Reply::new(time, Answer::Granted));
         self.drain_fleet();
         let (majority, all) = (self.quorum.majority(), self.quorum.nodes());
-        let Some(batch) = self.batches.under_way.get_mut(&renewals.batch) else { return };
+        let Some(batch) = self.batches.under_way.get_mut(&renewals.batch) else {
+            return self.tell_renewed(renewals, [node].into_iter().collect());
+        };
         batch.granted.insert(node);
+        batch.untold_since.get_or_insert(self.now);
         let decided = batch.told.is_empty() && batch.granted.len() >= majority;
         if decided || batch.split || batch.granted.len() == all {
             self.tell_grants(renewals.batch);
@@ -109,18 +118,19 @@ impl Driver {
         }
     }
 
-    /// When grants have to be told that wait for others.
+    /// When grants have to be told that wait for others, or a batch is given up.
     pub(super) fn next_late_grants(&self) -> Option<Time> {
-        self.batches.under_way.values().map(|batch| batch.renewals.sent + PATIENCE).min()
+        self.batches.under_way.values().map(Batch::due).min()
     }
 
     pub(super) fn tell_late_grants(&mut self) {
         let now = self.now;
-        let late = self.batches.under_way.iter().filter(|(_, batch)| now >= batch.renewals.sent + PATIENCE);
-        for batch in late.map(|(batch, _)| *batch).collect::<Vec<_>>() {
+        let due = self.batches.under_way.iter().filter(|(_, batch)| now >= batch.due());
+        for batch in due.map(|(batch, _)| *batch).collect::<Vec<_>>() {
             self.tell_grants(batch);
-            // What comes later is late for this renewal, and the next one will tell.
-            self.batches.under_way.remove(&batch);
+            if self.batches.under_way.get(&batch).is_some_and(|state| now >= state.due()) {
+                self.batches.under_way.remove(&batch);
+            }
         }
     }
 
@@ -128,15 +138,27 @@ impl Driver {
         let Some(state) = self.batches.under_way.get_mut(&batch) else { return };
         let told = state.told;
         let nodes: NodeSet = state.granted.iter().filter(|node| !told.contains(*node)).collect();
-        state.told = state.granted;
+        (state.told, state.untold_since) = (state.granted, None);
         let renewals = Arc::clone(&state.renewals);
         if state.told.len() == self.quorum.nodes() {
             self.batches.under_way.remove(&batch);
         }
+        self.tell_renewed(&renewals, nodes);
+    }
+
+    fn tell_renewed(&mut self, renewals: &Renewals, nodes: NodeSet) {
         if !nodes.is_empty() {
             for Tag { machine, round, .. } in renewals.tags() {
                 self.advance_lease(machine, lease::Input::Granted { round, nodes });
             }
         }
+    }
+}
+
+impl Batch {
+    /// When it has to be looked at.
+    fn due(&self) -> Time {
+        let kept = self.renewals.sent + KEPT;
+        self.untold_since.map_or(kept, |since| kept.min(since + GATHERING))
     }
 }

@@ -1,5 +1,8 @@
 //! The driver with nodes that write down what they are sent.
 
+mod holding;
+mod puppet;
+
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
@@ -57,20 +60,24 @@ impl Connection for Scripted {
 
 fn driver_with(nodes: usize, refuses: bool) -> (Driver, mpsc::UnboundedSender<Request>, Log) {
     let log = Log::default();
-    let quorum = Quorum::of(nodes).unwrap();
     let connection = |index| {
         let news = vec![NodeEvent::Connected(Box::default())];
         let (log, table) = (log.clone(), LockTable::default());
         Box::new(Scripted { refuses, index, log, table, news, waker: None }) as Box<dyn Connection>
     };
+    let (driver, mailbox) = driver_of((0..nodes).map(connection).collect());
+    (driver, mailbox, log)
+}
+
+fn driver_of(connections: Vec<Box<dyn Connection>>) -> (Driver, mpsc::UnboundedSender<Request>) {
+    let quorum = Quorum::of(connections.len()).unwrap();
     let (mailbox, requests) = mpsc::unbounded_channel();
-    let connections = (0..nodes).map(connection).collect();
     let ids = Arc::new(AtomicU64::new(1_000));
     let settings = Settings::new(MaxTtl::default(), "test");
     let fleet = Fleet::new(settings, quorum, Prefix::default(), 1);
-    let names = vec![Arc::from("node"); nodes];
+    let names = vec![Arc::from("node"); connections.len()];
     let driver = Driver::new(Clock::Tokio, Observer::default(), names, requests, connections, fleet, ids);
-    (driver, mailbox, log)
+    (driver, mailbox)
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,0 +1,146 @@
+//! Locks that are held: far nodes, connections that break, machines that are suspended.
+
+use super::puppet::Puppet;
+use super::*;
+use crate::clock;
+use crate::watch::Watch;
+
+const TTL: Duration = Duration::from_secs(3);
+
+const fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// A driver with nodes that need so long for an answer.
+fn driver_on(round_trips_ms: &[u64]) -> (Driver, mpsc::UnboundedSender<Request>, Vec<Puppet>) {
+    let puppets: Vec<Puppet> = round_trips_ms
+        .iter()
+        .map(|round_trip_ms| {
+            let puppet = Puppet::connected();
+            puppet.hold().round_trip = ms(*round_trip_ms);
+            puppet
+        })
+        .collect();
+    let connections = puppets.iter().map(|puppet| Box::new(puppet.clone()) as Box<dyn Connection>);
+    let (driver, mailbox) = driver_of(connections.collect());
+    (driver, mailbox, puppets)
+}
+
+/// Acquires a lock with these options.
+async fn hold(mailbox: &mpsc::UnboundedSender<Request>, nodes: usize, options: &Options) -> SharedLease {
+    let key = LockKey::new(&Prefix::default(), "x").unwrap();
+    let terms = options.check(MaxTtl::default()).unwrap();
+    let lease = Arc::new(Mutex::new(Lease::new(key, terms, Quorum::of(nodes).unwrap())));
+    let (reply, answer) = oneshot::channel();
+    let (entropy, held) = (draw_entropy().unwrap(), Arc::clone(&lease));
+    assert!(mailbox.send(Request::Acquire { id: 7, lease: held, fenced: true, entropy, reply }).is_ok());
+    assert!(answer.await.unwrap().is_ok());
+    lease
+}
+
+fn with_ttl(ttl: Duration) -> Options {
+    let mut options = Options::default();
+    options.ttl = ttl;
+    options
+}
+
+/// How long the lock is still valid, and its margin.
+fn standing(lease: &SharedLease) -> (Duration, usize) {
+    let lease = look(lease);
+    let standing = lease.standing().expect("it is held");
+    (standing.validity().left(Clock::Tokio.now()), standing.margin())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_renewed_however_far_the_nodes_are_within_the_node_timeout() {
+    for round_trip_ms in [1, 12, 19, 21, 35, 48] {
+        let (driver, mailbox, nodes) = driver_on(&[round_trip_ms; 3]);
+        tokio::spawn(driver);
+        let lease = hold(&mailbox, 3, &with_ttl(TTL)).await;
+        for term in 0..10 {
+            tokio::time::sleep(TTL).await;
+            let (valid_for, margin) = standing(&lease);
+            assert!(valid_for > TTL / 2, "{round_trip_ms} ms, after {term} terms: valid for {valid_for:?}");
+            assert_eq!(margin, 1, "{round_trip_ms} ms: all nodes have it");
+        }
+        let batches = nodes[0].hold().batches;
+        assert!((25..=35).contains(&batches), "{round_trip_ms} ms: {batches} renewals, three a term");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_grants_a_renewal_later_than_the_others_raises_the_margin() {
+    for late_ms in [15, 30, 500, 1_500] {
+        let (driver, mailbox, nodes) = driver_on(&[1, 1, 1]);
+        tokio::spawn(driver);
+        let lease = hold(&mailbox, 3, &with_ttl(ms(6_000))).await;
+        nodes[2].hold().round_trip = ms(late_ms);
+        while nodes[2].hold().batches == 0 {
+            tokio::time::sleep(ms(1)).await;
+        }
+        tokio::time::sleep(ms(late_ms - 5)).await;
+        assert_eq!(standing(&lease).1, 0, "{late_ms} ms: two of three so far");
+        tokio::time::sleep(ms(30)).await;
+        assert_eq!(standing(&lease).1, 1, "{late_ms} ms: all three");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_node_granted_before_its_connection_broke_or_it_forgot_does_not_count() {
+    let undo: [fn(&Puppet); 2] = [Puppet::disconnect, Puppet::flush];
+    for undo in undo {
+        let (driver, mailbox, nodes) = driver_on(&[1, 1, 1]);
+        tokio::spawn(driver);
+        let lease = hold(&mailbox, 3, &with_ttl(TTL)).await;
+        nodes[1].hold().round_trip = ms(15);
+        nodes[2].hold().hung = true;
+        while nodes[0].hold().batches == 0 {
+            tokio::time::sleep(ms(1)).await;
+        }
+        // One node has granted the renewal, and nobody was told.
+        tokio::time::sleep(ms(2)).await;
+        undo(&nodes[0]);
+        tokio::time::sleep(ms(50)).await;
+        let (valid_for, _) = standing(&lease);
+        assert!(valid_for < TTL - ms(900), "one node of three has extended it: {valid_for:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_can_be_reached_again_is_told_at_once_what_was_released() {
+    let (driver, mailbox, nodes) = driver_on(&[1, 1, 1]);
+    tokio::spawn(driver);
+    hold(&mailbox, 3, &with_ttl(ms(30_000))).await;
+    nodes[2].disconnect();
+    nodes[2].hold().hung = true;
+    drop(mailbox.send(Request::Abandon { id: 7 }));
+    // By now it is sent again every 250 ms. Just behind one of these the node comes back.
+    tokio::time::sleep(ms(3_000)).await;
+    let before = nodes[2].releases().len();
+    while nodes[2].releases().len() == before {
+        tokio::time::sleep(ms(1)).await;
+    }
+    nodes[2].connect();
+    tokio::time::sleep(ms(10)).await;
+    let releases = nodes[2].releases();
+    assert_eq!(releases.len(), before + 2, "once again by itself, and once because it is back: {releases:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_holder_hears_of_the_loss_within_a_second_after_its_machine_was_suspended() {
+    for asleep in [Duration::from_secs(60), Duration::from_secs(24 * 60 * 60)] {
+        let (driver, mailbox, _nodes) = driver_on(&[1, 1, 1]);
+        tokio::spawn(driver);
+        tokio::time::sleep(ms(1_000)).await;
+        hold(&mailbox, 3, &with_ttl(ms(30_000))).await;
+        let watch = Watch::new();
+        assert!(mailbox.send(Request::Watch { id: 7, watch: Arc::clone(&watch) }).is_ok());
+        // From here on nothing is due for seconds: neither a renewal nor a look at the nodes.
+        tokio::time::sleep(ms(200)).await;
+        clock::suspend(asleep);
+        let resumed = tokio::time::Instant::now();
+        watch.token().cancelled().await;
+        let late = resumed.elapsed();
+        assert!(late <= ms(1_001), "asleep for {asleep:?}: told {late:?} after it woke up");
+    }
+}
