@@ -45,6 +45,8 @@ mod manager;
 mod node;
 mod nodes;
 mod observe;
+#[cfg(unix)]
+mod place;
 mod votes;
 mod watch;
 

@@ -9,23 +9,16 @@
 //! that everybody may write, a file system that is reached over a network. The log of a database is found by the name of its
 //! file: whoever comes by another name has a log of its own, and sees none of the locks.
 
-use std::fs::{DirBuilder, File, Metadata, Permissions};
+use std::fs::{File, Metadata, Permissions};
 use std::io::ErrorKind;
 #[cfg(target_os = "linux")]
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::files::Id;
 use super::trouble::{Result, Trouble};
-
-const EVERYBODY_WRITES: u32 = 0o002;
-const GROUP_WRITES: u32 = 0o020;
-const OTHERS: u32 = 0o077;
-const STICKY: u32 = 0o1000;
-
-/// Whom everything belongs to that is outside of the users a container knows.
-const UNMAPPED: u32 = 65_534;
+use crate::place::{self, EVERYBODY_WRITES, about, own_id};
 
 /// File systems over a network, where the locks and the shared memory of a database cannot be relied on.
 const NETWORK: [(u32, &str); 19] = [
@@ -64,12 +57,7 @@ pub(super) struct Found {
 pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
     let folder = path.parent().filter(|folder| folder.is_absolute());
     let folder = folder.ok_or_else(|| Trouble::refused("its path has no folder"))?;
-    if private {
-        let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| about(folder, "cannot be made", &error))?;
-    }
-    let (shared, owner) = check_folder(folder, private)?;
-    check_way(folder, owner)?;
+    let shared = place::check(folder, private)?;
     refuse_network(folder)?;
     match make(path) {
         Ok(()) => {
@@ -87,7 +75,7 @@ pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
                  another path"
             )));
         }
-        Err(error) => return Err(about(path, "cannot be made", &error)),
+        Err(error) => return Err(about(path, "cannot be made", &error).into()),
     }
     let file = check_file(path, shared)?;
     for beside in beside(path) {
@@ -108,56 +96,6 @@ pub(super) fn beside(path: &Path) -> [PathBuf; 2] {
         beside.push(ending);
         PathBuf::from(beside)
     })
-}
-
-/// Whether a folder is shared with a group, and whose it is.
-fn check_folder(folder: &Path, private: bool) -> Result<(bool, u32)> {
-    let seen = folder.symlink_metadata().map_err(|error| match error.kind() {
-        ErrorKind::NotFound => Trouble::refused(format!(
-            "there is no folder {}; make it first, or name another path",
-            folder.display()
-        )),
-        _ => about(folder, "cannot be looked at", &error),
-    })?;
-    let refuse = |why: &str| Err(Trouble::refused(format!("its folder {} {why}", folder.display())));
-    let shared = seen.mode() & GROUP_WRITES != 0;
-    if !seen.is_dir() {
-        return refuse("is a symbolic link or no folder; name the folder itself");
-    }
-    if private && seen.uid() == own_id() && seen.mode() & OTHERS != 0 {
-        return refuse("can be entered by others; take their rights away (chmod 700)");
-    }
-    if seen.mode() & EVERYBODY_WRITES != 0 {
-        return refuse(
-            "can be written by everybody, so anybody could replace the store; choose another (chmod o-w)",
-        );
-    }
-    let ours = seen.uid() == own_id() || (seen.uid() == 0 && !private);
-    if !ours && (private || !shared) {
-        return refuse("belongs to another user, and is not shared with a group (chmod g+w)");
-    }
-    if !ours && !is_own_group(seen.gid()) {
-        return refuse("belongs to another user, and to a group that this user is not in");
-    }
-    Ok((shared && !private, seen.uid()))
-}
-
-/// Nobody may put another folder in the place of this one, but for root, us, and its owner, who could do so anyway.
-fn check_way(folder: &Path, owner: u32) -> Result<()> {
-    for above in folder.ancestors().skip(1) {
-        let seen = above.metadata().map_err(|error| about(above, "cannot be looked at", &error))?;
-        let refuse = |why: &str| {
-            let words = "so what is in it could be replaced; choose another folder";
-            Err(Trouble::refused(format!("{} {why}, {words}", above.display())))
-        };
-        if seen.mode() & EVERYBODY_WRITES != 0 && seen.mode() & STICKY == 0 {
-            return refuse("can be written by everybody");
-        }
-        if ![0, own_id(), owner, UNMAPPED].contains(&seen.uid()) {
-            return refuse("belongs to another user");
-        }
-    }
-    Ok(())
 }
 
 fn check_file(path: &Path, shared: bool) -> Result<Metadata> {
@@ -246,29 +184,4 @@ fn refuse_network(folder: &Path) -> Result<()> {
 #[cfg(not(target_os = "linux"))]
 fn refuse_network(_: &Path) -> Result<()> {
     Ok(())
-}
-
-#[cfg(target_os = "linux")]
-fn own_id() -> u32 {
-    rustix::process::geteuid().as_raw()
-}
-
-#[cfg(not(target_os = "linux"))]
-fn own_id() -> u32 {
-    u32::MAX
-}
-
-#[cfg(target_os = "linux")]
-fn is_own_group(group: u32) -> bool {
-    let others = rustix::process::getgroups().unwrap_or_default();
-    rustix::process::getegid().as_raw() == group || others.iter().any(|other| other.as_raw() == group)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_own_group(_: u32) -> bool {
-    false
-}
-
-fn about(path: &Path, what: &str, error: &std::io::Error) -> Trouble {
-    Trouble::refused(format!("{} {what} ({error})", path.display()))
 }

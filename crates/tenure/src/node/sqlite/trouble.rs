@@ -71,3 +71,9 @@ impl From<rusqlite::Error> for Trouble {
         Self::Database(error)
     }
 }
+
+impl From<String> for Trouble {
+    fn from(words: String) -> Self {
+        Self::Refused(words)
+    }
+}
