@@ -47,15 +47,14 @@ impl LeaseToken {
     /// # Errors
     /// What is wrong with it. It is not repeated: whoever has it can release the lock.
     pub(crate) fn parse(text: &str) -> Result<Self, Failure> {
-        let wrong =
-            |what: &str| Failure::usage(format!("the token is not one: {what}; give it as it was printed"));
+        let invalid = || Failure::usage("invalid token: paste what `acquire` printed");
         let parts: Vec<&str> = text.split('.').collect();
         let [owner, members, fence, since, ttl, until] = parts[..] else {
-            return Err(wrong("it does not have the six parts that acquire prints"));
+            return Err(invalid());
         };
-        let number = |text| u64::from_str_radix(text, 16).map_err(|_| wrong("a number in it is damaged"));
+        let number = |text| u64::from_str_radix(text, 16).map_err(|_| invalid());
         Ok(Self {
-            owner: OwnerToken::parse(owner).map_err(|_| wrong("its owner is damaged"))?,
+            owner: OwnerToken::parse(owner).map_err(|_| invalid())?,
             members: number(members)?,
             fence: Fence::new(number(fence)?),
             since_ms: number(since)?,

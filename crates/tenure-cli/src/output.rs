@@ -10,7 +10,7 @@ mod waiting;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use tenure::{LockList, LockReport, NodeReport};
+use tenure::{LockList, LockReport, NodeReport, ShutdownError, Votes};
 
 pub(crate) use self::text::{duration, fault, plain};
 pub(crate) use self::waiting::{WaitingDisplay, WaitingNews};
@@ -150,12 +150,21 @@ impl Output {
     }
 
     /// A lock that was released.
-    pub(crate) fn released(&self, name: &str, votes: &tenure::Votes) -> Result<(), Failure> {
-        if self.json {
-            return result(&json::released(name, votes).to_string());
+    pub(crate) fn released(
+        &self,
+        name: &str,
+        votes: &Votes,
+        unfinished: Option<&ShutdownError>,
+    ) -> Result<(), Failure> {
+        let line = text::released(name, votes, unfinished);
+        if !self.json {
+            self.note(&line);
+            return Ok(());
         }
-        self.note(&format!("released {name:?} on {} of {} nodes", votes.granted(), votes.nodes()));
-        Ok(())
+        if unfinished.is_some() {
+            self.note(&line);
+        }
+        result(&json::released(name, votes).to_string())
     }
 
     pub(crate) fn status(&self, report: &LockReport) -> Result<(), Failure> {

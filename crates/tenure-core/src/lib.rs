@@ -81,7 +81,7 @@ pub use renewal::Renewal;
 pub use retry::Retry;
 pub use round::{Ballot, Round, RoundNumber};
 pub use standing::{Handover, HoldState, Standing};
-pub use time::{NodeTime, Time};
+pub use time::{NodeTime, Rounded, Time};
 pub use token::{Entropy, OwnerToken, TokenError};
 pub use trust::{Distrust, Facts, Fleet, Life, Nonce, Proposal, RestartGuard, Settings};
 pub use validity::Validity;

@@ -14,6 +14,10 @@ use crate::time::Time;
 /// How long a node may take for all of its pages.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
+/// When a majority has answered, the others get as long again, and this at the least. So a node that hangs holds up
+/// nobody, and a fleet that is far away is waited for.
+const REST_MIN: Duration = Duration::from_millis(50);
+
 /// The most keys that are listed per node: enough to look at, and little memory.
 const KEYS_MAX: usize = 10_000;
 
@@ -35,6 +39,8 @@ pub struct Answered {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Query {
     question: Question,
+    quorum: Quorum,
+    begun: Time,
     deadline: Time,
     nodes: Vec<Progress>,
     done: bool,
@@ -96,8 +102,8 @@ impl Query {
 
     fn begin(question: Question, quorum: Quorum, now: Time) -> Self {
         let nodes = vec![Progress::Asked(vec![]); quorum.nodes()];
-        let (deadline, outputs) = (now + QUERY_TIMEOUT, VecDeque::new());
-        let mut query = Self { question, deadline, nodes, done: false, outputs };
+        let (begun, deadline, outputs) = (now, now + QUERY_TIMEOUT, VecDeque::new());
+        let mut query = Self { question, quorum, begun, deadline, nodes, done: false, outputs };
         quorum.indexes().for_each(|node| query.ask(node, 0));
         query
     }
@@ -112,7 +118,10 @@ impl Query {
     /// Takes one input at `now`; drain [`Query::poll_output`] afterwards.
     pub fn handle(&mut self, now: Time, input: Input) {
         match input {
-            Input::Answer { node, answer } => self.handle_answer(node, answer),
+            Input::Answer { node, answer } => {
+                self.handle_answer(node, answer);
+                self.hasten(now);
+            }
             Input::Timeout if now >= self.deadline => {
                 for progress in &mut self.nodes {
                     if matches!(progress, Progress::Asked(_)) {
@@ -155,6 +164,18 @@ impl Query {
                 self.nodes[node.get()] = Progress::Answered(Err(Fault::Error("an unexpected reply".into())));
             }
             Err(fault) => self.nodes[node.get()] = Progress::Answered(Err(fault)),
+        }
+    }
+
+    /// Whoever is still silent when a majority has answered is not waited for to the end. One that is being paged
+    /// through is not silent.
+    fn hasten(&mut self, now: Time) {
+        let answered =
+            self.nodes.iter().filter(|progress| matches!(progress, Progress::Answered(Ok(_)))).count();
+        let paging = |progress: &Progress| matches!(progress, Progress::Asked(so_far) if !so_far.is_empty());
+        if answered >= self.quorum.majority() && !self.nodes.iter().any(paging) {
+            let rest = now.since(self.begun).max(REST_MIN);
+            self.deadline = self.deadline.min(now + rest);
         }
     }
 

@@ -242,6 +242,12 @@ impl Release {
         self.give_up_at
     }
 
+    /// The votes so far, in the order of the node list.
+    #[must_use]
+    pub fn ballots(&self) -> &[Option<Ballot>] {
+        self.round.ballots()
+    }
+
     /// The lock.
     #[must_use]
     pub const fn key(&self) -> &LockKey {

@@ -1,5 +1,6 @@
 //! Two clocks that must never be mixed: ours, and each node's.
 
+use std::fmt;
 use std::ops::Add;
 use std::time::Duration;
 
@@ -38,6 +39,22 @@ impl Add<Duration> for Time {
     }
 }
 
+/// A duration as people read it: `28 ms`, `28.3 s`, `1 min 6 s`, `2 h 5 min`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rounded(pub Duration);
+
+impl fmt::Display for Rounded {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = self.0.as_secs();
+        match seconds {
+            0 => write!(f, "{} ms", self.0.as_millis()),
+            1..=59 => write!(f, "{:.1} s", self.0.as_secs_f64()),
+            60..=3599 => write!(f, "{} min {} s", seconds / 60, seconds % 60),
+            _ => write!(f, "{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        }
+    }
+}
+
 /// A reading of one node's clock, as Redis `TIME` gives it: microseconds since 1970 by that node.
 ///
 /// It can step and run at another rate, so nothing in the client's arithmetic compares it with [`Time`].
@@ -67,6 +84,15 @@ impl NodeTime {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_duration_is_as_exact_as_people_read_it() {
+        for (millis, text) in
+            [(28, "28 ms"), (28_300, "28.3 s"), (66_000, "1 min 6 s"), (7_500_000, "2 h 5 min")]
+        {
+            assert_eq!(Rounded(Duration::from_millis(millis)).to_string(), text);
+        }
+    }
 
     #[test]
     fn a_wait_without_end_does_not_wrap_round() {

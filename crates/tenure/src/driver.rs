@@ -200,7 +200,7 @@ impl Driver {
             self.start_early();
             self.answer_settled();
             self.surveys.answer(self.now, &self.fleet, &self.quorum);
-            self.shutdown.answer(self.now, self.releases.values().map(|entry| &entry.release));
+            self.answer_shutdown();
             if self.orphaned && self.leases.is_empty() && self.releases.is_empty() {
                 return Poll::Ready(());
             }
@@ -225,6 +225,7 @@ impl Driver {
                     NodeEvent::Answer(tag, answer) => self.handle_answer(tag, node, answer),
                     NodeEvent::Connected(server) => {
                         let facts = server.facts();
+                        self.shutdown.note_reached(node);
                         self.surveys.learn(node, *server);
                         self.advance_fleet(trust::Input::Connected { node, facts });
                         self.handle_connected(node);
@@ -284,7 +285,7 @@ impl Driver {
     /// Sleeps until the next timer; pending until then. Waking too early does no harm, so a sleep that is
     /// set for an earlier timer, gone meanwhile, is left as it is.
     fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        let limits = self.shutdown.next_limit().into_iter().chain(self.surveys.next_limit());
+        let limits = self.shutdown.next_limit(self.now).into_iter().chain(self.surveys.next_limit());
         let start = self.early.as_ref().filter(|early| !early.is_empty()).map(|_| self.begun + START_MAX);
         let limits = limits.chain(start.filter(|start| *start > self.now)).chain(self.waiters.poll_timeout());
         let limits = limits.chain(self.polite.front().map(|(due, _)| *due)).chain(self.next_late_grants());
@@ -313,6 +314,7 @@ impl Driver {
         let Tag { machine, round, sent } = tag;
         // What the reply tells about the node's clock decides whether the reply counts.
         if let Ok(reply) = &answer {
+            self.shutdown.note_heard(self.now, node);
             self.fleet.observe(self.now, node, sent, reply);
             if reply.answer == Answer::Refused(Refusal::Stranger) {
                 self.advance_fleet(trust::Input::Changed { node });

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use tenure_core::{NameError, OptionError, Place, QuorumError};
+use tenure_core::{NameError, OptionError, Place, QuorumError, Rounded};
 
 use crate::votes::Votes;
 
@@ -328,8 +328,11 @@ pub enum BuildError {
 /// Clean-up that was not finished when a shutdown ended.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(
-    "shutdown ended with {keys} keys perhaps left on {nodes}; they free themselves within {frees_within:?}",
-    nodes = nodes.join(", ")
+    "{} did not answer: {keys} {} may remain there and {} within {}",
+    nodes.join(", "),
+    if *keys == 1 { "lock" } else { "locks" },
+    if *keys == 1 { "expires" } else { "expire" },
+    Rounded(*frees_within)
 )]
 #[non_exhaustive]
 pub struct ShutdownError {

@@ -119,6 +119,7 @@ impl Locks {
     pub async fn resume(&self, handover: &Handover) -> Result<Guard, ExtendError> {
         let manager = &self.inner;
         let name = || handover.name.clone();
+        manager.started().await;
         let (hold, lease, terms, options) = self.take_over(handover).map_err(|error| match error {
             NotTaken::Name(error) => ExtendError::InvalidName { name: name(), error },
             NotTaken::Option(error) => ExtendError::InvalidOption { name: name(), error },
@@ -133,8 +134,8 @@ impl Locks {
         }
     }
 
-    /// Releases a lock that was handed over, whether or not its term is over, and tells as soon as a majority of nodes has
-    /// answered; the others are told in the background. Nobody else's lock is touched.
+    /// Releases a lock that was handed over, whether or not its term is over. Tells when a majority of nodes has answered
+    /// and the others had a moment to; those that have not are told in the background. Nobody else's lock is touched.
     ///
     /// # Errors
     /// As [`Guard::release`], and [`ReleaseError::InvalidName`] and [`ReleaseError::InvalidOption`] if the handover cannot be

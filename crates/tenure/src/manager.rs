@@ -189,6 +189,9 @@ impl Locks {
     /// Ends the manager in good order: no new locks, whoever waits is told, and everything that dropped
     /// guards and cancelled calls left behind is cleaned up, for at most five seconds.
     ///
+    /// A node that does not answer is waited for a fraction of a second: what it is owed frees itself at the end of its
+    /// term. [`Locks::shutdown_within`] waits longer.
+    ///
     /// Guards that are still alive keep their locks and can extend and release them.
     ///
     /// # Errors
@@ -197,10 +200,11 @@ impl Locks {
     /// # Cancel safety
     /// The shutdown goes on when the future is dropped; only the answer is lost. It may be called again.
     pub async fn shutdown(&self) -> Result<(), ShutdownError> {
-        self.shutdown_within(SHUTDOWN_LIMIT).await
+        self.end(SHUTDOWN_LIMIT, false).await
     }
 
-    /// As [`Locks::shutdown`], with a time limit of one's own.
+    /// As [`Locks::shutdown`], but waits up to `limit` for every node that may still have a key, also for one that does
+    /// not answer.
     ///
     /// # Errors
     /// As [`Locks::shutdown`].
@@ -208,8 +212,12 @@ impl Locks {
     /// # Cancel safety
     /// As [`Locks::shutdown`].
     pub async fn shutdown_within(&self, limit: Duration) -> Result<(), ShutdownError> {
+        self.end(limit, true).await
+    }
+
+    async fn end(&self, limit: Duration, silent_too: bool) -> Result<(), ShutdownError> {
         let (reply, answer) = oneshot::channel();
-        self.inner.send(Request::Shutdown { limit, reply });
+        self.inner.send(Request::Shutdown { limit, silent_too, reply });
         // A worker that is gone left nothing that anybody could still clean up.
         match answer.await.ok().flatten() {
             None => Ok(()),
@@ -412,6 +420,14 @@ impl Inner {
     /// is one; otherwise `false`.
     pub(crate) fn send(&self, request: Request) -> bool {
         self.mailbox.send(request).is_ok()
+    }
+
+    /// Waits until enough nodes are known to begin with: all have been tried, or a majority is there and the rest takes
+    /// too long. Acquires wait for the same.
+    pub(crate) async fn started(&self) {
+        let (reply, answer) = oneshot::channel();
+        self.send(Request::Start { reply });
+        let _ = answer.await;
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<LockKey, NameError> {

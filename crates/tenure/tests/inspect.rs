@@ -173,3 +173,30 @@ async fn whoever_does_not_wait_is_told_who_has_the_lock_and_how_many_wait() {
     assert!(free.try_acquire().await.unwrap().is_none());
     assert_eq!(begun.elapsed(), ms(0), "which nobody pays who only wants to know whether it is free");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_node_that_does_not_answer_holds_up_no_question() {
+    let nodes = nodes::<5>();
+    let locks = paused(&nodes);
+    let _guard = locks.lock("x").acquire().await.unwrap();
+    nodes[4].set_faults(Faults::silent());
+    let begun = tokio::time::Instant::now();
+    let report = locks.inspect("x").await.unwrap();
+    let list = locks.list().await.unwrap();
+    assert!(begun.elapsed() <= ms(105), "{:?}", begun.elapsed());
+    assert_eq!((report.agree.len(), list.locks.len()), (4, 1));
+    assert_eq!(report.nodes[4].holding, Err(Fault::Timeout));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nodes_that_are_slower_than_a_majority_are_waited_for_as_long_again() {
+    let nodes = nodes::<5>();
+    let locks = paused(&nodes);
+    let _guard = locks.lock("x").acquire().await.unwrap();
+    for (node, delay) in nodes.iter().zip([90, 90, 90, 160, 500]) {
+        node.set_faults(Faults::none().delay(ms(delay)..=ms(delay)));
+    }
+    let report = locks.inspect("x").await.unwrap();
+    let answered: Vec<bool> = report.nodes.iter().map(|node| node.holding.is_ok()).collect();
+    assert_eq!(answered, [true, true, true, true, false]);
+}

@@ -321,10 +321,39 @@ async fn a_shutdown_ends_at_its_limit_and_says_what_is_left_where() {
     nodes[1].set_faults(Faults::silent());
     drop(guard);
     let start = Instant::now();
-    let error = locks.shutdown().await.unwrap_err();
+    let error = locks.shutdown_within(secs(5)).await.unwrap_err();
     assert!((secs(5)..secs(5) + ms(2)).contains(&start.elapsed()), "{:?}", start.elapsed());
     assert_eq!((error.keys, error.nodes), (1, vec!["memory:1".to_owned()]));
     assert!(error.frees_within < secs(7), "{:?}", error.frees_within);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_a_node_that_does_not_answer_for_a_moment_only() {
+    let nodes = nodes::<3>();
+    let locks = paused(&nodes);
+    let guard = locks.lock("x").ttl(secs(10)).acquire().await.unwrap();
+    nodes[1].set_faults(Faults::silent());
+    drop(guard);
+    let start = Instant::now();
+    let error = locks.shutdown().await.unwrap_err();
+    assert!((ms(500)..ms(502)).contains(&start.elapsed()), "{:?}", start.elapsed());
+    assert_eq!((error.keys, error.nodes), (1, vec!["memory:1".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_waits_for_a_node_that_answers_again_in_time() {
+    let nodes = nodes::<3>();
+    let locks = paused(&nodes);
+    let guard = locks.lock("x").ttl(secs(10)).acquire().await.unwrap();
+    nodes[1].set_faults(Faults::silent());
+    drop(guard);
+    let node = nodes[1].clone();
+    tokio::spawn(async move {
+        sleep(ms(200)).await;
+        node.set_faults(Faults::none());
+    });
+    locks.shutdown().await.unwrap();
+    assert_eq!(keys(&nodes), [""; 0]);
 }
 
 #[test]

@@ -14,9 +14,6 @@ use crate::output::{Output, WaitingNews};
 use crate::settings::Settings;
 use crate::signals::{Signal, Signals, ends_wait};
 
-/// How long clean-up may go on after an interrupt: whoever pressed the key wants to be gone.
-const INTERRUPTED_LIMIT: Duration = Duration::from_secs(1);
-
 /// How long the last votes are waited for: the longest that a node timeout is by itself, and a little more.
 const WIDENING_LIMIT: Duration = Duration::from_millis(60);
 
@@ -86,9 +83,7 @@ pub(crate) async fn hold(
     match wait_for(name, &lock, conflict, signals, news, output).await {
         Ok(guard) => Ok((locks, guard)),
         Err(failure) => {
-            let interrupted = failure.word == "interrupted";
-            let limit = if interrupted { INTERRUPTED_LIMIT } else { Duration::from_secs(5) };
-            let _ = locks.shutdown_within(limit).await;
+            let _ = locks.shutdown().await;
             Err(failure)
         }
     }

@@ -17,7 +17,6 @@ pub(crate) async fn run(args: &ExtendArgs, settings: &Settings, output: &Output)
     let asked = settings.ttl.source == Source::Flag("--ttl");
     let ttl = if asked { settings.ttl.value } else { token.ttl() };
     let handover = token.handover(&args.name, ttl, &addresses);
-    locks.ready().await;
     let guard = locks.resume(&handover).await?;
     let mut lease = hand_over(&locks, guard, ttl).await;
     lease.keep_promise(&token);

@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use tenure::{Handover, LockReport, OwnerToken, ReleaseError};
 
 use crate::args::ReleaseArgs;
-use crate::commands::acquire::finish;
 use crate::commands::status::unreachable;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -21,10 +20,9 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
         token.check_fence(args.fence)?;
     }
     let locks = settings.connect(|_| ())?;
-    locks.ready().await;
     let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
     let handovers = match token {
-        Some(token) => vec![token.handover(name, settings.ttl.value, &addresses)],
+        Some(token) => vec![token.handover(name, token.ttl().min(settings.max_ttl.value), &addresses)],
         None => {
             let report = locks.inspect(name).await?;
             let owners = owners(&report, settings)?;
@@ -45,12 +43,12 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
             Err(error) => failure = Some(Failure::from(error)),
         }
     }
-    finish(&locks, output).await;
+    let unfinished = locks.shutdown().await.err();
     if let Some(failure) = failure {
         return Err(failure);
     }
     if let Some(votes) = &released {
-        output.released(name, votes)?;
+        output.released(name, votes, unfinished.as_ref())?;
     }
     Ok(Exit::DONE)
 }

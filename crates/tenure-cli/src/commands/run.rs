@@ -8,7 +8,7 @@ mod terminal;
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use self::child::Child;
 use self::keeper::Keeper;
@@ -21,9 +21,6 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::settings::Settings;
 use crate::signals::{Signal, Signals};
-
-/// How long nodes that do not answer may hold up the end; what is left there frees itself.
-const CLEAN_UP_LIMIT: Duration = Duration::from_secs(2);
 
 pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let settings = settings.for_run(args.grace.as_deref(), args.max_hold.as_deref())?;
@@ -45,7 +42,7 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
         Ok(prepared) => prepared,
         Err(error) => {
             let _ = guard.release().await;
-            let _ = locks.shutdown_within(CLEAN_UP_LIMIT).await;
+            let _ = locks.shutdown().await;
             return Err(Failure::internal(format!("the command cannot be started: {error}")));
         }
     };
@@ -63,7 +60,7 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
         Some(guard) => guard.release().await.map(|_| ()),
         None => Ok(()),
     };
-    let _ = locks.shutdown_within(CLEAN_UP_LIMIT).await;
+    let _ = locks.shutdown().await;
     match ended {
         Ended::ByItself(exit) => {
             if let Err(error) = released {

@@ -10,7 +10,6 @@ use crate::settings::Settings;
 
 pub(crate) async fn run(args: &StatusArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let locks = settings.connect(|_| ())?;
-    locks.ready().await;
     let report = locks.inspect(&args.name).await?;
     output.status(&report)?;
     Ok(exit_of(&report.state, settings))

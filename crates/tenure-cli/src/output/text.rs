@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use tenure::{
-    Fault, Fence, LockList, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, Severity, Wait,
+    Fault, Fence, LockList, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, Rounded, Severity,
+    ShutdownError, Votes, Wait,
 };
 
 use crate::commands::doctor::{Advice, Level};
@@ -33,13 +34,7 @@ pub(crate) fn plain(text: &str) -> String {
 
 /// A duration as people read it.
 pub(crate) fn duration(duration: Duration) -> String {
-    let seconds = duration.as_secs();
-    match seconds {
-        0 => format!("{} ms", duration.as_millis()),
-        1..=59 => format!("{:.1} s", duration.as_secs_f64()),
-        60..=3599 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
-    }
+    Rounded(duration).to_string()
 }
 
 /// One word of a shell's command line, whatever is in it.
@@ -65,6 +60,16 @@ pub(crate) fn fault(fault: &Fault) -> String {
         Fault::Untrusted(distrust) => format!("not counted, {distrust}"),
         _ => "unknown".to_owned(),
     }
+}
+
+/// On which nodes a lock was released, and what becomes of it on the others.
+pub(super) fn released(name: &str, votes: &Votes, unfinished: Option<&ShutdownError>) -> String {
+    let rest = unfinished.map_or_else(String::new, |ShutdownError { nodes, frees_within, .. }| {
+        let (free, itself) = if nodes.len() == 1 { ("frees", "itself") } else { ("free", "themselves") };
+        let (nodes, within) = (nodes.join(", "), duration(*frees_within));
+        format!("; {nodes} did not answer and {free} it by {itself} within {within}")
+    });
+    format!("released {name:?} on {} of {} nodes{rest}", votes.granted(), votes.nodes())
 }
 
 pub(super) fn status(report: &LockReport, colours: bool) -> String {

@@ -10,6 +10,7 @@ mod failures;
 mod flags;
 mod inspection;
 mod json;
+mod one_node;
 mod run;
 mod scripts;
 mod secrets;

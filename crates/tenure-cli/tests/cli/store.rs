@@ -5,7 +5,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::deployment::{Background, Deployment, Done, TOOL, embedded_store, now_ms, wait_until};
+use crate::deployment::{Background, Deployment, Done, TOOL, embedded_store, token, wait_until};
 
 /// Who owns nothing of ours, if we may become anybody.
 const NOBODY: u32 = 65_534;
@@ -120,11 +120,12 @@ fn another_command_than_run_is_74_too() {
     let deployment = embedded_store();
     deployment.write("locks.db", &"no database".repeat(1000));
     set_mode(&deployment.folder().join("locks.db"), 0o600);
-    let token = format!("{}.1.1.{:x}", "ab".repeat(20), now_ms());
+    let (lease, _) = embedded_store().json(&["acquire", "x", "--json"]);
+    let token = token(&lease);
     for arguments in [
         &["acquire", "x"][..],
-        &["extend", "x", "--token", &token],
-        &["release", "x", "--token", &token],
+        &["extend", "x", "--token", token],
+        &["release", "x", "--token", token],
         &["release", "--force", "x"],
         &["status", "x"],
         &["ls"],

@@ -4,10 +4,9 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tenure_core::{HoldState, lease};
-use tokio::sync::oneshot;
 
 use super::caller::LeaseEntry;
-use super::{AcquireFailure, Driver, MachineId, ReleaseReply, Request, look};
+use super::{AcquireFailure, Driver, Request, look};
 
 /// The first acquires wait until every node has been tried; when a majority is there, no longer than this.
 pub(super) const START_MAX: Duration = Duration::from_millis(50);
@@ -54,10 +53,17 @@ impl Driver {
             Request::HandOver { id } => {
                 self.advance_lease(id, lease::Input::HandOver);
             }
-            Request::Release { id, reply } => self.release(id, reply),
+            Request::Release { id, reply } => self.release(id, reply, false),
+            // As with acquires: a node that is not connected yet would not answer in time.
+            request @ (Request::ReleaseResumed { .. } | Request::Start { .. }) if self.early.is_some() => {
+                self.early.get_or_insert_default().push(request);
+            }
             Request::ReleaseResumed { id, lease, reply } => {
                 self.leases.insert(id, LeaseEntry::of(lease));
-                self.release(id, reply);
+                self.release(id, reply, true);
+            }
+            Request::Start { reply } => {
+                let _ = reply.send(());
             }
             Request::Abandon { id } => {
                 if let Some(early) = &mut self.early {
@@ -73,13 +79,7 @@ impl Driver {
             }
             Request::Query { query, reply } => self.begin_query(query, reply),
             Request::Settle { reply } => self.settling.push(reply),
-            Request::Shutdown { limit, reply } => self.begin_shutdown(limit, reply),
-        }
-    }
-
-    fn release(&mut self, lease: MachineId, reply: oneshot::Sender<ReleaseReply>) {
-        if let Some(release) = self.advance_lease(lease, lease::Input::Release) {
-            self.releases.entry(release).and_modify(|entry| entry.reply = Some(reply));
+            Request::Shutdown { limit, silent_too, reply } => self.begin_shutdown(limit, silent_too, reply),
         }
     }
 

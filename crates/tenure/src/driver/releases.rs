@@ -1,6 +1,8 @@
 //! Releases under way: what ends is told to the nodes until they confirm, whoever else is gone.
 
-use tenure_core::{NodeSet, Release, RoundNumber, release};
+use std::time::Duration;
+
+use tenure_core::{NodeSet, Release, ReleaseOutcome, RoundNumber, Time, lease, release};
 use tokio::sync::oneshot;
 
 use super::timers::Timer;
@@ -8,13 +10,26 @@ use super::{Driver, MachineId, ReleaseReply};
 use crate::node::Tag;
 use crate::observe::Event;
 
+/// How long the votes of the other nodes are waited for when a majority has decided, for callers who want to know of
+/// all: a little longer than a near node may take.
+const ALL_VOTES_MAX: Duration = Duration::from_millis(60);
+
 pub(super) struct ReleaseEntry {
     pub(super) release: Release,
     undoes: (MachineId, RoundNumber),
     /// The nodes at which this release counts as a debt.
     debt: NodeSet,
     pub(super) timer: Option<Timer>,
-    pub(super) reply: Option<oneshot::Sender<ReleaseReply>>,
+    caller: Option<Caller>,
+}
+
+/// Who waits for the outcome.
+struct Caller {
+    reply: oneshot::Sender<ReleaseReply>,
+    /// How long the votes of all nodes are waited for when the outcome is known.
+    patience: Duration,
+    /// The outcome, and until when the other votes are waited for.
+    decided: Option<(ReleaseOutcome, Time)>,
 }
 
 impl Driver {
@@ -22,9 +37,23 @@ impl Driver {
         let undoes = (lease, release.acquire_round());
         self.undoing.insert(undoes, id);
         let debt = NodeSet::default();
-        self.releases.insert(id, ReleaseEntry { release, undoes, debt, timer: None, reply: None });
+        self.releases.insert(id, ReleaseEntry { release, undoes, debt, timer: None, caller: None });
         self.drain_release(id);
         id
+    }
+
+    /// Releases what the lease holds, and tells the outcome: at once, or when all nodes had a moment to answer.
+    pub(super) fn release(
+        &mut self,
+        lease: MachineId,
+        reply: oneshot::Sender<ReleaseReply>,
+        hears_all: bool,
+    ) {
+        if let Some(release) = self.advance_lease(lease, lease::Input::Release) {
+            let patience = if hears_all { ALL_VOTES_MAX } else { Duration::ZERO };
+            let caller = Caller { reply, patience, decided: None };
+            self.releases.entry(release).and_modify(|entry| entry.caller = Some(caller));
+        }
     }
 
     pub(super) fn advance_release(&mut self, id: MachineId, input: release::Input) {
@@ -44,19 +73,20 @@ impl Driver {
                     let tag = Tag { machine: id, round: RoundNumber::default(), sent: self.now };
                     self.nodes[node.get()].send(tag, command);
                 }
-                release::Output::Outcome { outcome, ballots } => {
+                release::Output::Outcome { outcome, .. } => {
                     if entry.release.passed_on() {
                         self.waiters.passed_on(self.now, entry.release.key());
                     }
-                    if let Some(reply) = entry.reply.take() {
-                        let frees_within = entry.release.give_up_at().since(self.now);
-                        let _ = reply.send(ReleaseReply { outcome, ballots, frees_within });
+                    if let Some(caller) = &mut entry.caller {
+                        caller.decided = Some((outcome, self.now + caller.patience));
                     }
                 }
                 release::Output::Done { unconfirmed } => done = Some(unconfirmed),
             }
         }
-        self.timers.set(id, &mut entry.timer, entry.release.poll_timeout());
+        entry.tell(self.now, done.is_some());
+        let timeout = entry.timeout();
+        self.timers.set(id, &mut entry.timer, timeout);
         let debt = if done.is_none() && entry.release.is_overdue() {
             entry.release.owed()
         } else {
@@ -72,5 +102,24 @@ impl Driver {
             self.undoing.remove(&entry.undoes);
             self.releases.remove(&id);
         }
+    }
+}
+
+impl ReleaseEntry {
+    /// Tells the caller the outcome when it is time. `last`: no more votes will come.
+    fn tell(&mut self, now: Time, last: bool) {
+        let all = self.release.ballots().iter().all(Option::is_some);
+        let is_time =
+            |caller: &mut Caller| matches!(caller.decided, Some((_, until)) if all || last || now >= until);
+        if let Some(Caller { reply, decided: Some((outcome, _)), .. }) = self.caller.take_if(is_time) {
+            let ballots = self.release.ballots().to_vec();
+            let frees_within = self.release.give_up_at().since(now);
+            let _ = reply.send(ReleaseReply { outcome, ballots, frees_within });
+        }
+    }
+
+    fn timeout(&self) -> Option<Time> {
+        let decided = self.caller.as_ref().and_then(|caller| caller.decided);
+        self.release.poll_timeout().into_iter().chain(decided.map(|(_, until)| until)).min()
     }
 }

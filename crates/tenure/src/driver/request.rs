@@ -64,12 +64,18 @@ pub(crate) enum Request {
     Nodes {
         reply: oneshot::Sender<Vec<Surveyed>>,
     },
+    /// Asks to be told when enough nodes are known to begin with.
+    Start {
+        reply: oneshot::Sender<()>,
+    },
     /// Asks to be told when every node has been tried.
     Settle {
         reply: oneshot::Sender<()>,
     },
     Shutdown {
         limit: Duration,
+        /// Whether nodes that do not answer are waited for until then, too.
+        silent_too: bool,
         reply: oneshot::Sender<Option<Unfinished>>,
     },
 }

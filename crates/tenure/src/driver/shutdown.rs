@@ -1,31 +1,48 @@
 //! Shutdowns under way: no new locks, and an answer when the clean-up is done or the caller's limit is reached.
+//!
+//! Most callers do not want to wait for a node that does not answer: what it is owed frees itself at the end of its
+//! term. But a node that can be reached is told, also if a connection broke just now; so silence has to last for a
+//! moment before it counts.
 
 use std::time::Duration;
 
-use tenure_core::{Release, Time, lease};
+use tenure_core::{NODES_MAX, NodeIndex, NodeSet, Release, Time, lease};
 use tokio::sync::oneshot;
 
 use super::{AcquireFailure, Driver, LEAVING, MachineId, Unfinished};
 
-/// How long a shutdown waits for nodes to take waiters out of line: a node that hangs finds out by itself that they are
-/// gone, and passes over them.
-const LEAVING_MAX: Duration = Duration::from_millis(500);
+/// How long a node may be silent before nobody waits for it any more. A packet that is lost is sent again after 200 ms, a
+/// release after 250 ms at the latest, and a connection that broke is made again in less; so a node that can be reached
+/// answers within this.
+const SILENCE_MAX: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
 pub(super) struct Shutdown {
-    begun: bool,
-    /// Who waits, each with a limit of its own.
-    callers: Vec<(Time, oneshot::Sender<Option<Unfinished>>)>,
-    /// How many nodes have yet to say that a waiter has left the line, and until when that is waited for.
+    begun: Option<Time>,
+    callers: Vec<Caller>,
+    /// How many nodes have yet to say that a waiter has left the line, and until when that is waited for: a node that
+    /// hangs finds out by itself that they are gone, and passes over them.
     leaving: usize,
     leaving_until: Option<Time>,
+    /// Nodes that were connected at some time.
+    reached: NodeSet,
+    /// When each node last answered.
+    heard: [Option<Time>; NODES_MAX],
+}
+
+/// Who waits for the end.
+struct Caller {
+    limit: Time,
+    /// Nodes that do not answer are waited for until then, too.
+    silent_too: bool,
+    reply: oneshot::Sender<Option<Unfinished>>,
 }
 
 impl Shutdown {
-    pub(super) fn begin(&mut self, now: Time, limit: Duration, reply: oneshot::Sender<Option<Unfinished>>) {
-        self.begun = true;
-        self.leaving_until = Some(now + LEAVING_MAX);
-        self.callers.push((now + limit, reply));
+    fn begin(&mut self, now: Time, caller: Caller) {
+        self.begun.get_or_insert(now);
+        self.leaving_until = Some(now + SILENCE_MAX);
+        self.callers.push(caller);
     }
 
     /// A waiter tells a node that it leaves the line. Returns whom the answer belongs to.
@@ -39,34 +56,49 @@ impl Shutdown {
         self.leaving = self.leaving.saturating_sub(1);
     }
 
+    pub(super) const fn note_reached(&mut self, node: NodeIndex) {
+        self.reached.insert(node);
+    }
+
+    pub(super) const fn note_heard(&mut self, now: Time, node: NodeIndex) {
+        self.heard[node.get()] = Some(now);
+    }
+
     pub(super) const fn has_begun(&self) -> bool {
-        self.begun
+        self.begun.is_some()
     }
 
-    /// When the next caller has to be answered at the latest.
-    pub(super) fn next_limit(&self) -> Option<Time> {
-        let leaving_until = self.leaving_until.filter(|_| !self.callers.is_empty());
-        self.callers.iter().map(|(limit, _)| *limit).chain(leaving_until).min()
-    }
-
-    /// Answers everybody if no release owes anything any more and nobody is in line, or else whose limit has come.
-    pub(super) fn answer<'a>(&mut self, now: Time, releases: impl Iterator<Item = &'a Release>) {
+    /// When there is something to be told at the latest.
+    pub(super) fn next_limit(&self, now: Time) -> Option<Time> {
         if self.callers.is_empty() {
-            return;
+            return None;
         }
-        self.leaving_until = self.leaving_until.filter(|until| now < *until && self.leaving > 0);
-        let unfinished = Unfinished::of(now, releases);
-        let done = unfinished.is_none() && self.leaving_until.is_none();
-        let due = |(limit, _): &mut (Time, _)| done || now >= *limit;
-        for (_, reply) in self.callers.extract_if(.., due) {
-            let _ = reply.send(unfinished);
-        }
+        let limits = self.callers.iter().map(|caller| caller.limit);
+        let silences =
+            self.heard.iter().filter_map(|heard| self.silent_from(*heard)).filter(|from| *from > now);
+        limits.chain(self.leaving_until).chain(silences).min()
+    }
+
+    /// From when on a node that was last heard then counts as silent.
+    fn silent_from(&self, heard: Option<Time>) -> Option<Time> {
+        self.begun.map(|begun| heard.map_or(begun, |heard| heard.max(begun)) + SILENCE_MAX)
+    }
+
+    /// Whether the node is worth waiting for. `tried`: the first try to connect has ended.
+    fn may_answer(&self, now: Time, node: NodeIndex, tried: bool) -> bool {
+        let failed = tried && !self.reached.contains(node);
+        !failed && self.silent_from(self.heard[node.get()]).is_none_or(|from| now < from)
     }
 }
 
 impl Driver {
-    pub(super) fn begin_shutdown(&mut self, limit: Duration, reply: oneshot::Sender<Option<Unfinished>>) {
-        self.shutdown.begin(self.now, limit, reply);
+    pub(super) fn begin_shutdown(
+        &mut self,
+        limit: Duration,
+        silent_too: bool,
+        reply: oneshot::Sender<Option<Unfinished>>,
+    ) {
+        self.shutdown.begin(self.now, Caller { limit: self.now + limit, silent_too, reply });
         let early = self.early.take().unwrap_or_default();
         early.into_iter().for_each(|request| self.handle_request(request));
         let polite = std::mem::take(&mut self.polite);
@@ -79,6 +111,33 @@ impl Driver {
                 entry.tell_acquired(Err(AcquireFailure::ShutDown));
             }
             self.advance_lease(id, lease::Input::Abandon);
+        }
+    }
+
+    /// Answers everybody if no release owes anything any more and nobody is in line; whoever does not wait for silent
+    /// nodes, if nothing is owed by others; and whose limit has come.
+    pub(super) fn answer_shutdown(&mut self) {
+        if self.shutdown.callers.is_empty() {
+            return;
+        }
+        let (now, shutdown) = (self.now, &mut self.shutdown);
+        shutdown.leaving_until = shutdown.leaving_until.filter(|until| now < *until && shutdown.leaving > 0);
+        let releases = || self.releases.values().map(|entry| &entry.release);
+        let unfinished = Unfinished::of(now, releases());
+        let hopeful = |release: &Release| {
+            let mut owed = release.owed().iter();
+            owed.any(|node| {
+                let tried = self.nodes[node.get()].is_settled();
+                // Silence within the first deadline means nothing: a disk may be slow.
+                shutdown.may_answer(now, node, tried)
+                    || shutdown.reached.contains(node) && !release.is_overdue()
+            })
+        };
+        let left = shutdown.leaving_until.is_none();
+        let (done, nearly) = (left && unfinished.is_none(), left && !releases().any(hopeful));
+        let due = |caller: &mut Caller| done || nearly && !caller.silent_too || now >= caller.limit;
+        for Caller { reply, .. } in self.shutdown.callers.extract_if(.., due) {
+            let _ = reply.send(unfinished);
         }
     }
 }
