@@ -23,7 +23,7 @@ pub(crate) fn run() -> Result<()> {
     tidy::run()?;
     command::run(&mut cargo(["test", "--workspace", "--all-features"]))?;
     // Without features, too: what only compiles with all of them is broken for most users.
-    for features in ["", "redis", "blocking"] {
+    for features in ["", "redis", "blocking,config"] {
         let lint = [
             "clippy",
             "-p",

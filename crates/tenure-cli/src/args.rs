@@ -12,8 +12,8 @@ Examples:
   tenure --nodes redis://a,redis://b,redis://c run deploy -- make deploy
   tenure status backup                             who holds it, for how long, what each node says
 
-Nodes come from --nodes, TENURE_NODES or tenure.toml; without any, a file under your state folder is
-the one node.
+Nodes come from --nodes, TENURE_NODES or a configuration file: tenure.toml here,
+~/.config/tenure/tenure.toml, /etc/tenure.toml. Without any, a file under your state folder is the one node.
 
 Exit codes: the command's own (run); 0 done; 1 not held by this token, or danger found; 64 wrong usage;
 69 no majority of nodes; 70 internal error; 74 the embedded store cannot be used; 75 held by another;
@@ -41,16 +41,21 @@ pub(crate) struct Common {
     /// The configuration file [env: `TENURE_CONFIG`] [default: tenure.toml, if there is one]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Common options")]
     pub(crate) config: Option<PathBuf>,
-    /// What stands before every name on the nodes; empty shares names with other Redlock clients [default: tenure:]
+    /// Fail if no nodes are named, rather than use a local file [env: `TENURE_REQUIRE_NODES`]
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub(crate) require_nodes: bool,
+    /// What stands before every name on the nodes; empty shares names with other Redlock clients [env: `TENURE_PREFIX`] [default:
+    /// tenure:]
     #[arg(long, global = true, value_name = "P", help_heading = "Common options")]
     pub(crate) prefix: Option<String>,
-    /// The term: how long the lock lives if nobody extends it [default: 30s]
+    /// The term: how long the lock lives if nobody extends it [env: `TENURE_TTL`] [default: 30s]
     #[arg(long, global = true, value_name = "DURATION", help_heading = "Common options")]
     pub(crate) ttl: Option<String>,
-    /// How long to wait in line if another holds it: a duration or `forever` [default: do not wait]
+    /// How long to wait in line if another holds it: a duration or `forever` [env: `TENURE_WAIT`] [default: do not
+    /// wait]
     #[arg(long, global = true, value_name = "DURATION", help_heading = "Common options")]
     pub(crate) wait: Option<String>,
-    /// What others see when they ask who holds the lock, behind process id and machine
+    /// What others see when they ask who holds the lock, behind process id and machine [env: `TENURE_LABEL`]
     #[arg(long, global = true, value_name = "TEXT", help_heading = "Common options")]
     pub(crate) label: Option<String>,
     /// One JSON object a line
@@ -139,11 +144,11 @@ pub(crate) struct AcquireArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tenure extend nightly --token \"$TENURE_TOKEN\" --ttl 60s")]
 pub(crate) struct ExtendArgs {
-    /// The lock
-    pub(crate) name: String,
-    /// The token that `acquire` or the last `extend` printed
+    /// The lock [env: `TENURE_LOCK`]
+    pub(crate) name: Option<String>,
+    /// The token that `acquire` or the last `extend` printed [env: `TENURE_TOKEN`]
     #[arg(long, value_name = "T")]
-    pub(crate) token: String,
+    pub(crate) token: Option<String>,
     /// The fence that was printed with it, to make sure
     #[arg(long, value_name = "F")]
     pub(crate) fence: Option<u64>,
@@ -158,10 +163,10 @@ Examples:
   tenure release nightly --token \"$TENURE_TOKEN\"
   tenure release --force nightly          take it from whoever has it; asks first on a terminal")]
 pub(crate) struct ReleaseArgs {
-    /// The lock
-    pub(crate) name: String,
-    /// The token that `acquire` or the last `extend` printed
-    #[arg(long, value_name = "T", required_unless_present = "force", conflicts_with = "force")]
+    /// The lock [env: `TENURE_LOCK`]
+    pub(crate) name: Option<String>,
+    /// The token that `acquire` or the last `extend` printed [env: `TENURE_TOKEN`]
+    #[arg(long, value_name = "T", conflicts_with = "force")]
     pub(crate) token: Option<String>,
     /// The fence that was printed with it, to make sure
     #[arg(long, value_name = "F", conflicts_with = "force")]

@@ -4,6 +4,7 @@ pub(crate) mod acquire;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
+mod exported;
 pub(crate) mod extend;
 pub(crate) mod ls;
 pub(crate) mod man;

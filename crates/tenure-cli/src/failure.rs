@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tenure::config::ConfigError;
 use tenure::{AcquireError, BuildError, ExtendError, Fault, ReleaseError, Vote, Votes};
 
 use crate::exit_code::Exit;
@@ -153,6 +154,15 @@ impl From<ReleaseError> for Failure {
             }
             ReleaseError::ShutDown { name, .. } => Self::internal(message).of_lock(name),
             _ => Self::internal(message),
+        }
+    }
+}
+
+impl From<ConfigError> for Failure {
+    fn from(error: ConfigError) -> Self {
+        match error {
+            ConfigError::Build(error) => error.into(),
+            _ => Self::usage(error.to_string()),
         }
     }
 }

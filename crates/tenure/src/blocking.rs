@@ -66,6 +66,15 @@ impl Locks {
         Self::build(crate::Locks::builder().node(crate::SqliteNode::user_default()?))
     }
 
+    /// A manager with the settings that the environment and the files of this machine name.
+    ///
+    /// # Errors
+    /// As [`crate::Locks::from_env`], and [`BuildError::Thread`] if the system cannot start a thread.
+    #[cfg(feature = "config")]
+    pub fn from_env() -> Result<Self, crate::config::ConfigError> {
+        Ok(Self::build(crate::config::Config::from_env()?.builder()?)?)
+    }
+
     /// Builds a manager from the settings of the async one. Its worker has a thread of its own.
     ///
     /// # Errors

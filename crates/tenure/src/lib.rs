@@ -26,17 +26,22 @@
 //! - `redis` (default): Redis nodes, [`RedisNode`].
 //! - `tls` (default): `rediss://` nodes.
 //! - `blocking`: the module `blocking`, the same locks without an async runtime.
+//! - `config`: the module `config` and `Locks::from_env`, settings from the environment and `tenure.toml`.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod clock;
+#[cfg(feature = "config")]
+pub mod config;
 mod driver;
 mod error;
 pub mod fenced;
 mod guard;
 mod handover;
+#[cfg(any(feature = "config", feature = "embedded"))]
+mod home;
 mod inspect;
 mod key_scheme;
 mod label;

@@ -125,6 +125,44 @@ impl Locks {
         Self::builder().node(crate::SqliteNode::user_default()?).build()
     }
 
+    /// A manager with the settings that the environment and the files of this machine name, as the command-line tool reads
+    /// them: a program and the tool mean the same locks then.
+    ///
+    /// `TENURE_NODES`, `TENURE_PREFIX`, `TENURE_TTL`, `TENURE_WAIT` and `TENURE_LABEL` come first, then `tenure.toml` in the
+    /// working folder (or the file that `TENURE_CONFIG` names), then the person's own `~/.config/tenure/tenure.toml`, then
+    /// `/etc/tenure.toml`. Without nodes it is the store of [`Locks::embedded`], unless `TENURE_REQUIRE_NODES` or
+    /// `require_nodes` in a file rules that out. `docs/cli.md` has all settings; [`Config`](crate::config::Config) says what
+    /// is in force and where it comes from.
+    ///
+    /// # Errors
+    /// [`ConfigError`](crate::config::ConfigError) says what is wrong, and where. Nodes that cannot be reached are told with
+    /// their votes when a lock is asked for.
+    ///
+    /// # Examples
+    /// ```standalone_crate
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # std::env::set_current_dir(folder.path())?;
+    /// # // Nothing else runs yet.
+    /// # unsafe { std::env::set_var("TENURE_NODES", "sqlite:locks.db") };
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// # runtime.block_on(async {
+    /// // With TENURE_NODES=sqlite:locks.db in the environment:
+    /// let locks = tenure::Locks::from_env()?;
+    /// let guard = locks.lock("backup").acquire().await?;
+    /// assert!(locks.node_addresses().all(|address| address.ends_with("/locks.db")));
+    /// guard.release().await?;
+    /// # Ok(()) }) }
+    /// ```
+    #[cfg(feature = "config")]
+    pub fn from_env() -> Result<Self, crate::config::ConfigError> {
+        let config = crate::config::Config::from_env()?;
+        for warning in &config.warnings {
+            tracing::warn!("{warning}");
+        }
+        Ok(config.builder()?.build()?)
+    }
+
     /// A manager of these nodes, with default settings: `redis://...`, `rediss://...`, `redis+unix://...` or
     /// `sqlite:PATH`, as [`Node::parse`] reads them.
     ///

@@ -2,21 +2,21 @@
 
 use crate::args::ExtendArgs;
 use crate::commands::acquire::{finish, hand_over};
+use crate::commands::exported;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::lease_token::LeaseToken;
 use crate::output::Output;
 use crate::settings::{Settings, Source};
 
 pub(crate) async fn run(args: &ExtendArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
-    let token = LeaseToken::parse(&args.token)?;
+    let (name, token) = exported::lock(args.name.as_deref(), args.token.as_deref())?;
     token.check_fence(args.fence)?;
     let locks = settings.connect(|_| ())?;
     let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
     // The term that it was acquired with, unless another one was asked for.
     let asked = settings.ttl.source == Source::Flag("--ttl");
     let ttl = if asked { settings.ttl.value } else { token.ttl() };
-    let handover = token.handover(&args.name, ttl, &addresses);
+    let handover = token.handover(&name, ttl, &addresses);
     let guard = locks.resume(&handover).await?;
     let mut lease = hand_over(&locks, guard, ttl).await;
     lease.keep_promise(&token);

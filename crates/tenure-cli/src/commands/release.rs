@@ -5,20 +5,25 @@ use std::collections::BTreeSet;
 use tenure::{Handover, LockReport, OwnerToken, ReleaseError};
 
 use crate::args::ReleaseArgs;
+use crate::commands::exported;
 use crate::commands::status::unreachable;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::lease_token::LeaseToken;
 use crate::output::{Output, fault, plain};
 use crate::settings::Settings;
 
 pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
-    let name = &args.name;
-    // Without a token it is by force: the arguments see to that.
-    let token = args.token.as_deref().map(LeaseToken::parse).transpose()?;
-    if let Some(token) = &token {
-        token.check_fence(args.fence)?;
-    }
+    let (name, token) = match (&args.name, args.force) {
+        // Nobody takes a lock by force that was not typed.
+        (Some(name), true) => (name.clone(), None),
+        (None, true) => return Err(Failure::usage("name the lock to take: `tenure release --force NAME`")),
+        (name, false) => {
+            let (name, token) = exported::lock(name.as_deref(), args.token.as_deref())?;
+            token.check_fence(args.fence)?;
+            (name, Some(token))
+        }
+    };
+    let name = &name;
     let locks = settings.connect(|_| ())?;
     let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
     let handovers = match token {
@@ -33,7 +38,7 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
             owners.into_iter().map(|owner| Handover::new(name, owner, settings.ttl.value)).collect()
         }
     };
-    let by_force = args.token.is_none();
+    let by_force = args.force;
     let (mut released, mut failure) = (None, None);
     for handover in &handovers {
         match locks.release(handover).await {

@@ -7,7 +7,7 @@ use super::milliseconds;
 use crate::commands::acquire::Lease;
 use crate::commands::doctor::Advice;
 use crate::failure::Failure;
-use crate::settings::{Settings, Sourced, restart_guard};
+use crate::settings::{Settings, Sourced};
 
 pub(super) fn lease(lease: &Lease) -> Value {
     json!({
@@ -109,14 +109,15 @@ pub(super) fn advice(advice: &Advice) -> Value {
 
 pub(super) fn config(settings: &Settings) -> Value {
     fn entry<T>(setting: &Sourced<T>, value: impl FnOnce(&T) -> Value) -> Value {
-        json!({ "value": value(&setting.value), "source": setting.source.text() })
+        json!({ "value": value(&setting.value), "source": setting.source.to_string() })
     }
     json!({
         "nodes": entry(&settings.nodes, |nodes| nodes.iter().map(|node| json!(node.masked())).collect()),
+        "require_nodes": entry(&settings.require_nodes, |required| json!(required)),
         "prefix": entry(&settings.prefix, |prefix| json!(prefix)),
         "ttl_ms": entry(&settings.ttl, |ttl| json!(milliseconds(*ttl))),
-        "wait_ms": entry(&settings.wait, |wait| match wait {
-            Wait::AtMost(wait) => json!(milliseconds(*wait)),
+        "wait_ms": entry(&settings.wait, |_| match settings.wait() {
+            Wait::AtMost(wait) => json!(milliseconds(wait)),
             Wait::Forever => json!("forever"),
             _ => json!(0),
         }),
@@ -129,8 +130,9 @@ pub(super) fn config(settings: &Settings) -> Value {
         }),
         "max_ttl_ms": entry(&settings.max_ttl, |max_ttl| json!(milliseconds(*max_ttl))),
         "node_timeout_ms": entry(&settings.node_timeout, |_| json!(milliseconds(settings.node_timeout()))),
-        "restart_guard": entry(&settings.restart_guard, |guard| json!(restart_guard::word(*guard))),
+        "restart_guard": entry(&settings.restart_guard, |guard| json!(guard.to_string())),
         "fleet": entry(&settings.fleet, |fleet| json!(fleet)),
-        "file": settings.file.as_ref().map(|file| file.display().to_string()),
+        "file": settings.files.first().map(|file| file.display().to_string()),
+        "files": settings.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>(),
     })
 }

@@ -10,7 +10,7 @@ use tenure::{
 
 use crate::commands::doctor::{Advice, Level};
 use crate::lease_token::now_ms;
-use crate::settings::{Settings, restart_guard};
+use crate::settings::Settings;
 
 const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";
@@ -242,14 +242,16 @@ pub(super) fn doctor(nodes: &[NodeReport], advice: &[Advice], colours: bool) -> 
 pub(super) fn config(settings: &Settings) -> String {
     let mut rows: Vec<[String; 3]> = vec![];
     let mut row = |name: &str, value: String, source: &crate::settings::Source| {
-        rows.push([name.to_owned(), value, source.text()]);
+        rows.push([name.to_owned(), value, source.to_string()]);
     };
     for node in &settings.nodes.value {
         row("node", node.masked(), &settings.nodes.source);
     }
+    let required = if settings.require_nodes.value { "yes" } else { "no" };
+    row("require_nodes", required.to_owned(), &settings.require_nodes.source);
     row("prefix", format!("{:?}", settings.prefix.value), &settings.prefix.source);
     row("ttl", duration(settings.ttl.value), &settings.ttl.source);
-    let wait = match settings.wait.value {
+    let wait = match settings.wait() {
         Wait::AtMost(wait) => duration(wait),
         Wait::Forever => "forever".to_owned(),
         _ => "no".to_owned(),
@@ -265,11 +267,7 @@ pub(super) fn config(settings: &Settings) -> String {
     row("max_hold", max_hold, &settings.max_hold.source);
     row("max_ttl", duration(settings.max_ttl.value), &settings.max_ttl.source);
     row("node_timeout", duration(settings.node_timeout()), &settings.node_timeout.source);
-    row(
-        "restart_guard",
-        restart_guard::word(settings.restart_guard.value).to_owned(),
-        &settings.restart_guard.source,
-    );
+    row("restart_guard", settings.restart_guard.value.to_string(), &settings.restart_guard.source);
     row("fleet", settings.fleet.value.clone().unwrap_or_default(), &settings.fleet.source);
     let width = rows.iter().map(|row| row[1].chars().count()).max().unwrap_or(0);
     rows.iter().fold(String::new(), |mut text, [name, value, source]| {

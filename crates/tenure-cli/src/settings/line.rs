@@ -4,9 +4,10 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use tenure::{MaxHold, RestartGuard, Wait};
+use tenure::MaxHold;
+use tenure::config::{Config, NodeUrl};
 
-use super::{NodeUrl, Settings, default, restart_guard};
+use super::Settings;
 
 impl Settings {
     /// What it takes to go on with a lock.
@@ -24,7 +25,7 @@ impl Settings {
         line("prefix", &self.prefix.value);
         line("ttl", &nanoseconds(self.ttl.value));
         line("max_ttl", &nanoseconds(self.max_ttl.value));
-        line("restart_guard", restart_guard::word(self.restart_guard.value));
+        line("restart_guard", &self.restart_guard.value.to_string());
         if let Some(fleet) = &self.fleet.value {
             line("fleet", fleet);
         }
@@ -41,21 +42,7 @@ impl Settings {
 
     /// Reads what [`Settings::to_lines`] wrote.
     pub(crate) fn from_lines(lines: &str) -> Option<Self> {
-        let mut settings = Self {
-            nodes: default(vec![]),
-            prefix: default(String::new()),
-            ttl: default(Duration::ZERO),
-            wait: default(Wait::No),
-            label: default(None),
-            grace: default(None),
-            max_hold: default(None),
-            max_ttl: default(Duration::ZERO),
-            node_timeout: default(None),
-            restart_guard: default(RestartGuard::Evidence),
-            fleet: default(None),
-            file: None,
-            warnings: vec![],
-        };
+        let mut settings = Self(Config::of_nodes(vec![]));
         for line in lines.lines() {
             let (key, hex) = line.split_once(' ')?;
             let bytes = hex
@@ -69,7 +56,7 @@ impl Settings {
                 "prefix" => settings.prefix.value = value,
                 "ttl" => settings.ttl.value = duration()?,
                 "max_ttl" => settings.max_ttl.value = duration()?,
-                "restart_guard" => settings.restart_guard.value = restart_guard::parse(&value).ok()?,
+                "restart_guard" => settings.restart_guard.value = value.parse().ok()?,
                 "fleet" => settings.fleet.value = Some(value),
                 "node_timeout" => settings.node_timeout.value = Some(duration()?),
                 "max_hold" if value == "forever" => settings.max_hold.value = Some(MaxHold::Unlimited),
@@ -83,6 +70,8 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
+    use tenure::RestartGuard;
+
     use super::*;
 
     #[test]
@@ -100,6 +89,6 @@ mod tests {
         let read = Settings::from_lines(&lines).unwrap();
         assert_eq!(read.to_lines(), lines);
         assert_eq!(read.nodes.value, settings.nodes.value);
-        assert_eq!((read.prefix.value, read.ttl.value), (settings.prefix.value, settings.ttl.value));
+        assert_eq!((&read.prefix, &read.ttl), (&settings.prefix, &settings.ttl));
     }
 }

@@ -138,3 +138,19 @@ fn names_are_shared_with_other_clients_under_an_empty_prefix() {
     deployment.tenure(&["acquire", "y"]).ends_with(0);
     assert_eq!(deployment.servers[0].keys(), ["tenure:y", "x"]);
 }
+
+#[test]
+fn a_variable_that_is_set_and_empty_is_wrong_usage() {
+    let deployment = embedded_store();
+    for (variable, flag) in [("TENURE_NODES", "--nodes"), ("TENURE_CONFIG", "--config")] {
+        let mut command = deployment.command_without_nodes(&["acquire", "x"]);
+        let done = Done::of(command.env(variable, "").output().unwrap());
+        assert!(done.ends_with(64).stderr.contains(&format!("{variable} is set but empty")), "{done:?}");
+        assert_eq!(done.stderr.lines().count(), 1, "{done:?}");
+        // As the flag is.
+        deployment.tenure(&["acquire", "x", flag, ""]).ends_with(64);
+    }
+    assert!(!deployment.folder().join(".local").exists(), "no store was made in the place of the nodes");
+    // Empty is a prefix like others: it shares names with other clients.
+    assert_eq!(config(&deployment, &[], &[("TENURE_PREFIX", "")])["prefix"]["value"], "");
+}

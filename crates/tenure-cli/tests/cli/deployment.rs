@@ -86,7 +86,7 @@ impl Deployment {
                 command.env_remove(name);
             }
         }
-        command.env("HOME", self.folder()).env_remove("XDG_STATE_HOME");
+        command.env("HOME", self.folder()).env_remove("XDG_STATE_HOME").env_remove("XDG_CONFIG_HOME");
         command.env("TENURE_NODES", &self.nodes);
         command
     }

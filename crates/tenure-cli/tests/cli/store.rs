@@ -192,14 +192,6 @@ fn a_system_without_room_for_us_is_70() {
 }
 
 #[test]
-fn without_a_home_there_is_no_default_store() {
-    let deployment = embedded_store();
-    let mut command = deployment.command_without_nodes(&["status", "x"]);
-    let done = Done::of(command.env_remove("HOME").output().unwrap());
-    assert!(done.ends_with(64).stderr.contains("XDG_STATE_HOME"), "{done:?}");
-}
-
-#[test]
 fn without_nodes_the_users_own_store_is_used_and_its_folder_is_private() {
     let deployment = embedded_store();
     let tool = |arguments: &[&str]| Done::of(deployment.command_without_nodes(arguments).output().unwrap());

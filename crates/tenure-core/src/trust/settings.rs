@@ -104,6 +104,18 @@ impl Settings {
         )
     }
 }
+
+/// The words that it is shown by.
+impl std::str::FromStr for RestartGuard {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let all = [Self::Evidence, Self::Strict, Self::Off];
+        let found = all.into_iter().find(|guard| guard.to_string() == text);
+        found.ok_or_else(|| format!("{text:?} is no restart guard; use evidence, strict or off"))
+    }
+}
+
 impl fmt::Display for RestartGuard {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

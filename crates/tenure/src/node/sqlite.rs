@@ -81,15 +81,14 @@ impl SqliteNode {
     }
 
     /// The store that the processes of this user share by default: `tenure/locks.db` in the folder for what programs keep
-    /// (`XDG_STATE_HOME`, or `.local/state` in the home folder). The folder is made when it is first used, for this user
-    /// alone.
+    /// (`XDG_STATE_HOME`, or `.local/state` in the home folder). Without HOME that is the first folder of `STATE_DIRECTORY`,
+    /// which systemd sets for services; without that, the home in the password file counts. The folder is made when it is
+    /// first used, for this user alone.
     ///
     /// # Errors
-    /// [`UrlError::NoHome`] if the environment names neither.
+    /// [`UrlError::NoHome`] if there is none of these.
     pub fn user_default() -> Result<Self, UrlError> {
-        let folder = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
-        let state = state.ok_or(UrlError::NoHome)?;
+        let state = crate::home::state().ok_or(UrlError::NoHome)?;
         Ok(Self::at(&state.join("tenure/locks.db"), true))
     }
 

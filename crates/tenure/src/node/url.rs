@@ -57,8 +57,8 @@ pub enum UrlError {
     },
     /// There is no folder for the default store.
     #[error(
-        "the default store has no place: neither XDG_STATE_HOME nor HOME names a folder. Set one of them, or name the \
-         store: sqlite:PATH"
+        "the default store has no place: none of XDG_STATE_HOME, HOME and STATE_DIRECTORY names a folder, and this user has \
+         no home in the password file. Set one of them, or name the store: sqlite:PATH"
     )]
     NoHome,
 }

@@ -2,9 +2,25 @@
 
 use std::time::Duration;
 
-use tenure::{MaxHold, Wait};
+use tenure_core::{MaxHold, Wait};
 
-pub(crate) fn parse(text: &str) -> Result<Duration, String> {
+use super::ConfigError;
+
+/// A duration that came from somewhere.
+pub(super) fn read(text: &str, from: &'static str) -> Result<Duration, ConfigError> {
+    parse(text).map_err(|problem| ConfigError::invalid(format!("{from}: {problem}")))
+}
+
+/// A time to wait that came from somewhere.
+pub(super) fn read_wait(text: &str, from: &'static str) -> Result<Wait, ConfigError> {
+    parse_wait(text).map_err(|problem| ConfigError::invalid(format!("{from}: {problem}")))
+}
+
+/// Reads a duration: `500ms`, `30s`, `1.5m`, `1h30m`, `2d`.
+///
+/// # Errors
+/// What is wrong with it, and how to write one.
+pub fn parse(text: &str) -> Result<Duration, String> {
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
     if rest.is_empty() {
@@ -37,7 +53,7 @@ pub(crate) fn parse(text: &str) -> Result<Duration, String> {
     Ok(total)
 }
 
-pub(crate) fn parse_wait(text: &str) -> Result<Wait, String> {
+pub(super) fn parse_wait(text: &str) -> Result<Wait, String> {
     match text.trim() {
         "forever" => Ok(Wait::Forever),
         _ => match parse(text).map_err(|problem| format!("{problem}, or `forever`"))? {
@@ -47,7 +63,11 @@ pub(crate) fn parse_wait(text: &str) -> Result<Wait, String> {
     }
 }
 
-pub(crate) fn parse_max_hold(text: &str) -> Result<MaxHold, String> {
+/// Reads how long a lock may be held in all: a duration, or `forever`.
+///
+/// # Errors
+/// What is wrong with it, and how to write one.
+pub fn parse_max_hold(text: &str) -> Result<MaxHold, String> {
     match text.trim() {
         "forever" => Ok(MaxHold::Unlimited),
         _ => Ok(MaxHold::AtMost(parse(text).map_err(|problem| format!("{problem}, or `forever`"))?)),

@@ -5,25 +5,25 @@ use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
-use tenure::{MaxHold, RestartGuard, Wait};
+use tenure_core::{MaxHold, RestartGuard, Wait};
 use toml::{Spanned, Value};
 
-use super::{NodeUrl, Source, Sourced, duration, restart_guard};
-use crate::failure::Failure;
+use super::{ConfigError, NodeUrl, Source, Sourced, duration};
 
-/// A configuration file that was read; the default is none.
-#[derive(Default)]
+/// A configuration file that was read.
 pub(super) struct File {
-    path: Option<PathBuf>,
+    /// From the root on: children may have another working folder.
+    path: PathBuf,
     text: String,
     content: Content,
 }
 
 /// What may stand in it.
-#[derive(Default, Deserialize)]
+#[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
     nodes: Option<Spanned<Vec<Spanned<Value>>>>,
+    require_nodes: Option<Spanned<bool>>,
     password_file: Option<Spanned<PathBuf>>,
     prefix: Option<Spanned<String>>,
     ttl: Option<Spanned<TtlText>>,
@@ -53,65 +53,69 @@ struct MaxHoldText(MaxHold);
 struct RestartGuardText(RestartGuard);
 
 impl File {
-    /// Reads it. `named_by` says who asked for this file.
-    pub(super) fn read(path: &Path, named_by: &str) -> Result<Self, Failure> {
+    /// Reads it. `named_by` says who asked for this file, if anybody did.
+    pub(super) fn read(path: &Path, named_by: &str) -> Result<Self, ConfigError> {
         let shown = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| {
             let named_by = if named_by.is_empty() { String::new() } else { format!(" ({named_by})") };
-            Failure::usage(format!("{shown}{named_by} cannot be read: {error}"))
+            ConfigError::invalid(format!("{shown}{named_by} cannot be read: {error}"))
         })?;
         let content = toml::from_str(&text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_of(&text, span.start));
             // Only the message: the excerpt that comes with it could show a password.
             let message = error.message().lines().collect::<Vec<_>>().join(" ");
-            Failure::usage(format!("{shown}:{line}: {message}"))
+            ConfigError::invalid(format!("{shown}:{line}: {message}"))
         })?;
-        // Children may have another working folder.
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
-        Ok(Self { path: Some(path), text, content })
+        Ok(Self { path, text, content })
     }
 
-    /// Reads one that nobody named: it lies in the working folder. Whoever can write it decides which nodes we trust and which
-    /// file is sent there as a password.
-    pub(super) fn read_found(path: &Path) -> Result<Self, Failure> {
-        match whose(path) {
-            None => Self::read(path, ""),
-            Some(why) => Err(Failure::usage(format!(
-                "{} {why}, so it is not read by itself; name it with --config if you trust it",
-                path.display()
-            ))),
-        }
+    pub(super) fn path(&self) -> &Path {
+        &self.path
     }
 
-    pub(super) fn path(&self) -> Option<&Path> {
-        self.path.as_deref()
+    pub(super) fn names_nodes(&self) -> bool {
+        self.content.nodes.is_some()
     }
 
-    pub(super) fn nodes(&self) -> Result<Option<Sourced<Vec<NodeUrl>>>, Failure> {
-        let Some(nodes) = &self.content.nodes else { return Ok(None) };
-        if nodes.get_ref().is_empty() {
-            return Err(self.wrong(nodes, "nodes names no node; leave it out for the embedded store"));
-        }
-        let for_all = self.content.password_file.as_ref().map(Spanned::get_ref);
+    /// Its nodes; those without a password of their own have theirs in `password_file`.
+    pub(super) fn nodes(&self, password_file: Option<&Path>) -> Result<Sourced<Vec<NodeUrl>>, ConfigError> {
         let mut urls = vec![];
-        for node in nodes.get_ref() {
+        for node in self.content.nodes.iter().flat_map(Spanned::get_ref) {
             let entry = NodeEntry::of(node.get_ref()).ok_or_else(|| {
                 self.wrong(node, "a node is a URL, or { url = \"...\", password_file = \"...\" }")
             })?;
-            let url = NodeUrl::new(entry.url);
-            urls.push(match entry.password_file.map(Path::new).or(for_all.map(PathBuf::as_path)) {
-                Some(path) => url.with_password_file(&self.beside(path).to_string_lossy()),
+            let url = NodeUrl::new(entry.url).whole(self.folder())?;
+            let own = entry.password_file.map(|path| self.beside(Path::new(path)));
+            urls.push(match own.as_deref().or(password_file) {
+                Some(path) => url.with_password_file(&path.to_string_lossy()),
                 None => url,
             });
         }
-        Ok(self.sourced(&self.content.nodes, |_| urls))
+        match self.sourced(&self.content.nodes, |_| urls) {
+            Some(nodes) if !nodes.value.is_empty() => Ok(nodes),
+            nodes => {
+                let place =
+                    nodes.map_or_else(|| self.path.display().to_string(), |nodes| nodes.source.to_string());
+                Err(ConfigError::invalid(format!(
+                    "{place}: nodes names no node; leave it out for the embedded store"
+                )))
+            }
+        }
+    }
+
+    pub(super) fn require_nodes(&self) -> Option<Sourced<bool>> {
+        self.sourced(&self.content.require_nodes, |required| *required)
+    }
+
+    pub(super) fn password_file(&self) -> Option<Sourced<PathBuf>> {
+        self.sourced(&self.content.password_file, |path| self.beside(path))
     }
 
     /// What is wrong, with its line.
-    fn wrong<T>(&self, at: &Spanned<T>, message: &str) -> Failure {
+    fn wrong<T>(&self, at: &Spanned<T>, message: &str) -> ConfigError {
         let line = line_of(&self.text, at.span().start);
-        let shown = self.path.as_deref().unwrap_or(Path::new("")).display();
-        Failure::usage(format!("{shown}:{line}: {message}"))
+        ConfigError::invalid(format!("{}:{line}: {message}", self.path.display()))
     }
 
     pub(super) fn prefix(&self) -> Option<Sourced<String>> {
@@ -160,13 +164,9 @@ impl File {
         let nodes = self.content.nodes.iter().flat_map(Spanned::get_ref);
         let nodes: Vec<NodeEntry<'_>> = nodes.filter_map(|node| NodeEntry::of(node.get_ref())).collect();
         let has_secret = |entry: &NodeEntry<'_>| NodeUrl::new(entry.url).has_secret();
-        if let Some(path) = self.path.as_deref().filter(|path| is_open_to_all(path))
-            && nodes.iter().any(has_secret)
-        {
-            warnings.push(format!(
-                "{} has a password in it and everybody may read it; chmod 600",
-                path.display()
-            ));
+        if is_open_to_all(&self.path) && nodes.iter().any(has_secret) {
+            let path = self.path.display();
+            warnings.push(format!("{path} has a password in it and everybody may read it; chmod 600"));
         }
         let own = nodes.iter().filter_map(|entry| entry.password_file).map(Path::new);
         let for_all = self.content.password_file.iter().map(|path| path.get_ref().as_path());
@@ -179,16 +179,17 @@ impl File {
 
     /// Paths in the file are relative to it.
     fn beside(&self, path: &Path) -> PathBuf {
-        self.path
-            .as_deref()
-            .and_then(Path::parent)
-            .map_or_else(|| path.to_owned(), |folder| folder.join(path))
+        self.folder().join(path)
+    }
+
+    fn folder(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("/"))
     }
 
     fn sourced<T, U>(&self, value: &Option<Spanned<T>>, read: impl FnOnce(&T) -> U) -> Option<Sourced<U>> {
         let value = value.as_ref()?;
         let line = line_of(&self.text, value.span().start);
-        let path = self.path.clone().unwrap_or_default();
+        let path = self.path.clone();
         Some(Sourced { value: read(value.get_ref()), source: Source::File { path, line } })
     }
 }
@@ -211,8 +212,21 @@ impl<'a> NodeEntry<'a> {
     }
 }
 
+/// Why a file that nobody named is not read, if it is not. Whoever can write it decides which nodes we trust and which file
+/// is sent there as a password.
+pub(super) fn refusal(path: &Path) -> Option<String> {
+    let shown = path.display();
+    match std::fs::File::open(path) {
+        // What else is wrong is told when it is read.
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+            Some(format!("{shown} cannot be read ({error})"))
+        }
+        _ => Some(format!("{shown} {}", whose(path)?)),
+    }
+}
+
 /// Why a file is not this user's alone, if it is not.
-#[cfg(unix)]
+#[cfg(target_os = "linux")]
 fn whose(path: &Path) -> Option<&'static str> {
     use std::os::unix::fs::MetadataExt;
     // What cannot be looked at cannot be read either, and that is told then.
@@ -225,7 +239,7 @@ fn whose(path: &Path) -> Option<&'static str> {
     }
 }
 
-#[cfg(not(unix))]
+#[cfg(not(target_os = "linux"))]
 fn whose(_path: &Path) -> Option<&'static str> {
     None
 }
@@ -273,6 +287,6 @@ impl<'de> Deserialize<'de> for MaxHoldText {
 
 impl<'de> Deserialize<'de> for RestartGuardText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        text(deserializer, restart_guard::parse).map(Self)
+        text(deserializer, str::parse).map(Self)
     }
 }

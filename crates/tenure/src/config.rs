@@ -1,0 +1,277 @@
+//! Settings that come from outside the program: from the environment and from files, as the tool `tenure` reads them, so
+//! that a program and the tool on the same machine mean the same locks.
+//!
+//! Flags come before `TENURE_*` variables, those before files, those before defaults. Of the files, the nearest counts:
+//! the one that was named, or `tenure.toml` in the working folder; then the person's own; then the machine's (`files.rs`).
+//! Every value remembers where it comes from, and everything is checked here once. Paths are whole from then on.
+
+mod duration;
+mod environment;
+mod file;
+mod files;
+mod node_url;
+mod source;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tenure_core::{MaxHold, MaxTtl, Options, Prefix, RestartGuard, Wait};
+
+pub use self::duration::{parse as parse_duration, parse_max_hold};
+use self::file::File;
+use self::files::Files;
+pub use self::node_url::NodeUrl;
+pub use self::source::{Source, Sourced};
+use self::source::{default, first, optional};
+use crate::{BuildError, Builder, Locks, label};
+
+/// Set by `tenure run` in the environment of its command when the nodes have a password that is not passed on.
+pub const WITHHELD: &str = "TENURE_NODES_WITHHELD";
+
+/// What is in force, and where each part comes from. `docs/cli.md` says what the settings mean.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Config {
+    /// The nodes. Without any, the store of this user on this machine.
+    pub nodes: Sourced<Vec<NodeUrl>>,
+    /// Nodes must be named: the store of this user is not good enough.
+    pub require_nodes: Sourced<bool>,
+    /// What stands before every lock name on the nodes.
+    pub prefix: Sourced<String>,
+    /// The term of a lock.
+    pub ttl: Sourced<Duration>,
+    /// How long to wait for a lock that another holds.
+    pub wait: Sourced<Option<Wait>>,
+    /// What others see when they ask who holds a lock.
+    pub label: Sourced<Option<String>>,
+    /// How long before the end of its lock a command is told to stop. The tool's alone.
+    pub grace: Sourced<Option<Duration>>,
+    /// How long a lock may be held in all.
+    pub max_hold: Sourced<Option<MaxHold>>,
+    /// The largest ttl: the same for every client of the nodes.
+    pub max_ttl: Sourced<Duration>,
+    /// How long a node may take to answer.
+    pub node_timeout: Sourced<Option<Duration>>,
+    /// What is done about nodes that may have forgotten locks: the same for every client of the nodes.
+    pub restart_guard: Sourced<RestartGuard>,
+    /// The name of the node list: the same for every client of the nodes.
+    pub fleet: Sourced<Option<String>>,
+    /// The files that were read, the nearest first.
+    pub files: Vec<PathBuf>,
+    /// What should be otherwise, though it works.
+    pub warnings: Vec<String>,
+}
+
+/// What was typed, for tools that have the flags of `tenure`: as text, unchecked. It comes before everything else.
+#[derive(Clone, Default)]
+#[non_exhaustive]
+pub struct Flags {
+    /// `--nodes`
+    pub nodes: Option<String>,
+    /// `--config`
+    pub config: Option<PathBuf>,
+    /// `--require-nodes`
+    pub require_nodes: bool,
+    /// `--prefix`
+    pub prefix: Option<String>,
+    /// `--ttl`
+    pub ttl: Option<String>,
+    /// `--wait`
+    pub wait: Option<String>,
+    /// `--label`
+    pub label: Option<String>,
+}
+
+/// Why settings cannot be used. It says where they come from, and never repeats a password.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ConfigError {
+    /// A variable, a flag or a file cannot be read or understood.
+    #[error("{message}")]
+    #[non_exhaustive]
+    Invalid {
+        /// Which, and what is wrong with it.
+        message: String,
+    },
+    /// No nodes are named, and they are required.
+    #[error(
+        "no nodes are named, and {by} requires them; name them with --nodes, TENURE_NODES or tenure.toml"
+    )]
+    #[non_exhaustive]
+    NodesRequired {
+        /// What requires them.
+        by: Source,
+    },
+    /// The nodes of the command that runs around this one are not known here.
+    #[error(
+        "the nodes of the `tenure run` around this command have a password, which is not passed on in the environment; \
+         name them with --nodes or --config, or give `tenure run` a password_file"
+    )]
+    NodesWithheld,
+    /// They can be understood, but there can be no locks with them.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+impl Config {
+    /// What the environment and the files say.
+    ///
+    /// # Errors
+    /// [`ConfigError`] says what is wrong, and where.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::with_flags(&Flags::default())
+    }
+
+    /// What flags, the environment and the files say.
+    ///
+    /// # Errors
+    /// [`ConfigError`] says what is wrong, and where.
+    pub fn with_flags(flags: &Flags) -> Result<Self, ConfigError> {
+        let here = |text: &str, from: &'static str| node_url::list(text, from);
+        let named = first([
+            Sourced::flag("--nodes", flags.nodes.as_deref(), here)?,
+            environment::read("TENURE_NODES", here)?,
+        ]);
+        let mut warnings = vec![];
+        let files = Files::find(flags.config.as_deref(), named.is_some(), &mut warnings)?;
+        let max_ttl = files.about_nodes(File::max_ttl);
+        let ttl_default = Options::default().ttl.min(max_ttl.as_ref().map_or(Duration::MAX, |max| max.value));
+        let require_nodes = first([
+            flags.require_nodes.then_some(Sourced { value: true, source: Source::Flag("--require-nodes") }),
+            environment::read("TENURE_REQUIRE_NODES", environment::truth)?,
+            files.any(File::require_nodes),
+        ]);
+        let nodes = match named {
+            Some(nodes) => Some(nodes),
+            // Files that lie around know nothing of the nodes that the command around us has.
+            None if environment::is_set(WITHHELD) => {
+                Some(files.typed_nodes()?.ok_or(ConfigError::NodesWithheld)?)
+            }
+            None => files.nodes()?,
+        };
+        let nodes = match (nodes, &require_nodes) {
+            (Some(nodes), _) => nodes,
+            (None, Some(Sourced { value: true, source })) => {
+                return Err(ConfigError::NodesRequired { by: source.clone() });
+            }
+            (None, _) => default(vec![NodeUrl::of_this_user()?]),
+        };
+        if nodes.source == Source::Flag("--nodes") && nodes.value.iter().any(NodeUrl::has_secret) {
+            warnings.push(
+                "a password in --nodes is visible to everybody on this machine (ps); use ?password_file=PATH, or \
+                 password_file in tenure.toml"
+                    .to_owned(),
+            );
+        }
+        let text = |text: &str, _: &'static str| Ok(text.to_owned());
+        let prefix = first([
+            Sourced::flag("--prefix", flags.prefix.as_deref(), text)?,
+            environment::read_empty_too("TENURE_PREFIX")?,
+            files.about_nodes(File::prefix),
+        ]);
+        let ttl = first([
+            Sourced::flag("--ttl", flags.ttl.as_deref(), duration::read)?,
+            environment::read("TENURE_TTL", duration::read)?,
+            files.any(File::ttl),
+        ]);
+        let wait = first([
+            Sourced::flag("--wait", flags.wait.as_deref(), duration::read_wait)?,
+            environment::read("TENURE_WAIT", duration::read_wait)?,
+            files.any(File::wait),
+        ]);
+        let label = first([
+            Sourced::flag("--label", flags.label.as_deref(), text)?,
+            environment::read("TENURE_LABEL", text)?,
+            files.any(File::label),
+        ]);
+        warnings.extend(files.warnings());
+        Ok(Self {
+            require_nodes: require_nodes.unwrap_or(default(false)),
+            prefix: prefix.unwrap_or_else(|| default(Prefix::default().as_str().to_owned())),
+            ttl: ttl.unwrap_or(default(ttl_default)),
+            wait: optional(wait),
+            label: optional(label),
+            grace: optional(files.any(File::grace)),
+            max_hold: optional(files.any(File::max_hold)),
+            max_ttl: max_ttl.unwrap_or(default(MaxTtl::default().get())),
+            node_timeout: optional(files.about_nodes(File::node_timeout)),
+            restart_guard: files.about_nodes(File::restart_guard).unwrap_or(default(RestartGuard::default())),
+            fleet: optional(files.about_nodes(File::fleet)),
+            files: files.paths().map(Path::to_owned).collect(),
+            warnings,
+            nodes,
+        })
+    }
+
+    /// These nodes, and defaults for everything else.
+    #[must_use]
+    pub fn of_nodes(nodes: Vec<NodeUrl>) -> Self {
+        Self {
+            nodes: default(nodes),
+            require_nodes: default(false),
+            prefix: default(Prefix::default().as_str().to_owned()),
+            ttl: default(Options::default().ttl),
+            wait: default(None),
+            label: default(None),
+            grace: default(None),
+            max_hold: default(None),
+            max_ttl: default(MaxTtl::default().get()),
+            node_timeout: default(None),
+            restart_guard: default(RestartGuard::default()),
+            fleet: default(None),
+            files: vec![],
+            warnings: vec![],
+        }
+    }
+
+    /// The options that locks start from.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        let mut options = Options::default();
+        options.ttl = self.ttl.value;
+        options.wait = self.wait.value.unwrap_or(options.wait);
+        options.node_timeout = self.node_timeout.value;
+        options.max_hold = self.max_hold.value;
+        options.label = self.label.value.as_deref().map(|note| label::of(note).into());
+        options
+    }
+
+    /// A manager with these settings, to be changed further or built.
+    ///
+    /// # Errors
+    /// [`BuildError::Url`] if a node's URL cannot be read.
+    pub fn builder(&self) -> Result<Builder, BuildError> {
+        let mut builder = Locks::builder()
+            .prefix(&self.prefix.value)
+            .max_ttl(self.max_ttl.value)
+            .restart_guard(self.restart_guard.value)
+            .defaults(self.options());
+        if let Some(fleet) = &self.fleet.value {
+            builder = builder.fleet(fleet);
+        }
+        for url in &self.nodes.value {
+            builder = builder.url(url.as_str())?;
+        }
+        Ok(builder)
+    }
+
+    /// Whether a node's URL has a password in it.
+    #[must_use]
+    pub fn has_secret(&self) -> bool {
+        self.nodes.value.iter().any(NodeUrl::has_secret)
+    }
+}
+
+impl fmt::Debug for Flags {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let nodes = self.nodes.as_ref().map(|_| "(not shown)");
+        f.debug_struct("Flags").field("nodes", &nodes).field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl ConfigError {
+    fn invalid(message: impl Into<String>) -> Self {
+        Self::Invalid { message: message.into() }
+    }
+}
