@@ -1,10 +1,11 @@
 //! The client's clock.
 //!
-//! Validity must not be overestimated, so the clock has to go on while the machine is suspended, and it
-//! must not be slewed by time synchronisation (which may bend a clock by more than the 1 % drift
-//! allowance). No single Linux clock does both: `CLOCK_BOOTTIME` is slewed, `CLOCK_MONOTONIC_RAW` stops in
-//! suspend. The time suspended is `BOOTTIME - MONOTONIC`, both slewed alike; raw time plus that does both.
-//! `docs/decisions/0003-client-clock.md` tells why the larger of the two clocks is not enough.
+//! Validity must not be overestimated, so the clock has to go on while the machine is suspended,
+//! and it must not be slewed by time synchronisation (which may bend a clock by more than the 1 %
+//! drift allowance). No single Linux clock does both: `CLOCK_BOOTTIME` is slewed,
+//! `CLOCK_MONOTONIC_RAW` stops in suspend. The time suspended is `BOOTTIME - MONOTONIC`, both
+//! slewed alike; raw time plus that does both. `docs/decisions/0003-client-clock.md` tells why the
+//! larger of the two clocks is not enough.
 
 use std::sync::OnceLock;
 use std::time::Duration;
@@ -44,13 +45,36 @@ fn suspended() -> Duration {
     SUSPENDED.get()
 }
 
-/// As if the machine had been suspended for so long: the client's clock has gone on, and no timer has.
+/// As if the machine had been suspended for so long: the client's clock has gone on, and no timer
+/// has.
 #[cfg(test)]
 pub(crate) fn suspend(asleep: Duration) {
     SUSPENDED.set(SUSPENDED.get() + asleep);
 }
 
-/// The clock of memory nodes. It is theirs alone, as a real node's is; tests that pause tokio pause it, too.
+/// The clock by which validity is judged, as the time since some moment in the past: to tell another process of this machine
+/// until when a lock is valid.
+///
+/// It is not slewed, and goes on while the machine is suspended. All processes of a machine read the same, but for those in
+/// other time namespaces.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let guard = tenure::Locks::memory().lock("import").acquire().await?;
+/// // The clock first: what passes between the two makes it earlier.
+/// let now = tenure::machine_time();
+/// let valid_until = now + guard.valid_for();
+/// # assert!(valid_until > now);
+/// # Ok(()) }
+/// ```
+#[cfg(target_os = "linux")]
+#[must_use]
+pub fn machine_time() -> Duration {
+    Duration::from_nanos(system::now().as_nanos())
+}
+
+/// The clock of memory nodes. It is theirs alone, as a real node's is; tests that pause tokio pause
+/// it, too.
 pub(crate) fn memory_node_time() -> NodeTime {
     /// An arbitrary start, well away from zero, so that nothing takes it for "unset".
     const START: Duration = Duration::from_secs(1_000_000_000);
@@ -60,7 +84,8 @@ pub(crate) fn memory_node_time() -> NodeTime {
 fn tokio_elapsed() -> Duration {
     static ORIGIN: OnceLock<tokio::time::Instant> = OnceLock::new();
     let now = tokio::time::Instant::now();
-    // One second back: a paused clock of another test's runtime may lie a little before the first reading.
+    // One second back: a paused clock of another test's runtime may lie a little before the first
+    // reading.
     let origin = *ORIGIN.get_or_init(|| now.checked_sub(Duration::from_secs(1)).unwrap_or(now));
     now.saturating_duration_since(origin)
 }
@@ -84,12 +109,14 @@ mod system {
         let monotonic = read(ClockId::Monotonic);
         let boot = read(ClockId::Boottime);
         let now = with_suspension(raw, monotonic, boot);
-        // The three readings lie some nanoseconds apart, so two results may cross; time must not go back.
+        // The three readings lie some nanoseconds apart, so two results may cross; time must not go
+        // back.
         static LATEST: AtomicU64 = AtomicU64::new(0);
         Time::from_nanos(LATEST.fetch_max(now, Ordering::Relaxed).max(now))
     }
 
-    /// Time that is not slewed, and goes on while the machine is suspended: of these clocks only `boot` does.
+    /// Time that is not slewed, and goes on while the machine is suspended: of these clocks only
+    /// `boot` does.
     fn with_suspension(raw: u64, monotonic: u64, boot: u64) -> u64 {
         // In a time namespace the difference may be negative; only its changes matter.
         let now = i128::from(raw) + i128::from(boot) - i128::from(monotonic) + i128::from(START);

@@ -55,6 +55,8 @@ mod place;
 mod votes;
 mod watch;
 
+#[cfg(target_os = "linux")]
+pub use clock::machine_time;
 pub use error::{AcquireError, BuildError, ExtendError, ReleaseError, ShutdownError, WithError};
 pub use guard::{Guard, Released};
 pub use handover::{Handover, HandoverError};

@@ -2,6 +2,7 @@
 
 mod child;
 mod environment;
+mod group;
 mod keeper;
 mod supervise;
 mod terminal;
@@ -11,8 +12,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use self::child::Child;
-use self::keeper::Keeper;
-use self::supervise::{Ended, Supervised};
+use self::keeper::Keepers;
+use self::supervise::{Cause, Ended, Supervised};
 use self::terminal::Terminal;
 use crate::args::RunArgs;
 use crate::commands::acquire::hold;
@@ -35,10 +36,11 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
     let environment = environment::of(&locks, &guard, &settings);
     let mut terminal = Terminal::open();
     let prepared = Child::prepare(&args.command, &environment, terminal.is_wanted()).and_then(|child| {
-        let keeper = Keeper::start(child.group()).inspect_err(|_| child.signal(Signal::SIGKILL))?;
-        Ok((child, keeper))
+        let keepers = Keepers::start(child.group(), &settings, &guard.to_handover());
+        let keepers = keepers.inspect_err(|_| child.signal(Signal::SIGKILL))?;
+        Ok((child, keepers))
     });
-    let (child, keeper) = match prepared {
+    let (child, keepers) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
             let _ = guard.release().await;
@@ -47,15 +49,14 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
         }
     };
     let (locks, settings) = (&locks, &settings);
-    let mut supervised = Supervised { child, locks, guard: Some(guard), keeper, settings, terminal };
-    supervised.begin();
+    let mut supervised = Supervised { child, locks, guard: Some(guard), keepers, settings, terminal };
     let ended = supervised.watch(&mut signals).await;
 
-    let Supervised { mut terminal, keeper, guard, child, .. } = supervised;
+    let Supervised { mut terminal, keepers, guard, child, .. } = supervised;
     // What has become another user's (`sudo`) cannot be killed by us.
     let is_gone = child.is_gone();
     terminal.take_back();
-    keeper.dismiss();
+    keepers.dismiss();
     let released = match guard {
         Some(guard) => guard.release().await.map(|_| ()),
         None => Ok(()),
@@ -71,7 +72,20 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
             }
             Ok(exit)
         }
-        Ended::Stopped if !is_gone => {
+        Ended::Stopped(Cause::NotBegun) => {
+            let message = format!(
+                "lock {:?} was lost before the command could begin, so it was not run: starting it took longer than the lock lasts. \
+                 Try again, with a longer --ttl if the machine is slow",
+                args.name
+            );
+            Err(Failure::new(Exit::LOST, "lost", message).of_lock(&args.name))
+        }
+        Ended::Stopped(Cause::Unkept) if is_gone => {
+            let message = "the command was stopped: the process that would end it if this one were killed was killed itself, and the \
+                 system does not let another one start. Make room for processes and open files";
+            Err(Failure::internal(message).of_lock(&args.name))
+        }
+        Ended::Stopped(_) if !is_gone => {
             let message = format!(
                 "lock {:?} was lost while the command ran, and the command cannot be stopped: it goes on without the lock. Stop \
                  process group {} by hand",
@@ -80,7 +94,7 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
             );
             Err(Failure::new(Exit::LOST, "lost", message).of_lock(&args.name))
         }
-        Ended::Stopped if settings.is_held_long_enough(begun.elapsed()) => {
+        Ended::Stopped(_) if settings.is_held_long_enough(begun.elapsed()) => {
             let message = format!(
                 "the command was stopped: it has held lock {:?} for as long as max_hold allows. Let it hold for longer with \
                  --max-hold",
@@ -88,7 +102,7 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
             );
             Err(Failure::new(Exit::LOST, "max_hold", message).of_lock(&args.name))
         }
-        Ended::Stopped => {
+        Ended::Stopped(_) => {
             let message = format!(
                 "lock {:?} was lost while the command ran; the command was stopped before another could have the lock. \
                  Find out why it could not be renewed: `tenure doctor` looks at the nodes",
@@ -113,7 +127,9 @@ pub(crate) fn in_a_process_of_its_own(arguments: impl Iterator<Item = OsString>)
             let failure = child::become_command(parent, foreground, command);
             Some(Output::of_helper().failure(&failure))
         }
-        [keep, group] if keep == keeper::KEEP => Some(keeper::keep(&group.to_string_lossy())),
+        [keep, group] if keeper::NAMES.iter().any(|name| keep == name) => {
+            Some(keeper::keep(&group.to_string_lossy()))
+        }
         _ => None,
     }
 }

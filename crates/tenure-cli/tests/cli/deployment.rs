@@ -206,3 +206,19 @@ pub(crate) fn now_ms() -> u64 {
 pub(crate) fn token(lease: &Value) -> &str {
     lease["token"].as_str().unwrap_or_else(|| panic!("no lease: {lease}"))
 }
+
+/// A command that ignores SIGTERM and has a grandchild in its group that does, too. Writes its process id, that of the
+/// grandchild and its deadline.
+pub(crate) fn stubborn(file: &str) -> String {
+    format!(
+        "trap '' TERM; sleep 600 & echo $$ $! $TENURE_VALID_UNTIL_MS > {file}.part; mv {file}.part {file}; \
+         while :; do sleep 600; done"
+    )
+}
+
+/// What [`stubborn`] wrote.
+pub(crate) fn started(deployment: &Deployment, file: &str) -> (u32, u32, u64) {
+    let line = read_line(&deployment.folder().join(file));
+    let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
+    (u32::try_from(numbers[0]).unwrap(), u32::try_from(numbers[1]).unwrap(), numbers[2])
+}

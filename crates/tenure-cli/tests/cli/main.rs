@@ -10,6 +10,7 @@ mod failures;
 mod flags;
 mod inspection;
 mod json;
+mod keeper;
 mod nodes;
 mod one_node;
 mod places;

@@ -6,7 +6,8 @@ use nix::sys::signal::Signal;
 use tenure_testkit::{Mode, Proxy, RedisServer};
 
 use crate::deployment::{
-    Background, Deployment, TOOL, deployments, embedded_store, is_alive, now_ms, read_line, wait_until,
+    Background, Deployment, TOOL, deployments, embedded_store, is_alive, now_ms, read_line, started,
+    stubborn, wait_until,
 };
 
 /// Five servers, each behind a proxy that can be made to fail.
@@ -15,21 +16,6 @@ fn behind_proxies() -> (Deployment, Vec<Proxy>) {
     let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::start_forgetful(server.port())).collect();
     let urls = proxies.iter().map(Proxy::url).collect::<Vec<_>>().join(",");
     (Deployment::of(servers.into(), |_| urls), proxies)
-}
-
-/// A command that ignores SIGTERM and has a grandchild in its group that does, too. Writes its process id, that of the
-/// grandchild and its deadline.
-fn stubborn(file: &str) -> String {
-    format!(
-        "trap '' TERM; sleep 600 & echo $$ $! $TENURE_VALID_UNTIL_MS > {file}.part; mv {file}.part {file}; \
-         while :; do sleep 600; done"
-    )
-}
-
-fn started(deployment: &Deployment, file: &str) -> (u32, u32, u64) {
-    let line = read_line(&deployment.folder().join(file));
-    let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
-    (u32::try_from(numbers[0]).unwrap(), u32::try_from(numbers[1]).unwrap(), numbers[2])
 }
 
 #[test]
@@ -167,32 +153,6 @@ fn a_tool_that_stands_still_takes_its_command_along_before_the_lock_is_over() {
         let done = tool.done();
         assert!(done.ends_with(79).stderr.contains("was lost"), "{done:?}");
     }
-}
-
-/// The process that looks after the group of this command.
-fn keeper_of(command: &str) -> nix::unistd::Pid {
-    let called = format!("tenure\0__keep\0{command}\0");
-    let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let keepers = processes.filter(|process| {
-        std::fs::read(process.path().join("cmdline")).is_ok_and(|line| line == called.as_bytes())
-    });
-    let keepers: Vec<u32> =
-        keepers.filter_map(|process| process.file_name().to_str()?.parse().ok()).collect();
-    let [keeper] = keepers[..] else { panic!("{} keepers", keepers.len()) };
-    crate::deployment::pid(keeper)
-}
-
-#[test]
-fn a_keeper_that_stood_still_harms_nobody() {
-    let deployment = embedded_store();
-    let tool =
-        deployment.start(&["run", "x", "--ttl", "500ms", "--", "sh", "-c", "echo $$ > started; sleep 3"]);
-    let command = read_line(&deployment.folder().join("started"));
-    let keeper = keeper_of(&command);
-    nix::sys::signal::kill(keeper, Signal::SIGSTOP).unwrap();
-    std::thread::sleep(Duration::from_millis(1500));
-    nix::sys::signal::kill(keeper, Signal::SIGCONT).unwrap();
-    tool.done().ends_with(0);
 }
 
 #[test]

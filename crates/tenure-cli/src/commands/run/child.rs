@@ -32,7 +32,7 @@ pub(crate) struct Child {
     ended: Option<Exit>,
 }
 
-/// What became of the command's process.
+/// What became of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Stopped(Signal),
@@ -104,25 +104,28 @@ impl Child {
     }
 
     /// What has become of the command since we last looked. Takes in whoever has ended: also those that left the group,
-    /// because they come to us and not to the system's reaper.
-    pub(super) fn look(&mut self) -> Option<Change> {
-        let mut change = None;
+    /// because they come to us and not to the system's reaper. `others` hears of everybody else.
+    pub(super) fn look(&mut self, mut others: impl FnMut(Pid, Change)) -> Option<Change> {
+        let mut command = None;
         // As raw numbers: `nix` knows no real-time signals, and would swallow the news of an end by one.
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
-            if pid.as_raw_nonzero().get() != self.leader.as_raw() {
+            let stopped = status.stopping_signal();
+            let change = stopped.map_or(Change::Ended, |signal| {
+                Change::Stopped(Signal::try_from(signal).unwrap_or(Signal::SIGSTOP))
+            });
+            let process = Pid::from_raw(pid.as_raw_nonzero().get());
+            if process != self.leader {
+                others(process, change);
                 continue;
             }
-            if let Some(signal) = status.stopping_signal() {
-                let signal = Signal::try_from(signal).unwrap_or(Signal::SIGSTOP);
-                change = Some(Change::Stopped(signal));
-            } else {
+            if change == Change::Ended {
                 let code =
                     status.exit_status().map(|code| Exit::code(u8::try_from(code & 0xff).unwrap_or(u8::MAX)));
                 self.ended = code.or_else(|| status.terminating_signal().map(Exit::signal));
-                change = Some(Change::Ended);
             }
+            command = Some(change);
         }
-        change
+        command
     }
 }
 

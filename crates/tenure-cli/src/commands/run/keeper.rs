@@ -1,34 +1,42 @@
-//! A second process of ours that outlives us: the keeper.
+//! Processes of ours that outlive us: the keeper, and a spare one.
 //!
-//! It ends what is left of the command when we are killed: the kernel's signal to the command does not reach the others
-//! of its group. It ends the command when we stand still while it runs (`kill -STOP`, a debugger), before its lock is
-//! over: we tell the keeper until when that is. And it keeps the lock while a person has stopped us together with the
+//! A keeper ends what is left of the command when we are killed, and then releases the lock: the
+//! kernel's signal to the command does not reach the others of its group. It ends the command when
+//! we stand still while it runs (`kill -STOP`, a debugger), before its lock is over: we tell it
+//! until when that is. And it keeps the lock while a person has stopped us together with the
 //! command: a process that stands still can renew nothing, so the lock is handed over and back.
+//!
+//! Nobody can stop it but by SIGKILL, and then it is replaced. There are two once the command has
+//! run for a moment, so that whoever kills the keeper and then us at once leaves one. `keep` is
+//! what they do.
 
-use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, OwnedFd};
+mod keep;
+
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use nix::sys::signal::{Signal, killpg};
+use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::unistd::Pid;
 use tenure::{ExtendError, Guard, Handover, Locks};
-use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep, timeout_at};
 
-use super::child::own_program;
-use super::supervise::kill_lead;
-use crate::exit_code::Exit;
+pub(super) use self::keep::keep;
+use super::child::{Change, own_program};
 use crate::settings::Settings;
 
-/// What we call ourselves with to keep.
-pub(super) const KEEP: &str = "__keep";
+/// What we call ourselves with to keep: both do the same.
+pub(super) const NAMES: [&str; 2] = ["__keep", "__spare"];
 
-/// What is said on the line: all is over in good order; the lock is valid until then; keep this lock; give it back.
+/// What is said on the line: all is over in good order; this is the lock; it is valid until then;
+/// another keeper has it now; keep it; give it back.
 const GOODBYE: &str = "goodbye";
-const UNTIL: &str = "until ";
+const LOCK: &str = "lock";
+const UNTIL: &str = "until";
+const STAND_BY: &str = "stand-by";
 const TAKE: &str = "take";
 const BACK: &str = "back";
 
@@ -38,78 +46,196 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 /// A keeper that stands still may not hold us up.
 const TELL_LIMIT: Duration = Duration::from_millis(20);
 
-/// How often the clock is looked at: timers stand still while the machine sleeps.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// When the spare one follows: most commands that are over by then need no second one, and pay for
+/// none.
+const SPARE_AFTER: Duration = Duration::from_millis(10);
+
+/// How many are started within how long, at most: one that cannot live on this machine is not
+/// started for ever.
+const STARTS_MAX: u32 = 20;
+const STARTS_WITHIN: Duration = Duration::from_secs(1);
 
 /// The pause before a lock is asked for again that could not be resumed.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Our end of the line to the keeper.
+/// Our end of the lines to the keepers.
 #[derive(Debug)]
-pub(super) struct Keeper {
+pub(super) struct Keepers {
+    group: Pid,
+    /// The lock and how to reach it, as an order.
+    lock: String,
+    keepers: [Option<Keeper>; 2],
+    /// Which of them was given the lock.
+    trusted: Option<usize>,
+    begun: Instant,
+    starts: u32,
+    counted_from: Instant,
+}
+
+/// Our end of one line.
+#[derive(Debug)]
+struct Keeper {
+    process: Pid,
     line: UnixStream,
-    /// Until when the lock is valid, as it was told last, by [`since_boot`].
+    /// Until when the lock is valid, as it was told last, by [`now`].
     told: Duration,
 }
 
-impl Keeper {
-    /// Starts it for this process group.
-    pub(super) fn start(group: Pid) -> io::Result<Self> {
-        let (line, theirs) = UnixStream::pair()?;
-        line.set_read_timeout(Some(ANSWER_LIMIT))?;
-        line.set_write_timeout(Some(TELL_LIMIT))?;
-        let mut keeper = Command::new(own_program()?);
-        keeper.arg0("tenure").args([KEEP, &group.to_string()]).process_group(0);
-        let answers = theirs.try_clone()?;
-        keeper.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::from(OwnedFd::from(answers)));
-        keeper.stderr(Stdio::null()).spawn()?;
-        Ok(Self { line, told: Duration::ZERO })
+impl Keepers {
+    /// Starts the first one for this process group and its lock.
+    pub(super) fn start(group: Pid, settings: &Settings, handover: &Handover) -> io::Result<Self> {
+        let lock = lock_order(settings, handover);
+        let keepers = [Some(Keeper::start(NAMES[0], group, &lock)?), None];
+        let now = Instant::now();
+        Ok(Self { group, lock, keepers, trusted: None, begun: now, starts: 1, counted_from: now })
     }
 
-    /// Lets it go: nothing is left to look after.
-    pub(super) fn dismiss(mut self) {
-        let _ = writeln!(self.line, "{GOODBYE}");
-    }
-
-    /// Tells it how long the command may live without a further word of ours. `now` was read before `valid_for` was.
-    pub(super) fn tell(&mut self, now: Duration, valid_for: Duration) {
-        let until = now + valid_for;
-        // It moves when the lock is renewed, and not from one look at the clock to the next.
-        if until > self.told + Duration::from_millis(1) {
-            self.told = until;
-            let _ = self.line.write_all(format!("{UNTIL}{}\n", until.as_nanos()).as_bytes());
+    /// Lets them go: nothing is left to look after.
+    pub(super) fn dismiss(self) {
+        for mut keeper in self.keepers.into_iter().flatten() {
+            let _ = writeln!(keeper.line, "{GOODBYE}");
         }
     }
 
-    /// Lets it keep this lock, which is valid until then by [`since_boot`].
-    pub(super) fn take(
-        &mut self,
-        settings: &Settings,
-        handover: &Handover,
-        until: Duration,
-    ) -> io::Result<()> {
-        self.forget_late_answers()?;
-        let lines = settings.to_lines();
-        let count = lines.lines().count();
-        self.told = Duration::ZERO;
-        let order = format!("{TAKE} {count} {}\n{handover}\n{lines}", until.as_nanos());
-        self.line.write_all(order.as_bytes())
+    /// Tells them until when the command may live without a further word of ours, by [`now`]. Those
+    /// that are gone are replaced before; `false` if there is none and none can be started.
+    pub(super) fn tell(&mut self, until: Duration) -> bool {
+        let wanted = if self.spare_in().is_zero() { NAMES.len() } else { 1 };
+        for (index, name) in NAMES.into_iter().enumerate() {
+            if index < wanted && self.keepers[index].is_none() && self.may_start() {
+                self.keepers[index] = Keeper::start(name, self.group, &self.lock).ok();
+            }
+            self.order(index, |keeper| keeper.tell(until));
+        }
+        self.keepers.iter().any(Option::is_some)
     }
 
-    /// What it said when nobody waited for it any more says nothing about another lease.
-    fn forget_late_answers(&mut self) -> io::Result<()> {
-        self.line.set_nonblocking(true)?;
-        while matches!(self.line.read(&mut [0; 4096]), Ok(1..)) {}
-        self.line.set_nonblocking(false)
+    /// In how long they want to be told again at the latest, to start the spare one.
+    pub(super) fn wants_word_in(&self) -> Option<Duration> {
+        Some(self.spare_in()).filter(|wait| !wait.is_zero())
+    }
+
+    fn spare_in(&self) -> Duration {
+        SPARE_AFTER.saturating_sub(self.begun.elapsed())
+    }
+
+    /// Hears what became of a child of ours, which may be one of them.
+    pub(super) fn hear(&mut self, process: Pid, change: Change) {
+        for keeper in &mut self.keepers {
+            if keeper.as_ref().is_some_and(|keeper| keeper.process == process) {
+                match change {
+                    Change::Ended => *keeper = None,
+                    // Nobody can be looked after by somebody who stands still.
+                    Change::Stopped(_) => {
+                        let _ = kill(process, Signal::SIGCONT);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Lets one of them keep this lock, which is valid until then by [`now`].
+    pub(super) fn take(&mut self, settings: &Settings, handover: &Handover, until: Duration) {
+        self.lock = lock_order(settings, handover);
+        let take = format!("{}{TAKE} {}\n", self.lock, until.as_nanos());
+        self.trusted = None;
+        for index in 0..self.keepers.len() {
+            let order = if self.trusted.is_none() { take.clone() } else { format!("{STAND_BY}\n") };
+            if self.order(index, |keeper| keeper.change(&order)) && self.trusted.is_none() {
+                self.trusted = Some(index);
+            }
+        }
     }
 
     /// Takes the lock back. `None` if it was lost meanwhile.
+    ///
+    /// # Errors
+    /// If nobody has it.
     pub(super) fn back(&mut self) -> io::Result<Option<Handover>> {
+        let mut answer = Err(io::ErrorKind::NotConnected.into());
+        if let Some(index) = self.trusted.take() {
+            self.order(index, |keeper| {
+                answer = keeper.back();
+                // What it would say later is about another lease.
+                answer.as_ref().map(|_| ()).map_err(|error| error.kind().into())
+            });
+        }
+        answer
+    }
+
+    /// Says something to one of them, if it is there. One that does not take it in is of no use any
+    /// more.
+    fn order(&mut self, index: usize, say: impl FnOnce(&mut Keeper) -> io::Result<()>) -> bool {
+        let Some(keeper) = &mut self.keepers[index] else { return false };
+        let said = say(keeper).is_ok();
+        if !said {
+            let _ = kill(keeper.process, Signal::SIGKILL);
+            self.keepers[index] = None;
+        }
+        said
+    }
+
+    fn may_start(&mut self) -> bool {
+        if self.counted_from.elapsed() > STARTS_WITHIN {
+            (self.starts, self.counted_from) = (0, Instant::now());
+        }
+        self.starts += 1;
+        self.starts <= STARTS_MAX
+    }
+}
+
+impl Keeper {
+    fn start(name: &str, group: Pid, lock: &str) -> io::Result<Self> {
+        let (line, theirs) = UnixStream::pair()?;
+        line.set_read_timeout(Some(ANSWER_LIMIT))?;
+        line.set_write_timeout(Some(TELL_LIMIT))?;
+        let mut command = Command::new(own_program()?);
+        command.arg0("tenure").args([name, &group.to_string()]).process_group(0);
+        let answers = theirs.try_clone()?;
+        command.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::from(OwnedFd::from(answers)));
+        command.stderr(Stdio::null());
+        // It inherits what is blocked, so that it is deaf from its first moment on. It starts
+        // nobody who could inherit it.
+        let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+        let started = command.spawn();
+        before.thread_set_mask()?;
+        let process = Pid::from_raw(i32::try_from(started?.id()).map_err(io::Error::other)?);
+        let mut keeper = Self { process, line, told: Duration::ZERO };
+        keeper.line.write_all(lock.as_bytes())?;
+        Ok(keeper)
+    }
+
+    fn tell(&mut self, until: Duration) -> io::Result<()> {
+        // It moves when the lock is renewed, and not from one look at the clock to the next.
+        if until > self.told + Duration::from_millis(1) {
+            self.line.write_all(format!("{UNTIL} {}\n", until.as_nanos()).as_bytes())?;
+            self.told = until;
+        }
+        Ok(())
+    }
+
+    /// An order after which it does not know any more until when the lock is valid.
+    fn change(&mut self, order: &str) -> io::Result<()> {
+        self.line.write_all(order.as_bytes())?;
+        self.told = Duration::ZERO;
+        Ok(())
+    }
+
+    fn back(&mut self) -> io::Result<Option<Handover>> {
         writeln!(self.line, "{BACK}")?;
         let mut answer = String::new();
         BufReader::new(&self.line).read_line(&mut answer)?;
-        Ok(answer.trim().parse().ok())
+        if answer.is_empty() {
+            Err(io::ErrorKind::UnexpectedEof.into())
+        } else {
+            Ok(answer.trim().parse().ok())
+        }
     }
+}
+
+fn lock_order(settings: &Settings, handover: &Handover) -> String {
+    let lines = settings.to_lines();
+    format!("{LOCK} {}\n{handover}\n{lines}", lines.lines().count())
 }
 
 /// Goes on with a lock, trying again while nodes do not answer and it may still be held.
@@ -127,124 +253,40 @@ pub(super) async fn resume(locks: &Locks, handover: &Handover, limit: Duration) 
     }
 }
 
-/// A clock that all processes share and that goes on while the machine sleeps.
-pub(super) fn since_boot() -> Duration {
+/// The clock that validity is judged by; all processes of the machine read the same.
+pub(super) fn now() -> Duration {
     #[cfg(target_os = "linux")]
-    let clock = rustix::time::ClockId::Boottime;
+    {
+        tenure::machine_time()
+    }
     #[cfg(not(target_os = "linux"))]
-    let clock = rustix::time::ClockId::Monotonic;
-    Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
-}
-
-/// What the keeper does: if the line ends without a goodbye, whoever had the other end was killed.
-pub(super) fn keep(group: &str) -> Exit {
-    let Ok(group @ 2..) = group.parse() else { return Exit::USAGE };
-    let group = Pid::from_raw(group);
-    if serve(group).is_none() {
-        let _ = killpg(group, Signal::SIGKILL);
-    }
-    Exit::DONE
-}
-
-/// `None` if the line ended without a goodbye.
-fn serve(group: Pid) -> Option<()> {
-    let mut line = BufReader::new(UnixStream::from(io::stdin().as_fd().try_clone_to_owned().ok()?));
-    loop {
-        let order = next_order(&mut line, group)?;
-        let words: Vec<&str> = order.split(' ').collect();
-        let [TAKE, count, until] = words[..] else { return (order == GOODBYE).then_some(()) };
-        let (count, until): (usize, u64) = (count.parse().ok()?, until.parse().ok()?);
-        let handover: Handover = read(&mut line)?.parse().ok()?;
-        let lines =
-            (0..count).map(|_| read(&mut line).map(|line| line + "\n")).collect::<Option<String>>()?;
-        let settings = Settings::from_lines(&lines)?;
-        // The next order is listened to beside the lock.
-        let (told, next) = oneshot::channel();
-        let listening = std::thread::spawn(move || {
-            let order = read(&mut line);
-            let _ = told.send(order.as_deref() == Some(BACK));
-            line
-        });
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
-        let valid_for = Duration::from_nanos(until).saturating_sub(since_boot());
-        let kept = runtime.block_on(keep_lock(&settings, &handover, valid_for, group, next))?;
-        let answer = kept.map_or_else(|| "lost".to_owned(), |handover| handover.to_string());
-        crate::output::Output::of_helper().raw(format!("{answer}\n").as_bytes()).ok()?;
-        line = listening.join().ok()?;
+    {
+        let clock = rustix::time::ClockId::Monotonic;
+        Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
     }
 }
 
-/// The next order that is not about how long the lock is valid. If that time is nearly over, whoever should have told us
-/// more stands still, and the command must not go on alone.
-fn next_order(line: &mut BufReader<UnixStream>, group: Pid) -> Option<String> {
-    let (mut until, mut text) = (None::<Duration>, String::new());
-    loop {
-        let left = until.map(|until| until.saturating_sub(since_boot()));
-        let limit = left.map(|left| left.clamp(Duration::from_millis(1), LOOK_EVERY));
-        let _ = line.get_ref().set_read_timeout(limit);
-        match line.read_line(&mut text) {
-            Ok(_) if text.ends_with('\n') => {
-                let order = std::mem::take(&mut text).trim_end().to_owned();
-                let Some(told) = order.strip_prefix(UNTIL) else {
-                    let _ = line.get_ref().set_read_timeout(None);
-                    return Some(order);
-                };
-                until = Some(Duration::from_nanos(told.parse().ok()?));
-            }
-            Ok(_) => return None,
-            // Only when nothing more was said: we may have stood still ourselves.
-            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
-                if until.is_some_and(|until| since_boot() >= until) {
-                    let _ = killpg(group, Signal::SIGKILL);
-                    until = None;
-                }
-            }
-            Err(_) => return None,
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    use std::io::Read;
 
-/// Keeps the lock until it is wanted back (`Some(None)` if it was lost by then), or whoever could want it is gone.
-async fn keep_lock(
-    settings: &Settings,
-    handover: &Handover,
-    valid_for: Duration,
-    group: Pid,
-    wanted_back: oneshot::Receiver<bool>,
-) -> Option<Option<Handover>> {
-    let lead = kill_lead(settings.ttl.value);
-    let guard = match settings.connect(|_| ()) {
-        Ok(locks) => {
-            resume(&locks, handover, valid_for.saturating_sub(lead)).await.map(|guard| (locks, guard))
-        }
-        Err(_) => None,
-    };
-    let Some((locks, guard)) = guard else {
-        let _ = killpg(group, Signal::SIGKILL);
-        return wanted_back.await.ok()?.then_some(None);
-    };
-    let mut wanted_back = wanted_back;
-    tokio::select! {
-        biased;
-        () = guard.lost() => {
-            let _ = killpg(group, Signal::SIGKILL);
-            wanted_back.await.ok()?.then_some(None)
-        }
-        wanted = &mut wanted_back => {
-            if wanted == Ok(true) {
-                return Some(Some(guard.hand_over()));
-            }
-            let _ = killpg(group, Signal::SIGKILL);
-            let _ = guard.release().await;
-            let _ = locks.shutdown_within(ANSWER_LIMIT).await;
-            None
-        }
-    }
-}
+    use super::*;
 
-fn read(line: &mut impl BufRead) -> Option<String> {
-    let mut text = String::new();
-    // Nobody says anything that long.
-    let read = line.take(1 << 20).read_line(&mut text).ok()?;
-    (read > 0 && text.ends_with('\n')).then(|| text.trim_end().to_owned())
+    #[test]
+    fn what_could_not_be_said_is_said_again() {
+        let (line, mut theirs) = UnixStream::pair().unwrap();
+        line.set_nonblocking(true).unwrap();
+        let mut keeper = Keeper { process: Pid::this(), line, told: Duration::ZERO };
+        while keeper.line.write(&[0; 4096]).is_ok() {}
+        let until = Duration::from_nanos(77_000_000);
+        assert!(keeper.tell(until).is_err(), "nobody reads");
+        theirs.set_nonblocking(true).unwrap();
+        while matches!(theirs.read(&mut [0; 4096]), Ok(1..)) {}
+        keeper.tell(until).unwrap();
+        let mut said = [0; 64];
+        let length = theirs.read(&mut said).unwrap();
+        assert_eq!(&said[..length], b"until 77000000\n");
+        keeper.tell(until).unwrap();
+        assert!(theirs.read(&mut said).is_err(), "once is enough");
+    }
 }

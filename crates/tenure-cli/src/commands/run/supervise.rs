@@ -1,6 +1,7 @@
 //! Watches over the command: passes signals on, and stops it in time when the lock is lost.
 //!
-//! Nothing is printed here: a terminal that stands still would hold up the one thing that must happen in time.
+//! Nothing is printed here: a terminal that stands still would hold up the one thing that must
+//! happen in time.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use tenure::{Guard, Locks};
 use tokio::time::{Instant, sleep};
 
 use super::child::{Change, Child};
-use super::keeper::{self, Keeper};
+use super::keeper::{self, Keepers};
 use super::terminal::Terminal;
 use crate::exit_code::Exit;
 use crate::settings::Settings;
@@ -21,11 +22,12 @@ const LEFT_BEHIND: Duration = Duration::from_secs(1);
 /// After SIGKILL nobody is left but for what the kernel itself cannot stop; that is not waited for.
 const KILLED_LIMIT: Duration = Duration::from_secs(5);
 
-/// How often we look whether the group is empty, once its command has ended: nobody tells us about the others.
+/// How often we look whether the group is empty, once its command has ended: nobody tells us about
+/// the others.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
-/// How often we look at the clock and at the lock, at least: timers stand still while the machine sleeps, and the keeper
-/// wants to know of renewals.
+/// How often we look at the clock and at the lock, at least: timers stand still while the machine
+/// sleeps, and the keeper wants to know of renewals.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(1);
 
 /// How it came out.
@@ -33,8 +35,19 @@ const LOOK_AT_CLOCK: Duration = Duration::from_secs(1);
 pub(super) enum Ended {
     /// The command ended, with this code.
     ByItself(Exit),
-    /// The lock was lost and the command stopped.
-    Stopped,
+    /// The command was stopped.
+    Stopped(Cause),
+}
+
+/// Why a command was stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Cause {
+    /// The lock was lost.
+    Lost,
+    /// The lock was lost before the command could begin.
+    NotBegun,
+    /// Its keepers were killed, and no other can be started: nobody would end it if we were killed.
+    Unkept,
 }
 
 /// How far we are in stopping it.
@@ -47,56 +60,72 @@ enum Stage {
     Killed,
 }
 
+/// What the keepers were told.
+struct Told {
+    /// For how long the lock is valid.
+    left: Duration,
+    /// Whether there is a keeper.
+    kept: bool,
+}
+
 /// A command under its lock.
 pub(super) struct Supervised<'a> {
     pub(super) child: Child,
     pub(super) locks: &'a Locks,
     /// `None` once the lock is known to be lost.
     pub(super) guard: Option<Guard>,
-    pub(super) keeper: Keeper,
+    pub(super) keepers: Keepers,
     pub(super) settings: &'a Settings,
     pub(super) terminal: Terminal,
 }
 
 impl Supervised<'_> {
-    /// Lets the command begin, once the keeper knows until when it may run.
-    pub(super) fn begin(&mut self) {
-        self.tell_keeper();
-        self.child.begin();
-    }
-
-    /// Tells the keeper until when the lock is valid, and returns for how long.
-    fn tell_keeper(&mut self) -> Duration {
-        // The clock first: what passes between the two makes it earlier.
-        let now = keeper::since_boot();
-        let left = self.guard.as_ref().map_or(Duration::ZERO, Guard::valid_for);
-        if !left.is_zero() {
-            // Half the lead: it is there for when we do not do it.
-            self.keeper.tell(now, left.saturating_sub(kill_lead(self.settings.ttl.value) / 2));
+    /// Lets the command begin, once the keeper knows until when it may run. It does not if the lock
+    /// is nearly over.
+    fn begin(&mut self) -> Option<Cause> {
+        if self.tell_keepers().left <= kill_lead(self.settings.ttl.value) {
+            return Some(Cause::NotBegun);
         }
-        left
+        self.child.begin();
+        None
     }
 
-    /// Watches until nothing of the command is left.
+    /// Tells the keepers until when the lock is valid.
+    fn tell_keepers(&mut self) -> Told {
+        // The clock first: what passes between the two makes it earlier.
+        let now = keeper::now();
+        let left = self.guard.as_ref().map_or(Duration::ZERO, Guard::valid_for);
+        // Half the lead: they are there for when we do not do it.
+        let until = now + left.saturating_sub(kill_lead(self.settings.ttl.value) / 2);
+        Told { left, kept: left.is_zero() || self.keepers.tell(until) }
+    }
+
+    /// Lets the command run, and watches until nothing of it is left.
     pub(super) async fn watch(&mut self, signals: &mut Signals) -> Ended {
         let (grace, lead) = (self.settings.grace(), kill_lead(self.settings.ttl.value));
         let mut lost = self.lost();
         let (mut stage, mut is_lost) = (Stage::Running, false);
+        let mut cause = self.begin();
         let (mut end, mut killed) = (None::<Ended>, None::<Instant>);
-        let mut left_behind_until = None::<Instant>;
+        let (mut unkept_until, mut left_behind_until) = (None::<Instant>, None::<Instant>);
         loop {
-            let left = self.tell_keeper();
-            if left <= lead || is_lost {
+            let (Told { left, kept }, now) = (self.tell_keepers(), Instant::now());
+            if !kept && unkept_until.is_none() {
+                unkept_until = Some(now + grace);
+            }
+            let is_over = left <= lead || is_lost || cause == Some(Cause::NotBegun);
+            if is_over || unkept_until.is_some_and(|until| now >= until) {
                 self.child.signal(Signal::SIGKILL);
                 stage = Stage::Killed;
-            } else if left <= grace && stage == Stage::Running {
+                cause.get_or_insert(Cause::Lost);
+            } else if stage == Stage::Running && (left <= grace || unkept_until.is_some()) {
                 self.child.terminate();
                 stage = Stage::Asked;
+                cause.get_or_insert(if left <= grace { Cause::Lost } else { Cause::Unkept });
             }
-            let now = Instant::now();
             if let Some(exit) = self.child.ended() {
                 // How the command ended counts, not what it left behind.
-                let outcome = if stage == Stage::Running { Ended::ByItself(exit) } else { Ended::Stopped };
+                let outcome = cause.map_or(Ended::ByItself(exit), Ended::Stopped);
                 let outcome = *end.get_or_insert(outcome);
                 if self.child.is_gone() {
                     return outcome;
@@ -111,13 +140,16 @@ impl Supervised<'_> {
                 }
             }
             if stage == Stage::Killed && now >= *killed.get_or_insert(now) + KILLED_LIMIT {
-                return end.unwrap_or(Ended::Stopped);
+                return end.unwrap_or(Ended::Stopped(cause.unwrap_or(Cause::Lost)));
             }
-            // Often enough that a renewal is known to the keeper long before the time that it knows of is over.
+            // Often enough that a renewal is known to the keepers long before the time that they
+            // know of is over.
             let soon = LOOK_AT_CLOCK.min(left.saturating_sub(lead) / 4).max(Duration::from_millis(1));
             let pause = match stage {
                 _ if self.child.ended().is_some() => LOOK_EVERY,
-                Stage::Running => left.saturating_sub(grace).min(soon),
+                Stage::Running => {
+                    left.saturating_sub(grace).min(soon).min(self.keepers.wants_word_in().unwrap_or(soon))
+                }
                 Stage::Asked => left.saturating_sub(lead).min(soon),
                 Stage::Killed => LOOK_EVERY,
             };
@@ -130,7 +162,10 @@ impl Supervised<'_> {
                 },
                 () = sleep(pause) => {}
             }
-            if let Some(Change::Stopped(signal)) = self.child.look() {
+            let keepers = &mut self.keepers;
+            if let Some(Change::Stopped(signal)) =
+                self.child.look(|process, change| keepers.hear(process, change))
+            {
                 self.stopped(signal).await;
                 (lost, is_lost) = (self.lost(), self.guard.is_none());
             }
@@ -144,51 +179,53 @@ impl Supervised<'_> {
         }
     }
 
-    /// The command was stopped: because it wants the terminal, which it gets; or by a person, and then we stop as well,
-    /// until we are told to go on.
+    /// The command was stopped: because it wants the terminal, which it gets; or by a person, and
+    /// then we stop as well, until we are told to go on.
     async fn stopped(&mut self, signal: Signal) {
         let wants_terminal = matches!(signal, Signal::SIGTTIN | Signal::SIGTTOU);
         if wants_terminal && self.terminal.give(self.child.group()) {
             return self.child.signal(Signal::SIGCONT);
         }
         if !self.terminal.exists() {
-            // Nobody there who could make us go on: whoever stopped the command will do that, and we need not stop.
+            // Nobody there who could make us go on: whoever stopped the command will do that, and
+            // we need not stop.
             return;
         }
         let Some(guard) = self.guard.take() else { return };
         self.terminal.take_back();
-        let until = keeper::since_boot() + guard.valid_for();
+        let until = keeper::now() + guard.valid_for();
         let mut handover = guard.hand_over();
-        let kept = self.keeper.take(self.settings, &handover, until);
+        self.keepers.take(self.settings, &handover, until);
         // The worker must have let go of it before we stand still.
         tokio::task::yield_now().await;
         stop_our_group();
         // Somebody wants us to go on. The command may not, if the lock was lost meanwhile.
-        if kept.is_ok() {
-            match self.keeper.back() {
-                Ok(Some(newer)) => handover = newer,
-                Ok(None) => return self.child.signal(Signal::SIGKILL),
-                // A keeper that is gone kept nothing; perhaps the time was short enough.
-                Err(_) => {}
-            }
+        match self.keepers.back() {
+            Ok(Some(newer)) => handover = newer,
+            Ok(None) => return self.child.signal(Signal::SIGKILL),
+            // A keeper that is gone kept nothing; perhaps the time was short enough.
+            Err(_) => {}
         }
         self.guard = keeper::resume(self.locks, &handover, self.settings.ttl.value / 2).await;
         if self.guard.is_none() {
             return self.child.signal(Signal::SIGKILL);
         }
+        self.tell_keepers();
         self.terminal.give(self.child.group());
         self.child.signal(Signal::SIGCONT);
     }
 }
 
-/// Stops everybody in our own group, as the key would have if the command had no group of its own: a script that runs us,
-/// the others of a pipeline. By a signal that we do not listen to, and not by SIGSTOP, because the kernel leaves it out
-/// where nobody could make us go on (`ssh -t host tenure run ...`).
+/// Stops everybody in our own group, as the key would have if the command had no group of its own:
+/// a script that runs us, the others of a pipeline. By a signal that we do not listen to, and not
+/// by SIGSTOP, because the kernel leaves it out where nobody could make us go on (`ssh -t host
+/// tenure run ...`).
 fn stop_our_group() {
     let _ = nix::sys::signal::killpg(nix::unistd::getpgrp(), Signal::SIGTTOU);
 }
 
-/// SIGKILL comes as long before the end as the library tells of the loss: the kernel takes a moment to end a group.
+/// SIGKILL comes as long before the end as the library tells of the loss: the kernel takes a moment
+/// to end a group.
 pub(super) fn kill_lead(ttl: Duration) -> Duration {
     (ttl / 20).max(Duration::from_millis(50)).min(ttl / 4)
 }

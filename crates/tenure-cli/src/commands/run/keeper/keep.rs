@@ -1,0 +1,182 @@
+//! What a keeper does: it listens, and if the line ends without a goodbye, whoever had the other
+//! end was killed.
+
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tenure::Handover;
+use tokio::sync::oneshot;
+use tokio::time::timeout;
+
+use super::super::group;
+use super::super::supervise::kill_lead;
+use super::{ANSWER_LIMIT, BACK, GOODBYE, LOCK, STAND_BY, TAKE, UNTIL, now, resume};
+use crate::exit_code::Exit;
+use crate::output::Output;
+use crate::settings::Settings;
+
+/// How often the clock is looked at: timers stand still while the machine sleeps.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a group may take to end if nobody knows for how long its lock lasts.
+const END_LIMIT: Duration = Duration::from_secs(5);
+
+type Line = BufReader<UnixStream>;
+
+/// What is kept.
+struct Kept {
+    group: Pid,
+    /// Until when the lock is valid if nobody says more, by [`now`].
+    until: Option<Duration>,
+    lock: Option<(Settings, Handover)>,
+}
+
+/// Keeps until nothing is left to look after.
+pub(in super::super) fn keep(group: &str) -> Exit {
+    let Ok(group @ 2..) = group.parse() else { return Exit::USAGE };
+    let mut kept = Kept { group: Pid::from_raw(group), until: None, lock: None };
+    if kept.serve().is_none() {
+        kept.end();
+    }
+    Exit::DONE
+}
+
+impl Kept {
+    /// `None` if the line ended without a goodbye.
+    fn serve(&mut self) -> Option<()> {
+        let mut line = BufReader::new(UnixStream::from(io::stdin().as_fd().try_clone_to_owned().ok()?));
+        loop {
+            let order = self.next_order(&mut line)?;
+            let (word, number) = order.split_once(' ').unwrap_or((&order, ""));
+            match word {
+                UNTIL => self.until = Some(Duration::from_nanos(number.parse().ok()?)),
+                LOCK => self.lock = read_lock(&mut line, number.parse().ok()?)?,
+                STAND_BY => self.until = None,
+                TAKE => {
+                    self.until = None;
+                    line = self.take(line, Duration::from_nanos(number.parse().ok()?))?;
+                }
+                _ => return (order == GOODBYE).then_some(()),
+            }
+        }
+    }
+
+    /// The next order. If the time that we know of is over, whoever should have told us more stands
+    /// still, and the command must not go on alone.
+    fn next_order(&mut self, line: &mut Line) -> Option<String> {
+        let mut text = String::new();
+        loop {
+            let left = self.until.map(|until| until.saturating_sub(now()));
+            let limit = left.map(|left| left.clamp(Duration::from_millis(1), LOOK_EVERY));
+            let _ = line.get_ref().set_read_timeout(limit);
+            match line.read_line(&mut text) {
+                Ok(_) if text.ends_with('\n') => {
+                    let _ = line.get_ref().set_read_timeout(None);
+                    return Some(text.trim_end().to_owned());
+                }
+                Ok(_) => return None,
+                // Only when nothing more was said: we may have stood still ourselves.
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                    if self.until.is_some_and(|until| now() >= until) {
+                        self.kill();
+                        self.until = None;
+                    }
+                }
+                Err(_) => return None,
+            }
+        }
+    }
+
+    /// Keeps the lock until it is wanted back.
+    fn take(&mut self, mut line: Line, until: Duration) -> Option<Line> {
+        // The next order is listened to beside the lock.
+        let (told, next) = oneshot::channel();
+        let listening = std::thread::spawn(move || {
+            let order = read(&mut line);
+            let _ = told.send(order.as_deref() == Some(BACK));
+            line
+        });
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        let kept = runtime.block_on(self.keep_lock(until.saturating_sub(now()), next))?;
+        let answer = kept.map_or_else(|| "lost".to_owned(), |handover| handover.to_string());
+        Output::of_helper().raw(format!("{answer}\n").as_bytes()).ok()?;
+        listening.join().ok()
+    }
+
+    /// `Some(None)` if the lock was lost when it was wanted back; `None` if whoever could want it
+    /// is gone.
+    async fn keep_lock(
+        &mut self,
+        valid_for: Duration,
+        mut wanted_back: oneshot::Receiver<bool>,
+    ) -> Option<Option<Handover>> {
+        let resumed = match &self.lock {
+            Some((settings, handover)) => match settings.connect(|_| ()) {
+                Ok(locks) => {
+                    let limit = valid_for.saturating_sub(kill_lead(settings.ttl.value));
+                    resume(&locks, handover, limit).await.map(|guard| (locks, guard))
+                }
+                Err(_) => None,
+            },
+            None => None,
+        };
+        let Some((_locks, guard)) = resumed else {
+            self.kill();
+            return wanted_back.await.ok()?.then_some(None);
+        };
+        tokio::select! {
+            biased;
+            () = guard.lost() => {
+                self.kill();
+                wanted_back.await.ok()?.then_some(None)
+            }
+            wanted = &mut wanted_back => {
+                let handover = guard.hand_over();
+                if let Some((_, last)) = &mut self.lock {
+                    last.clone_from(&handover);
+                }
+                (wanted == Ok(true)).then_some(Some(handover))
+            }
+        }
+    }
+
+    fn kill(&self) {
+        let _ = killpg(self.group, Signal::SIGKILL);
+    }
+
+    /// Ends the group, and releases its lock when nothing of it lives. A term later the lock is
+    /// free by itself.
+    fn end(self) {
+        let limit = self.lock.as_ref().map_or(END_LIMIT, |(settings, _)| settings.ttl.value);
+        let is_gone = group::end(self.group, limit);
+        let Some((settings, handover)) = self.lock.filter(|_| is_gone) else { return };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let Ok(runtime) = runtime else { return };
+        runtime.block_on(async {
+            let Ok(locks) = settings.connect(|_| ()) else { return };
+            let _ = timeout(ANSWER_LIMIT, locks.ready()).await;
+            let _ = timeout(ANSWER_LIMIT, locks.release(&handover)).await;
+            let _ = locks.shutdown_within(ANSWER_LIMIT).await;
+        });
+    }
+}
+
+/// The lock that is spoken of, and how to reach it. `Some(None)` if we do not understand that: the
+/// group is looked after all the same.
+#[expect(clippy::option_option, reason = "the line may also be gone")]
+fn read_lock(line: &mut Line, count: usize) -> Option<Option<(Settings, Handover)>> {
+    let handover = read(line)?;
+    let lines = (0..count).map(|_| read(line).map(|line| line + "\n")).collect::<Option<String>>()?;
+    Some(Settings::from_lines(&lines).zip(handover.parse().ok()))
+}
+
+fn read(line: &mut impl BufRead) -> Option<String> {
+    let mut text = String::new();
+    // Nobody says anything that long.
+    let read = line.take(1 << 20).read_line(&mut text).ok()?;
+    (read > 0 && text.ends_with('\n')).then(|| text.trim_end().to_owned())
+}
