@@ -19,7 +19,7 @@
 //!
 //! `testclient resume HANDOVER URL...` goes on with a lock that was handed over, and then does the same.
 //!
-//! `testclient queue WAITERS HOLD IMPATIENT URL...` and `testclient crowd MANAGERS WAITERS HOLD URL...`: see `queue.rs`.
+//! `testclient queue WAITERS HOLD IMPATIENT TTL URL...` and `testclient crowd MANAGERS WAITERS HOLD URL...`: see `queue.rs`.
 //!
 //! `testclient contend ...` is a client of the chaos campaign: see `contend.rs`.
 //!
@@ -94,9 +94,9 @@ async fn main() {
             do_what_is_told(guard).await;
             locks.shutdown().await.unwrap();
         }
-        ["queue", waiters, hold_ms, impatient, urls @ ..] => {
-            let hold = Duration::from_millis(hold_ms.parse().unwrap());
-            queue::queue(waiters.parse().unwrap(), hold, impatient.parse().unwrap(), urls).await;
+        ["queue", waiters, hold_ms, impatient, ttl_ms, urls @ ..] => {
+            let [hold, ttl] = [hold_ms, ttl_ms].map(|ms| Duration::from_millis(ms.parse().unwrap()));
+            queue::queue(waiters.parse().unwrap(), hold, impatient.parse().unwrap(), ttl, urls).await;
         }
         ["crowd", managers, waiters, hold_ms, urls @ ..] => {
             let hold = Duration::from_millis(hold_ms.parse().unwrap());

@@ -9,18 +9,19 @@ use tenure::{Event, Locks, Node};
 use tokio::time::{sleep, timeout};
 
 const LOCK: &str = "x";
-const TTL: Duration = Duration::from_secs(1);
+/// Dozens of managers beside five servers keep two cores busy: an answer may take a while.
+const NODE_TIMEOUT: Duration = Duration::from_millis(900);
 
 /// `waiters` tasks acquire the lock again and again, hold it for a moment and release it. One in `impatient` calls is
 /// given up after a random time. Every step is printed with its time in nanoseconds: `called`, `in_line` (on a majority of
 /// nodes), `served`, `released` and `gave_up`, each with the number of the call.
-pub(crate) async fn queue(waiters: u64, hold: Duration, impatient: u64, urls: &[&str]) {
+pub(crate) async fn queue(waiters: u64, hold: Duration, impatient: u64, ttl: Duration, urls: &[&str]) {
     let tasks: Vec<_> = (0..waiters)
         .map(|number| {
             // A manager each, so that its observer knows whose place in line it hears of.
             let call = Arc::new(AtomicU64::new(0));
-            let locks = manager(urls, Arc::clone(&call));
-            tokio::spawn(wait_again_and_again(locks, call, number, hold, impatient))
+            let locks = manager(urls, ttl, Arc::clone(&call));
+            tokio::spawn(wait_again_and_again(locks, call, number, hold, impatient, ttl))
         })
         .collect();
     for task in tasks {
@@ -28,7 +29,7 @@ pub(crate) async fn queue(waiters: u64, hold: Duration, impatient: u64, urls: &[
     }
 }
 
-fn manager(urls: &[&str], call: Arc<AtomicU64>) -> Locks {
+fn manager(urls: &[&str], ttl: Duration, call: Arc<AtomicU64>) -> Locks {
     let majority = urls.len() / 2 + 1;
     let observer = move |event: &Event<'_>| {
         if let Event::Waiting { nodes, .. } = event
@@ -38,7 +39,7 @@ fn manager(urls: &[&str], call: Arc<AtomicU64>) -> Locks {
         }
     };
     let nodes = urls.iter().map(|url| Node::parse(url).unwrap());
-    Locks::builder().nodes(nodes).max_ttl(TTL).observer(observer).build().unwrap()
+    Locks::builder().nodes(nodes).max_ttl(ttl).observer(observer).build().unwrap()
 }
 
 async fn wait_again_and_again(
@@ -47,6 +48,7 @@ async fn wait_again_and_again(
     number: u64,
     hold: Duration,
     impatient: u64,
+    ttl: Duration,
 ) {
     locks.ready().await;
     let mut dice = (u64::from(std::process::id()) << 20) + number + 1;
@@ -54,7 +56,7 @@ async fn wait_again_and_again(
         let id = number * 1_000_000 + round;
         call.store(id, Ordering::SeqCst);
         tell("called", id);
-        let lock = locks.lock(LOCK).ttl(TTL).node_timeout(Duration::from_millis(200)).wait_forever();
+        let lock = locks.lock(LOCK).ttl(ttl).node_timeout(NODE_TIMEOUT).wait_forever();
         let patience = match roll(&mut dice) % impatient.max(1) {
             0 if impatient > 0 => Duration::from_millis(1 + roll(&mut dice) % 300),
             _ => Duration::from_secs(3_600),
