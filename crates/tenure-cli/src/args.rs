@@ -1,29 +1,23 @@
 //! What was typed.
 
-mod reading;
-
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueHint};
 
-pub(crate) use self::reading::{remedy, with_dashes};
-
 const EXAMPLES: &str = "\
 Examples:
-  tenure run backup -- ./backup.sh                 one at a time; exit 75 if the lock is taken
+  tenure run backup -- ./backup.sh                 one at a time; exit 75 if somebody is at it
   tenure run backup --wait 10m -- ./backup.sh      wait in line for at most ten minutes
   tenure --nodes redis://a,redis://b,redis://c run deploy -- make deploy
   tenure status backup                             who holds it, for how long, what each node says
 
 Nodes come from --nodes, TENURE_NODES or a configuration file: tenure.toml here,
-~/.config/tenure/tenure.toml, /etc/tenure.toml. Until you configure nodes,
-locks live in a local file.
+~/.config/tenure/tenure.toml, /etc/tenure.toml. Without any, a file under your state folder is the one node.
 
-Exit codes: the command's own (run); 0 done; 1 not held by this token, or
-danger found; 64 wrong usage; 69 no majority of nodes; 70 internal error;
-74 the embedded store cannot be used; 75 held by another; 79 the lock was
-lost and the command stopped; 128+signal interrupted while waiting.";
+Exit codes: the command's own (run); 0 done; 1 not held by this token, or danger found; 64 wrong usage;
+69 no majority of nodes; 70 internal error; 74 the embedded store cannot be used; 75 held by another;
+79 the lock was lost and the command stopped; 128+signal interrupted while waiting.";
 
 /// Locks by name, held for a term, decided by a majority of independent nodes
 #[derive(Debug, Parser)]
@@ -85,9 +79,9 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Acquire a lock for a script, and print its token, fence and deadline
     Acquire(AcquireArgs),
-    /// Extend an acquired lock for another term
+    /// Hold a lock that was acquired for a further term from now
     Extend(ExtendArgs),
-    /// Release an acquired lock
+    /// Release a lock that was acquired
     Release(ReleaseArgs),
     /// Who holds a lock, for how long, and what each node says
     Status(StatusArgs),
@@ -108,7 +102,7 @@ pub(crate) enum Command {
 Examples:
   tenure run nightly -- ./import.sh
   tenure run nightly --wait forever --ttl 10s -- sh -c 'echo \"fence $TENURE_FENCE\"; ./import.sh'
-  tenure run nightly -E 0 -- ./import.sh           nothing to do if the lock is taken
+  tenure run nightly -E 0 -- ./import.sh           nothing to do if another is at it
 
 The command sees TENURE_LOCK, TENURE_TOKEN, TENURE_FENCE, TENURE_VALID_UNTIL_MS, and TENURE_NODES or
 TENURE_CONFIG. If the lock is lost, the command and everything in its process group get SIGTERM, and
@@ -135,7 +129,7 @@ pub(crate) struct RunArgs {
 Examples:
   lease=$(tenure acquire nightly --ttl 60s --export) && eval \"$lease\" && echo \"mine, fence $TENURE_FENCE\"
   tenure extend nightly --token \"$TENURE_TOKEN\" && tenure release nightly --token \"$TENURE_TOKEN\"
-  token=$(tenure acquire nightly --json | jq -er .token) || exit")]
+  tenure acquire nightly --json | jq -r .token")]
 pub(crate) struct AcquireArgs {
     /// The lock
     pub(crate) name: String,
@@ -155,7 +149,7 @@ pub(crate) struct ExtendArgs {
     /// The token that `acquire` or the last `extend` printed [env: `TENURE_TOKEN`]
     #[arg(long, value_name = "T")]
     pub(crate) token: Option<String>,
-    /// Fence printed with the token (optional check)
+    /// The fence that was printed with it, to make sure
     #[arg(long, value_name = "F")]
     pub(crate) fence: Option<u64>,
     /// Print assignments for `eval` in a shell
@@ -174,7 +168,7 @@ pub(crate) struct ReleaseArgs {
     /// The token that `acquire` or the last `extend` printed [env: `TENURE_TOKEN`]
     #[arg(long, value_name = "T", conflicts_with = "force")]
     pub(crate) token: Option<String>,
-    /// Fence printed with the token (optional check)
+    /// The fence that was printed with it, to make sure
     #[arg(long, value_name = "F", conflicts_with = "force")]
     pub(crate) fence: Option<u64>,
     /// Take the lock from whoever holds it. The holder is not told and goes on working: two may be at it then
@@ -186,15 +180,9 @@ pub(crate) struct ReleaseArgs {
 }
 
 #[derive(Debug, clap::Args)]
-#[command(
-    after_help = "Example:\n  tenure status backup --exit-code >/dev/null || echo \"taken, or nobody can tell\""
-)]
 pub(crate) struct StatusArgs {
     /// The lock
     pub(crate) name: String,
-    /// Say by the exit code whether it is free: 0 if it is, 75 if not
-    #[arg(long)]
-    pub(crate) exit_code: bool,
 }
 
 #[derive(Debug, clap::Args)]

@@ -83,6 +83,8 @@ pub use round::{Ballot, Round, RoundNumber};
 pub use standing::{Handover, HoldState, Standing};
 pub use time::{NodeTime, Rounded, Time};
 pub use token::{Entropy, OwnerToken, TokenError};
-pub use trust::{Distrust, Facts, Fleet, Life, Nonce, Proposal, RestartGuard, Settings};
+pub use trust::{
+    Distrust, Facts, Fleet, KnownLife, Life, NodeMemory, Nonce, Proposal, RestartGuard, Roster, Settings,
+};
 pub use validity::Validity;
 pub use waiters::Waiters;

@@ -21,24 +21,28 @@
 
 mod clock_watch;
 mod distrust;
+mod foreign;
 mod judgement;
 mod member;
+mod memory;
 mod proposal;
 mod record;
 mod registration;
 mod settings;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use self::clock_watch::ClockWatch;
 pub use self::distrust::Distrust;
 use self::member::{Known, Member};
+use self::memory::Diary;
+pub use self::memory::{KnownLife, LIVES_MAX, NodeMemory};
 pub use self::proposal::Proposal;
 use self::proposal::Voters;
 pub use self::record::{Life, Nonce};
-pub use self::settings::{RestartGuard, Settings};
+pub use self::settings::{RestartGuard, Roster, Settings};
 use crate::command::{Answer, Command, Fault, Reply};
 use crate::fence::{Fence, FenceClock};
 use crate::names::Prefix;
@@ -94,6 +98,8 @@ pub struct Fleet {
     fresh_needs: usize,
     /// A first start that is being made sure of.
     fresh_check: Option<FreshCheck>,
+    /// Where the lives of the nodes are written down.
+    diary: Diary,
     /// The answer to the common question: all nodes may vote, for fences above this.
     all_trusted: Option<(Fence, Voters)>,
     outputs: VecDeque<Output>,
@@ -107,6 +113,9 @@ struct FreshCheck {
     nonces: Vec<Nonce>,
     /// When to ask again: later than anything that is under way by now was sent, so that the answers can be told apart.
     ask_at: Time,
+    /// What is known from before is being read again, or has been: before the nodes are asked again.
+    recalling: bool,
+    recalled: bool,
     asked: Option<Time>,
     confirmed: NodeSet,
 }
@@ -147,6 +156,13 @@ pub enum Input {
         /// Which node.
         node: NodeIndex,
     },
+    /// What [`Output::Remember`] told is written down, and this is all that is known of our nodes now.
+    Remembered {
+        /// One entry a node.
+        memory: Vec<NodeMemory>,
+    },
+    /// Nothing can be written down: the client goes on without a memory that outlives it.
+    Forgetful,
     /// The time of [`Fleet::poll_timeout`] has come.
     Timeout,
 }
@@ -172,6 +188,11 @@ pub enum Output {
         node: NodeIndex,
         /// Whether what it still held may be gone, too: extensions under way must not count it either.
         forgot: bool,
+    },
+    /// Write this down, beside what is known already; the answer is [`Input::Remembered`].
+    Remember {
+        /// One entry a node.
+        memory: Vec<NodeMemory>,
     },
     /// Something that people will want to know. `None`: it may vote from now on.
     Notice {
@@ -222,6 +243,11 @@ impl Fleet {
             read: None,
             tried: false,
             seen: None,
+            lives: BTreeSet::new(),
+            kept: BTreeSet::new(),
+            foreign: None,
+            foreign_unkept: false,
+            epoch: 0,
             read_at: None,
             watch: ClockWatch::new(settings.quarantine()),
             first_seen: None,
@@ -242,6 +268,7 @@ impl Fleet {
             client: ClientId::new(seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15),
             fresh_needs: quorum.nodes(),
             fresh_check: None,
+            diary: Diary::default(),
             all_trusted: None,
             outputs: VecDeque::new(),
         }
@@ -270,6 +297,8 @@ impl Fleet {
             }
             Input::Answer { node, answer } => self.handle_answer(now, node, answer),
             Input::Changed { node } => self.handle_changed(now, node),
+            Input::Remembered { memory } => self.handle_remembered(now, memory),
+            Input::Forgetful => self.handle_forgetful(),
             Input::Timeout => self.handle_timeout(now),
         }
         self.evaluate(now);
@@ -320,8 +349,11 @@ impl Fleet {
     /// When to call [`Fleet::handle`] with [`Input::Timeout`] at the latest.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
-        let check = self.fresh_check.as_ref().filter(|check| check.asked.is_none()).map(|check| check.ask_at);
-        let members = self.members.iter().filter_map(|member| member.timeout(self.silence_max()));
+        let recalled = self.is_recalled();
+        let check = self.fresh_check.as_ref().filter(|check| check.asked.is_none() && recalled);
+        let check = check.map(|check| check.ask_at);
+        let (silence_max, barred) = (self.silence_max(), self.is_barred());
+        let members = self.members.iter().filter_map(|member| member.timeout(silence_max, barred));
         members.chain(check).min()
     }
 
@@ -335,7 +367,7 @@ impl Fleet {
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let checking = self.fresh_check.as_ref().is_some_and(|check| check.asked.is_none());
-        !checking && self.members.iter().all(Member::is_settled)
+        !checking && self.diary != Diary::Writing && self.members.iter().all(Member::is_settled)
     }
 
     /// How many nodes may vote now.

@@ -471,8 +471,8 @@ fn a_client_that_remembers_undoes_a_first_start_that_was_none() {
         old.handle(world.now, Input::Disconnected { node: world.index(node), fault: Fault::Disconnected });
         world.nodes[node].table = LockTable::default();
     }
-    world.now = world.now + QUARANTINE;
     world.client();
+    world.now = world.now + QUARANTINE;
     for node in 0..3 {
         world.connect(&mut old, node);
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tenure_core::{
-    Ballot, Fleet, LockKey, MaxTtl, NameError, Options, Prefix, Quorum, RestartGuard, Settings, Terms,
+    Ballot, Fleet, LockKey, MaxTtl, NameError, Options, Prefix, Quorum, RestartGuard, Roster, Settings, Terms,
 };
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
@@ -16,7 +16,7 @@ use crate::driver::{Driver, MachineId, Request, Unfinished};
 use crate::error::{BuildError, ShutdownError};
 use crate::key_scheme::KeyScheme;
 use crate::lock::Lock;
-use crate::node::{MemoryNode, Node, listed_twice};
+use crate::node::{MemoryNode, Node};
 use crate::observe::{Event, Observer};
 use crate::votes::Votes;
 
@@ -333,8 +333,9 @@ impl Builder {
     }
 
     /// Names the node list. Clients whose node lists differ exclude nobody, so each node remembers the list it was
-    /// first used with, and refuses clients with another. By default the list is known by the addresses in it; give it
-    /// a name if clients reach the same nodes under different addresses.
+    /// first used with, and refuses clients with another. By default the list is known by the addresses and databases in
+    /// it; give it a name if clients reach the same nodes under different addresses. They must then all list the nodes in
+    /// the same order.
     pub fn fleet(mut self, name: impl Into<String>) -> Self {
         self.fleet = Some(name.into());
         self
@@ -375,20 +376,21 @@ impl Builder {
         let quorum = Quorum::of(self.nodes.len())?;
         let addresses: Vec<Arc<str>> = self.nodes.iter().map(Node::shared_address).collect();
         let identities: Vec<String> = self.nodes.iter().map(Node::identity).collect();
-        if let Some(twice) = listed_twice(&self.nodes) {
-            return Err(BuildError::DuplicateNode { address: twice.address().to_owned() });
+        if let Some(twice) =
+            (1..identities.len()).find(|index| identities[..*index].contains(&identities[*index]))
+        {
+            return Err(BuildError::DuplicateNode { address: addresses[twice].to_string() });
         }
         let embedded = self.nodes.iter().all(Node::is_on_disk);
         let prefix = Prefix::new(&self.prefix)?;
         let max_ttl = MaxTtl::new(self.max_ttl)?;
         let (mailbox, requests) = mpsc::unbounded_channel();
         let ids = Arc::new(AtomicU64::new(0));
-        let list = self.fleet.unwrap_or_else(|| {
-            let mut sorted = identities;
-            sorted.sort_unstable();
-            sorted.join(",")
-        });
-        let mut settings = Settings::new(max_ttl, &list).restart_guard(self.restart_guard);
+        let roster = match &self.fleet {
+            Some(fleet) => Roster::named(fleet, self.nodes.iter().map(Node::part)),
+            None => Roster::of_names(self.nodes.iter().map(Node::place)),
+        };
+        let mut settings = Settings::new(max_ttl, roster).restart_guard(self.restart_guard);
         if let Some(retention) = self.fence_retention {
             settings = settings.fence_retention(retention);
         }

@@ -71,6 +71,22 @@ impl Node {
         }
     }
 
+    /// What all clients that share the address call it.
+    pub(crate) fn place(&self) -> String {
+        self.identity() + &self.part()
+    }
+
+    /// What clients can say of it under whichever address they reach it: its database.
+    pub(crate) fn part(&self) -> String {
+        match &self.0 {
+            #[cfg(feature = "redis")]
+            Kind::Redis(node) => format!("/{}", node.database()),
+            Kind::Memory(_) => String::new(),
+            #[cfg(feature = "embedded")]
+            Kind::Sqlite(_) => String::new(),
+        }
+    }
+
     /// Whether it is a file on this machine.
     pub(crate) fn is_on_disk(&self) -> bool {
         match &self.0 {
@@ -107,13 +123,6 @@ impl Node {
             Kind::Sqlite(node) => Box::new(node.connect(client)),
         }
     }
-}
-
-/// The first node that is in a list already. A majority of such a list is none.
-pub(crate) fn listed_twice(nodes: &[Node]) -> Option<&Node> {
-    let identities: Vec<String> = nodes.iter().map(Node::identity).collect();
-    let twice = (1..nodes.len()).find(|index| identities[..*index].contains(&identities[*index]));
-    twice.map(|index| &nodes[index])
 }
 
 impl From<MemoryNode> for Node {

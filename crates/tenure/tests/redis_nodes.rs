@@ -85,15 +85,18 @@ async fn clients_with_other_settings_or_another_node_list_are_refused() {
     let same = builder(urls[..3].iter().rev()).build().unwrap();
     assert!(same.lock("x").acquire().await.is_ok(), "the order does not matter");
     for (other, expected) in [
-        (builder(&urls[..3]).max_ttl(secs(61)), "max_ttl_ms=60000"),
-        (builder(&urls[..3]).restart_guard(RestartGuard::Off), "restart_guard=evidence"),
-        (builder(&urls[..3]).fence_retention(secs(60)), "retention_us=86400000000"),
-        (builder(&urls[..3]).fleet("blue"), "nodes=127.0.0.1:"),
-        (builder(&urls[2..]), "nodes=127.0.0.1:"),
+        (builder(&urls[..3]).max_ttl(secs(61)), "max_ttl_ms is 60000 there and 61000 here"),
+        (
+            builder(&urls[..3]).restart_guard(RestartGuard::Off),
+            "restart_guard is evidence there and off here",
+        ),
+        (builder(&urls[..3]).fence_retention(secs(60)), "retention_us is 86400000000 there"),
+        (builder(&urls[..3]).fleet("blue"), "only here: blue#3"),
+        (builder(&urls[2..]), "nodes only there: 127.0.0.1:"),
     ] {
         let other = other.build().unwrap();
         let error = other.lock("y").try_acquire().await.unwrap_err().to_string();
-        assert!(error.contains("is used with other settings"), "{error}");
+        assert!(error.contains("belongs to a fleet with other settings"), "{error}");
         assert!(error.contains(expected), "{error}");
         assert!(other.nodes().await.iter().any(|report| kinds(report)[0].0 == Severity::Refuse));
     }

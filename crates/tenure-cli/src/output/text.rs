@@ -8,7 +8,6 @@ use tenure::{
     ShutdownError, Votes, Wait,
 };
 
-use super::clock::time;
 use crate::commands::doctor::{Advice, Level};
 use crate::lease_token::now_ms;
 use crate::settings::Settings;
@@ -39,14 +38,8 @@ pub(crate) fn duration(duration: Duration) -> String {
 }
 
 /// One word of a shell's command line, whatever is in it.
-pub(super) fn quoted(word: &str) -> String {
+pub(super) fn shell_word(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
-}
-
-/// The same for people: quoted only where it has to be.
-pub(crate) fn shell_word(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+*".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { quoted(word) }
 }
 
 /// Since when a lock is held: a fence is the time of its acquisition by the nodes' clocks. `None` if it cannot be that.
@@ -86,16 +79,13 @@ pub(super) fn status(report: &LockReport, colours: bool) -> String {
         let _ = writeln!(text, "  holder   {holder}");
         if let Some(since) = fence.and_then(since_ms) {
             let held = Duration::from_millis(now_ms().saturating_sub(since));
-            let _ = writeln!(text, "  since    {} ({} ago)", time(since), duration(held));
+            let _ = writeln!(text, "  since    {} ago", duration(held));
         }
-        let frees = left.map_or_else(
-            || "never: it has no end".to_owned(),
-            |left| {
-                let at = now_ms().saturating_add(super::milliseconds(left));
-                format!("{} if not extended (in {})", time(at), duration(left))
-            },
+        let left = left.map_or_else(
+            || "without an end".to_owned(),
+            |left| format!("{} if not extended", duration(left)),
         );
-        let _ = writeln!(text, "  frees    {frees}");
+        let _ = writeln!(text, "  left     {left}");
         if let Some(fence) = fence {
             let _ = writeln!(text, "  fence    {fence}");
         }
@@ -297,10 +287,6 @@ mod tests {
 
     #[test]
     fn a_name_is_one_word_for_the_shell() {
-        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
-        assert_eq!(
-            (shell_word("a b"), shell_word("-l"), shell_word("")),
-            ("'a b'".into(), "-l".into(), "''".into())
-        );
+        assert_eq!(shell_word("it's $HOME"), r"'it'\''s $HOME'");
     }
 }

@@ -33,6 +33,11 @@ pub enum Distrust {
     ClockBehind,
     /// The fences it may have forgotten are above those of the present.
     FencesAhead,
+    /// It is new, and another node of the list belongs to another fleet: that fleet may hold locks which this node would
+    /// give away again.
+    Barred,
+    /// The node list is being changed, and it waits for that.
+    Changing,
     /// It must not be used at all, for this reason.
     Unfit(Arc<str>),
 }
@@ -64,6 +69,10 @@ impl fmt::Display for Distrust {
             }
             Self::ClockBehind => f.write_str("its clock is too far behind the other nodes"),
             Self::FencesAhead => f.write_str("it may have forgotten larger fences than the present ones"),
+            Self::Barred => f.write_str(
+                "it is new, and does not count while another node of the list belongs to another fleet",
+            ),
+            Self::Changing => f.write_str("the node list is being changed"),
             Self::Unfit(reason) => f.write_str(reason),
         }
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::record::{Record, State};
+use super::record::{Phase, Record, State};
 use super::{APART, Distrust, Fleet, Known, Member, Nonce, Output, RestartGuard};
 use crate::command::Fault;
 use crate::fence::{Fence, FenceClaim};
@@ -18,8 +18,17 @@ impl Fleet {
             return Err(Distrust::Unfit(Arc::clone(reason)));
         }
         let Some(known) = &member.record else { return Err(Distrust::Unknown) };
+        if known.record.phase != Phase::Open {
+            return Err(Distrust::Changing);
+        }
+        if !self.is_kept(node, known.record.nonce) {
+            return Err(Distrust::Unknown);
+        }
         let intact = member.facts.as_ref().is_some_and(|facts| facts.intact);
         let off = self.settings.restart_guard == RestartGuard::Off;
+        if known.record.state == State::New && !intact && self.is_barred() {
+            return Err(Distrust::Barred);
+        }
         if known.record.state == State::New && now < known.trusted_from && !intact && !off {
             return Err(Distrust::Quarantined { left: known.trusted_from.since(now) });
         }
@@ -59,11 +68,14 @@ impl Fleet {
         let member = &self.members[node.get()];
         let intact = member.facts.as_ref().is_some_and(|facts| facts.intact);
         match &member.record {
-            Some(Known { record: Record { created: Some(created), state, .. }, .. }) if !intact => {
-                match state {
+            Some(Known { record: Record { created: Some(created), state, wait, floor, .. }, .. })
+                if !intact =>
+            {
+                let before = match state {
                     State::Fresh(_) => Fence::new(created.as_micros()),
-                    State::New | State::Waited => self.settings.floor(*created),
-                }
+                    State::New | State::Waited => self.settings.floor(*created, *wait),
+                };
+                before.max(*floor)
             }
             _ => Fence::NONE,
         }

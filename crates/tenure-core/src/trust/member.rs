@@ -1,9 +1,11 @@
 //! What a client knows about one node.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock_watch::ClockWatch;
+use super::memory::{KnownLife, LIVES_MAX};
 use super::record::{Record, State};
 use super::{Distrust, Facts, Nonce, RECORD_TIMEOUT};
 use crate::command::Fault;
@@ -29,6 +31,16 @@ pub(super) struct Member {
     pub(super) tried: bool,
     /// The last life of its memory that this client saw.
     pub(super) seen: Option<Nonce>,
+    /// The lives of its memory in which it was ours, as far as they are known: the newest of them.
+    pub(super) lives: BTreeSet<KnownLife>,
+    /// Those of them that are written down.
+    pub(super) kept: BTreeSet<Nonce>,
+    /// The record of another fleet that refused us, until the node is seen to be ours.
+    pub(super) foreign: Option<Arc<str>>,
+    /// What is written down about that is not the latest.
+    pub(super) foreign_unkept: bool,
+    /// How often its fleet has been changed, as far as we have seen.
+    pub(super) epoch: u64,
     /// When a record was last accepted.
     pub(super) read_at: Option<Time>,
     pub(super) watch: ClockWatch,
@@ -60,6 +72,14 @@ impl Member {
         self.facts.is_none() || self.objection.is_some() || answered
     }
 
+    /// Keeps the newest lives by the node's clock, and the present one, which that clock may not call the newest.
+    pub(super) fn forget_lives(&mut self, present: Option<Nonce>) {
+        while self.lives.len() > LIVES_MAX {
+            let oldest = self.lives.iter().find(|life| Some(life.nonce) != present).cloned();
+            oldest.map(|life| self.lives.remove(&life));
+        }
+    }
+
     /// The record, if nothing about it is under way.
     pub(super) fn idle_record(&self) -> Option<&Known> {
         self.record.as_ref().filter(|_| self.asked.is_none() && self.objection.is_none())
@@ -70,13 +90,14 @@ impl Member {
         self.read_at.filter(|_| self.record.is_some())
     }
 
-    pub(super) fn timeout(&self, silence_max: Duration) -> Option<Time> {
+    /// When to look at it again. `barred`: the end of its quarantine changes nothing.
+    pub(super) fn timeout(&self, silence_max: Duration, barred: bool) -> Option<Time> {
         self.facts.as_ref()?;
         let asked = self.asked.map(|asked| asked + RECORD_TIMEOUT);
         let silent = self.silent_since().filter(|_| self.asked.is_none()).map(|since| since + silence_max);
         let waited = self
             .idle_record()
-            .filter(|known| known.record.state == State::New)
+            .filter(|known| known.record.state == State::New && !barred)
             .map(|known| known.trusted_from);
         let jumped = self.jumped.map(|(_, until)| until);
         let planned = self.trim_at.into_iter().chain(self.recheck_at);

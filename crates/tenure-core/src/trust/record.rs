@@ -2,16 +2,17 @@
 //!
 //! The record is one line of text. It begins with a random nonce that no other life of any node's memory has;
 //! an acquire names it, and a node that was flushed, restarted empty or replaced does not have it. The rest
-//! tells by whom and when it was written.
+//! tells by whom and when it was written, which fleet the node belongs to, and whether that fleet is being changed.
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::Settings;
+use crate::fence::Fence;
 use crate::time::NodeTime;
 
 /// The form of the record that this version writes.
-const VERSION: &str = "tenure-1";
+const VERSION: &str = "tenure-2";
 
 /// Names one life of a node's memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -30,6 +31,8 @@ pub struct Life {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Record {
     pub(super) nonce: Nonce,
+    /// The same life went by this nonce before: only the phase has changed since.
+    pub(super) continues: Option<Nonce>,
     /// `None` if the client that wrote it could not see it.
     pub(super) life: Option<Life>,
     pub(super) state: State,
@@ -37,8 +40,19 @@ pub(super) struct Record {
     pub(super) returned: bool,
     /// Its server has kept every acknowledged write since the process began, as far as clients have seen.
     pub(super) durable: bool,
+    pub(super) phase: Phase,
+    /// How often the fleet that the node belongs to has been changed.
+    pub(super) epoch: u64,
+    /// How long a lock may live that was granted before this life or, once the node is closed, before that.
+    pub(super) wait: Duration,
+    /// Fences up to this may have been granted by nodes that the fleet had before.
+    pub(super) floor: Fence,
+    /// What all clients of the fleet agree on, as [`Settings::terms`](super::Settings) says it.
+    pub(super) terms: Arc<str>,
     /// When this life began, by the node's clock. `None` if the node has yet to fill it in.
     pub(super) created: Option<NodeTime>,
+    /// When the node was closed, by its clock. `None` if it was not, or the node has yet to fill it in.
+    pub(super) closed: Option<NodeTime>,
 }
 
 /// How far a node's memory is trusted.
@@ -51,11 +65,29 @@ pub(super) enum State {
     Fresh(Vec<Nonce>),
 }
 
-/// Why a record cannot be read as ours.
+/// Whether the node serves its fleet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Foreign {
-    Form,
-    Settings(String),
+pub(super) enum Phase {
+    /// It does.
+    Open,
+    /// Clients of two fleets believe that it is theirs. Nobody counts it until a person has decided.
+    Disputed,
+    /// It belongs to nobody: a person has taken it out of its fleet.
+    Vacant,
+    /// Its fleet is being changed: it grants nothing more. The change may still be given up.
+    Closing(Change),
+    /// And its locks are gone. There is no way back.
+    Closed(Change),
+    /// It waits until its fleet takes over from the one before.
+    Prepared(Change),
+}
+
+/// A change of a fleet's node list.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Change {
+    pub(super) id: Nonce,
+    /// The list that comes next.
+    pub(super) to: Arc<str>,
 }
 
 impl Nonce {
@@ -82,58 +114,125 @@ impl Nonce {
         digits
     }
 
-    fn parse(text: &str) -> Option<Self> {
+    /// Reads 16 hexadecimal digits.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
         (text.len() == 16).then(|| u64::from_str_radix(text, 16).ok().map(Self)).flatten()
     }
 }
 
 impl Record {
-    /// The text to store. Without a creation time it ends where the node adds it.
-    pub(super) fn to_text(&self, settings: &Settings) -> Arc<str> {
-        let (nonce, returned, durable) = (self.nonce, u8::from(self.returned), u8::from(self.durable));
+    /// The text to store. If the node has yet to tell a time, it ends where the node adds it.
+    pub(super) fn to_text(&self) -> Arc<str> {
+        let Self { nonce, state, phase, epoch, terms, .. } = self;
+        let (returned, durable) = (u8::from(self.returned), u8::from(self.durable));
         let (process, lineage) =
             self.life.as_ref().map_or(("?", "?"), |life| (&*life.process, &*life.lineage));
-        let created = self.created.map_or_else(String::new, |time| time.as_micros().to_string());
-        let state = &self.state;
-        let settings = settings.to_text();
+        let continues = self.continues.map_or_else(|| "-".to_owned(), |nonce| nonce.to_string());
+        let micros = |time: NodeTime| time.as_micros().to_string();
+        let created = self.created.map_or_else(String::new, micros);
+        let closed = match (phase, self.closed) {
+            (_, Some(time)) => format!(" closed={}", micros(time)),
+            (Phase::Closed(_), None) => " closed=".to_owned(),
+            _ => String::new(),
+        };
+        let (wait_ms, floor) = (self.wait.as_millis(), self.floor.get());
         format!(
-            "{nonce} {VERSION} {process} {lineage} {state} returned={returned} durable={durable} {settings} \
-             created={created}"
+            "{nonce} {VERSION} {process} {lineage} {state} returned={returned} durable={durable} \
+             continues={continues} phase={phase} epoch={epoch} wait_ms={wait_ms} floor={floor} {terms} \
+             created={created}{closed}"
         )
         .into()
     }
 
-    /// Reads what a node has.
-    pub(super) fn parse(text: &str, settings: &Settings) -> Result<Self, Foreign> {
-        let ours = settings.to_text();
-        let record = Self::read(text, &ours);
-        record.ok_or_else(|| match text.split(' ').nth(1) {
-            Some(VERSION) => Foreign::Settings(theirs(text)),
-            _ => Foreign::Form,
-        })
+    /// Whether the node is to add its time to the text.
+    pub(super) const fn wants_time(&self) -> bool {
+        self.created.is_none() || (matches!(self.phase, Phase::Closed(_)) && self.closed.is_none())
     }
 
-    fn read(text: &str, settings: &str) -> Option<Self> {
-        let (head, created) = text.rsplit_once(" created=")?;
-        let head = head.strip_suffix(settings)?.strip_suffix(' ')?;
+    /// Reads what a node has; `None` if it is of another form than ours.
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        let (head, times) = text.rsplit_once(" created=")?;
+        let (head, terms) = head.split_at(head.find(" nodes=")?);
+        let (created, closed) = match times.split_once(" closed=") {
+            Some((created, closed)) => (created, Some(closed)),
+            None => (times, None),
+        };
+        let time = |text: &str| Some(NodeTime::from_micros(text.parse().ok()?));
         let mut words = head.split(' ');
         let nonce = Nonce::parse(words.next()?)?;
         (words.next()? == VERSION).then_some(())?;
         let (process, lineage) = (words.next()?, words.next()?);
-        let life = (process != "?").then(|| Life { process: process.into(), lineage: lineage.into() });
         let state = State::parse(words.next()?)?;
-        let returned = words.next()? == "returned=1";
-        let durable = words.next()? == "durable=1";
-        let created = Some(NodeTime::from_micros(created.parse().ok()?));
-        words.next().is_none().then_some(Self { nonce, life, state, returned, durable, created })
+        let mut field = |name: &str| words.next()?.strip_prefix(name)?.strip_prefix('=');
+        let flag = |text: &str| match text {
+            "0" => Some(false),
+            "1" => Some(true),
+            _ => None,
+        };
+        let record = Self {
+            nonce,
+            life: (process != "?").then(|| Life { process: process.into(), lineage: lineage.into() }),
+            state,
+            returned: flag(field("returned")?)?,
+            durable: flag(field("durable")?)?,
+            continues: match field("continues")? {
+                "-" => None,
+                nonce => Some(Nonce::parse(nonce)?),
+            },
+            phase: Phase::parse(field("phase")?)?,
+            epoch: field("epoch")?.parse().ok()?,
+            wait: Duration::from_millis(field("wait_ms")?.parse().ok()?),
+            floor: Fence::new(field("floor")?.parse().ok()?),
+            terms: terms.trim_start().into(),
+            created: Some(time(created)?),
+            closed: closed.map(time).map_or(Some(None), |time| time.map(Some))?,
+        };
+        words.next().is_none().then_some(record)
+    }
+
+    /// How long a lock may live that clients of this record's fleet were granted.
+    pub(super) fn quarantine(&self) -> Duration {
+        quarantine_of(&self.terms).max(self.wait)
     }
 }
 
-/// The settings part of a record with other settings than ours.
-fn theirs(text: &str) -> String {
-    let from = text.find("nodes=").unwrap_or(0);
-    let to = text.rfind(" created=").unwrap_or(text.len());
-    text.get(from..to).unwrap_or_default().to_owned()
+/// How long a lock may live under these terms, whatever else they say.
+pub(super) fn quarantine_of(terms: &str) -> Duration {
+    let number = |name: &str| {
+        let value = terms.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        value.and_then(|value| value.parse().ok()).unwrap_or(0)
+    };
+    Duration::from_millis(number("max_ttl_ms") + number("guard_ms"))
+}
+
+/// In what two fleets differ, in few words: `theirs` first.
+pub(super) fn difference(theirs: &str, ours: &str) -> String {
+    let words = |terms: &str| -> Vec<(String, String)> {
+        let pairs = terms.split(' ').filter_map(|word| word.split_once('='));
+        pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    };
+    let ours = words(ours);
+    let mut told = vec![];
+    for (name, value) in words(theirs) {
+        let Some((_, our_value)) = ours.iter().find(|(our_name, our)| *our_name == name && *our != value)
+        else {
+            continue;
+        };
+        if name == "nodes" && (value.contains(',') || our_value.contains(',')) {
+            let without = |list: &str, other: &str| -> Vec<String> {
+                let other: Vec<&str> = other.split(',').collect();
+                list.split(',').filter(|node| !other.contains(node)).map(str::to_owned).collect()
+            };
+            let named =
+                |nodes: &[String]| if nodes.is_empty() { "none".to_owned() } else { nodes.join(", ") };
+            let (there, here) = (without(&value, our_value), without(our_value, &value));
+            told.push(format!("nodes only there: {}; only here: {}", named(&there), named(&here)));
+        } else {
+            told.push(format!("{name} is {value} there and {our_value} here"));
+        }
+    }
+    told.join("; ")
 }
 
 impl State {
@@ -145,6 +244,26 @@ impl State {
                 let nonces = text.strip_prefix("fresh=")?.split(',').map(Nonce::parse);
                 Some(Self::Fresh(nonces.collect::<Option<_>>()?))
             }
+        }
+    }
+}
+
+impl Phase {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "open" => return Some(Self::Open),
+            "disputed" => return Some(Self::Disputed),
+            "vacant" => return Some(Self::Vacant),
+            _ => {}
+        }
+        let (name, change) = text.split_once(':')?;
+        let (id, to) = change.split_once(':')?;
+        let change = Change { id: Nonce::parse(id)?, to: to.into() };
+        match name {
+            "closing" => Some(Self::Closing(change)),
+            "closed" => Some(Self::Closed(change)),
+            "prepared" => Some(Self::Prepared(change)),
+            _ => None,
         }
     }
 }
@@ -165,6 +284,20 @@ impl fmt::Display for State {
     }
 }
 
+impl fmt::Display for Phase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, Change { id, to }) = match self {
+            Self::Open => return f.write_str("open"),
+            Self::Disputed => return f.write_str("disputed"),
+            Self::Vacant => return f.write_str("vacant"),
+            Self::Closing(change) => ("closing", change),
+            Self::Closed(change) => ("closed", change),
+            Self::Prepared(change) => ("prepared", change),
+        };
+        write!(f, "{name}:{id}:{to}")
+    }
+}
+
 impl fmt::Display for Nonce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
@@ -180,36 +313,84 @@ impl fmt::Debug for Nonce {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::MaxTtl;
 
-    fn settings() -> Settings {
-        Settings::new(MaxTtl::default(), "a:1,b:2,c:3")
+    fn record(phase: Phase) -> Record {
+        let closed = matches!(phase, Phase::Closed(_)).then(|| NodeTime::from_micros(9));
+        Record {
+            nonce: Nonce(7),
+            continues: None,
+            life: None,
+            state: State::New,
+            returned: false,
+            durable: true,
+            phase,
+            epoch: 3,
+            wait: Duration::from_millis(66_000),
+            floor: Fence::new(12),
+            terms: "nodes=a:1/0,b:2/0 node=a:1/0 max_ttl_ms=60000 guard_ms=6000".into(),
+            created: Some(NodeTime::from_micros(5)),
+            closed,
+        }
     }
 
     #[test]
     fn a_record_reads_back_as_it_was_written() {
+        let change = || Change { id: Nonce(4), to: "x:1/0,[::1]:2/0".into() };
+        let phases = [
+            Phase::Open,
+            Phase::Disputed,
+            Phase::Vacant,
+            Phase::Closing(change()),
+            Phase::Closed(change()),
+            Phase::Prepared(change()),
+        ];
         let life = Some(Life { process: "p".into(), lineage: "l".into() });
-        for state in [State::New, State::Waited, State::Fresh(vec![Nonce(1), Nonce(u64::MAX)])] {
+        let states = [State::New, State::Waited, State::Fresh(vec![Nonce(1), Nonce(u64::MAX)])];
+        for (phase, state) in phases.into_iter().zip(states.into_iter().cycle()) {
             for (life, returned) in [(life.clone(), true), (None, false)] {
-                let created = Some(NodeTime::from_micros(5));
-                let state = state.clone();
-                let record = Record { nonce: Nonce(7), life, state, returned, durable: !returned, created };
-                let text = record.to_text(&settings());
-                assert_eq!(Record::parse(&text, &settings()), Ok(record), "{text}");
+                let continues = returned.then_some(Nonce(6));
+                let record =
+                    Record { life, returned, continues, state: state.clone(), ..record(phase.clone()) };
+                let text = record.to_text();
+                assert!(!record.wants_time());
+                assert_eq!(Record::parse(&text), Some(record), "{text}");
                 assert!(Nonce(7).begins(&text) && !Nonce(8).begins(&text));
             }
         }
     }
 
     #[test]
-    fn other_settings_and_other_texts_are_foreign() {
-        let (nonce, state) = (Nonce(7), State::New);
-        let record = Record { nonce, life: None, state, returned: false, durable: false, created: None };
-        let text = record.to_text(&Settings::new(MaxTtl::default(), "a:1,b:2,x:9"));
-        let foreign = Record::parse(&format!("{text}5"), &settings()).unwrap_err();
-        assert!(matches!(foreign, Foreign::Settings(theirs) if theirs.starts_with("nodes=a:1,b:2,x:9 ")));
-        for text in ["", "x", "0000000000000007 tenure-2 whatever"] {
-            assert_eq!(Record::parse(text, &settings()), Err(Foreign::Form), "{text}");
+    fn the_node_adds_the_time_that_is_not_known_yet() {
+        let new = Record { created: None, ..record(Phase::Open) };
+        assert!(new.wants_time());
+        let read = Record::parse(&format!("{}77", new.to_text())).unwrap();
+        assert_eq!((read.created, read.closed), (Some(NodeTime::from_micros(77)), None));
+        let change = Change { id: Nonce(4), to: "x".into() };
+        let closed = Record { closed: None, ..record(Phase::Closed(change)) };
+        assert!(closed.wants_time());
+        let read = Record::parse(&format!("{}77", closed.to_text())).unwrap();
+        assert_eq!(
+            (read.created, read.closed),
+            (record(Phase::Open).created, Some(NodeTime::from_micros(77)))
+        );
+    }
+
+    #[test]
+    fn other_texts_are_no_records() {
+        let text = record(Phase::Open).to_text();
+        for text in ["", "x", "0000000000000007 tenure-1 whatever", &text.replace("tenure-2", "tenure-3")] {
+            assert_eq!(Record::parse(text), None, "{text}");
         }
+        assert_eq!(Record::parse(&text.replace(" epoch=", " era=")), None);
+        assert_eq!(Record::parse(&text.replace("phase=open", "phase=ajar")), None);
+    }
+
+    #[test]
+    fn what_differs_is_told_and_nothing_else() {
+        let ours = "nodes=a:1/0,b:2/0,c:3/0 node=a:1/0 max_ttl_ms=60000 guard_ms=6000";
+        let theirs = "nodes=a:1/0,b:2/0,d:4/0 node=a:1/0 max_ttl_ms=30000 guard_ms=6000";
+        let expected = "nodes only there: d:4/0; only here: c:3/0; max_ttl_ms is 30000 there and 60000 here";
+        assert_eq!(difference(theirs, ours), expected);
+        assert_eq!(quarantine_of(theirs), Duration::from_secs(36));
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::record::{Foreign, Record, State};
+use super::memory::KnownLife;
+use super::record::{Phase, Record, State};
 use super::{
     Facts, Fleet, FreshCheck, Known, Member, Nonce, Output, RECHECK, RECORD_TIMEOUT, RestartGuard, TOLD_APART,
 };
@@ -87,52 +88,64 @@ impl Fleet {
         time: NodeTime,
         text: Option<Arc<str>>,
     ) {
-        let Some(text) = text else { return self.ask_or_create(now, node) };
-        let record = match Record::parse(&text, &self.settings) {
-            Ok(record) => record,
-            Err(foreign) => return self.object(now, node, &self.objection(&foreign)),
+        let Some(text) = text else { return self.handle_absent(now, node) };
+        let record = match Record::parse(&text) {
+            Some(record) if record.phase == Phase::Vacant => return self.take_over(now, node, text, &record),
+            Some(record) if record.terms == self.settings.terms(node) && record.phase != Phase::Disputed => {
+                record
+            }
+            foreign => return self.handle_foreign(now, node, &text, foreign),
         };
         let member = &mut self.members[node.get()];
         member.objection = None;
+        member.epoch = member.epoch.max(record.epoch);
+        member.foreign_unkept |= member.foreign.take().is_some();
         let facts = member.facts.clone().unwrap_or_default();
         if facts.life.is_some() && record.life != facts.life {
             // Others may know better who the server is now than what it told us a while ago.
             if !member.facts_fresh {
                 return self.handle_changed(now, node);
             }
-            let record = if self.remembers(&record, &facts) {
+            let record = if self.remembers(node, &record, &facts) {
                 Record { life: facts.life, durable: facts.durable, ..record }
             } else {
-                self.new_record(&facts, true)
+                self.new_life(node, &facts, &record)
             };
             return self.swap(now, node, text, &record);
         }
         if record.durable && !facts.durable && facts.life.is_some() && member.facts_fresh {
             return self.swap(now, node, text, &Record { durable: false, ..record });
         }
-        let remembered = member.seen.is_some_and(|seen| seen != record.nonce);
+        let is_this = |nonce: Nonce| nonce == record.nonce || Some(nonce) == record.continues;
+        let remembered = member.lives.iter().any(|life| !is_this(life.nonce));
         if remembered && record.state == State::New && !record.returned {
             // Whoever remembers an earlier life of this memory tells all others.
             return self.swap(now, node, text, &Record { returned: true, ..record });
         }
-        let lately = member.read_at.is_some_and(|at| now < at + self.settings.quarantine());
-        if remembered && lately && matches!(record.state, State::Fresh(_)) {
+        let created = record.created.unwrap_or(time);
+        let age = Duration::from_micros(time.as_micros().saturating_sub(created.as_micros()));
+        let quarantine = self.settings.quarantine().max(record.wait);
+        let unseen = !member.lives.iter().any(|life| is_this(life.nonce));
+        if remembered && unseen && age < quarantine && matches!(record.state, State::Fresh(_)) {
             // It was taken for a first start while we knew better and could not say so in time.
-            let record = self.new_record(&facts, true);
+            let record = self.new_life(node, &facts, &record);
             return self.swap(now, node, text, &record);
         }
+        let process = record.life.as_ref().map(|life| Arc::clone(&life.process));
+        let member = &mut self.members[node.get()];
+        member.lives.insert(KnownLife { created, nonce: record.nonce, process });
+        member.forget_lives(Some(record.nonce));
         if member.seen.replace(record.nonce).is_some_and(|seen| seen != record.nonce) {
             self.outputs.push_back(Output::Distrust { node, forgot: true });
         }
         let member = &mut self.members[node.get()];
         (member.facts_fresh, member.read_at) = (false, Some(now));
-        let created = record.created.unwrap_or(time);
         if let State::Fresh(_) = record.state {
             // Its clock may be ahead of the others': fences begin above.
             self.fences.observe(Fence::new(created.as_micros()), time, self.settings.bounds);
         }
-        let age = Duration::from_micros(time.as_micros().saturating_sub(created.as_micros()));
-        let left = self.settings.quarantine().saturating_sub(age);
+        self.fences.observe(record.floor, time, self.settings.bounds);
+        let left = quarantine.saturating_sub(age);
         if let Some(check) = &mut self.fresh_check
             && check.asked.is_some()
             && self.members[node.get()].read >= check.asked
@@ -153,10 +166,15 @@ impl Fleet {
     /// Whether a server with another life than its record names has all the same forgotten nothing: it is a new
     /// process that syncs every write; or the same process, whose lineage changes also when it gets its first replica,
     /// or loses its last, as long as it never followed another itself.
-    pub(super) fn remembers(&self, record: &Record, facts: &Facts) -> bool {
+    pub(super) fn remembers(&self, node: NodeIndex, record: &Record, facts: &Facts) -> bool {
         let (Some(before), Some(now)) = (&record.life, &facts.life) else { return false };
+        // A copy from before a life that we know: somebody has put back a backup.
+        let lives = &self.members[node.get()].lives;
+        let newer =
+            lives.iter().any(|life| Some(life.created) > record.created && life.nonce != record.nonce);
         // The process that is gone must have been durable, too.
-        let durable = record.durable && facts.durable && self.settings.restart_guard != RestartGuard::Strict;
+        let durable =
+            record.durable && facts.durable && !newer && self.settings.restart_guard != RestartGuard::Strict;
         (durable || before.process == now.process) && !facts.promoted
     }
 
@@ -211,20 +229,23 @@ impl Fleet {
         if self.settings.restart_guard == RestartGuard::Evidence {
             self.start_fresh(now);
         }
+        let barred = self.is_barred();
         for node in self.quorum.indexes() {
-            let over = |known: &Known| known.record.state == State::New && now >= known.trusted_from;
+            let over =
+                |known: &Known| known.record.state == State::New && now >= known.trusted_from && !barred;
             if let Some(known) = self.members[node.get()].idle_record().filter(|known| over(known)).cloned() {
                 self.swap(now, node, known.text, &Record { state: State::Waited, ..known.record });
             }
             self.tell(now, node);
         }
+        self.remember();
     }
 
     /// Marks the nodes of a first start, or finishes what another client began.
     pub(super) fn start_fresh(&mut self, now: Time) {
         let is_intact = |member: &Member| member.facts.as_ref().is_some_and(|facts| facts.intact);
         // Such nodes vote without being marked, so being new says nothing about them.
-        if self.members.iter().any(is_intact) {
+        if self.members.iter().any(is_intact) || self.is_barred() {
             return;
         }
         let records = || self.members.iter().filter_map(|member| member.record.as_ref());
@@ -246,11 +267,16 @@ impl Fleet {
         }
         if self.fresh_check.as_ref().is_none_or(|check| check.nonces != nonces) {
             let (ask_at, confirmed) = (now + TOLD_APART, NodeSet::default());
-            self.fresh_check = Some(FreshCheck { nonces, ask_at, asked: None, confirmed });
-        } else if let Some(check) = &mut self.fresh_check {
+            let (recalling, recalled) = (false, false);
+            self.fresh_check =
+                Some(FreshCheck { nonces, ask_at, recalling, recalled, asked: None, confirmed });
+            return;
+        }
+        let recalled = self.is_recalled();
+        if let Some(check) = &mut self.fresh_check {
             if check.confirmed.len() == nonces.len() {
                 self.mark_fresh(now, &nonces);
-            } else if check.asked.is_none() && now >= check.ask_at {
+            } else if check.asked.is_none() && recalled && now >= check.ask_at {
                 check.asked = Some(now);
                 for node in self.quorum.indexes() {
                     if self.members[node.get()].record.is_some() {
@@ -296,13 +322,12 @@ impl Fleet {
 
     pub(super) fn ask_or_create(&mut self, now: Time, node: NodeIndex) {
         let facts = self.members[node.get()].facts.clone().unwrap_or_default();
-        let returned = self.members[node.get()].seen.is_some();
-        let text = self.new_record(&facts, returned).to_text(&self.settings);
-        self.ask(now, node, Some(Swap { expected: None, text, stamp: true }));
+        let swap = self.first_record(node, &facts);
+        self.ask(now, node, swap);
     }
 
     pub(super) fn swap(&mut self, now: Time, node: NodeIndex, expected: Arc<str>, record: &Record) {
-        let (text, stamp) = (record.to_text(&self.settings), record.created.is_none());
+        let (text, stamp) = (record.to_text(), record.wants_time());
         self.ask(now, node, Some(Swap { expected: Some(expected), text, stamp }));
     }
 
@@ -315,33 +340,36 @@ impl Fleet {
         self.outputs.push_back(Output::Send { node, command });
     }
 
-    pub(super) fn new_record(&mut self, facts: &Facts, returned: bool) -> Record {
+    /// A record of ours for a life that begins now.
+    pub(super) fn new_record(&mut self, node: NodeIndex, facts: &Facts, returned: bool) -> Record {
+        Record {
+            nonce: self.draw_nonce(),
+            continues: None,
+            life: facts.life.clone(),
+            state: State::New,
+            returned,
+            durable: facts.durable,
+            phase: Phase::Open,
+            epoch: self.members[node.get()].epoch,
+            wait: self.settings.quarantine(),
+            floor: Fence::NONE,
+            terms: self.settings.terms(node),
+            created: None,
+            closed: None,
+        }
+    }
+
+    pub(super) fn draw_nonce(&mut self) -> Nonce {
         // SplitMix64: every seed gives a sequence of its own.
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        let (nonce, life, durable) = (Nonce::new(mixed ^ (mixed >> 31)), facts.life.clone(), facts.durable);
-        Record { nonce, life, state: State::New, returned, durable, created: None }
+        Nonce::new(mixed ^ (mixed >> 31))
     }
 
     pub(super) fn object(&mut self, now: Time, node: NodeIndex, reason: &str) {
         let member = &mut self.members[node.get()];
         (member.objection, member.record) = (Some(reason.into()), None);
         member.recheck_at = Some(now + RECHECK);
-    }
-
-    pub(super) fn objection(&self, foreign: &Foreign) -> String {
-        match foreign {
-            Foreign::Form => {
-                "the node was set up by another version of Tenure, or its record is damaged; see \
-                              docs/operating.md on upgrades"
-                    .to_owned()
-            }
-            Foreign::Settings(theirs) => format!(
-                "the node is used with other settings ({theirs}) than ours ({}); give all clients of these nodes the \
-                 same ones, or use another prefix",
-                self.settings.to_text()
-            ),
-        }
     }
 }

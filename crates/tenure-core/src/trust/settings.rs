@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use crate::config::MaxTtl;
 use crate::fence::{Fence, FenceBounds};
+use crate::quorum::NodeIndex;
 use crate::time::NodeTime;
 
 /// How far fences may run ahead of a node's clock: clocks of nodes that are kept in step at all differ by less. At
@@ -39,17 +40,68 @@ pub struct Settings {
     max_ttl: MaxTtl,
     pub(super) bounds: FenceBounds,
     pub(super) restart_guard: RestartGuard,
-    /// The nodes, under the names that all clients use, in the same order.
-    nodes: Arc<str>,
+    roster: Roster,
 }
+
+/// The node list, in the words that all its clients use.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Roster {
+    /// The whole list: the same for every node and client.
+    list: Arc<str>,
+    /// Which of them each node is, in the order in which this client has them.
+    places: Arc<[Arc<str>]>,
+}
+
+impl Roster {
+    /// Nodes that all clients call by the same names, in whatever order.
+    #[must_use]
+    pub fn of_names<N: AsRef<str>>(names: impl IntoIterator<Item = N>) -> Self {
+        let places: Arc<[Arc<str>]> = names.into_iter().map(|name| one_word(name.as_ref())).collect();
+        let mut sorted: Vec<&str> = places.iter().map(|name| &**name).collect();
+        sorted.sort_unstable();
+        Self { list: sorted.join(",").into(), places }
+    }
+
+    /// A fleet that goes by a name of its own, because its clients reach the nodes under different addresses: they
+    /// agree on how many there are, on their order, and on what every client can say of each (its database).
+    #[must_use]
+    pub fn named<N: AsRef<str>>(fleet: &str, parts: impl IntoIterator<Item = N>) -> Self {
+        let place = |(index, part): (usize, N)| one_word(&format!("{}{}", index + 1, part.as_ref()));
+        let places: Arc<[Arc<str>]> = parts.into_iter().enumerate().map(place).collect();
+        Self { list: one_word(&format!("{fleet}#{}", places.len())), places }
+    }
+
+    /// The list, as records show it.
+    #[must_use]
+    pub const fn list(&self) -> &Arc<str> {
+        &self.list
+    }
+}
+
+impl From<&str> for Roster {
+    /// As many nodes as one likes, told apart by nothing.
+    fn from(list: &str) -> Self {
+        Self { list: one_word(list), places: Arc::default() }
+    }
+}
+
+/// The record is one line of words.
+fn one_word(text: &str) -> Arc<str> {
+    text.replace(char::is_whitespace, "%20").into()
+}
+
 impl Settings {
     /// Settings with the defaults for everything else.
     #[must_use]
-    pub fn new(max_ttl: MaxTtl, nodes: &str) -> Self {
+    pub fn new(max_ttl: MaxTtl, roster: impl Into<Roster>) -> Self {
         let bounds = FenceBounds::new(SLACK_DEFAULT.min(max_ttl.quarantine() / 2), RETENTION_DEFAULT);
-        // The record is one line of words.
-        let nodes = nodes.replace(char::is_whitespace, "%20").into();
-        Self { max_ttl, bounds, restart_guard: RestartGuard::default(), nodes }
+        Self { max_ttl, bounds, restart_guard: RestartGuard::default(), roster: roster.into() }
+    }
+
+    /// The node list.
+    #[must_use]
+    pub const fn roster(&self) -> &Roster {
+        &self.roster
     }
 
     /// With another restart guard.
@@ -82,26 +134,30 @@ impl Settings {
     /// Fences up to this may have been granted before a life of a node's memory that began at `created`: what it granted
     /// was at most the slack ahead of its clock then. The quarantine is waited out anyway, so fences from within it are
     /// not needed; for that a clock may step back with the loss by the quarantine less the slack.
-    pub(super) fn floor(&self, created: NodeTime) -> Fence {
+    pub(super) fn floor(&self, created: NodeTime, wait: Duration) -> Fence {
         let quarantine_us = match self.restart_guard {
             RestartGuard::Off => 0,
             RestartGuard::Evidence | RestartGuard::Strict => {
-                u64::try_from(self.quarantine().as_micros()).unwrap_or(u64::MAX)
+                u64::try_from(self.quarantine().max(wait).as_micros()).unwrap_or(u64::MAX)
             }
         };
         let waited = Fence::new(created.as_micros().saturating_add(quarantine_us));
         self.bounds.highest(created).max(waited)
     }
 
-    pub(super) fn to_text(&self) -> String {
+    /// What all clients agree on about this node, in the words of its record.
+    pub(super) fn terms(&self, node: NodeIndex) -> Arc<str> {
         let FenceBounds { slack_us, retention_us } = self.bounds;
+        let place = self.roster.places.get(node.get()).map_or("?", |place| place);
         format!(
-            "nodes={} max_ttl_ms={} guard_ms={} slack_us={slack_us} retention_us={retention_us} restart_guard={}",
-            self.nodes,
+            "nodes={} node={place} max_ttl_ms={} guard_ms={} slack_us={slack_us} retention_us={retention_us} \
+             restart_guard={}",
+            self.roster.list,
             self.max_ttl.get().as_millis(),
             self.max_ttl.guard_band_max().as_millis(),
             self.restart_guard,
         )
+        .into()
     }
 }
 

@@ -147,6 +147,8 @@ impl World {
                 }
                 trust::Output::Survey { node } => self.survey(client, node),
                 trust::Output::Poisoned { .. } => self.marks.see(Mark::Poisoned),
+                // Simulated clients are never restarted: their memory is the fleet itself.
+                trust::Output::Remember { .. } => {}
             }
         }
     }

@@ -42,6 +42,8 @@ impl Driver {
                         }
                     }
                 }
+                // Nobody has asked for a memory that outlives the manager.
+                trust::Output::Remember { .. } => {}
                 trust::Output::Notice { node, distrust } => {
                     let node = &*self.addresses[node.get()];
                     self.observer.observe(&match &distrust {

@@ -104,6 +104,10 @@ impl RedisNode {
         }
     }
 
+    pub(super) const fn database(&self) -> u32 {
+        self.database
+    }
+
     pub(super) fn connect(self, prefix: &Prefix, bounds: FenceBounds, client: ClientId) -> RedisConnection {
         RedisConnection::new(self, prefix, bounds, client)
     }

@@ -90,7 +90,7 @@ impl Step<'_> {
                         self.client(client).fleet.handle(now, trust::Input::Surveyed { node, facts });
                     }
                 }
-                trust::Output::Poisoned { .. } => {}
+                trust::Output::Poisoned { .. } | trust::Output::Remember { .. } => {}
             }
         }
     }

@@ -107,14 +107,13 @@ impl Scripts {
             queue(include_str!("nudge.lua")),
             Cow::Owned(owner(include_str!("heal.lua"))),
         ];
-        let inspect = [&*passing, include_str!("inspect.lua")].concat();
-        let looking = [
-            Cow::Borrowed(include_str!("record.lua")),
-            Cow::Borrowed(include_str!("trim.lua")),
-            Cow::Owned(inspect),
-            Cow::Borrowed(include_str!("list.lua")),
+        let texts = [
+            include_str!("record.lua"),
+            include_str!("trim.lua"),
+            include_str!("inspect.lua"),
+            include_str!("list.lua"),
         ];
-        let texts = queueing.into_iter().chain(looking);
+        let texts = queueing.into_iter().chain(texts.map(Cow::Borrowed));
         Self {
             scripts: texts.map(|text| Script { text, sha: None }).collect(),
             native_release: NativeRelease::None,
@@ -270,8 +269,7 @@ impl Scripts {
             Command::Inspect { key } => {
                 let [fence, line, label] = [FENCE, WAITERS, LABEL].map(|kind| key_beside(kind, key));
                 let keys = [key.as_str().as_bytes(), fence.as_bytes(), line.as_bytes(), label.as_bytes()];
-                let listens: &[u8] = if self.listens { b"1" } else { b"" };
-                script(Name::Inspect).encode(buffer, form, &keys, &[listens]);
+                script(Name::Inspect).encode(buffer, form, &keys, &[]);
             }
             Command::List { prefix, cursor } => {
                 let (cursor, pattern) = (Decimal::of(*cursor), glob(prefix.as_str()));

@@ -1,0 +1,131 @@
+//! Nodes that belong to another fleet: what becomes of a client that is refused, and of one whose node was taken.
+//!
+//! Clients with different node lists or settings exclude nobody. A client that finds the record of another fleet
+//! does not use the node, and while it is refused anywhere, no other node's *new* memory comes to count for it: the other
+//! fleet may hold locks there that this one would give away again.
+//!
+//! It never writes a record of its own where it was refused, not even when the refusing record is gone: that node was
+//! emptied, and its fleet may still hold locks by its other nodes. It writes back what it saw. And whoever finds another
+//! fleet's record where it had its own marks it as disputed: nobody counts the node until a person has decided.
+
+use std::sync::Arc;
+
+use super::record::{Phase, Record, State, difference};
+use super::{Facts, Fleet};
+use crate::command::Swap;
+use crate::quorum::NodeIndex;
+use crate::time::Time;
+
+const OTHER_FORM: &str = "another version of Tenure set this node up, or its record is damaged; docs/operating.md says how \
+                          to upgrade";
+
+impl Fleet {
+    /// Whether a node of the list belongs to another fleet, or to none yet, as far as we know.
+    pub(super) fn is_barred(&self) -> bool {
+        let changing = |record: &Record| record.phase != Phase::Open;
+        self.members.iter().any(|member| {
+            member.foreign.is_some() || member.record.as_ref().is_some_and(|known| changing(&known.record))
+        })
+    }
+
+    /// A record that cannot be ours.
+    pub(super) fn handle_foreign(
+        &mut self,
+        now: Time,
+        node: NodeIndex,
+        text: &Arc<str>,
+        record: Option<Record>,
+    ) {
+        let Some(record) = record else {
+            self.keep_foreign(node, text);
+            return self.object(now, node, OTHER_FORM);
+        };
+        let member = &self.members[node.get()];
+        let (was_ours, newer) = (!member.lives.is_empty(), record.epoch > member.epoch);
+        if was_ours && !newer && record.phase == Phase::Open {
+            let nonce = self.draw_nonce();
+            let disputed = Record { nonce, continues: Some(record.nonce), phase: Phase::Disputed, ..record };
+            return self.swap(now, node, Arc::clone(text), &disputed);
+        }
+        self.keep_foreign(node, text);
+        let ours = self.settings.terms(node);
+        let difference = difference(&record.terms, &ours);
+        let reason = match record.phase {
+            Phase::Disputed => format!(
+                "two fleets claim this node ({difference}). Give all clients the same settings, then run `tenure fleet forget` \
+                 for this node"
+            ),
+            _ if newer && was_ours => {
+                format!("the node list was changed ({difference}); give this client the new list")
+            }
+            _ => format!(
+                "the node belongs to a fleet with other settings ({difference}). Give all clients of these nodes the same \
+                 settings, or use another prefix"
+            ),
+        };
+        self.object(now, node, &reason);
+    }
+
+    /// There is no record, although we asked for one to be written.
+    pub(super) fn handle_absent(&mut self, now: Time, node: NodeIndex) {
+        let unreadable = |text: &Arc<str>| Record::parse(text).is_none();
+        if self.members[node.get()].foreign.as_ref().is_some_and(unreadable) {
+            return self.object(now, node, OTHER_FORM);
+        }
+        self.ask_or_create(now, node);
+    }
+
+    fn keep_foreign(&mut self, node: NodeIndex, text: &Arc<str>) {
+        let member = &mut self.members[node.get()];
+        if member.foreign.as_ref() != Some(text) {
+            (member.foreign, member.foreign_unkept) = (Some(Arc::clone(text)), true);
+        }
+    }
+
+    /// A person has taken the node out of its fleet: whoever comes first has it, after a quarantine.
+    pub(super) fn take_over(&mut self, now: Time, node: NodeIndex, text: Arc<str>, vacant: &Record) {
+        let member = &mut self.members[node.get()];
+        member.foreign_unkept |= member.foreign.take().is_some();
+        let facts = member.facts.clone().unwrap_or_default();
+        let new = self.new_record(node, &facts, true);
+        let wait = new.wait.max(vacant.wait);
+        self.swap(now, node, text, &Record { epoch: vacant.epoch, wait, floor: vacant.floor, ..new });
+    }
+
+    /// What to write where there is no record: ours, or that of the fleet which refused us there.
+    pub(super) fn first_record(&mut self, node: NodeIndex, facts: &Facts) -> Option<Swap> {
+        let member = &self.members[node.get()];
+        let returned = !member.lives.is_empty();
+        let record = match &member.foreign {
+            // Of another form: nobody can say what to write in its place.
+            Some(text) => {
+                let theirs = Record::parse(text)?;
+                let new = self.new_record(node, facts, true);
+                let wait = theirs.quarantine();
+                Record {
+                    terms: theirs.terms,
+                    phase: theirs.phase,
+                    epoch: theirs.epoch,
+                    wait,
+                    floor: theirs.floor,
+                    ..new
+                }
+            }
+            None => self.new_record(node, facts, returned),
+        };
+        let (text, stamp) = (record.to_text(), record.wants_time());
+        Some(Swap { expected: None, text, stamp })
+    }
+
+    /// A new life of the node's memory. What its fleet is about to do goes on.
+    pub(super) fn new_life(&mut self, node: NodeIndex, facts: &Facts, before: &Record) -> Record {
+        let new = self.new_record(node, facts, true);
+        let phase = match &before.phase {
+            // Its locks are not known to be gone in this life.
+            Phase::Closed(change) => Phase::Closing(change.clone()),
+            phase => phase.clone(),
+        };
+        debug_assert_eq!(new.state, State::New);
+        Record { phase, epoch: before.epoch, wait: new.wait.max(before.wait), floor: before.floor, ..new }
+    }
+}
