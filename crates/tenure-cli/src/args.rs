@@ -1,23 +1,29 @@
 //! What was typed.
 
+mod reading;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueHint};
 
+pub(crate) use self::reading::{remedy, with_dashes};
+
 const EXAMPLES: &str = "\
 Examples:
-  tenure run backup -- ./backup.sh                 one at a time; exit 75 if somebody is at it
+  tenure run backup -- ./backup.sh                 one at a time; exit 75 if the lock is taken
   tenure run backup --wait 10m -- ./backup.sh      wait in line for at most ten minutes
   tenure --nodes redis://a,redis://b,redis://c run deploy -- make deploy
   tenure status backup                             who holds it, for how long, what each node says
 
 Nodes come from --nodes, TENURE_NODES or a configuration file: tenure.toml here,
-~/.config/tenure/tenure.toml, /etc/tenure.toml. Without any, a file under your state folder is the one node.
+~/.config/tenure/tenure.toml, /etc/tenure.toml. Until you configure nodes,
+locks live in a local file.
 
-Exit codes: the command's own (run); 0 done; 1 not held by this token, or danger found; 64 wrong usage;
-69 no majority of nodes; 70 internal error; 74 the embedded store cannot be used; 75 held by another;
-79 the lock was lost and the command stopped; 128+signal interrupted while waiting.";
+Exit codes: the command's own (run); 0 done; 1 not held by this token, or
+danger found; 64 wrong usage; 69 no majority of nodes; 70 internal error;
+74 the embedded store cannot be used; 75 held by another; 79 the lock was
+lost and the command stopped; 128+signal interrupted while waiting.";
 
 /// Locks by name, held for a term, decided by a majority of independent nodes
 #[derive(Debug, Parser)]
@@ -79,9 +85,9 @@ pub(crate) enum Command {
     Run(RunArgs),
     /// Acquire a lock for a script, and print its token, fence and deadline
     Acquire(AcquireArgs),
-    /// Hold a lock that was acquired for a further term from now
+    /// Extend an acquired lock for another term
     Extend(ExtendArgs),
-    /// Release a lock that was acquired
+    /// Release an acquired lock
     Release(ReleaseArgs),
     /// Who holds a lock, for how long, and what each node says
     Status(StatusArgs),
@@ -102,7 +108,7 @@ pub(crate) enum Command {
 Examples:
   tenure run nightly -- ./import.sh
   tenure run nightly --wait forever --ttl 10s -- sh -c 'echo \"fence $TENURE_FENCE\"; ./import.sh'
-  tenure run nightly -E 0 -- ./import.sh           nothing to do if another is at it
+  tenure run nightly -E 0 -- ./import.sh           nothing to do if the lock is taken
 
 The command sees TENURE_LOCK, TENURE_TOKEN, TENURE_FENCE, TENURE_VALID_UNTIL_MS, and TENURE_NODES or
 TENURE_CONFIG. If the lock is lost, the command and everything in its process group get SIGTERM, and
@@ -129,7 +135,7 @@ pub(crate) struct RunArgs {
 Examples:
   lease=$(tenure acquire nightly --ttl 60s --export) && eval \"$lease\" && echo \"mine, fence $TENURE_FENCE\"
   tenure extend nightly --token \"$TENURE_TOKEN\" && tenure release nightly --token \"$TENURE_TOKEN\"
-  tenure acquire nightly --json | jq -r .token")]
+  token=$(tenure acquire nightly --json | jq -er .token) || exit")]
 pub(crate) struct AcquireArgs {
     /// The lock
     pub(crate) name: String,
@@ -149,7 +155,7 @@ pub(crate) struct ExtendArgs {
     /// The token that `acquire` or the last `extend` printed [env: `TENURE_TOKEN`]
     #[arg(long, value_name = "T")]
     pub(crate) token: Option<String>,
-    /// The fence that was printed with it, to make sure
+    /// Fence printed with the token (optional check)
     #[arg(long, value_name = "F")]
     pub(crate) fence: Option<u64>,
     /// Print assignments for `eval` in a shell
@@ -168,7 +174,7 @@ pub(crate) struct ReleaseArgs {
     /// The token that `acquire` or the last `extend` printed [env: `TENURE_TOKEN`]
     #[arg(long, value_name = "T", conflicts_with = "force")]
     pub(crate) token: Option<String>,
-    /// The fence that was printed with it, to make sure
+    /// Fence printed with the token (optional check)
     #[arg(long, value_name = "F", conflicts_with = "force")]
     pub(crate) fence: Option<u64>,
     /// Take the lock from whoever holds it. The holder is not told and goes on working: two may be at it then
@@ -180,9 +186,15 @@ pub(crate) struct ReleaseArgs {
 }
 
 #[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Example:\n  tenure status backup --exit-code >/dev/null || echo \"taken, or nobody can tell\""
+)]
 pub(crate) struct StatusArgs {
     /// The lock
     pub(crate) name: String,
+    /// Say by the exit code whether it is free: 0 if it is, 75 if not
+    #[arg(long)]
+    pub(crate) exit_code: bool,
 }
 
 #[derive(Debug, clap::Args)]

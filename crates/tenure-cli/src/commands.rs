@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod doctor;
 mod exported;
 pub(crate) mod extend;
+mod looking;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod release;

@@ -16,8 +16,6 @@ mod signals;
 
 use std::process::ExitCode;
 
-use clap::Parser;
-
 use crate::args::{Args, Command};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -41,7 +39,7 @@ fn start() -> Exit {
     if let Some(exit) = commands::run::in_a_process_of_its_own(std::env::args_os()) {
         return exit;
     }
-    let args = match Args::try_parse() {
+    let args = match Args::read() {
         Ok(args) => args,
         Err(error) => return Output::as_typed().parse_error(&error),
     };
@@ -53,6 +51,10 @@ fn start() -> Exit {
 }
 
 fn run(args: Args, output: &Output) -> Result<Exit, Failure> {
+    if let Some(flag) = args.ignored() {
+        let command = args.command.word();
+        return Err(Failure::usage(format!("{flag} means nothing to `tenure {command}`; leave it out")));
+    }
     let Args { common, command } = args;
     match command {
         Command::Completions(args) => commands::completions::run(&args, output),

@@ -3,6 +3,7 @@
 //! Results go to standard output, everything else to standard error. A reader that is gone is no mistake of ours, but a
 //! result that cannot be written (a full disk) is a failure, and a token that nobody read is one in any case.
 
+mod clock;
 mod json;
 mod text;
 mod waiting;
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 use tenure::{LockList, LockReport, NodeReport, ShutdownError, Votes};
 
-pub(crate) use self::text::{duration, fault, plain};
+pub(crate) use self::text::{duration, fault, plain, shell_word};
 pub(crate) use self::waiting::{WaitingDisplay, WaitingNews};
 use crate::args::{Args, Command};
 use crate::commands::acquire::Lease;
@@ -69,6 +70,9 @@ impl Output {
                 Exit::USAGE
             }
             _ => {
+                if let Some(right) = crate::args::with_dashes(error) {
+                    return self.failure(&Failure::usage(right));
+                }
                 let rendered = error.render().to_string();
                 let lines: Vec<&str> =
                     rendered.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
@@ -77,7 +81,8 @@ impl Output {
                 // A URL that was put in the wrong place is repeated without its password, which may have blanks in it.
                 let words: Vec<String> = line.split(' ').map(|word| NodeUrl::new(word).to_string()).collect();
                 let line = NodeUrl::new(words.join(" ")).to_string();
-                self.failure(&Failure::usage(format!("{line}; see --help")))
+                let remedy = crate::args::remedy(error).unwrap_or_else(|| "see --help".to_owned());
+                self.failure(&Failure::usage(format!("{line}; {remedy}")))
             }
         }
     }
@@ -134,7 +139,7 @@ impl Output {
             json::lease(lease).to_string()
         } else if self.export {
             let Lease { name, token, fence, valid_until_ms, .. } = lease;
-            let name = text::shell_word(name);
+            let name = text::quoted(name);
             format!(
                 "export TENURE_LOCK={name} TENURE_TOKEN={token} TENURE_FENCE={fence} TENURE_VALID_UNTIL_MS={valid_until_ms}"
             )
@@ -142,7 +147,8 @@ impl Output {
             let Lease { token, fence, valid_for, valid_until_ms, margin, votes, .. } = lease;
             let (granted, nodes) = (votes.granted(), votes.nodes());
             format!(
-                "token  {token}\nfence  {fence}\nvalid  {} (until {valid_until_ms})\nnodes  {granted} of {nodes}, margin {margin}",
+                "token  {token}\nfence  {fence}\nvalid  until {} ({})\nnodes  {granted} of {nodes}, margin {margin}",
+                clock::time(*valid_until_ms),
                 text::duration(*valid_for)
             )
         };

@@ -53,7 +53,8 @@ impl Settings {
         settings.max_hold.value.get_or_insert(MaxHold::AtMost(RUN_MAX_HOLD_DEFAULT));
         if settings.grace().saturating_mul(2) > settings.ttl.value {
             return Err(Failure::usage(format!(
-                "a grace of {:?} is more than half of the ttl of {:?}; use a longer ttl or a shorter grace",
+                "{}: a grace of {:?} is more than half of the ttl of {:?}; use a longer ttl or a shorter grace",
+                settings.grace.source,
                 settings.grace(),
                 settings.ttl.value
             )));

@@ -5,6 +5,7 @@
 //! the one that was named, or `tenure.toml` in the working folder; then the person's own; then the machine's (`files.rs`).
 //! Every value remembers where it comes from, and everything is checked here once. Paths are whole from then on.
 
+mod check;
 mod duration;
 mod environment;
 mod file;

@@ -16,7 +16,7 @@ use crate::driver::{Driver, MachineId, Request, Unfinished};
 use crate::error::{BuildError, ShutdownError};
 use crate::key_scheme::KeyScheme;
 use crate::lock::Lock;
-use crate::node::{MemoryNode, Node};
+use crate::node::{MemoryNode, Node, listed_twice};
 use crate::observe::{Event, Observer};
 use crate::votes::Votes;
 
@@ -375,11 +375,8 @@ impl Builder {
     pub fn build(self) -> Result<Locks, BuildError> {
         let quorum = Quorum::of(self.nodes.len())?;
         let addresses: Vec<Arc<str>> = self.nodes.iter().map(Node::shared_address).collect();
-        let identities: Vec<String> = self.nodes.iter().map(Node::identity).collect();
-        if let Some(twice) =
-            (1..identities.len()).find(|index| identities[..*index].contains(&identities[*index]))
-        {
-            return Err(BuildError::DuplicateNode { address: addresses[twice].to_string() });
+        if let Some(twice) = listed_twice(&self.nodes) {
+            return Err(BuildError::DuplicateNode { address: twice.address().to_owned() });
         }
         let embedded = self.nodes.iter().all(Node::is_on_disk);
         let prefix = Prefix::new(&self.prefix)?;

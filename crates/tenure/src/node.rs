@@ -125,6 +125,13 @@ impl Node {
     }
 }
 
+/// The first node that is in a list already. A majority of such a list is none.
+pub(crate) fn listed_twice(nodes: &[Node]) -> Option<&Node> {
+    let identities: Vec<String> = nodes.iter().map(Node::identity).collect();
+    let twice = (1..nodes.len()).find(|index| identities[..*index].contains(&identities[*index]));
+    twice.map(|index| &nodes[index])
+}
+
 impl From<MemoryNode> for Node {
     fn from(node: MemoryNode) -> Self {
         Self(Kind::Memory(node))

@@ -43,9 +43,13 @@ fn check_folder(folder: &Path, private: bool) -> Result<(bool, u32), String> {
         return refuse("can be entered by others; take their rights away (chmod 700)");
     }
     if seen.mode() & EVERYBODY_WRITES != 0 {
-        return refuse(
-            "can be written by everybody, so anybody could replace the file; choose another (chmod o-w)",
-        );
+        // Whoever took that right away from the system's folder for temporary files would break other programs.
+        let advice = if seen.mode() & STICKY != 0 {
+            format!("make one of your own in it: mkdir -m 700 {}", folder.join("tenure").display())
+        } else {
+            "choose another, or take that right away (chmod o-w)".to_owned()
+        };
+        return refuse(&format!("can be written by everybody, so anybody could replace the file; {advice}"));
     }
     let ours = seen.uid() == own_id() || (seen.uid() == 0 && !private);
     if !ours && (private || !shared) {

@@ -6,6 +6,8 @@ use crate::output::Output;
 use crate::settings::Settings;
 
 pub(crate) fn run(settings: &Settings, output: &Output) -> Result<Exit, Failure> {
+    settings.check()?;
+    settings.for_run(None, None)?;
     output.config(settings)?;
     Ok(Exit::DONE)
 }

@@ -1,5 +1,6 @@
 //! `tenure ls`: all locks, and what each node says about them.
 
+use crate::commands::looking::Looking;
 use crate::commands::status::unreachable;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -10,7 +11,7 @@ use crate::settings::Settings;
 const INSPECTED_MAX: usize = 100;
 
 pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Failure> {
-    let locks = settings.connect(|_| ())?;
+    let locks = Looking::connect(settings, output)?;
     let list = locks.list().await?;
     // All at once: at a distance, one after the other would take long.
     let inspected = list.locks.iter().take(INSPECTED_MAX).map(|listed| {

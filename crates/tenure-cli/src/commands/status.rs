@@ -3,24 +3,22 @@
 use tenure::LockState;
 
 use crate::args::StatusArgs;
+use crate::commands::looking::Looking;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::settings::Settings;
 
 pub(crate) async fn run(args: &StatusArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
-    let locks = settings.connect(|_| ())?;
-    let report = locks.inspect(&args.name).await?;
+    let report = Looking::connect(settings, output)?.inspect(&args.name).await?;
     output.status(&report)?;
-    Ok(exit_of(&report.state, settings))
-}
-
-/// What nobody could tell is not done.
-pub(super) fn exit_of(state: &LockState, settings: &Settings) -> Exit {
-    match state {
+    Ok(match report.state {
+        // What nobody could tell is not done.
         LockState::Unknown => unreachable(settings),
+        LockState::Free => Exit::DONE,
+        _ if args.exit_code => Exit::HELD,
         _ => Exit::DONE,
-    }
+    })
 }
 
 /// No majority answered: of nodes elsewhere, or of the one that is a file.

@@ -8,6 +8,7 @@ use tenure::{
     ShutdownError, Votes, Wait,
 };
 
+use super::clock::time;
 use crate::commands::doctor::{Advice, Level};
 use crate::lease_token::now_ms;
 use crate::settings::Settings;
@@ -38,8 +39,14 @@ pub(crate) fn duration(duration: Duration) -> String {
 }
 
 /// One word of a shell's command line, whatever is in it.
-pub(super) fn shell_word(word: &str) -> String {
+pub(super) fn quoted(word: &str) -> String {
     format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+/// The same for people: quoted only where it has to be.
+pub(crate) fn shell_word(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,@%+*".contains(c);
+    if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { quoted(word) }
 }
 
 /// Since when a lock is held: a fence is the time of its acquisition by the nodes' clocks. `None` if it cannot be that.
@@ -79,13 +86,16 @@ pub(super) fn status(report: &LockReport, colours: bool) -> String {
         let _ = writeln!(text, "  holder   {holder}");
         if let Some(since) = fence.and_then(since_ms) {
             let held = Duration::from_millis(now_ms().saturating_sub(since));
-            let _ = writeln!(text, "  since    {} ago", duration(held));
+            let _ = writeln!(text, "  since    {} ({} ago)", time(since), duration(held));
         }
-        let left = left.map_or_else(
-            || "without an end".to_owned(),
-            |left| format!("{} if not extended", duration(left)),
+        let frees = left.map_or_else(
+            || "never: it has no end".to_owned(),
+            |left| {
+                let at = now_ms().saturating_add(super::milliseconds(left));
+                format!("{} if not extended (in {})", time(at), duration(left))
+            },
         );
-        let _ = writeln!(text, "  left     {left}");
+        let _ = writeln!(text, "  frees    {frees}");
         if let Some(fence) = fence {
             let _ = writeln!(text, "  fence    {fence}");
         }
@@ -287,6 +297,10 @@ mod tests {
 
     #[test]
     fn a_name_is_one_word_for_the_shell() {
-        assert_eq!(shell_word("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(quoted("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(
+            (shell_word("a b"), shell_word("-l"), shell_word("")),
+            ("'a b'".into(), "-l".into(), "''".into())
+        );
     }
 }

@@ -5,6 +5,10 @@ use std::time::{Duration, Instant};
 
 use super::text::{duration, plain};
 
+/// What is always shown of a holder (a process and the beginning of its machine) and of a name.
+const HOLDER_MIN: usize = 16;
+const NAME_MIN: usize = 8;
+
 /// The waiting display: one line that is written anew in the foreground of a terminal, one line in all elsewhere. In the
 /// background, the line of the terminal belongs to whoever is in the foreground.
 #[derive(Debug)]
@@ -61,22 +65,45 @@ impl WaitingDisplay {
         let left = news.free_after.map_or_else(String::new, |left| {
             format!(", {} left", duration(left.saturating_sub(told.elapsed())))
         });
-        let place = match (news.ahead, news.waiters) {
-            (_, 0) => String::new(),
-            (ahead, waiters) => format!("number {} of {waiters} in line, ", ahead + 1),
-        };
-        let line = format!("tenure: waiting for {}: {place}held by {holder}{left}", self.name);
         if draw {
-            let line = format!("{line}; {} so far", duration(self.begun.elapsed()));
-            let line: String = line.chars().take(width().saturating_sub(1)).collect();
+            let waited = duration(self.begun.elapsed());
+            let place = match (news.ahead, news.waiters) {
+                (_, 0) => format!("; {waited} so far"),
+                (ahead, waiters) => format!("; {} of {waiters} in line, {waited}", ahead + 1),
+            };
+            let line = fitted(&self.name, &holder, &format!("{left}{place}"), width().saturating_sub(1));
             // Some characters are two columns wide: the terminal is told not to wrap.
             write(format!("\r\x1b[2K\x1b[?7l{line}\x1b[?7h").as_bytes());
             self.drawn = true;
         } else {
-            write(format!("{line}\n").as_bytes());
+            let place = match (news.ahead, news.waiters) {
+                (_, 0) => String::new(),
+                (ahead, waiters) => format!("number {} of {waiters} in line, ", ahead + 1),
+            };
+            write(format!("tenure: waiting for {}: {place}held by {holder}{left}\n", self.name).as_bytes());
             self.said = true;
         }
     }
+}
+
+/// The line for a terminal of so many columns. Where they do not suffice, the ends of the holder's note and of the name are
+/// left out: who it is stands at the beginning.
+fn fitted(name: &str, holder: &str, rest: &str, columns: usize) -> String {
+    let line = |name: &str, holder: &str| format!("tenure: {name} held by {holder}{rest}");
+    let excess = |name: &str, holder: &str| line(name, holder).chars().count().saturating_sub(columns);
+    let holder = shortened(holder, excess(name, holder), HOLDER_MIN);
+    let name = shortened(name, excess(name, &holder), NAME_MIN);
+    line(&name, &holder).chars().take(columns).collect()
+}
+
+/// The text without so many of its last characters, but not less than `least` of it.
+fn shortened(text: &str, excess: usize, least: usize) -> String {
+    let length = text.chars().count();
+    let kept = length.saturating_sub(excess + 1).max(least);
+    if excess == 0 || kept >= length {
+        return text.to_owned();
+    }
+    text.chars().take(kept).chain(['…']).collect()
 }
 
 /// Whether the terminal is ours at the moment.
@@ -92,4 +119,22 @@ fn width() -> usize {
 fn write(bytes: &[u8]) {
     let mut stderr = std::io::stderr();
     let _ = stderr.write_all(bytes).and_then(|()| stderr.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_fits_and_says_who_it_is() {
+        let rest = ", 27.5 s left; 1 of 1 in line, 1.8 s";
+        let whole = "tenure: backup held by 6367@vm nightly, 27.5 s left; 1 of 1 in line, 1.8 s";
+        assert_eq!(fitted("backup", "6367@vm nightly", rest, 79), whole);
+        let line = fitted("backup", "6367@vm nightly backup of everything", rest, 79);
+        assert_eq!(line, "tenure: backup held by 6367@vm nightly bac…, 27.5 s left; 1 of 1 in line, 1.8 s");
+        let line = fitted("import-of-all-invoices", "63670@machine-17 nightly", rest, 79);
+        assert_eq!(line.chars().count(), 79);
+        assert!(line.starts_with("tenure: import-o") && line.contains("held by 63670@machine-17…"), "{line}");
+        assert_eq!(fitted("backup", "6367@vm", rest, 20), "tenure: backup held ");
+    }
 }

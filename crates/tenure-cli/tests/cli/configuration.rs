@@ -154,3 +154,27 @@ fn a_variable_that_is_set_and_empty_is_wrong_usage() {
     // Empty is a prefix like others: it shares names with other clients.
     assert_eq!(config(&deployment, &[], &[("TENURE_PREFIX", "")])["prefix"]["value"], "");
 }
+
+#[test]
+fn settings_that_no_lock_can_have_are_told_by_config() {
+    let deployment = Deployment::of(vec![], |_| String::new());
+    let wrong = |arguments: &[&str], variables: &[(&str, &str)], file: &str, says: &[&str]| {
+        deployment.write("tenure.toml", file);
+        for command in [&["config"][..], &["config", "--json"]] {
+            let mut command = deployment.command_without_nodes(&[command, arguments].concat());
+            let done = Done::of(command.envs(variables.iter().copied()).output().unwrap());
+            let said = format!("{}{}", done.ends_with(64).stdout, done.stderr);
+            assert!(says.iter().all(|word| said.contains(word)) && said.lines().count() == 1, "{done:?}");
+        }
+    };
+    wrong(&["--nodes", "http://a"], &[], "", &["http:// is not a kind of node", "--nodes"]);
+    wrong(&[], &[("TENURE_NODES", "redis://a/b")], "", &["not a database", "TENURE_NODES"]);
+    wrong(&[], &[], "\nnodes = [\"redis://a\", \"redis://a\"]\n", &["listed twice", "tenure.toml:2"]);
+    wrong(&["--ttl", "2h"], &[], "", &["ttl of", "too long", "--ttl"]);
+    wrong(&[], &[("TENURE_TTL", "50s")], "max_ttl = \"40s\"\n", &["ttl of", "too long", "TENURE_TTL"]);
+    wrong(&[], &[], "max_ttl = \"30d\"\n", &["max_ttl", "tenure.toml:1"]);
+    wrong(&[], &[], "\nttl = \"10s\"\ngrace = \"8s\"\n", &["grace", "tenure.toml:3"]);
+    wrong(&["--prefix", "tenure~"], &[], "", &["tenure~", "--prefix"]);
+    // Nothing was made or asked for.
+    assert!(!deployment.folder().join(".local").exists());
+}

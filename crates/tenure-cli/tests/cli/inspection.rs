@@ -9,8 +9,16 @@ fn status_tells_holder_time_left_fence_waiters_and_every_nodes_word() {
     for deployment in deployments() {
         let _holder = deployment.hold(&["x", "--label", "nightly import"]);
         let done = deployment.tenure(&["status", "x"]);
-        for part in ["x  held", "nightly import", "since", "if not extended", "fence", "waiters  0", "node  "]
-        {
+        for part in [
+            "x  held",
+            "nightly import",
+            "since",
+            "frees",
+            "if not extended",
+            "fence",
+            "waiters  0",
+            "node  ",
+        ] {
             assert!(done.stdout.contains(part), "{part}: {done:?}");
         }
         assert!(!done.stdout.contains('\u{1b}'), "plain in a pipe");

@@ -34,8 +34,8 @@ fn an_eval_of_a_refused_lock_fails() {
         deployment.tenure(&["acquire", "x"]).ends_with(0);
         shell(&deployment, r#"eval "$(tenure acquire x --export)""#).ends_with(75);
         shell(&deployment, r#"eval "$(tenure acquire x --export --ttl 9h)""#).ends_with(64);
-        // What is not even understood: a name that is taken for an option, a code that is none.
-        shell(&deployment, r#"eval "$(tenure acquire -x --export)""#).ends_with(64);
+        // What is not even understood: an option that is none, a code that is none.
+        shell(&deployment, r#"eval "$(tenure acquire --x --export)""#).ends_with(64);
         shell(&deployment, r#"eval "$(tenure acquire y --export -E 300)""#).ends_with(64);
     }
 }

@@ -82,6 +82,7 @@ fn a_store_that_cannot_be_used_is_74_and_one_line_says_why() {
     try_out("read-only folder", &inside(user.folder("read-only", 0o500)));
     try_out("folder that may not be entered", &inside(user.folder("closed", 0o000)));
     try_out("world-writable folder", &inside(user.folder("open", 0o777)));
+    try_out("folder for everybody's temporary files", &inside(user.folder("tmp", 0o1777)));
 
     let folder = user.folder("link", 0o700);
     symlink("elsewhere.db", folder.join("locks.db")).unwrap();

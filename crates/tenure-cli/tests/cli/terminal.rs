@@ -101,8 +101,8 @@ fn the_interrupt_key_reaches_the_command_and_a_waiter() {
         shell.shows("code-130");
         let _holder = deployment.hold(&["x", "--label", "nightly import"]);
         shell.types("tenure run x --wait forever -- true\r");
-        shell.shows("number 1 of 1 in line");
-        shell.shows("nightly import");
+        let line = shell.shows("1 of 1 in line");
+        assert!(line.contains("nightly import"), "{line}");
         shell.types("\x03");
         shell.shows("ready> ");
         shell.types("echo code-$?\r");
@@ -280,4 +280,32 @@ fn the_interrupt_key_ends_a_loop_around_the_tool() {
         let screen = shell.shows("the-130-end");
         assert!(!screen.contains("again-2\r"), "{screen}");
     }
+}
+
+#[test]
+fn the_waiting_line_fits_eighty_columns_with_the_holder_in_it() {
+    for deployment in deployments() {
+        let name = "import-of-all-invoices";
+        let holder =
+            deployment.hold(&[name, "--label", "rebuild every search index of the shop, then mail Ann"]);
+        let mut shell = Shell::start(&deployment);
+        shell.types(&format!("tenure run {name} --wait forever -- true\r"));
+        shell.shows("\u{1b}[?7l");
+        let line = shell.shows("\u{1b}[?7h");
+        let line = line.trim_end_matches("\u{1b}[?7h");
+        assert!(line.chars().count() <= 79, "{line}");
+        let process = holder_process(&deployment, name);
+        for part in ["tenure: import-", process.as_str(), " s left", "1 of 1 in line"] {
+            assert!(line.contains(part), "{part}: {line}");
+        }
+        shell.types("\x03");
+        shell.shows("ready> ");
+        drop(holder);
+    }
+}
+
+/// The holder of a lock as far as the note behind it.
+fn holder_process(deployment: &Deployment, name: &str) -> String {
+    let (status, _) = deployment.json(&["status", name, "--json"]);
+    status["holder"].as_str().unwrap().split(' ').next().unwrap().to_owned()
 }

@@ -70,10 +70,11 @@ impl LockTable {
         kept.and_then(|kept| kept.lines.get(key)).map_or(0, |line| line.tickets.len())
     }
 
-    /// How many wait for a lock at this time.
+    /// How many wait for a lock at this time. Clients that were killed listen no more, and wait no more.
     pub(super) fn in_line(&self, now_ms: u64, key: &LockKey) -> usize {
         let line = self.prefixes.get(key.prefix()).and_then(|kept| kept.lines.get(key));
-        line.filter(|line| line.ends_ms >= now_ms).map_or(0, |line| line.tickets.len())
+        let waits = |ticket: &&Ticket| self.listeners.contains(&ticket.client);
+        line.filter(|line| line.ends_ms >= now_ms).map_or(0, |line| line.tickets.iter().filter(waits).count())
     }
 
     /// What the owner of a lock wrote beside it. What one before it wrote does not count.

@@ -107,13 +107,14 @@ impl Scripts {
             queue(include_str!("nudge.lua")),
             Cow::Owned(owner(include_str!("heal.lua"))),
         ];
-        let texts = [
-            include_str!("record.lua"),
-            include_str!("trim.lua"),
-            include_str!("inspect.lua"),
-            include_str!("list.lua"),
+        let inspect = [&*passing, include_str!("inspect.lua")].concat();
+        let looking = [
+            Cow::Borrowed(include_str!("record.lua")),
+            Cow::Borrowed(include_str!("trim.lua")),
+            Cow::Owned(inspect),
+            Cow::Borrowed(include_str!("list.lua")),
         ];
-        let texts = queueing.into_iter().chain(texts.map(Cow::Borrowed));
+        let texts = queueing.into_iter().chain(looking);
         Self {
             scripts: texts.map(|text| Script { text, sha: None }).collect(),
             native_release: NativeRelease::None,
@@ -269,7 +270,8 @@ impl Scripts {
             Command::Inspect { key } => {
                 let [fence, line, label] = [FENCE, WAITERS, LABEL].map(|kind| key_beside(kind, key));
                 let keys = [key.as_str().as_bytes(), fence.as_bytes(), line.as_bytes(), label.as_bytes()];
-                script(Name::Inspect).encode(buffer, form, &keys, &[]);
+                let listens: &[u8] = if self.listens { b"1" } else { b"" };
+                script(Name::Inspect).encode(buffer, form, &keys, &[listens]);
             }
             Command::List { prefix, cursor } => {
                 let (cursor, pattern) = (Decimal::of(*cursor), glob(prefix.as_str()));

@@ -13,6 +13,10 @@ use super::execute::{Execution, Told};
 use super::name::{Label, Name, Remembered, damaged, signed, unsigned};
 use super::trouble::Result;
 
+/// Of so many clients it is seen whether they are still there, when somebody asks how many wait; more of them hardly wait
+/// for one lock.
+const LOOKED_AT_MAX: i64 = 256;
+
 impl Execution<'_> {
     /// Whoever is granted a lock waits for it no longer, and hears who is first in line. One who did not wait hears only
     /// that somebody may be, because the line is not looked at.
@@ -146,9 +150,24 @@ impl Execution<'_> {
         name.label = Some(Label { owner, text: Arc::clone(text), ends_ms });
     }
 
-    /// How many wait at this time.
+    /// How many wait at this time. Clients that were killed listen no more, and wait no more.
     pub(super) fn in_line(&self, name: &Name) -> Result<u64> {
-        if name.line_ends_ms >= self.now_ms { self.count(name) } else { Ok(0) }
+        if name.line_ends_ms < self.now_ms {
+            return Ok(0);
+        }
+        let mut waiters = self.count(name)?;
+        let sql =
+            "SELECT client, count(*), min(number) FROM waiters WHERE name = ?1 GROUP BY client LIMIT ?2";
+        let mut clients = self.store.prepare(sql)?;
+        let mut rows = clients.query((name.id, LOOKED_AT_MAX))?;
+        while let Some(row) = rows.next()? {
+            let client = ClientId::parse(&row.get::<_, String>(0)?).ok_or_else(|| damaged("a waiter"))?;
+            let (count, number) = (unsigned(row.get(1)?)?, unsigned(row.get(2)?)?);
+            if !(self.listens)(Ticket { number, client }) {
+                waiters = waiters.saturating_sub(count);
+            }
+        }
+        Ok(waiters)
     }
 
     /// Leaves a mark beside the fence that somebody may be in line. It lives as long as the line does.

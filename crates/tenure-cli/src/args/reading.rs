@@ -1,0 +1,178 @@
+//! Reading what was typed: names that look like flags, flags that a command would ignore, and what was probably meant.
+
+use std::ffi::{OsStr, OsString};
+use std::ops::Range;
+
+use clap::Parser;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::{AcquireArgs, Args, Command, ExtendArgs, ReleaseArgs, RunArgs, StatusArgs};
+use crate::output::shell_word;
+use crate::settings::NodeUrl;
+
+/// Stands for a name while the rest is read. Nobody can type it.
+const PLACEHOLDER: &str = "\0";
+
+impl Args {
+    /// What was typed.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        let typed: Vec<OsString> = std::env::args_os().collect();
+        Self::try_parse_from(&typed).or_else(|error| {
+            let with_such_a_name = match (error.kind(), invalid(&error)) {
+                (ErrorKind::UnknownArgument, Some(flag)) if !flag.starts_with("--") => {
+                    with_name_like_a_flag(&typed, flag)
+                }
+                (ErrorKind::MissingRequiredArgument, _) => with_name_behind_dashes(&typed),
+                _ => None,
+            };
+            with_such_a_name.ok_or(error)
+        })
+    }
+
+    /// A flag that was typed and that the command would ignore.
+    pub(crate) fn ignored(&self) -> Option<&'static str> {
+        let common = &self.common;
+        let flags = [
+            ("--wait", common.wait.is_some(), Use::Acquires),
+            ("--label", common.label.is_some(), Use::Acquires),
+            ("--ttl", common.ttl.is_some(), Use::Terms),
+            ("--nodes", common.nodes.is_some(), Use::Nodes),
+            ("--config", common.config.is_some(), Use::Nodes),
+            ("--require-nodes", common.require_nodes, Use::Nodes),
+            ("--prefix", common.prefix.is_some(), Use::Nodes),
+            ("--json", common.json, Use::Nodes),
+        ];
+        let of_command = self.command.uses();
+        flags.into_iter().find(|(_, typed, needed)| *typed && *needed > of_command).map(|(flag, ..)| flag)
+    }
+}
+
+/// What a command does with its settings, and everything that comes before that.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Use {
+    Nothing,
+    Nodes,
+    Terms,
+    Acquires,
+}
+
+impl Command {
+    fn uses(&self) -> Use {
+        match self {
+            Self::Run(_) | Self::Acquire(_) | Self::Config => Use::Acquires,
+            Self::Extend(_) | Self::Doctor => Use::Terms,
+            Self::Release(_) | Self::Status(_) | Self::Ls => Use::Nodes,
+            Self::Completions(_) | Self::Man(_) => Use::Nothing,
+        }
+    }
+
+    /// What is typed for it.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Run(_) => "run",
+            Self::Acquire(_) => "acquire",
+            Self::Extend(_) => "extend",
+            Self::Release(_) => "release",
+            Self::Status(_) => "status",
+            Self::Ls => "ls",
+            Self::Doctor => "doctor",
+            Self::Config => "config",
+            Self::Completions(_) => "completions",
+            Self::Man(_) => "man",
+        }
+    }
+}
+
+/// Takes a flag that no command has for the name, where the name is still missing.
+fn with_name_like_a_flag(typed: &[OsString], letter: &str) -> Option<Args> {
+    let until = typed.iter().position(|word| word == "--").unwrap_or(typed.len());
+    let is_it = |word: &OsString| {
+        let word = word.to_string_lossy();
+        word.starts_with('-') && !word.starts_with("--") && word.contains(letter.trim_start_matches('-'))
+    };
+    let at = typed[..until].iter().position(is_it)?;
+    with_name(typed, at..at + 1, &typed[at])
+}
+
+/// `tenure run -- NAME -- CMD`: what stands behind `--` is no flag. Others than `run` have that already.
+fn with_name_behind_dashes(typed: &[OsString]) -> Option<Args> {
+    let dashes = typed.iter().position(|word| word == "--")?;
+    let [name, second, ..] = &typed[dashes + 1..] else { return None };
+    if second == "--" { with_name(typed, dashes..dashes + 2, name) } else { None }
+}
+
+/// What is typed with this name in the place of some words, if that is where a name belongs.
+fn with_name(typed: &[OsString], place: Range<usize>, name: &OsStr) -> Option<Args> {
+    let mut safe = typed.to_vec();
+    safe.splice(place, [OsString::from(PLACEHOLDER)]);
+    let mut args = Args::try_parse_from(safe).ok()?;
+    let found = match &mut args.command {
+        Command::Run(RunArgs { name, .. })
+        | Command::Acquire(AcquireArgs { name, .. })
+        | Command::Status(StatusArgs { name, .. }) => name,
+        Command::Extend(ExtendArgs { name, .. }) | Command::Release(ReleaseArgs { name, .. }) => {
+            name.as_mut()?
+        }
+        _ => return None,
+    };
+    if found != PLACEHOLDER {
+        return None;
+    }
+    name.to_str()?.clone_into(found);
+    Some(args)
+}
+
+/// What to type in place of what was typed, if that is known.
+pub(crate) fn remedy(error: &clap::Error) -> Option<String> {
+    let similar = [ContextKind::SuggestedSubcommand, ContextKind::SuggestedArg, ContextKind::SuggestedValue];
+    let meant = similar.into_iter().find_map(|kind| match error.get(kind)? {
+        ContextValue::String(word) => Some(word.as_str()),
+        ContextValue::Strings(words) => words.first().map(String::as_str),
+        _ => None,
+    });
+    meant.map(|meant| format!("did you mean {meant}?"))
+}
+
+/// `tenure run x ls`, as it should be typed.
+pub(crate) fn with_dashes(error: &clap::Error) -> Option<String> {
+    let typed: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let run = typed.iter().position(|word| word == "run")?;
+    if typed.iter().any(|word| word == "--") {
+        return None;
+    }
+    let (before, command) = match error.kind() {
+        ErrorKind::UnknownArgument => {
+            let first = invalid(error).filter(|word| !word.starts_with('-'))?;
+            // The name may be the same word.
+            let is_name = |at: usize| typed[run + 1..at].iter().all(|word| is_flag(word));
+            let mut places = (run + 1..typed.len()).filter(|at| typed[*at] == *first);
+            let at = places.find(|at| !is_name(*at))?;
+            (&typed[..at], words(&typed[at..]))
+        }
+        ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg)? {
+            ContextValue::Strings(missing) if missing.len() == 1 && missing[0].starts_with("<CMD>") => {
+                (&typed[..], "COMMAND".to_owned())
+            }
+            _ => return None,
+        },
+        _ => return None,
+    };
+    Some(format!("put `--` before the command: `tenure {} -- {command}`", words(before)))
+}
+
+fn is_flag(word: &OsStr) -> bool {
+    word.to_string_lossy().starts_with('-')
+}
+
+/// Words as one types them in a shell, without the passwords in them.
+fn words(words: &[OsString]) -> String {
+    let shown = |word: &OsString| shell_word(&NodeUrl::new(word.to_string_lossy()).masked());
+    words.iter().map(shown).collect::<Vec<_>>().join(" ")
+}
+
+fn invalid(error: &clap::Error) -> Option<&str> {
+    match error.get(ContextKind::InvalidArg)? {
+        ContextValue::String(word) => Some(word),
+        _ => None,
+    }
+}

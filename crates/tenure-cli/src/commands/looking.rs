@@ -1,0 +1,62 @@
+//! For those who only look: a store that is not there yet is not made for that. Nothing was ever locked in it, so an empty
+//! one in memory says the same.
+
+use std::io::ErrorKind;
+use std::sync::Arc;
+
+use tenure::{LockList, LockReport, Locks, MemoryNode, SqliteNode};
+
+use crate::failure::Failure;
+use crate::output::Output;
+use crate::settings::Settings;
+
+/// A manager for somebody who looks.
+#[derive(Clone)]
+pub(super) struct Looking {
+    locks: Locks,
+    /// The address of the store that is not there.
+    absent: Option<Arc<str>>,
+}
+
+impl Looking {
+    pub(super) fn connect(settings: &Settings, output: &Output) -> Result<Self, Failure> {
+        let Some(store) = absent_store(settings) else {
+            return Ok(Self { locks: settings.connect(|_| ())?, absent: None });
+        };
+        output.note(&format!(
+            "there is no store at {} yet: nothing was ever locked there",
+            store.path().display()
+        ));
+        let empty = Locks::builder().prefix(&settings.prefix.value).node(MemoryNode::new("empty"));
+        Ok(Self { locks: empty.build()?, absent: Some(store.address().into()) })
+    }
+
+    pub(super) async fn inspect(&self, name: &str) -> Result<LockReport, Failure> {
+        let mut report = self.locks.inspect(name).await?;
+        if let Some(store) = &self.absent {
+            report.nodes.iter_mut().for_each(|answer| answer.node = Arc::clone(store));
+            report.agree = vec![Arc::clone(store)];
+        }
+        Ok(report)
+    }
+
+    pub(super) async fn list(&self) -> Result<LockList, Failure> {
+        let mut list = self.locks.list().await?;
+        if let Some(store) = &self.absent {
+            list.nodes.iter_mut().for_each(|node| node.node = Arc::clone(store));
+        }
+        Ok(list)
+    }
+}
+
+/// The one node, if it is a store that would be made now. Where that would fail, whoever connects is told why.
+fn absent_store(settings: &Settings) -> Option<SqliteNode> {
+    let [url] = &settings.nodes.value[..] else { return None };
+    let store = SqliteNode::parse(url.as_str()).ok()?;
+    let path = store.path();
+    let is_absent = path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    // The folder of the default store is made with it, and no other.
+    let is_default = || SqliteNode::user_default().is_ok_and(|default| default.path() == path);
+    let can_be_made = || path.parent().is_some_and(std::path::Path::is_dir) || is_default();
+    (is_absent && can_be_made()).then_some(store)
+}
