@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueHint};
 
-pub(crate) use self::reading::{remedy, with_dashes};
+pub(crate) use self::reading::{described, remedy, with_dashes};
 
 const EXAMPLES: &str = "\
 Examples:

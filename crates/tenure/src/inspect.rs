@@ -23,8 +23,8 @@ pub struct LockReport {
     pub name: String,
     /// What a majority of nodes says.
     pub state: LockState,
-    /// How many wait in line, by the middle of what the nodes say; without the one that the lock is set aside for. `None`
-    /// if no node told, and in a list, which does not look.
+    /// How many wait in line, by the middle of what the nodes say; without the one that the lock is set aside for, and
+    /// without those that were killed. `None` if no node told, and in a list, which does not look.
     pub waiters: Option<u64>,
     /// The addresses of the nodes that say the same as the majority.
     pub agree: Vec<Arc<str>>,

@@ -19,7 +19,8 @@ const UNMAPPED: u32 = 65_534;
 pub(crate) fn check(folder: &Path, private: bool) -> Result<bool, String> {
     if private {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        made.map_err(|error| about(folder, "cannot be made", &error))?;
+        let advice = "set XDG_STATE_HOME to a folder that this user may write, or name another path";
+        made.map_err(|error| format!("{}; {advice}", about(folder, "cannot be made", &error)))?;
     }
     let (shared, owner) = check_folder(folder, private)?;
     check_way(folder, owner)?;

@@ -3,8 +3,8 @@
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 
-use clap::Parser;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{CommandFactory, FromArgMatches, Parser};
 
 use super::{AcquireArgs, Args, Command, ExtendArgs, ReleaseArgs, RunArgs, StatusArgs};
 use crate::output::shell_word;
@@ -18,6 +18,10 @@ impl Args {
     pub(crate) fn read() -> Result<Self, clap::Error> {
         let typed: Vec<OsString> = std::env::args_os().collect();
         Self::try_parse_from(&typed).or_else(|error| {
+            if error.kind() == ErrorKind::DisplayHelp {
+                let described = described().try_get_matches_from(&typed);
+                return described.and_then(|matches| Self::from_arg_matches(&matches));
+            }
             let with_such_a_name = match (error.kind(), invalid(&error)) {
                 (ErrorKind::UnknownArgument, Some(flag)) if !flag.starts_with("--") => {
                     with_name_like_a_flag(&typed, flag)
@@ -32,22 +36,53 @@ impl Args {
     /// A flag that was typed and that the command would ignore.
     pub(crate) fn ignored(&self) -> Option<&'static str> {
         let common = &self.common;
-        let flags = [
-            ("--wait", common.wait.is_some(), Use::Acquires),
-            ("--label", common.label.is_some(), Use::Acquires),
-            ("--ttl", common.ttl.is_some(), Use::Terms),
-            ("--nodes", common.nodes.is_some(), Use::Nodes),
-            ("--config", common.config.is_some(), Use::Nodes),
-            ("--require-nodes", common.require_nodes, Use::Nodes),
-            ("--prefix", common.prefix.is_some(), Use::Nodes),
-            ("--json", common.json, Use::Nodes),
+        let typed = [
+            ("wait", common.wait.is_some()),
+            ("label", common.label.is_some()),
+            ("ttl", common.ttl.is_some()),
+            ("nodes", common.nodes.is_some()),
+            ("config", common.config.is_some()),
+            ("require-nodes", common.require_nodes),
+            ("prefix", common.prefix.is_some()),
+            ("json", common.json),
         ];
-        let of_command = self.command.uses();
-        flags.into_iter().find(|(_, typed, needed)| *typed && *needed > of_command).map(|(flag, ..)| flag)
+        let typed = typed.into_iter().filter(|(_, typed)| *typed).map(|(flag, _)| flag);
+        typed.into_iter().find(|flag| is_ignored(flag, self.command.word()))
     }
 }
 
-/// What a command does with its settings, and everything that comes before that.
+/// The tool as its help describes it: flags that a command would ignore are left out there.
+pub(crate) fn described() -> clap::Command {
+    let mut tool = Args::command();
+    // Flags that all commands have come to them then.
+    tool.build();
+    tool.mut_subcommands(|command| {
+        let word = command.get_name().to_owned();
+        command.mut_args(|argument| {
+            let ignored = argument.get_long().is_some_and(|flag| is_ignored(flag, &word));
+            argument.hide(ignored)
+        })
+    })
+}
+
+/// Whether a common flag means nothing to a command.
+fn is_ignored(flag: &str, command: &str) -> bool {
+    let needed = match flag {
+        "wait" | "label" => Use::Acquires,
+        "ttl" => Use::Terms,
+        "nodes" | "config" | "require-nodes" | "prefix" | "json" => Use::Nodes,
+        _ => Use::Nothing,
+    };
+    let used = match command {
+        "run" | "acquire" | "config" => Use::Acquires,
+        "extend" | "doctor" => Use::Terms,
+        "release" | "status" | "ls" => Use::Nodes,
+        _ => Use::Nothing,
+    };
+    needed > used
+}
+
+/// What a command does with its settings; each includes those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Use {
     Nothing,
@@ -57,15 +92,6 @@ enum Use {
 }
 
 impl Command {
-    fn uses(&self) -> Use {
-        match self {
-            Self::Run(_) | Self::Acquire(_) | Self::Config => Use::Acquires,
-            Self::Extend(_) | Self::Doctor => Use::Terms,
-            Self::Release(_) | Self::Status(_) | Self::Ls => Use::Nodes,
-            Self::Completions(_) | Self::Man(_) => Use::Nothing,
-        }
-    }
-
     /// What is typed for it.
     pub(crate) fn word(&self) -> &'static str {
         match self {

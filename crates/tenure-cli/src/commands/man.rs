@@ -1,15 +1,14 @@
 //! `tenure man`: manual pages, made from the help texts.
 
-use clap::{Command, CommandFactory};
+use clap::Command;
 
-use crate::args::{Args, ManArgs};
+use crate::args::{ManArgs, described};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 
 pub(crate) fn run(args: &ManArgs, output: &Output) -> Result<Exit, Failure> {
-    let mut tool = Args::command();
-    tool.build();
+    let tool = described();
     if let Some(folder) = &args.folder {
         let cannot = |error| Failure::usage(format!("{} cannot be written: {error}", folder.display()));
         std::fs::create_dir_all(folder).map_err(cannot)?;

@@ -109,6 +109,19 @@ fn flags_that_a_command_would_ignore_are_refused() {
             deployment.tenure(&[command, &[flag]].concat()).ends_with(64);
         }
     }
+    // Their help does not offer them.
+    for (command, flag, offered) in [
+        ("status", "--wait", false),
+        ("status", "--nodes", true),
+        ("run", "--wait", true),
+        ("man", "--nodes", false),
+    ] {
+        for help in [deployment.tenure(&[command, "--help"]), deployment.tenure(&["help", command])] {
+            assert_eq!(help.ends_with(0).stdout.contains(&format!("{flag} <")), offered, "{command} {flag}");
+        }
+        let page = deployment.tenure(&["man", command]).stdout.replace('\\', "");
+        assert_eq!(page.contains(flag), offered, "{command} {flag}");
+    }
     // Nothing was done by any of them, and variables are for all commands.
     deployment.tenure(&["acquire", "x", "-q"]).ends_with(75);
     let mut command = deployment.command(&["status", "x"]);

@@ -9,6 +9,7 @@ use tenure_core::{MaxHold, RestartGuard, Wait};
 use toml::{Spanned, Value};
 
 use super::{ConfigError, NodeUrl, Source, Sourced, duration};
+use crate::place::{EVERYBODY_WRITES, own_id};
 
 /// A configuration file that was read.
 pub(super) struct File {
@@ -226,33 +227,21 @@ pub(super) fn refusal(path: &Path) -> Option<String> {
 }
 
 /// Why a file is not this user's alone, if it is not.
-#[cfg(target_os = "linux")]
 fn whose(path: &Path) -> Option<&'static str> {
     use std::os::unix::fs::MetadataExt;
     // What cannot be looked at cannot be read either, and that is told then.
     let seen = std::fs::metadata(path).ok()?;
-    let ours = [0, rustix::process::geteuid().as_raw()].contains(&seen.uid());
-    match (ours, seen.mode() & 0o002) {
+    let ours = [0, own_id()].contains(&seen.uid());
+    match (ours, seen.mode() & EVERYBODY_WRITES) {
         (false, _) => Some("belongs to another user"),
         (true, 0) => None,
         (true, _) => Some("can be written by everybody"),
     }
 }
 
-#[cfg(not(target_os = "linux"))]
-fn whose(_path: &Path) -> Option<&'static str> {
-    None
-}
-
-#[cfg(unix)]
 fn is_open_to_all(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & 0o004 != 0)
-}
-
-#[cfg(not(unix))]
-fn is_open_to_all(_path: &Path) -> bool {
-    false
 }
 
 fn line_of(text: &str, at: usize) -> usize {
