@@ -111,6 +111,35 @@ fn what_the_command_leaves_in_its_group_ends_before_the_lock_is_released() {
     }
 }
 
+/// Ends what was started to outlive its test.
+fn end(process: &str) {
+    nix::sys::signal::kill(crate::deployment::pid(process.parse().unwrap()), Signal::SIGKILL).unwrap();
+}
+
+#[test]
+fn a_process_that_is_about_to_leave_the_group_when_the_command_ends_gets_to_do_so() {
+    let deployment = embedded_store();
+    for _ in 0..10 {
+        let script = "setsid sleep 600 > /dev/null 2>&1 & echo $! > left";
+        deployment.tenure(&["run", "x", "--", "sh", "-c", script]).ends_with(0);
+        let left = read_line(&deployment.folder().join("left"));
+        assert!(is_alive(left.parse().unwrap()), "it was killed before it could leave");
+        end(&left);
+    }
+}
+
+/// The form that `docs/cli.md` has for those who must be sure.
+#[test]
+fn a_command_can_wait_until_a_process_has_left_the_group() {
+    let deployment = embedded_store();
+    let script = "(sleep 1; exec setsid sleep 600) > /dev/null 2>&1 & echo $! > left
+        until kill -s 0 -- -$! 2> /dev/null; do sleep 0.1; done";
+    deployment.tenure(&["run", "x", "--", "sh", "-c", script]).ends_with(0);
+    let left = read_line(&deployment.folder().join("left"));
+    assert!(is_alive(left.parse().unwrap()));
+    end(&left);
+}
+
 #[test]
 fn whoever_left_the_group_and_ended_is_taken_in_while_the_command_runs() {
     let deployment = embedded_store();

@@ -16,6 +16,10 @@ use crate::exit_code::Exit;
 use crate::settings::Settings;
 use crate::signals::{Signal, Signals};
 
+/// What the command leaves behind in its group has this long to leave it before SIGTERM: `setsid` is
+/// begun in the group, and a shell that has begun it ends at once.
+const LEAVING: Duration = Duration::from_millis(300);
+
 /// What the command leaves behind in its group has this long to end after SIGTERM.
 const LEFT_BEHIND: Duration = Duration::from_secs(1);
 
@@ -107,7 +111,7 @@ impl Supervised<'_> {
         let (mut stage, mut is_lost) = (Stage::Running, false);
         let mut cause = self.begin();
         let (mut end, mut killed) = (None::<Ended>, None::<Instant>);
-        let (mut unkept_until, mut left_behind_until) = (None::<Instant>, None::<Instant>);
+        let (mut unkept_until, mut left_behind) = (None::<Instant>, None::<Instant>);
         loop {
             let (Told { left, kept }, now) = (self.tell_keepers(), Instant::now());
             if !kept && unkept_until.is_none() {
@@ -130,13 +134,14 @@ impl Supervised<'_> {
                 if self.child.is_gone() {
                     return outcome;
                 }
-                let until = *left_behind_until.get_or_insert_with(|| {
-                    self.child.terminate();
-                    now + LEFT_BEHIND
-                });
-                if now >= until {
+                let leaving = if cause.is_none() { LEAVING } else { Duration::ZERO };
+                let ask_from = *left_behind.get_or_insert(now) + leaving;
+                if now >= ask_from + LEFT_BEHIND {
                     self.child.signal(Signal::SIGKILL);
                     stage = Stage::Killed;
+                } else if now >= ask_from && stage == Stage::Running {
+                    self.child.terminate();
+                    stage = Stage::Asked;
                 }
             }
             if stage == Stage::Killed && now >= *killed.get_or_insert(now) + KILLED_LIMIT {
