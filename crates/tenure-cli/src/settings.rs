@@ -62,11 +62,6 @@ impl Settings {
         Ok(settings)
     }
 
-    /// Whether a command that was stopped after this time was stopped because of `max_hold`.
-    pub(crate) fn is_held_long_enough(&self, held: Duration) -> bool {
-        matches!(self.max_hold.value, Some(MaxHold::AtMost(limit)) if held + self.grace() >= limit)
-    }
-
     /// How long before the end of its lock a command is told to stop.
     pub(crate) fn grace(&self) -> Duration {
         self.grace.value.unwrap_or(self.ttl.value / 4)

@@ -80,7 +80,7 @@ pub use release::{Claim, Release, ReleaseOutcome, Undo};
 pub use renewal::Renewal;
 pub use retry::Retry;
 pub use round::{Ballot, Round, RoundNumber};
-pub use standing::{Handover, HoldState, Standing};
+pub use standing::{Handover, HoldState, Risk, Standing};
 pub use time::{NodeTime, Rounded, Time};
 pub use token::{Entropy, OwnerToken, TokenError};
 pub use trust::{

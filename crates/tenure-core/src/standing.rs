@@ -38,7 +38,7 @@ pub struct Standing {
     /// A majority of nodes said that the lock is no longer ours.
     pub(crate) lost: bool,
     /// The last extension failed, or there will be none any more.
-    pub(crate) at_risk: bool,
+    pub(crate) risk: Option<Risk>,
     /// What the holder was last told.
     told: HoldState,
     /// When the lock is extended by itself next.
@@ -72,6 +72,19 @@ pub enum HoldState {
     Lost,
 }
 
+/// Why a held lock is at risk, or was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Risk {
+    /// The last extension failed: too few nodes answered in time, or still have the lock.
+    NotExtended,
+    /// No further extension is allowed: `max_hold` or `renewals_max` is reached.
+    Limit,
+    /// A majority of nodes said that the lock is not ours: it was released by force, deleted, or
+    /// expired there. Another may have it.
+    Taken,
+}
+
 impl Standing {
     pub(crate) fn new(claim: Claim, fence: Option<Fence>, validity: Validity, round: Round) -> Self {
         let (acquired, members, missing) = (round.started(), round.kept(), NodeSet::default());
@@ -87,7 +100,7 @@ impl Standing {
             missing,
             healed: vec![],
             lost: false,
-            at_risk: false,
+            risk: None,
             told: HoldState::Held,
             renew_at: None,
             renewals: 0,
@@ -118,11 +131,17 @@ impl Standing {
     pub fn state(&self, now: Time) -> HoldState {
         if self.lost || self.validity.is_lost(now) {
             HoldState::Lost
-        } else if self.at_risk {
+        } else if self.risk.is_some() {
             HoldState::AtRisk
         } else {
             HoldState::Held
         }
+    }
+
+    /// Why it is at risk or lost; `None` if all is well, or if it ended without a failed extension.
+    #[must_use]
+    pub fn risk(&self) -> Option<Risk> {
+        if self.lost { Some(Risk::Taken) } else { self.risk }
     }
 
     /// The state, if it is another than the holder was last told.
@@ -145,7 +164,12 @@ impl Standing {
 
     /// Plans the next renewal after one that failed; none, if it could only fail again.
     pub(crate) fn plan_retry(&mut self, now: Time, terms: &Terms, reason: &NotExtended) {
-        self.at_risk = true;
+        self.risk = Some(match reason {
+            NotExtended::Lost { .. } => Risk::Taken,
+            NotExtended::MaxHold | NotExtended::RenewalsMax => Risk::Limit,
+            // What may not be extended is not lost because an extension that was under way fails.
+            _ => self.risk.filter(|risk| *risk == Risk::Limit).unwrap_or(Risk::NotExtended),
+        });
         let hopeful = matches!(reason, NotExtended::Refused { .. } | NotExtended::Unavailable { .. });
         let interval = terms.renewal.filter(|_| hopeful);
         self.renew_at = interval.map(|interval| renewal::again(now, interval));
@@ -309,7 +333,7 @@ impl Standing {
         let extend = self.extending.take().expect("only an extension under way is confirmed");
         assert!(validity.end() >= self.validity.end(), "an extension never shortens");
         let started = extend.round.started();
-        self.at_risk = false;
+        self.risk = None;
         self.countable(&extend.round).iter().for_each(|node| self.members.insert(node));
         for (node, ballot) in extend.round.quorum().indexes().zip(extend.round.ballots()) {
             if matches!(ballot, Some(Ballot { vote: Vote::Refused(Refusal::NotHeld), .. })) {

@@ -107,11 +107,13 @@ fn the_first_missed_renewal_puts_the_lock_at_risk_and_the_next_success_ends_that
     cluster.run(ms(100));
     assert_eq!(states(&cluster, client), [HoldState::AtRisk]);
     assert_eq!(cluster.standing(client).state(cluster.now), HoldState::AtRisk);
+    assert_eq!(cluster.standing(client).risk(), Some(Risk::NotExtended));
     assert_eq!(cluster.holders(), [client], "it is ours all the same");
     set(&mut cluster, 0..3, Mode::Up);
     // It is tried again after a quarter of the interval.
     cluster.run(ms(900));
     assert_eq!(states(&cluster, client), [HoldState::AtRisk, HoldState::Held]);
+    assert_eq!(cluster.standing(client).risk(), None);
     let times = extended(&cluster, client);
     assert_eq!(times.len(), 2);
     assert!((ms(830)..ms(900)).contains(&times[1].since(times[0])), "{times:?}");
@@ -127,6 +129,7 @@ fn a_renewal_that_most_nodes_refuse_loses_the_lock_at_once() {
     cluster.run(ms(3_400));
     assert_eq!(states(&cluster, client), [HoldState::Lost]);
     assert!(cluster.standing(client).is_lost());
+    assert_eq!(cluster.standing(client).risk(), Some(Risk::Taken));
     cluster.run(ms(30_000));
     assert_eq!(extended(&cluster, client).len(), 1, "nothing is renewed that is lost");
 }
@@ -165,6 +168,7 @@ fn after_the_last_renewal_that_is_allowed_the_lock_is_at_risk_and_then_lost() {
         cluster.run(ms(100));
         assert_eq!(states(&cluster, client), [HoldState::AtRisk], "{reason:?}");
         assert_eq!(failures(&cluster, client), std::slice::from_ref(&reason));
+        assert_eq!(cluster.standing(client).risk(), Some(Risk::Limit), "{reason:?}");
         let times = extended(&cluster, client);
         assert_eq!(times.len(), 2, "{reason:?}");
         run_until(&mut cluster, times[1] + (LOSS - ms(1)));

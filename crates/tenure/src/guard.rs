@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tenure_core::{
-    Fence, Handover, HoldState, LockKey, NodeSet, NotExtended, Options, ReleaseOutcome, Standing,
+    Fence, Handover, HoldState, LockKey, NodeSet, NotExtended, Options, ReleaseOutcome, Risk, Standing,
 };
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -88,6 +88,23 @@ impl Guard {
     #[must_use]
     pub fn state(&self) -> HoldState {
         self.hold.state()
+    }
+
+    /// Why the lock is at risk or was lost: extensions fail, none is allowed any more, or a majority of
+    /// nodes says that it is not ours. `None` if all is well, and if the lock ended before an
+    /// extension was tried, as in a process that stood still.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::memory();
+    /// let guard = locks.lock("import").acquire().await?;
+    /// assert_eq!(guard.risk(), None);
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn risk(&self) -> Option<Risk> {
+        self.hold.standing(|standing| standing.and_then(Standing::risk))
     }
 
     /// The states of the lock as a stream: the present one, then every change.

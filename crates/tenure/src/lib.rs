@@ -74,7 +74,7 @@ pub use observe::Event;
 pub use tenure_core::{
     Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, LockState, MaxHold, NAME_BYTES_MAX, NODES_MAX,
     NameError, OptionError, Options, OwnerToken, Place, QuorumError, Refusal, Renewal, RestartGuard, Retry,
-    Rounded, Vote, Wait,
+    Risk, Rounded, Vote, Wait,
 };
 pub use votes::{NodeVote, Votes};
 pub use watch::GuardStates;

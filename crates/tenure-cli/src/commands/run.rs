@@ -9,7 +9,8 @@ mod terminal;
 
 use std::ffi::OsString;
 use std::path::Path;
-use std::time::Instant;
+
+use nix::unistd::Pid;
 
 use self::child::Child;
 use self::keeper::Keepers;
@@ -31,7 +32,6 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
     let note = program.map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
     let conflict = Exit::code(args.conflict_exit_code);
     let (locks, guard) = hold(&args.name, &note, &settings, conflict, &mut signals, output).await?;
-    let begun = Instant::now();
 
     let environment = environment::of(&locks, &guard, &settings);
     let mut terminal = Terminal::open();
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
         }
     };
     let (locks, settings) = (&locks, &settings);
-    let mut supervised = Supervised { child, locks, guard: Some(guard), keepers, settings, terminal };
+    let mut supervised = Supervised { child, locks, guard: Ok(guard), keepers, settings, terminal };
     let ended = supervised.watch(&mut signals).await;
 
     let Supervised { mut terminal, keepers, guard, child, .. } = supervised;
@@ -58,8 +58,8 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
     terminal.take_back();
     keepers.dismiss();
     let released = match guard {
-        Some(guard) => guard.release().await.map(|_| ()),
-        None => Ok(()),
+        Ok(guard) => guard.release().await.map(|_| ()),
+        Err(_) => Ok(()),
     };
     let _ = locks.shutdown().await;
     match ended {
@@ -72,45 +72,48 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
             }
             Ok(exit)
         }
-        Ended::Stopped(Cause::NotBegun) => {
-            let message = format!(
-                "lock {:?} was lost before the command could begin, so it was not run: starting it took longer than the lock lasts. \
-                 Try again, with a longer --ttl if the machine is slow",
-                args.name
-            );
-            Err(Failure::new(Exit::LOST, "lost", message).of_lock(&args.name))
-        }
-        Ended::Stopped(Cause::Unkept) if is_gone => {
-            let message = "the command was stopped: the process that would end it if this one were killed was killed itself, and the \
-                 system does not let another one start. Make room for processes and open files";
-            Err(Failure::internal(message).of_lock(&args.name))
-        }
-        Ended::Stopped(_) if !is_gone => {
-            let message = format!(
-                "lock {:?} was lost while the command ran, and the command cannot be stopped: it goes on without the lock. Stop \
-                 process group {} by hand",
-                args.name,
-                child.group()
-            );
-            Err(Failure::new(Exit::LOST, "lost", message).of_lock(&args.name))
-        }
-        Ended::Stopped(_) if settings.is_held_long_enough(begun.elapsed()) => {
-            let message = format!(
-                "the command was stopped: it has held lock {:?} for as long as max_hold allows. Let it hold for longer with \
-                 --max-hold",
-                args.name
-            );
-            Err(Failure::new(Exit::LOST, "max_hold", message).of_lock(&args.name))
-        }
-        Ended::Stopped(_) => {
-            let message = format!(
-                "lock {:?} was lost while the command ran; the command was stopped before another could have the lock. \
-                 Find out why it could not be renewed: `tenure doctor` looks at the nodes",
-                args.name
-            );
-            Err(Failure::new(Exit::LOST, "lost", message).of_lock(&args.name))
-        }
+        Ended::Stopped(cause) => Err(stopped(cause, &args.name, (!is_gone).then(|| child.group()))),
     }
+}
+
+/// That the command was stopped, and why. `left` is its group if that could not be stopped.
+fn stopped(cause: Cause, name: &str, left: Option<Pid>) -> Failure {
+    let lost = |what: String| Failure::new(Exit::LOST, "lost", what);
+    let failure = match (cause, left) {
+        (Cause::NotBegun, _) => lost(format!(
+            "lock {name:?} was lost before the command could begin, so it was not run: starting it took \
+             longer than the lock lasts. Retry, with a longer --ttl if the machine is slow"
+        )),
+        (_, Some(group)) => lost(format!(
+            "lock {name:?} was lost while the command ran, and the command cannot be stopped: it runs on \
+             without the lock. Stop process group {group} by hand"
+        )),
+        (Cause::Unkept, None) => Failure::internal(
+            "the command was stopped: its keeper, the process that stops it if this one is killed, was \
+             killed itself, and no new one could be started. Raise the limits on processes and open files",
+        ),
+        (Cause::MaxHold, None) => {
+            let message = format!(
+                "the command was stopped: it held lock {name:?} for as long as max_hold allows. Allow more \
+                 with --max-hold"
+            );
+            Failure::new(Exit::LOST, "max_hold", message)
+        }
+        (Cause::Taken, None) => lost(format!(
+            "lock {name:?} was lost while the command ran: most nodes no longer have it for this run \
+             (released by force, deleted, or expired there). The command was stopped, but another may have \
+             held it by then"
+        )),
+        (Cause::Late, None) => lost(format!(
+            "lock {name:?} was lost while the command ran: this process or the machine was paused for \
+             longer than the lock lasts. The command was stopped"
+        )),
+        (Cause::Lost, None) => lost(format!(
+            "lock {name:?} was lost while the command ran; the command was stopped before another could \
+             have the lock. Find out why it could not be renewed: `tenure doctor` checks the nodes"
+        )),
+    };
+    failure.of_lock(name)
 }
 
 /// Whether a person at a terminal has us in the foreground.
@@ -118,8 +121,8 @@ pub(crate) fn is_at_keyboard() -> bool {
     Terminal::open().is_ours()
 }
 
-/// What `run` calls us again for: to become the command, and to look after it. Nobody types this, so it is no part of the
-/// arguments, and costs the command no time.
+/// What `run` calls us again for: to become the command, and to look after it. Nobody types this,
+/// so it is no part of the arguments, and costs the command no time.
 pub(crate) fn in_a_process_of_its_own(arguments: impl Iterator<Item = OsString>) -> Option<Exit> {
     let arguments: Vec<OsString> = arguments.skip(1).collect();
     match arguments.as_slice() {

@@ -243,10 +243,36 @@ fn a_lock_is_held_for_as_long_as_its_command_runs() {
 fn a_hold_can_be_limited() {
     for deployment in deployments() {
         let begun = Instant::now();
-        deployment
-            .tenure(&["run", "x", "--ttl", "500ms", "--max-hold", "1s", "--", "sleep", "600"])
-            .ends_with(79);
-        assert!(begun.elapsed() < Duration::from_secs(3));
+        // The last extension that fits ends well before the limit.
+        let done = deployment.tenure(&[
+            "run",
+            "x",
+            "--ttl",
+            "1s",
+            "--max-hold",
+            "1900ms",
+            "--json",
+            "--",
+            "sleep",
+            "600",
+        ]);
+        assert!(begun.elapsed() < Duration::from_secs(5));
+        let said: serde_json::Value = serde_json::from_str(&done.ends_with(79).stderr).unwrap();
+        assert_eq!(said["error"], "max_hold", "{said}");
+        let message = said["message"].as_str().unwrap();
+        assert!(message.contains("--max-hold") && !message.contains("lost"), "{message}");
+    }
+}
+
+#[test]
+fn after_a_release_by_force_the_holder_does_not_claim_that_nobody_else_had_the_lock() {
+    for deployment in deployments() {
+        let holder = deployment.hold(&["x", "--ttl", "1s"]);
+        deployment.tenure(&["release", "--force", "--yes", "x"]).ends_with(0);
+        let done = holder.done();
+        assert!(done.ends_with(79).stderr.contains("was lost"), "{done:?}");
+        assert!(done.stderr.contains("another may have held it"), "{done:?}");
+        assert!(!done.stderr.contains("before another"), "{done:?}");
     }
 }
 

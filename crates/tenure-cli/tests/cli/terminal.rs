@@ -181,7 +181,7 @@ fn a_lock_that_is_lost_while_stopped_is_told_when_the_run_goes_on() {
         wait_until(|| !crate::deployment::is_alive(command));
         shell.types("fg; echo code-$?\r");
         let screen = shell.shows("code-79");
-        assert!(screen.contains("was lost"), "{screen}");
+        assert!(screen.contains("was lost") && screen.contains("another may have held it"), "{screen}");
     }
 }
 

@@ -26,6 +26,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 pub(super) use self::keep::keep;
 use super::child::{Change, own_program};
+use super::supervise::Cause;
 use crate::settings::Settings;
 
 /// What we call ourselves with to keep: both do the same.
@@ -39,6 +40,12 @@ const UNTIL: &str = "until";
 const STAND_BY: &str = "stand-by";
 const TAKE: &str = "take";
 const BACK: &str = "back";
+
+/// What is answered if the lock is lost: others have it; it was held for too long; any other
+/// reason.
+const TAKEN: &str = "taken";
+const MAX_HOLD: &str = "max-hold";
+const LOST: &str = "lost";
 
 /// How long the keeper may take to answer: many round trips.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
@@ -147,11 +154,11 @@ impl Keepers {
         }
     }
 
-    /// Takes the lock back. `None` if it was lost meanwhile.
+    /// Takes the lock back, or hears why it was lost meanwhile.
     ///
     /// # Errors
     /// If nobody has it.
-    pub(super) fn back(&mut self) -> io::Result<Option<Handover>> {
+    pub(super) fn back(&mut self) -> io::Result<Result<Handover, Cause>> {
         let mut answer = Err(io::ErrorKind::NotConnected.into());
         if let Some(index) = self.trusted.take() {
             self.order(index, |keeper| {
@@ -221,14 +228,15 @@ impl Keeper {
         Ok(())
     }
 
-    fn back(&mut self) -> io::Result<Option<Handover>> {
+    fn back(&mut self) -> io::Result<Result<Handover, Cause>> {
         writeln!(self.line, "{BACK}")?;
         let mut answer = String::new();
         BufReader::new(&self.line).read_line(&mut answer)?;
-        if answer.is_empty() {
-            Err(io::ErrorKind::UnexpectedEof.into())
-        } else {
-            Ok(answer.trim().parse().ok())
+        match answer.trim() {
+            "" => Err(io::ErrorKind::UnexpectedEof.into()),
+            TAKEN => Ok(Err(Cause::Taken)),
+            MAX_HOLD => Ok(Err(Cause::MaxHold)),
+            answer => Ok(answer.parse().map_err(|_| Cause::Lost)),
         }
     }
 }
@@ -239,16 +247,21 @@ fn lock_order(settings: &Settings, handover: &Handover) -> String {
 }
 
 /// Goes on with a lock, trying again while nodes do not answer and it may still be held.
-pub(super) async fn resume(locks: &Locks, handover: &Handover, limit: Duration) -> Option<Guard> {
+///
+/// # Errors
+/// Why it is lost.
+pub(super) async fn resume(locks: &Locks, handover: &Handover, limit: Duration) -> Result<Guard, Cause> {
     let until = Instant::now() + limit;
     let _ = timeout_at(until, locks.ready()).await;
     loop {
-        match timeout_at(until, locks.resume(handover)).await.ok()? {
-            Ok(guard) => return Some(guard),
+        match timeout_at(until, locks.resume(handover)).await.map_err(|_| Cause::Lost)? {
+            Ok(guard) => return Ok(guard),
             Err(ExtendError::Unavailable { .. } | ExtendError::Refused { .. }) if Instant::now() < until => {
                 sleep(PAUSE).await;
             }
-            Err(_) => return None,
+            Err(ExtendError::Lost { .. }) => return Err(Cause::Taken),
+            Err(ExtendError::MaxHold { .. }) => return Err(Cause::MaxHold),
+            Err(_) => return Err(Cause::Lost),
         }
     }
 }

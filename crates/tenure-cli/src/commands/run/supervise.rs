@@ -6,7 +6,7 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use tenure::{Guard, Locks};
+use tenure::{Guard, Locks, Risk};
 use tokio::time::{Instant, sleep};
 
 use super::child::{Change, Child};
@@ -16,8 +16,8 @@ use crate::exit_code::Exit;
 use crate::settings::Settings;
 use crate::signals::{Signal, Signals};
 
-/// What the command leaves behind in its group has this long to leave it before SIGTERM: `setsid` is
-/// begun in the group, and a shell that has begun it ends at once.
+/// What the command leaves behind in its group has this long to leave it before SIGTERM: `setsid`
+/// is begun in the group, and a shell that has begun it ends at once.
 const LEAVING: Duration = Duration::from_millis(300);
 
 /// What the command leaves behind in its group has this long to end after SIGTERM.
@@ -46,12 +46,30 @@ pub(super) enum Ended {
 /// Why a command was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Cause {
-    /// The lock was lost.
+    /// The lock was lost: it could not be extended in time.
     Lost,
+    /// The lock was over when we looked: we stood still.
+    Late,
+    /// A majority of nodes said that the lock is not ours.
+    Taken,
+    /// The lock was held for as long as is allowed.
+    MaxHold,
     /// The lock was lost before the command could begin.
     NotBegun,
     /// Its keepers were killed, and no other can be started: nobody would end it if we were killed.
     Unkept,
+}
+
+impl Cause {
+    /// Why this lock ends.
+    pub(super) fn of(guard: &Guard) -> Self {
+        match guard.risk() {
+            Some(Risk::Taken) => Self::Taken,
+            Some(Risk::Limit) => Self::MaxHold,
+            _ if guard.valid_for().is_zero() => Self::Late,
+            _ => Self::Lost,
+        }
+    }
 }
 
 /// How far we are in stopping it.
@@ -76,8 +94,8 @@ struct Told {
 pub(super) struct Supervised<'a> {
     pub(super) child: Child,
     pub(super) locks: &'a Locks,
-    /// `None` once the lock is known to be lost.
-    pub(super) guard: Option<Guard>,
+    /// Why there is none once the lock is known to be lost.
+    pub(super) guard: Result<Guard, Cause>,
     pub(super) keepers: Keepers,
     pub(super) settings: &'a Settings,
     pub(super) terminal: Terminal,
@@ -121,11 +139,11 @@ impl Supervised<'_> {
             if is_over || unkept_until.is_some_and(|until| now >= until) {
                 self.child.signal(Signal::SIGKILL);
                 stage = Stage::Killed;
-                cause.get_or_insert(Cause::Lost);
+                cause.get_or_insert(self.why());
             } else if stage == Stage::Running && (left <= grace || unkept_until.is_some()) {
                 self.child.terminate();
                 stage = Stage::Asked;
-                cause.get_or_insert(if left <= grace { Cause::Lost } else { Cause::Unkept });
+                cause.get_or_insert(if left <= grace { self.why() } else { Cause::Unkept });
             }
             if let Some(exit) = self.child.ended() {
                 // How the command ended counts, not what it left behind.
@@ -172,16 +190,20 @@ impl Supervised<'_> {
                 self.child.look(|process, change| keepers.hear(process, change))
             {
                 self.stopped(signal).await;
-                (lost, is_lost) = (self.lost(), self.guard.is_none());
+                (lost, is_lost) = (self.lost(), self.guard.is_err());
             }
         }
     }
 
     fn lost(&self) -> Pin<Box<dyn Future<Output = ()>>> {
         match &self.guard {
-            Some(guard) => Box::pin(guard.lost()),
-            None => Box::pin(std::future::ready(())),
+            Ok(guard) => Box::pin(guard.lost()),
+            Err(_) => Box::pin(std::future::ready(())),
         }
+    }
+
+    fn why(&self) -> Cause {
+        self.guard.as_ref().map_or_else(|cause| *cause, Cause::of)
     }
 
     /// The command was stopped: because it wants the terminal, which it gets; or by a person, and
@@ -196,23 +218,22 @@ impl Supervised<'_> {
             // we need not stop.
             return;
         }
-        let Some(guard) = self.guard.take() else { return };
+        // Nobody has it until it is known what becomes of it.
+        let Ok(guard) = std::mem::replace(&mut self.guard, Err(Cause::Lost)) else { return };
         self.terminal.take_back();
         let until = keeper::now() + guard.valid_for();
-        let mut handover = guard.hand_over();
+        let handover = guard.hand_over();
         self.keepers.take(self.settings, &handover, until);
         // The worker must have let go of it before we stand still.
         tokio::task::yield_now().await;
         stop_our_group();
-        // Somebody wants us to go on. The command may not, if the lock was lost meanwhile.
-        match self.keepers.back() {
-            Ok(Some(newer)) => handover = newer,
-            Ok(None) => return self.child.signal(Signal::SIGKILL),
-            // A keeper that is gone kept nothing; perhaps the time was short enough.
-            Err(_) => {}
-        }
-        self.guard = keeper::resume(self.locks, &handover, self.settings.ttl.value / 2).await;
-        if self.guard.is_none() {
+        // Somebody wants us to go on. The command may not, if the lock was lost meanwhile. A keeper
+        // that is gone kept nothing; perhaps the time was short enough.
+        self.guard = match self.keepers.back().unwrap_or(Ok(handover)) {
+            Ok(handover) => keeper::resume(self.locks, &handover, self.settings.ttl.value / 2).await,
+            Err(cause) => Err(cause),
+        };
+        if self.guard.is_err() {
             return self.child.signal(Signal::SIGKILL);
         }
         self.tell_keepers();

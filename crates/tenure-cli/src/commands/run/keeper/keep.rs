@@ -8,13 +8,13 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tenure::Handover;
+use tenure::{Guard, Handover, Locks};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::super::group;
-use super::super::supervise::kill_lead;
-use super::{ANSWER_LIMIT, BACK, GOODBYE, LOCK, STAND_BY, TAKE, UNTIL, now, resume};
+use super::super::supervise::{Cause, kill_lead};
+use super::{ANSWER_LIMIT, BACK, GOODBYE, LOCK, LOST, MAX_HOLD, STAND_BY, TAKE, TAKEN, UNTIL, now, resume};
 use crate::exit_code::Exit;
 use crate::output::Output;
 use crate::settings::Settings;
@@ -102,46 +102,52 @@ impl Kept {
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
         let kept = runtime.block_on(self.keep_lock(until.saturating_sub(now()), next))?;
-        let answer = kept.map_or_else(|| "lost".to_owned(), |handover| handover.to_string());
+        let answer = match kept {
+            Ok(handover) => handover.to_string(),
+            Err(Cause::Taken) => TAKEN.to_owned(),
+            Err(Cause::MaxHold) => MAX_HOLD.to_owned(),
+            Err(_) => LOST.to_owned(),
+        };
         Output::of_helper().raw(format!("{answer}\n").as_bytes()).ok()?;
         listening.join().ok()
     }
 
-    /// `Some(None)` if the lock was lost when it was wanted back; `None` if whoever could want it
-    /// is gone.
+    /// The lock, or why it was lost, when it is wanted back; `None` if whoever could want it is
+    /// gone.
     async fn keep_lock(
         &mut self,
         valid_for: Duration,
         mut wanted_back: oneshot::Receiver<bool>,
-    ) -> Option<Option<Handover>> {
-        let resumed = match &self.lock {
-            Some((settings, handover)) => match settings.connect(|_| ()) {
-                Ok(locks) => {
-                    let limit = valid_for.saturating_sub(kill_lead(settings.ttl.value));
-                    resume(&locks, handover, limit).await.map(|guard| (locks, guard))
-                }
-                Err(_) => None,
-            },
-            None => None,
-        };
-        let Some((_locks, guard)) = resumed else {
-            self.kill();
-            return wanted_back.await.ok()?.then_some(None);
+    ) -> Option<Result<Handover, Cause>> {
+        let (_locks, guard) = match self.resume(valid_for).await {
+            Ok(resumed) => resumed,
+            Err(cause) => {
+                self.kill();
+                return wanted_back.await.ok()?.then_some(Err(cause));
+            }
         };
         tokio::select! {
             biased;
             () = guard.lost() => {
                 self.kill();
-                wanted_back.await.ok()?.then_some(None)
+                wanted_back.await.ok()?.then(|| Err(Cause::of(&guard)))
             }
             wanted = &mut wanted_back => {
                 let handover = guard.hand_over();
                 if let Some((_, last)) = &mut self.lock {
                     last.clone_from(&handover);
                 }
-                (wanted == Ok(true)).then_some(Some(handover))
+                (wanted == Ok(true)).then_some(Ok(handover))
             }
         }
+    }
+
+    async fn resume(&self, valid_for: Duration) -> Result<(Locks, Guard), Cause> {
+        let (settings, handover) = self.lock.as_ref().ok_or(Cause::Lost)?;
+        let locks = settings.connect(|_| ()).map_err(|_| Cause::Lost)?;
+        let limit = valid_for.saturating_sub(kill_lead(settings.ttl.value));
+        let guard = resume(&locks, handover, limit).await?;
+        Ok((locks, guard))
     }
 
     fn kill(&self) {
