@@ -9,28 +9,6 @@ use std::collections::HashMap;
 use support::*;
 use tenure_testkit::{Direction, Mode, Proxy, RedisServer};
 
-/// The commands in a stream of requests.
-fn commands(mut bytes: &[u8]) -> Vec<Vec<String>> {
-    fn line<'a>(bytes: &mut &'a [u8]) -> &'a str {
-        let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
-        let line = std::str::from_utf8(&bytes[..end - 1]).unwrap();
-        *bytes = &bytes[end + 1..];
-        line
-    }
-    let mut commands = vec![];
-    while !bytes.is_empty() {
-        let parts: usize = line(&mut bytes).strip_prefix('*').unwrap().parse().unwrap();
-        let mut command = vec![];
-        for _ in 0..parts {
-            let length: usize = line(&mut bytes).strip_prefix('$').unwrap().parse().unwrap();
-            command.push(String::from_utf8(bytes[..length].to_vec()).unwrap());
-            bytes = &bytes[length + 2..];
-        }
-        commands.push(command);
-    }
-    commands
-}
-
 #[tokio::test]
 async fn commands_of_2000_callers_arrive_in_the_order_they_were_asked_for_and_once() {
     let server = RedisServer::start(&[]);

@@ -59,3 +59,25 @@ pub async fn all_vote(locks: &Locks) {
         tokio::time::sleep(ms(5)).await;
     }
 }
+
+/// The commands in a stream of requests.
+pub fn commands(mut bytes: &[u8]) -> Vec<Vec<String>> {
+    fn line<'a>(bytes: &mut &'a [u8]) -> &'a str {
+        let end = bytes.iter().position(|byte| *byte == b'\n').unwrap();
+        let line = std::str::from_utf8(&bytes[..end - 1]).unwrap();
+        *bytes = &bytes[end + 1..];
+        line
+    }
+    let mut commands = vec![];
+    while !bytes.is_empty() {
+        let parts: usize = line(&mut bytes).strip_prefix('*').unwrap().parse().unwrap();
+        let mut command = vec![];
+        for _ in 0..parts {
+            let length: usize = line(&mut bytes).strip_prefix('$').unwrap().parse().unwrap();
+            command.push(String::from_utf8(bytes[..length].to_vec()).unwrap());
+            bytes = &bytes[length + 2..];
+        }
+        commands.push(command);
+    }
+    commands
+}

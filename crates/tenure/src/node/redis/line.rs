@@ -10,6 +10,8 @@
 
 mod answering;
 mod asking;
+#[cfg(test)]
+mod tests;
 mod transfer;
 
 use std::collections::VecDeque;

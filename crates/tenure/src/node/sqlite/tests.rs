@@ -100,6 +100,28 @@ fn a_boot_begins_above_every_time_of_the_one_before() {
     assert!(acquire(&mut next, 3, None).time > last.time);
 }
 
+/// The ceiling that a transaction wrote goes with it when it is undone: the next one has to write it again.
+#[test]
+fn a_boot_begins_above_every_time_of_the_one_before_though_a_transaction_failed() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(open(&folder, boot("one", WALL_US)));
+    // More than a step of the ceiling later in the same boot.
+    let mut store =
+        open(&folder, Machine::Pretended { boot: "one".to_owned(), shift_us: HOUR_US, wall_us: 0 });
+    let database = rusqlite::Connection::open(folder.path().join("locks.db")).unwrap();
+    let refuse = "CREATE TRIGGER refuse BEFORE INSERT ON names BEGIN SELECT RAISE(ABORT, 'no more'); END";
+    database.execute(refuse, []).unwrap();
+    let command = Command::plain_acquire(key("x"), OwnerToken::from_bytes([1; 20]), 60_000);
+    let failed = store.execute([&command].into_iter(), &|_: Ticket| false, &mut vec![]);
+    assert!(failed.is_err(), "the transaction is undone");
+    database.execute("DROP TRIGGER refuse", []).unwrap();
+    let last = acquire(&mut store, 1, None);
+    assert_eq!(last.answer, Answer::Granted);
+    drop((store, database));
+    let mut next = open(&folder, boot("two", 0));
+    assert!(acquire(&mut next, 2, None).time > last.time, "time went back over the reboot");
+}
+
 /// As in a container with a boot id of its own.
 #[test]
 fn another_boot_frees_nothing_while_somebody_has_the_store_open() {

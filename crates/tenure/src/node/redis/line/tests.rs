@@ -1,0 +1,148 @@
+//! What a line makes of replies that come at bad moments, with the server's side written out by hand.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use tenure_core::{
+    Answer, ClientId, Fence, FenceBounds, FenceClaim, LockKey, Nonce, OwnerToken, Prefix, RoundNumber,
+    Ticket, Time,
+};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+
+use super::*;
+use crate::node::redis::script::NativeRelease;
+
+const CHANGED: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$6\r\nrecord\r\n";
+const NO_SCRIPT: &str = "-NOSCRIPT No matching script.\r\n";
+const RECORD: &str = "0000000000000007 tenure-1";
+
+fn bounds() -> FenceBounds {
+    FenceBounds::new(Duration::from_secs(10), Duration::from_secs(86_400))
+}
+
+/// A line whose server tells by itself that the record has changed, and the server's end of it.
+fn line() -> (Line, DuplexStream) {
+    let (ours, theirs) = tokio::io::duplex(1 << 20);
+    let mut scripts = Scripts::new(&Prefix::default(), bounds(), ClientId::default());
+    let names = scripts.texts().map(|_| Some("0".repeat(40))).collect();
+    scripts.loaded(names, NativeRelease::None, true);
+    let server = Server::default();
+    let established = Established { stream: Box::new(ours), server, scripts, identity: None, unread: vec![] };
+    (Line::new(established), theirs)
+}
+
+fn tag() -> Tag {
+    Tag { machine: 1, round: RoundNumber::default(), sent: Time::from_nanos(0) }
+}
+
+fn token() -> OwnerToken {
+    OwnerToken::from_bytes([7; 20])
+}
+
+fn key() -> LockKey {
+    LockKey::new(&Prefix::default(), "x").expect("a short name")
+}
+
+fn acquire(fenced: bool) -> Command {
+    let fence = fenced.then(|| FenceClaim::new(Fence::new(1_700_000_000_000_000), bounds()));
+    let (key, token, nonce) = (key(), token(), Some(Nonce::new(7)));
+    Command::Acquire { key, token, node_ttl_ms: 1_000, nonce, fence, beside: None }
+}
+
+/// What a server says that has set the lock just now: the script tells its time, its own `SET` that nobody had it before,
+/// with the lock's end behind it.
+const fn granted(fenced: bool) -> &'static str {
+    if fenced { ":1700000000000000\r\n" } else { "_\r\n:1700000001000\r\n" }
+}
+
+async fn news(line: &mut Line) -> News {
+    let news = tokio::time::timeout(Duration::from_secs(10), poll_fn(|cx| line.poll(cx))).await;
+    news.expect("there is news").expect("the line holds")
+}
+
+async fn say(server: &mut DuplexStream, texts: &[&str]) {
+    server.write_all(texts.concat().as_bytes()).await.expect("there is room");
+}
+
+fn is_granted(news: &News) -> bool {
+    matches!(news, News::Answer((_, Ok(Reply { answer: Answer::Granted, .. }))))
+}
+
+/// The script does not look at the record for a name whose fence this life of the memory knows, and the server's own `SET`
+/// never does.
+#[tokio::test]
+async fn a_grant_that_comes_after_the_record_has_changed_is_not_counted() {
+    for fenced in [true, false] {
+        let (mut line, mut server) = line();
+        line.send(tag(), acquire(fenced));
+        say(&mut server, &[CHANGED, granted(fenced)]).await;
+        assert!(matches!(news(&mut line).await, News::Changed));
+        let News::Answer((_, Err(Fault::Error(reason)))) = news(&mut line).await else {
+            panic!("a grant in a memory that nobody knows was counted (fenced: {fenced})")
+        };
+        assert!(reason.contains("record has changed"), "{reason}");
+        // Until the record has been read again, and not only asked for.
+        let record = Command::Record { prefix: Prefix::default(), swap: None };
+        line.send(tag(), acquire(fenced));
+        line.send(tag(), record);
+        line.send(tag(), acquire(fenced));
+        let told = format!("*2\r\n:1700000000000000\r\n${}\r\n{RECORD}\r\n", RECORD.len());
+        let again = format!("${}\r\n{RECORD}\r\n", RECORD.len());
+        say(&mut server, &[granted(fenced), &told, "+OK\r\n", &again, granted(fenced)]).await;
+        assert!(matches!(news(&mut line).await, News::Answer((_, Err(_)))), "(fenced: {fenced})");
+        assert!(matches!(news(&mut line).await, News::Answer((_, Ok(_)))), "the record");
+        assert!(is_granted(&news(&mut line).await), "(fenced: {fenced})");
+    }
+}
+
+#[tokio::test]
+async fn a_grant_that_comes_before_the_record_changes_is_counted() {
+    for fenced in [true, false] {
+        let (mut line, mut server) = line();
+        line.send(tag(), acquire(fenced));
+        say(&mut server, &[granted(fenced), CHANGED]).await;
+        assert!(is_granted(&news(&mut line).await), "(fenced: {fenced})");
+        assert!(matches!(news(&mut line).await, News::Changed));
+    }
+}
+
+/// What has been written to the server since this was last asked.
+async fn written(line: &mut Line, server: &mut DuplexStream) -> String {
+    let flush = poll_fn(|cx| std::task::Poll::Ready(line.poll_write(cx)));
+    flush.await.expect("there is room");
+    let mut buffer = vec![0; 1 << 20];
+    let read = tokio::time::timeout(Duration::from_secs(10), server.read(&mut buffer)).await;
+    let count = read.expect("something was written").expect("the line holds");
+    String::from_utf8_lossy(&buffer[..count]).into_owned()
+}
+
+/// A server that has forgotten the scripts is sent them whole, behind everything that is under way by then.
+#[tokio::test]
+async fn an_acquire_is_not_sent_again_behind_its_release() {
+    let ticket = Ticket { number: 7, client: ClientId::default() };
+    let undoing = [
+        Command::Release { key: key(), token: token() },
+        Command::PassOn { key: key(), token: token(), labelled: false, requeue: None },
+        Command::Requeue { key: key(), token: token(), ticket },
+    ];
+    let heal = Command::Heal { key: key(), token: token(), node_ttl_ms: 1_000, fence: None };
+    for (undo, sets) in undoing.iter().zip([acquire(true), heal, acquire(true)]) {
+        let (mut line, mut server) = line();
+        line.send(tag(), sets.clone());
+        line.send(tag(), undo.clone());
+        drop(written(&mut line, &mut server).await);
+        say(&mut server, &[NO_SCRIPT, NO_SCRIPT, ":1\r\n"]).await;
+        let answer = news(&mut line).await;
+        assert!(matches!(answer, News::Answer((_, Err(_)))), "it was sent again behind {undo:?}");
+        assert!(is_granted(&news(&mut line).await), "the release");
+        let repeated = written(&mut line, &mut server).await;
+        assert_eq!(repeated.matches("EVAL\r\n").count(), 1, "{undo:?} alone is sent again");
+        // Nothing undoes what another owner sets.
+        line.send(tag(), sets);
+        line.send(tag(), Command::Release { key: key(), token: OwnerToken::from_bytes([8; 20]) });
+        drop(written(&mut line, &mut server).await);
+        say(&mut server, &[NO_SCRIPT, ":0\r\n", ":1700000000000000\r\n"]).await;
+        assert!(matches!(news(&mut line).await, News::Answer((_, Ok(_)))), "the release");
+        assert!(is_granted(&news(&mut line).await), "sent whole, and granted");
+    }
+}
