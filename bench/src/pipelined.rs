@@ -84,7 +84,8 @@ fn acquire(server: &RedisServer, way: Way, names: &str, time: Duration) -> Resul
                         .arg(fence_key)
                         .arg(&["tenure~fences:{tenure:}", "tenure~node:{tenure:}"]);
                     batch.arg(OWNER).arg(500).arg(fence.to_string());
-                    batch.arg((fence / 1_000 + 60_000).to_string()).arg(NONCE).ignore();
+                    batch.arg((fence / 1_000 + 60_000).to_string()).arg(NONCE);
+                    batch.arg(format!(":{}", &NONCE[..8])).ignore();
                 }
             }
         }

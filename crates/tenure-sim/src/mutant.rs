@@ -70,6 +70,7 @@ mutants! {
     HealCounts WithinAssumptions "extension" "1.4" "a key that an extension puts back counts at once",
     FloorIgnored FencingOnly "fencing" "2.3 F2" "a node that lost its memory is asked for fences that it may have granted before",
     RecordUnchecked WithinAssumptions "exclusion" "S18" "nodes do not compare their record: a flush goes unseen",
+    RecordByName WithinAssumptions "exclusion" "S18" "nodes compare their record for names that are new to them alone: databases that change places go unseen",
     NoGuardBand WithinAssumptions "exclusion" "S6" "nodes keep a key for the ttl alone, without a guard band",
     NativePipeline WithinAssumptions "exclusion" "6.1" "separate commands in place of one script",
     SameOwnerAnyFence FencingOnly "fencing" "6.2" "a node grants to whoever has the key, whatever the fence",

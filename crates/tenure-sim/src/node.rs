@@ -25,6 +25,8 @@ pub(crate) struct Node {
     pub(crate) durable: bool,
     rate_ppm: i64,
     snapshot: LockTable,
+    /// Another database of the same server, with what only known-bad variants keep there.
+    spare: Box<(LockTable, BentNode)>,
     /// When its memory was last lost.
     lost_ns: Option<u64>,
     small_step_ns: Option<u64>,
@@ -70,6 +72,7 @@ impl Node {
             durable,
             rate_ppm,
             snapshot: LockTable::default(),
+            spare: Box::default(),
             lost_ns: None,
             small_step_ns: None,
             bent: BentNode::default(),
@@ -149,6 +152,7 @@ impl World {
         allow(kinds.loss && !durable, |world, node| world.restart(node, Memory::Lost));
         allow(kinds.tail && !durable, |world, node| world.restart(node, Memory::Tail));
         allow(kinds.flush, World::flush);
+        allow(kinds.swap, World::swap_databases);
         allow(kinds.promotion, World::promote);
         allow(kinds.evict, World::evict);
         allow(kinds.small_steps, World::step_a_little);
@@ -227,6 +231,18 @@ impl World {
         self.nodes[node].forget(self.now_ns);
         self.marks.see(Mark::Flushed);
         self.note(|| format!("node {node} is flushed"));
+    }
+
+    /// The same process and connections, but another memory, which was its own before or is empty. Servers tell nobody.
+    fn swap_databases(&mut self, node: usize) {
+        if self.options.one_node_remembers() && !self.another_remembers(node) {
+            return self.marks.see(Mark::Forgone);
+        }
+        let state = &mut self.nodes[node];
+        state.table.exchange(&mut state.spare.0);
+        std::mem::swap(&mut state.bent, &mut state.spare.1);
+        state.lost_ns = Some(self.now_ns);
+        self.note(|| format!("node {node}: two databases change places"));
     }
 
     /// Whether another node can tell everybody that this is not the first start of the fleet: one that lost nothing

@@ -99,6 +99,8 @@ pub(crate) struct Kinds {
     pub(crate) loss: bool,
     pub(crate) tail: bool,
     pub(crate) flush: bool,
+    /// Databases change places, and nobody is told.
+    pub(crate) swap: bool,
     pub(crate) promotion: bool,
     /// A key of a lock that is held vanishes, and nobody can see it.
     pub(crate) evict: bool,
@@ -175,6 +177,7 @@ impl Options {
             (kinds.loss, "loss"),
             (kinds.tail, "tail"),
             (kinds.flush, "flush"),
+            (kinds.swap, "swap"),
             (kinds.promotion, "promotion"),
             (kinds.evict, "evict"),
             (kinds.small_steps, "small steps"),

@@ -83,6 +83,11 @@ fn a_flush_that_nobody_sees_is_caught() {
 }
 
 #[test]
+fn databases_that_change_places_unseen_are_caught() {
+    is_caught(Mutant::RecordByName);
+}
+
+#[test]
 fn keys_without_a_guard_band_are_caught() {
     is_caught(Mutant::NoGuardBand);
 }

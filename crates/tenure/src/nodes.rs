@@ -92,6 +92,8 @@ pub enum FindingKind {
     Persistence,
     /// This user is not allowed something that a protection needs.
     Permission,
+    /// Its server does not say which server it is, so that some faults go unnoticed.
+    Identity,
     /// It lost its memory before.
     Returned,
     /// The file of an embedded store cannot be read or written.
@@ -246,6 +248,11 @@ fn of_server(server: &Server) -> Vec<Finding> {
         let advice = "It is quarantined after every restart. With appendonly yes, appendfsync always and \
                       no-appendfsync-on-rewrite no it is not";
         warn(FindingKind::Persistence, message.to_owned(), advice)
+    }));
+    findings.extend(server.unnamed.map(|off| {
+        let message = format!("INFO does not say which server it is (run_id, master_replid): {off}");
+        let advice = "Use Redis or Valkey. If you must use this server, never restart it while locks are held, and list it once";
+        warn(FindingKind::Identity, message, advice)
     }));
     findings.extend(server.unprotected.iter().map(|message| {
         let advice = "Give the user the permissions of docs/operating.md";

@@ -4,6 +4,7 @@
 #[path = "support/servers.rs"]
 mod support;
 
+use std::io::{Read, Write};
 use std::time::Instant;
 
 use support::*;
@@ -276,4 +277,79 @@ async fn a_user_who_cannot_be_woken_waits_by_asking_and_is_told_so() {
         }
         assert!(released.elapsed() < secs(5), "{missing}: {:?}", released.elapsed());
     }
+}
+
+/// A server that is short of memory throws keys away before it executes a command, and here that is one of ours. Without a word
+/// from it the record would be missed at the next look, five seconds later.
+#[tokio::test]
+async fn a_record_that_is_evicted_by_our_own_command_is_missed_at_once() {
+    let servers = servers::<1>();
+    let locks = connect(&servers).await;
+    all_vote(&locks).await;
+    // The look that comes every five seconds is over, so that the next one is far off.
+    locks.lock("x").acquire().await.unwrap().release().await.unwrap();
+    // Setting the limit would make the server evict by itself; setting what it may evict does not.
+    servers[0].execute(&["CONFIG", "SET", "maxmemory", "1"]);
+    servers[0].execute(&["CONFIG", "SET", "maxmemory-policy", "allkeys-random"]);
+    let evicted = Instant::now();
+    locks.lock("x").try_acquire().await.unwrap_err();
+    while locks.nodes().await[0].votes {
+        assert!(evicted.elapsed() < secs(3), "nobody has noticed that the record is gone");
+        tokio::time::sleep(ms(5)).await;
+    }
+    // When there is room again it is told as well of what others do to the record that it writes.
+    servers[0].execute(&["CONFIG", "SET", "maxmemory", "0"]);
+    let mut left = None;
+    while left.is_none() {
+        assert!(evicted.elapsed() < secs(10), "no record was written");
+        left = locks.nodes().await[0].quarantine_left;
+    }
+    let incarnation = locks.nodes().await[0].incarnation.clone();
+    servers[0].execute(&["DEL", "tenure~node:{tenure:}"]);
+    let deleted = Instant::now();
+    while locks.nodes().await[0].incarnation == incarnation {
+        assert!(deleted.elapsed() < secs(3), "nobody has noticed that the record is gone");
+        tokio::time::sleep(ms(5)).await;
+    }
+}
+
+/// Some servers that speak the protocol leave out of `INFO` what tells one process from the next.
+#[tokio::test]
+async fn a_server_that_does_not_say_who_it_is_is_reported_and_refused_where_the_guard_is_strict() {
+    let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]);
+    let url = format!("redis://127.0.0.1:{}", forward_without(server.port(), b"run_id:"));
+    let locks = builder([&url]).build().unwrap();
+    drop(locks.lock("x").acquire().await.unwrap());
+    let report = locks.nodes().await.remove(0);
+    assert_eq!(kinds(&report), [(Severity::Warn, FindingKind::Identity)]);
+    insta::assert_snapshot!(report.findings[0].message, @"INFO does not say which server it is (run_id, master_replid): a restart that kept a part of the data, a failover and a server that is listed twice go unnoticed");
+    let strict = builder([&url]).prefix("strict:").restart_guard(RestartGuard::Strict).build().unwrap();
+    let report = strict.nodes().await.remove(0);
+    assert_eq!(kinds(&report)[0], (Severity::Refuse, FindingKind::Unfit), "{report:?}");
+    assert!(!report.votes);
+}
+
+/// A port that leads to the server's, where this word reads otherwise in what the server says.
+fn forward_without(port: u16, word: &'static [u8]) -> u16 {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let forwarded = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        for client in listener.incoming().map_while(Result::ok) {
+            let server = std::net::TcpStream::connect(("127.0.0.1", port)).unwrap();
+            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
+            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
+            std::thread::spawn(move || {
+                let (mut server, mut client, mut bytes) = (server, client, vec![0; 1 << 16]);
+                while let Ok(count @ 1..) = server.read(&mut bytes) {
+                    while let Some(at) = bytes[..count].windows(word.len()).position(|part| part == word) {
+                        bytes[at] = b'?';
+                    }
+                    if client.write_all(&bytes[..count]).is_err() {
+                        break;
+                    }
+                }
+            });
+        }
+    });
+    forwarded
 }

@@ -78,7 +78,7 @@ async fn no_acquire_is_ever_sent_twice_over_broken_connections() {
     let requests = proxy.requests();
     let text = String::from_utf8_lossy(&requests);
     // The owner is the second text of forty characters, after the name of the script.
-    let pieces = text.split("*12\r\n$7\r\nEVALSHA").skip(1).filter_map(|piece| piece.split("$40\r\n").nth(2));
+    let pieces = text.split("*13\r\n$7\r\nEVALSHA").skip(1).filter_map(|piece| piece.split("$40\r\n").nth(2));
     let mut acquires: Vec<&str> = pieces.filter_map(|piece| piece.get(..40)).collect();
     let sent = acquires.len();
     assert!(sent >= 500, "{sent}");

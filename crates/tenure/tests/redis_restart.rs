@@ -392,3 +392,45 @@ async fn databases_that_change_places_give_no_second_holder() {
     assert!(!matches!(second, Ok(Some(_))), "two holders");
     assert!(guard.is_valid());
 }
+
+/// The same with databases that both have been in use, so that fences of the name are known in either, and back again.
+#[tokio::test]
+async fn databases_that_change_places_and_back_give_no_second_holder() {
+    const TTL: Duration = secs(1);
+    let servers = servers::<3>();
+    let client = || builder(servers.iter().map(RedisServer::url)).max_ttl(TTL).build().unwrap();
+    let (one, two) = (client(), client());
+    let swap = || servers[..2].iter().for_each(|server| drop(server.execute(&["SWAPDB", "0", "1"])));
+    let use_it = async |locks: &Locks| {
+        let guard = locks.lock("x").ttl(TTL).wait(secs(10)).acquire().await.unwrap();
+        guard.release().await.unwrap();
+    };
+    for locks in [&one, &two] {
+        all_vote(locks).await;
+        use_it(locks).await;
+    }
+    // There: the nodes are quarantined, and vote again.
+    swap();
+    for locks in [&one, &two] {
+        let _ = locks.lock("new to both").ttl(TTL).try_acquire().await;
+        all_vote(locks).await;
+        use_it(locks).await;
+    }
+    // And back, under a lock that is held.
+    for _ in 0..3 {
+        let guard = one.lock("x").ttl(TTL).renewal(Renewal::Off).wait(secs(10)).acquire().await.unwrap();
+        swap();
+        let start = Instant::now();
+        while guard.is_valid() {
+            let second = two.lock("x").ttl(TTL).try_acquire().await;
+            let second = matches!(second, Ok(Some(_))) && guard.is_valid();
+            assert!(!second, "two holders, {:?} after the databases changed places", start.elapsed());
+            sleep(ms(5)).await;
+        }
+        drop(guard);
+        all_vote(&one).await;
+        all_vote(&two).await;
+        use_it(&one).await;
+        use_it(&two).await;
+    }
+}

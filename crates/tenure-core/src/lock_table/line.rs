@@ -51,6 +51,12 @@ impl LockTable {
         *self = Self { listeners: std::mem::take(&mut self.listeners), ..Self::default() };
     }
 
+    /// Gets another memory in the place of its own, as when two databases of a server change places. Who is connected stays.
+    pub fn exchange(&mut self, other: &mut Self) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.listeners, &mut other.listeners);
+    }
+
     /// Whether this waiter is in line.
     #[must_use]
     pub fn is_in_line(&self, key: &LockKey, ticket: Ticket) -> bool {

@@ -88,7 +88,10 @@ impl Fleet {
         time: NodeTime,
         text: Option<Arc<str>>,
     ) {
-        let Some(text) = text else { return self.handle_absent(now, node) };
+        let Some(text) = text else {
+            self.forget_record(node);
+            return self.handle_absent(now, node);
+        };
         let record = match Record::parse(&text) {
             Some(record) if record.phase == Phase::Vacant => return self.take_over(now, node, text, &record),
             Some(record) if record.terms == self.settings.terms(node) && record.phase != Phase::Disputed => {
@@ -100,6 +103,11 @@ impl Fleet {
         member.objection = None;
         member.epoch = member.epoch.max(record.epoch);
         member.foreign_unkept |= member.foreign.take().is_some();
+        let is_this = |nonce: Nonce| nonce == record.nonce || Some(nonce) == record.continues;
+        if member.record.as_ref().is_some_and(|known| !is_this(known.record.nonce)) {
+            self.forget_record(node);
+        }
+        let member = &mut self.members[node.get()];
         let facts = member.facts.clone().unwrap_or_default();
         if facts.life.is_some() && record.life != facts.life {
             // Others may know better who the server is now than what it told us a while ago.
@@ -116,7 +124,6 @@ impl Fleet {
         if record.durable && !facts.durable && facts.life.is_some() && member.facts_fresh {
             return self.swap(now, node, text, &Record { durable: false, ..record });
         }
-        let is_this = |nonce: Nonce| nonce == record.nonce || Some(nonce) == record.continues;
         let remembered = member.lives.iter().any(|life| !is_this(life.nonce));
         if remembered && record.state == State::New && !record.returned {
             // Whoever remembers an earlier life of this memory tells all others.
@@ -126,8 +133,15 @@ impl Fleet {
         let age = Duration::from_micros(time.as_micros().saturating_sub(created.as_micros()));
         let quarantine = self.settings.quarantine().max(record.wait);
         let unseen = !member.lives.iter().any(|life| is_this(life.nonce));
-        if remembered && unseen && age < quarantine && matches!(record.state, State::Fresh(_)) {
-            // It was taken for a first start while we knew better and could not say so in time.
+        let unwarranted = remembered && unseen && age < quarantine && matches!(record.state, State::Fresh(_));
+        let lately = member.read_at.is_some_and(|at| now < at + quarantine);
+        let came_back = lately
+            && member.seen.is_some_and(|seen| !is_this(seen))
+            && (record.state != State::New || age >= quarantine);
+        if unwarranted || came_back {
+            // It was taken for a first start while we knew better and could not say so in time. Or it would vote at once, and
+            // we knew another life of it so short a time ago that this one cannot have begun since and be over its
+            // quarantine: an earlier life has come back, and what was granted in between is still held.
             let record = self.new_life(node, &facts, &record);
             return self.swap(now, node, text, &record);
         }
@@ -161,6 +175,13 @@ impl Fleet {
             _ => now + left,
         };
         member.record = Some(Known { record, text, trusted_from });
+    }
+
+    /// The life that we know of this node is over. What comes next may take a few more questions; nothing counts meanwhile.
+    fn forget_record(&mut self, node: NodeIndex) {
+        if self.members[node.get()].record.take().is_some() {
+            self.outputs.push_back(Output::Distrust { node, forgot: true });
+        }
     }
 
     /// Whether a server with another life than its record names has all the same forgotten nothing: it is a new

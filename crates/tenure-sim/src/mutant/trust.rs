@@ -122,6 +122,19 @@ impl World {
             }
             return Some(self.nodes[server].table.execute(now, &bent));
         }
+        if let (Mutant::RecordByName, Command::Acquire { key, fence: Some(claim), .. }) = (mutant, command) {
+            let state = &mut self.nodes[server];
+            let mut bent = command.clone();
+            if let (Command::Acquire { nonce, .. }, true) = (&mut bent, state.bent.numbers.contains_key(key))
+            {
+                *nonce = None;
+            }
+            let reply = state.table.execute(now, &bent);
+            if reply.answer == Answer::Granted {
+                state.bent.numbers.insert(key.clone(), claim.fence.get());
+            }
+            return Some(reply);
+        }
         let Command::Record { prefix, swap } = command else { return None };
         let process = (client, self.clients[client].life);
         if let (Mutant::ReturnedUnwritten, Some(swap)) = (mutant, swap)

@@ -57,6 +57,7 @@ impl Options {
             | Mutant::PromotionUnseen
             | Mutant::HealCounts
             | Mutant::RecordUnchecked
+            | Mutant::RecordByName
             | Mutant::NoGuardBand
             | Mutant::NativePipeline => self.forget(mutant),
             Mutant::RefusedRaise => self.wait(2, 0),
@@ -133,6 +134,13 @@ impl Options {
                 (self.pauses, self.spike_per_mille, self.cut_off_per_mille) = (0, 0, 200);
                 (self.clients, self.node_faults) = (6, 60);
                 self.horizon_ns = 60_000_000_000;
+            }
+            Mutant::RecordByName => {
+                // Everybody stays connected, and sees either life.
+                self.kinds = Kinds { swap: true, ..Kinds::default() };
+                (self.node_faults, self.client_crashes, self.breaks) = (40, 0, 0);
+                (self.pauses, self.cut_off_per_mille, self.spike_per_mille) = (0, 0, 0);
+                (self.fenced, self.horizon_ns) = (true, self.quarantine_us() * 20_000);
             }
             Mutant::RecordUnchecked => self.kinds = Kinds { flush: true, ..Kinds::default() },
             Mutant::NoGuardBand => {

@@ -204,6 +204,7 @@ impl Options {
             loss: some(all.loss),
             tail: some(all.tail),
             flush: some(all.flush),
+            swap: some(all.swap),
             promotion: some(all.promotion),
             evict: some(all.evict),
             small_steps: some(all.small_steps),

@@ -19,6 +19,8 @@ pub(crate) struct Server {
     pub(crate) eviction: Option<Arc<str>>,
     /// What this user may not do, and which protection is off for that.
     pub(crate) unprotected: Vec<&'static str>,
+    /// It does not say which server it is, and what is not noticed for that.
+    pub(crate) unnamed: Option<&'static str>,
     /// It has forgotten nothing since it came to be, and knows.
     pub(crate) intact: bool,
 }
@@ -102,6 +104,13 @@ impl Server {
                 "it has {} replicas, and restart_guard is strict; a failover would lose locks",
                 self.replicas
             ));
+        }
+        if self.unnamed.is_some() {
+            return Some(
+                "it does not say which server it is (run_id and master_replid in INFO), and restart_guard is strict; a \
+                 restart could go unnoticed"
+                    .to_owned(),
+            );
         }
         let policy = self.eviction.as_ref()?;
         Some(format!("it throws keys away when memory is short ({policy}), and restart_guard is strict"))

@@ -1,9 +1,11 @@
 -- Sets the lock if it is free or set aside for us, the node's record is the one that the client knows, and the fence is a
 -- new highest. If it is not free, and a ticket is given, gets in line.
 -- KEYS: lock, fence, queue of fences by their end, record; with a ticket or label also: waiters in line, label
--- ARGV: owner, node ttl in ms, fence ('' for none), when it is forgotten in ms, nonce; then, if needed:
---       1 if the server does not tell by itself that the record has changed (else the record is looked at for names that
---       are new here), ticket ('' for none), 1 to get in line only behind everybody who is there, label ('' for none)
+-- ARGV: owner, node ttl in ms, fence ('' for none), when it is forgotten in ms, nonce, what is kept behind the fence: a colon
+--       and the beginning of the nonce; then, if needed:
+--       1 if the server does not tell by itself that the record has changed (else the record is looked at for names whose last
+--       fence was not granted in the life of this nonce), ticket ('' for none), 1 to get in line only behind everybody who is
+--       there, label ('' for none)
 -- SLACK, AGE: how far the fence may be ahead of the node's clock and behind it, in us
 -- RESERVED, RESERVATION, QUEUE_LIFE, WAITERS_MAX, LABEL_LIFE: as in queue.lua. All of these are set in a line before this
 -- Granted: the node's time in microseconds; if somebody may be in line, that time, 0 and the first ticket ('' if none or
@@ -12,8 +14,8 @@
 --   5, time left in ms, lowest fence: set aside for another   6, last ticket's number: others are in line already
 --   With a ticket, 1 and 5 have no lowest fence (''), but: how many are ahead, how many wait, the holder's label ('' for none)
 local call = redis.call
-local ticket = ARGV[7] ~= '' and ARGV[7]
-local known = ARGV[6] ~= '1' or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5]
+local ticket = ARGV[8] ~= '' and ARGV[8]
+local known = ARGV[7] ~= '1' or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5]
 -- Who had it before: nobody, and it is set.
 local owner = known and call('SET', KEYS[1], ARGV[1], 'NX', 'GET', 'PX', ARGV[2])
 local aside = ticket and owner == RESERVED .. ticket
@@ -29,20 +31,26 @@ if known and not owner then
         local fence, last, highest = tonumber(ARGV[3]), nil, nil
         if fence > now - AGE and fence <= now + SLACK then
             -- Others are in line behind whom it was set aside for, so the mark stays without a look at the line.
-            last = call('SET', KEYS[2], aside and ARGV[3] .. '+' or ARGV[3], 'PXAT', ARGV[4], 'GET')
-            highest = last and tonumber(last)
-            if last and not highest then
-                -- A mark behind the number: somebody may be in line.
-                queued = true
-                highest = tonumber(string.sub(last, 1, -2))
+            last = call('SET', KEYS[2], ARGV[3] .. ARGV[6] .. (aside and '+' or ''), 'PXAT', ARGV[4], 'GET')
+            local life = last and string.find(last, ARGV[6], 1, true)
+            if life then
+                highest = tonumber(string.sub(last, 1, life - 1))
+            elseif last then
+                highest = tonumber(string.match(last, '^%d+'))
+            end
+            -- A mark behind it: somebody may be in line.
+            queued = last and string.byte(last, -1) == 43
+            -- Nobody is told when databases change places: the fences that are here then are of another life.
+            if not life and ARGV[7] ~= '1' and ARGV[5] ~= '' and call('GETRANGE', KEYS[4], 0, 15) ~= ARGV[5] then
+                call('DEL', KEYS[1], KEYS[2])
+                if last then
+                    local more = highest > 0 and math.floor(highest / 1000) - math.floor(fence / 1000) or 0
+                    call('SET', KEYS[2], last, 'PXAT', ARGV[4] + more)
+                end
+                return {now, 4}
             end
             if not last or highest == 0 then
-                if ARGV[6] == '1' or not KEYS[4] or ARGV[5] == '' or call('GETRANGE', KEYS[4], 0, 15) == ARGV[5] then
-                    call('RPUSH', KEYS[3], ARGV[4] .. ':' .. KEYS[2])
-                else
-                    call('DEL', KEYS[1], KEYS[2])
-                    return {now, 4}
-                end
+                call('RPUSH', KEYS[3], ARGV[4] .. ':' .. KEYS[2])
             elseif highest >= fence then
                 -- The larger one stays, for as long as it would have.
                 call('SET', KEYS[2], last, 'PXAT', ARGV[4] + math.floor(highest / 1000) - math.floor(fence / 1000))
@@ -65,8 +73,8 @@ if known and not owner then
             return {now, 2, string.format('%.0f', math.max(highest or 0, now - AGE))}
         end
     end
-    if ARGV[9] and ARGV[9] ~= '' then
-        call('SET', KEYS[6], ARGV[1] .. ' ' .. ARGV[9], 'PX', LABEL_LIFE)
+    if ARGV[10] and ARGV[10] ~= '' then
+        call('SET', KEYS[6], ARGV[1] .. ' ' .. ARGV[10], 'PX', LABEL_LIFE)
     end
     local first = ''
     if aside then
@@ -83,7 +91,7 @@ if known and not owner then
         return now
     end
     if ARGV[3] ~= '' then
-        call('SET', KEYS[2], ARGV[3] .. '+', 'KEEPTTL')
+        call('SET', KEYS[2], ARGV[3] .. ARGV[6] .. '+', 'KEEPTTL')
         call('PEXPIRE', KEYS[2], QUEUE_LIFE, 'GT')
     end
     return {now, 0, first}
@@ -113,7 +121,7 @@ end
 local number = string.match(ticket, '^%d+')
 local waiters = call('ZCARD', KEYS[5])
 local rank = waiters
-if ARGV[8] == '1' then
+if ARGV[9] == '1' then
     local tail = waiters > 0 and string.match(call('ZRANGE', KEYS[5], -1, -1)[1], '^%d+')
     if tail and tonumber(tail) >= tonumber(number) and not call('ZSCORE', KEYS[5], ticket) then
         return {now, 6, tail}
@@ -123,11 +131,11 @@ if waiters < WAITERS_MAX then
     waiters = waiters + call('ZADD', KEYS[5], number, ticket)
 end
 -- Who has come last is last.
-if ARGV[8] ~= '1' or waiters == rank then
+if ARGV[9] ~= '1' or waiters == rank then
     rank = call('ZRANK', KEYS[5], ticket) or waiters
 end
 -- Now and then is enough.
-if ARGV[8] ~= '1' or waiters == 1 or string.sub(number, -2) < '05' then
+if ARGV[9] ~= '1' or waiters == 1 or string.sub(number, -2) < '05' then
     call('PEXPIRE', KEYS[5], QUEUE_LIFE)
 end
 if not last then

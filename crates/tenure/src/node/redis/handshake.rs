@@ -168,8 +168,9 @@ async fn greeting(
         ask(Question::Kill, &[b"CLIENT", b"KILL", b"ID", id.as_bytes(), b"ADDR", address.as_bytes()]);
     }
     ask(Question::Client, &[b"CLIENT", b"INFO"]);
-    // The server shall say when the node's record changes. It is read, and watched, by the record command.
-    ask(Question::Track, &[b"CLIENT", b"TRACKING", b"ON", b"OPTIN", b"NOLOOP"]);
+    // The server shall say when the node's record changes. It is read, and watched, by the record command. Also when a command
+    // of ours changes it: a server that is short of memory may throw it away to make room for that.
+    ask(Question::Track, &[b"CLIENT", b"TRACKING", b"ON", b"OPTIN"]);
     ask(Question::Track, &[b"CLIENT", b"CACHING", b"YES"]);
     ask(Question::Info, info::INFO);
     ask(Question::Config, info::CONFIG);

@@ -37,7 +37,15 @@ pub(super) fn server(info: &str, config: &Value, tracks_record: bool, listens: b
     let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
     let version = field("valkey_version").map(|version| format!("valkey {version}"));
     let version = version.or_else(|| field("redis_version").map(|version| format!("redis {version}")));
-    let life = field("run_id").zip(field("master_replid"));
+    // A server that does not name its lineage is one by itself, as far as anybody can see.
+    let life = field("run_id").map(|process| (process, field("master_replid").unwrap_or(process)));
+    let unnamed = match life {
+        None => Some(
+            "a restart that kept a part of the data, a failover and a server that is listed twice go unnoticed",
+        ),
+        Some(_) if field("master_replid").is_none() => Some("a failover goes unnoticed"),
+        Some(_) => None,
+    };
     Server {
         version: version.map(Into::into),
         role: role(field("redis_mode").or_else(|| field("server_mode")), field("role")),
@@ -49,6 +57,8 @@ pub(super) fn server(info: &str, config: &Value, tracks_record: bool, listens: b
             .filter(|policy| number("maxmemory") > 0 && *policy != "noeviction")
             .map(Into::into),
         unprotected,
+        // A user who may not ask is told so.
+        unnamed: unnamed.filter(|_| !info.is_empty()),
         intact: false,
     }
 }
@@ -132,6 +142,23 @@ mod tests {
             let info = INFO_TEXT.replace(from, to);
             assert!(server(&info, &Value::Null, true, true).facts().unfit.is_some(), "{to}");
         }
+    }
+
+    #[test]
+    fn a_server_that_does_not_say_who_it_is_is_told_of_and_refused_where_the_guard_is_strict() {
+        let always = config(&[("appendfsync", "always"), ("no-appendfsync-on-rewrite", "no"), ("save", "")]);
+        let info = INFO_TEXT.replace("connected_slaves:2", "connected_slaves:0");
+        let info = info.replace("allkeys-lru", "noeviction");
+        assert_eq!(server(&info, &always, true, true).facts().doubtful, None);
+        let anonymous = server(&info.replace("run_id:aa\r\n", ""), &always, true, true);
+        assert!(anonymous.unnamed.is_some_and(|off| off.contains("listed twice")));
+        let facts = anonymous.facts();
+        assert!(facts.life.is_none() && facts.doubtful.is_some_and(|why| why.contains("run_id")));
+        let alone = server(&info.replace("master_replid:bb\r\n", ""), &always, true, true);
+        assert_eq!(alone.unnamed, Some("a failover goes unnoticed"));
+        assert!(alone.facts().doubtful.is_some());
+        let life = alone.life.expect("its process is known");
+        assert_eq!((&*life.process, &*life.lineage), ("aa", "aa"));
     }
 
     #[test]

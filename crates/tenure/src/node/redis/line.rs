@@ -190,7 +190,8 @@ impl Line {
             self.decoded = (self.decoded + length).min(self.filled);
             if let Value::Push(push) = value {
                 match push {
-                    Push::Changed if !std::mem::replace(&mut self.stale, true) => {
+                    // If the record is just being read, most likely because we have written it ourselves, the reply tells.
+                    Push::Changed if !std::mem::replace(&mut self.stale, true) && !self.reads_record() => {
                         return Ok(Some(News::Changed));
                     }
                     Push::Message(message) => return Ok(Some(News::Message(message))),
@@ -207,6 +208,11 @@ impl Line {
         self.input.copy_within(self.decoded..self.filled, 0);
         (self.decoded, self.filled) = (0, self.filled - self.decoded);
         Ok(None)
+    }
+
+    /// Whether the record is still to come as it is after everything that has been said so far.
+    fn reads_record(&self) -> bool {
+        self.in_flight.iter().any(|in_flight| in_flight.asks == Asks::Record)
     }
 }
 

@@ -172,34 +172,23 @@ impl Scripts {
                     claim.as_ref().map_or([&b""[..]; 2], |[a, b]| [a.as_bytes(), b.as_bytes()]);
                 let queue_key = self.queue_key.as_bytes();
                 let keys = [key.as_str().as_bytes(), fence_key.as_bytes(), queue_key, record_key];
+                // Without a nonce there is nothing to compare the record with.
+                let always = if nonce.is_some() && !self.tracks_record { &b"1"[..] } else { b"" };
+                let life = nonce.as_ref().map_or(*NO_LIFE, life_of);
                 let nonce = nonce.as_ref().map_or(&b""[..], |nonce| nonce);
-                let arguments = [&token, ttl.as_bytes(), fence, ends_ms, nonce, b"1"];
-                // Where the server tells by itself that the record has changed, only names that are new to the node make it
-                // look: for the cases in which it does not tell.
-                let looks = usize::from(!nonce.is_empty());
-                let always = usize::from(looks == 1 && !self.tracks_record);
-                if let Some(beside) = beside {
-                    let [line, label_key] = [key_beside(WAITERS, key), key_beside(LABEL, key)];
-                    let [lock, fence_key, fences, record] = keys;
-                    // The record is looked at for names that are new here, as always; without a nonce there is nothing to
-                    // compare it with, and what does not exist is no obstacle.
-                    let keys = [lock, fence_key, fences, record, line.as_bytes(), label_key.as_bytes()];
-                    let ticket = beside.turn.map_or_else(String::new, |turn| turn.ticket.to_string());
-                    let fresh = beside.turn.is_some_and(|turn| turn.fresh);
-                    let flag = |set: bool| if set { &b"1"[..] } else { b"" };
-                    let label = beside.label.as_deref().unwrap_or_default().as_bytes();
-                    let [owner, ttl, fence, ends_ms, nonce, _] = arguments;
-                    let check = flag(always == 1);
-                    let arguments =
-                        [owner, ttl, fence, ends_ms, nonce, check, ticket.as_bytes(), flag(fresh), label];
-                    return script(Name::Acquire).encode(buffer, form, &keys, &arguments);
-                }
-                script(Name::Acquire).encode(
-                    buffer,
-                    form,
-                    &keys[..3 + looks],
-                    &arguments[..4 + looks + always],
-                );
+                let arguments = [&token[..], ttl.as_bytes(), fence, ends_ms, nonce, &life, always];
+                let Some(beside) = beside else {
+                    let count = arguments.len() - usize::from(always.is_empty());
+                    return script(Name::Acquire).encode(buffer, form, &keys, &arguments[..count]);
+                };
+                let [line, label_key] = [key_beside(WAITERS, key), key_beside(LABEL, key)];
+                let [lock, fence_key, fences, record] = keys;
+                let keys = [lock, fence_key, fences, record, line.as_bytes(), label_key.as_bytes()];
+                let ticket = beside.turn.map_or_else(String::new, |turn| turn.ticket.to_string());
+                let fresh: &[u8] = if beside.turn.is_some_and(|turn| turn.fresh) { b"1" } else { b"" };
+                let label = beside.label.as_deref().unwrap_or_default().as_bytes();
+                let arguments = [&arguments[..], &[ticket.as_bytes(), fresh, label]].concat();
+                script(Name::Acquire).encode(buffer, form, &keys, &arguments);
             }
             Command::Heal { key, token, node_ttl_ms, fence } => {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
@@ -354,6 +343,16 @@ pub(super) fn is_no_script(value: &Value) -> bool {
 const FENCE: &str = "fence:{";
 const WAITERS: &str = "queue:{";
 const LABEL: &str = "label:{";
+
+/// What is kept behind a fence that was granted in no life that anybody knows.
+const NO_LIFE: &[u8; 9] = b":--------";
+
+/// What is kept behind a fence: by the beginning of the nonce the life it was granted in can be told from others.
+fn life_of(nonce: &[u8; 16]) -> [u8; 9] {
+    let mut life = *NO_LIFE;
+    life[1..].copy_from_slice(&nonce[..8]);
+    life
+}
 
 /// Where something is that is kept beside a lock, in the same slot.
 fn key_beside(kind: &str, key: &LockKey) -> String {
