@@ -20,6 +20,7 @@ use std::time::Duration;
 use tenure_core::{MaxHold, MaxTtl, Options, Prefix, RestartGuard, Wait};
 
 pub use self::duration::{parse as parse_duration, parse_max_hold};
+pub use self::environment::variable;
 use self::file::File;
 use self::files::Files;
 pub use self::node_url::NodeUrl;

@@ -1,5 +1,7 @@
 //! The lock that `extend` and `release` are about: typed, or as `acquire --export` and `run` left it in the environment.
 
+use tenure::config::variable;
+
 use crate::failure::Failure;
 use crate::lease_token::LeaseToken;
 
@@ -32,18 +34,4 @@ pub(super) fn lock(name: Option<&str>, token: Option<&str>) -> Result<(String, L
         },
     };
     Ok((name, LeaseToken::parse(&token)?))
-}
-
-/// Set and empty is a mistake, as with every variable of ours.
-fn variable(name: &str) -> Result<Option<String>, Failure> {
-    match std::env::var(name) {
-        Ok(value) if value.is_empty() => {
-            Err(Failure::usage(format!("{name} is set but empty; give it a value, or unset it")))
-        }
-        Ok(value) => Ok(Some(value)),
-        Err(std::env::VarError::NotPresent) => Ok(None),
-        Err(std::env::VarError::NotUnicode(_)) => {
-            Err(Failure::usage(format!("{name} is not UTF-8; set it anew, or unset it")))
-        }
-    }
 }

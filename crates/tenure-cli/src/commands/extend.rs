@@ -3,6 +3,7 @@
 use crate::args::ExtendArgs;
 use crate::commands::acquire::{finish, hand_over};
 use crate::commands::exported;
+use crate::commands::looking::refuse_absent_store;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -11,6 +12,7 @@ use crate::settings::{Settings, Source};
 pub(crate) async fn run(args: &ExtendArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let (name, token) = exported::lock(args.name.as_deref(), args.token.as_deref())?;
     token.check_fence(args.fence)?;
+    refuse_absent_store(settings, &name)?;
     let locks = settings.connect(|_| ())?;
     let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
     // The term that it was acquired with, unless another one was asked for.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tenure::{LockList, LockReport, Locks, MemoryNode, SqliteNode};
 
+use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::settings::Settings;
@@ -47,6 +48,17 @@ impl Looking {
         }
         Ok(list)
     }
+}
+
+/// A lock in a store that is not there is held by nobody. To make one in order to say so would hide that it is the wrong
+/// one.
+pub(super) fn refuse_absent_store(settings: &Settings, name: &str) -> Result<(), Failure> {
+    let Some(store) = absent_store(settings) else { return Ok(()) };
+    let path = store.path().display();
+    let message = format!(
+        "lock {name:?} is not held: there is no store at {path}. Name the nodes that it was acquired on"
+    );
+    Err(Failure::new(Exit::NO, "not_held", message).of_lock(name))
 }
 
 /// The one node, if it is a store that would be made now. Where that would fail, whoever connects is told why.

@@ -6,6 +6,7 @@ use tenure::{Handover, LockReport, OwnerToken, ReleaseError};
 
 use crate::args::ReleaseArgs;
 use crate::commands::exported;
+use crate::commands::looking::refuse_absent_store;
 use crate::commands::status::unreachable;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -24,6 +25,7 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
         }
     };
     let name = &name;
+    refuse_absent_store(settings, name)?;
     let locks = settings.connect(|_| ())?;
     let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
     let handovers = match token {

@@ -3,7 +3,7 @@
 use nix::sys::signal::Signal;
 
 use crate::deployment::{
-    Deployment, Done, deployments, embedded_store, five_redis_nodes, now_ms, wait_until,
+    Deployment, Done, deployments, embedded_store, five_redis_nodes, now_ms, token, wait_until,
 };
 
 #[test]
@@ -27,6 +27,22 @@ fn looking_at_locks_makes_no_store() {
     }
     assert_eq!(std::fs::read_dir(deployment.folder()).unwrap().count(), 0);
     deployment.tenure(&["status", "x", "--nodes", "sqlite:missing/locks.db"]).ends_with(74);
+}
+
+#[test]
+fn a_lock_is_not_looked_for_in_a_store_that_is_not_there() {
+    let elsewhere = embedded_store();
+    let (lease, _) = elsewhere.json(&["acquire", "x", "--json"]);
+    let deployment = embedded_store();
+    for arguments in [
+        &["extend", "x", "--token", token(&lease)][..],
+        &["release", "x", "--token", token(&lease)],
+        &["release", "--force", "x"],
+    ] {
+        let done = deployment.tenure(arguments);
+        assert!(done.ends_with(1).stderr.contains("there is no store at "), "{done:?}");
+    }
+    assert_eq!(std::fs::read_dir(deployment.folder()).unwrap().count(), 0);
 }
 
 #[test]

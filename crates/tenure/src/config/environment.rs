@@ -5,16 +5,26 @@ use std::env::VarError;
 
 use super::{ConfigError, Source, Sourced};
 
-/// What a variable says, if it is set.
+/// What a variable of ours says, if it is set.
+///
+/// # Errors
+/// [`ConfigError::Invalid`] if it is empty, or not UTF-8.
+pub fn variable(name: &str) -> Result<Option<String>, ConfigError> {
+    match text(name)? {
+        Some(text) if text.trim().is_empty() => {
+            Err(ConfigError::invalid(format!("{name} is set but empty; give it a value, or unset it")))
+        }
+        text => Ok(text),
+    }
+}
+
+/// What a variable means, if it is set.
 pub(super) fn read<T>(
     name: &'static str,
     read: impl FnOnce(&str, &'static str) -> Result<T, ConfigError>,
 ) -> Result<Option<Sourced<T>>, ConfigError> {
-    let Some(text) = text(name)? else { return Ok(None) };
-    if text.trim().is_empty() {
-        return Err(ConfigError::invalid(format!("{name} is set but empty; give it a value, or unset it")));
-    }
-    Ok(Some(Sourced { value: read(&text, name)?, source: Source::Environment(name) }))
+    let value = variable(name)?.map(|text| read(&text, name)).transpose()?;
+    Ok(value.map(|value| Sourced { value, source: Source::Environment(name) }))
 }
 
 /// As [`read`], for a text that may be empty.
@@ -37,7 +47,7 @@ pub(super) fn truth(text: &str, from: &'static str) -> Result<bool, ConfigError>
     }
 }
 
-fn text(name: &'static str) -> Result<Option<String>, ConfigError> {
+fn text(name: &str) -> Result<Option<String>, ConfigError> {
     match std::env::var(name) {
         Ok(text) => Ok(Some(text)),
         Err(VarError::NotPresent) => Ok(None),
