@@ -1,9 +1,10 @@
-//! Settings that come from outside the program: from the environment and from files, as the tool `tenure` reads them, so
-//! that a program and the tool on the same machine mean the same locks.
+//! Settings that come from outside the program: from the environment and from files, as the tool
+//! `tenure` reads them, so that a program and the tool on the same machine mean the same locks.
 //!
-//! Flags come before `TENURE_*` variables, those before files, those before defaults. Of the files, the nearest counts:
-//! the one that was named, or `tenure.toml` in the working folder; then the person's own; then the machine's (`files.rs`).
-//! Every value remembers where it comes from, and everything is checked here once. Paths are whole from then on.
+//! Flags come before `TENURE_*` variables, those before files, those before defaults. Of the files,
+//! the nearest counts: the one that was named, or `tenure.toml` in the working folder; then the
+//! person's own; then the machine's (`files.rs`). Every value remembers where it comes from, and
+//! everything is checked here once. Paths are whole from then on.
 
 mod check;
 mod duration;
@@ -28,7 +29,8 @@ pub use self::source::{Source, Sourced};
 use self::source::{default, first, optional};
 use crate::{BuildError, Builder, Locks, label};
 
-/// Set by `tenure run` in the environment of its command when the nodes have a password that is not passed on.
+/// Set by `tenure run` in the environment of its command when the nodes have a password that is not
+/// passed on.
 pub const WITHHELD: &str = "TENURE_NODES_WITHHELD";
 
 /// What is in force, and where each part comes from. `docs/cli.md` says what the settings mean.
@@ -55,7 +57,8 @@ pub struct Config {
     pub max_ttl: Sourced<Duration>,
     /// How long a node may take to answer.
     pub node_timeout: Sourced<Option<Duration>>,
-    /// What is done about nodes that may have forgotten locks: the same for every client of the nodes.
+    /// What is done about nodes that may have forgotten locks: the same for every client of the
+    /// nodes.
     pub restart_guard: Sourced<RestartGuard>,
     /// The name of the node list: the same for every client of the nodes.
     pub fleet: Sourced<Option<String>>,
@@ -65,7 +68,8 @@ pub struct Config {
     pub warnings: Vec<String>,
 }
 
-/// What was typed, for tools that have the flags of `tenure`: as text, unchecked. It comes before everything else.
+/// What was typed, for tools that have the flags of `tenure`: as text, unchecked. It comes before
+/// everything else.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Flags {

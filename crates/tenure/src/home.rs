@@ -1,10 +1,10 @@
-//! The folders of the user that this process runs as: by the XDG rules, by the service manager where there is no HOME,
-//! and at last by the password file.
+//! The folders of the user that this process runs as: by the XDG rules, by the service manager
+//! where there is no HOME, and at last by the password file.
 
 use std::path::{Path, PathBuf};
 
-/// The folder for what programs keep, if there is one: `XDG_STATE_HOME`, `~/.local/state`, or what systemd made for this
-/// service.
+/// The folder for what programs keep, if there is one: `XDG_STATE_HOME`, `~/.local/state`, or what
+/// systemd made for this service.
 #[cfg(feature = "embedded")]
 pub(crate) fn state() -> Option<PathBuf> {
     absolute("XDG_STATE_HOME")

@@ -1,4 +1,5 @@
-//! Reading what was typed: names that look like flags, flags that a command would ignore, and what was probably meant.
+//! Reading what was typed: names that look like flags, flags that a command would ignore, and what
+//! was probably meant.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
@@ -120,7 +121,8 @@ fn with_name_like_a_flag(typed: &[OsString], letter: &str) -> Option<Args> {
     with_name(typed, at..at + 1, &typed[at])
 }
 
-/// `tenure run -- NAME -- CMD`: what stands behind `--` is no flag. Others than `run` have that already.
+/// `tenure run -- NAME -- CMD`: what stands behind `--` is no flag. Others than `run` have that
+/// already.
 fn with_name_behind_dashes(typed: &[OsString]) -> Option<Args> {
     let dashes = typed.iter().position(|word| word == "--")?;
     let [name, second, ..] = &typed[dashes + 1..] else { return None };

@@ -1,4 +1,5 @@
-//! The lock that `extend` and `release` are about: typed, or as `acquire --export` and `run` left it in the environment.
+//! The lock that `extend` and `release` are about: typed, or as `acquire --export` and `run` left
+//! it in the environment.
 
 use tenure::config::variable;
 

@@ -1,5 +1,5 @@
-//! For those who only look: a store that is not there yet is not made for that. Nothing was ever locked in it, so an empty
-//! one in memory says the same.
+//! For those who only look: a store that is not there yet is not made for that. Nothing was ever
+//! locked in it, so an empty one in memory says the same.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -50,8 +50,8 @@ impl Looking {
     }
 }
 
-/// A lock in a store that is not there is held by nobody. To make one in order to say so would hide that it is the wrong
-/// one.
+/// A lock in a store that is not there is held by nobody. To make one in order to say so would hide
+/// that it is the wrong one.
 pub(super) fn refuse_absent_store(settings: &Settings, name: &str) -> Result<(), Failure> {
     let Some(store) = absent_store(settings) else { return Ok(()) };
     let path = store.path().display();
@@ -61,7 +61,8 @@ pub(super) fn refuse_absent_store(settings: &Settings, name: &str) -> Result<(),
     Err(Failure::new(Exit::NO, "not_held", message).of_lock(name))
 }
 
-/// The one node, if it is a store that would be made now. Where that would fail, whoever connects is told why.
+/// The one node, if it is a store that would be made now. Where that would fail, whoever connects
+/// is told why.
 fn absent_store(settings: &Settings) -> Option<SqliteNode> {
     let [url] = &settings.nodes.value[..] else { return None };
     let store = SqliteNode::parse(url.as_str()).ok()?;

@@ -3,8 +3,8 @@
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 
-/// A moment in milliseconds since 1970: `23:40:43`, and with its date if that is not today's. The zone is the one of `TZ`
-/// or of the machine.
+/// A moment in milliseconds since 1970: `23:40:43`, and with its date if that is not today's. The
+/// zone is the one of `TZ` or of the machine.
 pub(super) fn time(at_ms: u64) -> String {
     time_in(&TimeZone::system(), Timestamp::now(), at_ms)
 }

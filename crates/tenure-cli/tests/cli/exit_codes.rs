@@ -52,9 +52,9 @@ fn what_is_done_is_0_and_what_is_not_held_by_this_token_is_1() {
 #[test]
 fn another_owners_lock_is_neither_extended_nor_released() {
     for deployment in deployments() {
-        let (first, _) = deployment.json(&["acquire", "x", "--json", "--ttl", "100ms"]);
-        std::thread::sleep(std::time::Duration::from_millis(300));
-        let (second, _) = deployment.json(&["acquire", "x", "--json"]);
+        // Long enough for nodes on a busy machine; the other waits until it is over.
+        let (first, _) = deployment.json(&["acquire", "x", "--json", "--ttl", "1s"]);
+        let (second, _) = deployment.json(&["acquire", "x", "--json", "--wait", "20s"]);
         let (old, new) = (token(&first), token(&second));
         deployment.tenure(&["extend", "x", "--token", old]).ends_with(1);
         deployment.tenure(&["release", "x", "--token", old]).ends_with(1);

@@ -1,5 +1,5 @@
-//! Which nodes a run of the tool means: the same ones after `cd`, in the command's environment and in nested runs, and
-//! never a local file where others were meant.
+//! Which nodes a run of the tool means: the same ones after `cd`, in the command's environment and
+//! in nested runs, and never a local file where others were meant.
 
 use tenure_testkit::RedisServer;
 

@@ -1,5 +1,5 @@
-//! Where settings are found: in the working folder, a person's own folder and the machine's; and the home of those who
-//! have none in their environment.
+//! Where settings are found: in the working folder, a person's own folder and the machine's; and
+//! the home of those who have none in their environment.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
@@ -48,7 +48,8 @@ fn a_persons_own_file_comes_after_the_one_in_the_working_folder() {
     assert_eq!((&shown["ttl_ms"]["value"], &shown["max_ttl_ms"]["value"]), (&7000.into(), &40_000.into()));
     assert_eq!(shown["nodes"]["value"][0], "redis://own");
     assert_eq!((&shown["file"], &shown["files"]), (&near.as_str().into(), &serde_json::json!([near, own])));
-    // But whoever names nodes says everything about them: another file's prefix would be another lock.
+    // But whoever names nodes says everything about them: another file's prefix would be another
+    // lock.
     write(&deployment, "tenure.toml", "nodes = [\"redis://near\"]\n");
     let shown = config(&deployment, &[]);
     assert_eq!(shown["nodes"]["value"], serde_json::json!(["redis://near"]));

@@ -1,4 +1,5 @@
-//! Whether settings that can be understood can also work, as far as that can be told without asking a node.
+//! Whether settings that can be understood can also work, as far as that can be told without asking
+//! a node.
 
 use tenure_core::{MaxTtl, OptionError, Prefix, Quorum};
 
@@ -6,7 +7,8 @@ use super::{Config, ConfigError, Source};
 use crate::node::{Node, listed_twice};
 
 impl Config {
-    /// Makes sure that a lock could be asked for with these settings. Nobody is asked, and nothing is made.
+    /// Makes sure that a lock could be asked for with these settings. Nobody is asked, and nothing
+    /// is made.
     ///
     /// # Errors
     /// [`ConfigError`] says what is wrong, and where it comes from.

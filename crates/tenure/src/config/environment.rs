@@ -1,5 +1,6 @@
-//! `TENURE_*` variables. One that is set and empty is most often a secret or a template that was not filled in: to go on
-//! without it would mean other locks than the person thinks, so it is refused, as an empty flag is.
+//! `TENURE_*` variables. One that is set and empty is most often a secret or a template that was
+//! not filled in: to go on without it would mean other locks than the person thinks, so it is
+//! refused, as an empty flag is.
 
 use std::env::VarError;
 

@@ -213,8 +213,8 @@ impl<'a> NodeEntry<'a> {
     }
 }
 
-/// Why a file that nobody named is not read, if it is not. Whoever can write it decides which nodes we trust and which file
-/// is sent there as a password.
+/// Why a file that nobody named is not read, if it is not. Whoever can write it decides which nodes
+/// we trust and which file is sent there as a password.
 pub(super) fn refusal(path: &Path) -> Option<String> {
     let shown = path.display();
     match std::fs::File::open(path) {

@@ -1,9 +1,10 @@
 //! Which files are read, and which of them counts.
 //!
-//! The nearest first: the one that was named (`--config`, `TENURE_CONFIG`) or `tenure.toml` in the working folder; then
-//! `tenure/tenure.toml` in the person's folder for settings; then `/etc/tenure.toml`. What a file does not say comes from
-//! the next one. But a file that names nodes says everything about them: with its nodes and the prefix, the fleet or the
-//! `max_ttl` of another file a program would ask for locks that nobody else knows.
+//! The nearest first: the one that was named (`--config`, `TENURE_CONFIG`) or `tenure.toml` in the
+//! working folder; then `tenure/tenure.toml` in the person's folder for settings; then
+//! `/etc/tenure.toml`. What a file does not say comes from the next one. But a file that names
+//! nodes says everything about them: with its nodes and the prefix, the fleet or the `max_ttl` of
+//! another file a program would ask for locks that nobody else knows.
 
 use std::path::{Path, PathBuf};
 
@@ -95,7 +96,8 @@ impl Files {
     }
 }
 
-/// Whether there is one. A link that leads nowhere is there, too; a folder that may not be entered has nothing for us.
+/// Whether there is one. A link that leads nowhere is there, too; a folder that may not be entered
+/// has nothing for us.
 fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }

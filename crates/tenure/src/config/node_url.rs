@@ -105,7 +105,8 @@ impl NodeUrl {
     /// The URL with `***` in place of whatever may be a password.
     #[must_use]
     pub fn masked(&self) -> String {
-        // A path has no password, whatever is in it: homes are called `/home/ann@example.org` in some places.
+        // A path has no password, whatever is in it: homes are called `/home/ann@example.org` in
+        // some places.
         if self.0.starts_with("sqlite:") {
             return self.0.clone();
         }
