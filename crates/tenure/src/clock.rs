@@ -105,22 +105,21 @@ mod system {
     const START: u64 = 1_000_000_000_000_000_000;
 
     pub(super) fn now() -> Time {
-        let raw = read(ClockId::MonotonicRaw);
-        let monotonic = read(ClockId::Monotonic);
-        let boot = read(ClockId::Boottime);
-        let now = with_suspension(raw, monotonic, boot);
+        let now = with_suspension(read);
         // The three readings lie some nanoseconds apart, so two results may cross; time must not go
         // back.
         static LATEST: AtomicU64 = AtomicU64::new(0);
         Time::from_nanos(LATEST.fetch_max(now, Ordering::Relaxed).max(now))
     }
 
-    /// Time that is not slewed, and goes on while the machine is suspended: of these clocks only
-    /// `boot` does.
-    fn with_suspension(raw: u64, monotonic: u64, boot: u64) -> u64 {
+    /// Time that is not slewed, and goes on while the machine is suspended: of these clocks only the
+    /// last one does.
+    fn with_suspension(read: impl Fn(ClockId) -> u64) -> u64 {
+        let raw = i128::from(read(ClockId::MonotonicRaw));
+        let monotonic = i128::from(read(ClockId::Monotonic));
         // In a time namespace the difference may be negative; only its changes matter.
-        let now = i128::from(raw) + i128::from(boot) - i128::from(monotonic) + i128::from(START);
-        u64::try_from(now).unwrap_or(0)
+        let suspended = i128::from(read(ClockId::Boottime)) - monotonic;
+        u64::try_from(raw + suspended + i128::from(START)).unwrap_or(0)
     }
 
     fn read(clock: ClockId) -> u64 {
@@ -135,12 +134,20 @@ mod system {
 
         #[test]
         fn time_goes_on_while_the_machine_is_suspended_and_is_not_slewed() {
-            let second = 1_000_000_000;
-            let before = with_suspension(100 * second, 100 * second, 100 * second);
+            // A machine whose clocks show this, in milliseconds.
+            let shown = |raw: u64, monotonic: u64, boot: u64| {
+                with_suspension(|clock| match clock {
+                    ClockId::MonotonicRaw => raw * 1_000_000,
+                    ClockId::Monotonic => monotonic * 1_000_000,
+                    ClockId::Boottime => boot * 1_000_000,
+                    other => panic!("{other:?} may be slewed, or be set"),
+                })
+            };
+            let before = shown(100_000, 100_000, 100_000);
             // Suspended for a minute: only the clock that counts from boot moves.
-            assert_eq!(with_suspension(100 * second, 100 * second, 160 * second) - before, 60 * second);
+            assert_eq!(shown(100_000, 100_000, 160_000) - before, 60_000_000_000);
             // Slewed by 8 %: both of the others move alike.
-            assert_eq!(with_suspension(110 * second, 110_800_000_000, 110_800_000_000) - before, 10 * second);
+            assert_eq!(shown(110_000, 110_800, 110_800) - before, 10_000_000_000);
         }
     }
 }

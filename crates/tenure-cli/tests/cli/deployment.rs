@@ -222,3 +222,26 @@ pub(crate) fn started(deployment: &Deployment, file: &str) -> (u32, u32, u64) {
     let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
     (u32::try_from(numbers[0]).unwrap(), u32::try_from(numbers[1]).unwrap(), numbers[2])
 }
+
+/// A program on this machine as if it had been suspended for an hour before: in a namespace where the
+/// clock that counts suspensions is so far ahead. `None` if this user may not make one.
+#[expect(clippy::print_stdout, reason = "a test that is not tried says so")]
+pub(crate) fn after_an_hour_of_sleep(program: &str) -> Option<Command> {
+    let unshare = || {
+        let mut unshare = Command::new("unshare");
+        if !rustix::process::geteuid().is_root() {
+            unshare.arg("--map-root-user");
+        }
+        unshare.args(["--time", "--boottime", "3600"]);
+        unshare
+    };
+    let tried = unshare().arg("true").stderr(Stdio::null()).status();
+    if !tried.is_ok_and(|status| status.success()) {
+        println!("not tried: this user may not make a time namespace");
+        return None;
+    }
+    // It is its children that see the other time.
+    let mut command = unshare();
+    command.args(["--fork", program]);
+    Some(command)
+}

@@ -12,8 +12,8 @@ use rustix::process::{Resource, Rlimit, prlimit};
 use tenure::{Handover, Locks};
 
 use crate::deployment::{
-    Background, Deployment, TOOL, deployments, embedded_store, five_redis_nodes, is_alive, pid, read_line,
-    started, stubborn, wait_until,
+    Background, Deployment, TOOL, after_an_hour_of_sleep, deployments, embedded_store, five_redis_nodes,
+    is_alive, pid, read_line, started, stubborn, wait_until,
 };
 
 /// The processes of the tool that are called like this for the group of a command.
@@ -294,6 +294,20 @@ fn a_keeper_goes_by_the_clock_that_validity_is_judged_by() {
     kept.say(&format!("until {}\n", until.as_nanos()));
     wait_until(|| !is_alive(group.id()));
     assert!(begun.elapsed() >= Duration::from_millis(690), "{:?}", begun.elapsed());
+    kept.say("goodbye\n");
+    assert!(kept.orphan().wait().unwrap().success());
+}
+
+/// The clock's real readings: a suspension is told by a difference of two clocks, and a namespace makes one.
+#[test]
+fn the_clock_that_validity_is_judged_by_goes_on_while_the_machine_sleeps() {
+    let Some(program) = after_an_hour_of_sleep(TOOL) else { return };
+    let group = Group::start();
+    let mut kept = Kept::start(program, &group);
+    // Half an hour from now, which is over after an hour of sleep.
+    let until = tenure::machine_time() + Duration::from_secs(1800);
+    kept.say(&format!("until {}\n", until.as_nanos()));
+    wait_until(|| !is_alive(group.id()));
     kept.say("goodbye\n");
     assert!(kept.orphan().wait().unwrap().success());
 }

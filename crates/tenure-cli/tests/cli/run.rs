@@ -93,10 +93,18 @@ fn with_a_store_that_is_gone_the_command_is_gone_before_the_lock_is_over() {
 #[test]
 fn a_command_that_heeds_sigterm_has_the_grace_to_end_in_order() {
     let (deployment, proxies) = behind_proxies();
-    let script = "trap 'echo in order; exit 0' TERM; echo > begun; while :; do sleep 0.01; done";
-    let tool = deployment.start(&["run", "x", "--ttl", "2s", "--grace", "900ms", "--", "sh", "-c", script]);
-    wait_until(|| deployment.folder().join("begun").exists());
+    // It goes on for more than half of the grace, which is twice what it would be by default.
+    let script = "trap 'date +%s%3N > asked; sleep 1.5; echo in order; exit 0' TERM
+        echo $TENURE_VALID_UNTIL_MS > begun; while :; do sleep 0.01; done";
+    let run = ["run", "x", "--ttl", "5s", "--grace", "2500ms", "--wait", "15s", "--", "sh", "-c", script];
+    let tool = deployment.start(&run);
+    let number = |file: &str| read_line(&deployment.folder().join(file)).parse::<u64>().unwrap();
+    let until = number("begun");
     proxies.iter().for_each(|proxy| proxy.set_both(Mode::Stall));
+    // Before the first renewal, which would move the end.
+    assert!(now_ms() + 3_400 < until, "the machine was too slow to begin");
+    let asked = until - number("asked");
+    assert!((1_600..=2_510).contains(&asked), "it was asked to end {asked} ms before the end");
     let done = tool.done();
     assert_eq!(done.ends_with(79).stdout, "in order\n");
 }

@@ -5,7 +5,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::deployment::{Background, Deployment, Done, TOOL, embedded_store, token, wait_until};
+use crate::deployment::{
+    Background, Deployment, Done, TOOL, after_an_hour_of_sleep, embedded_store, token, wait_until,
+};
 
 /// Who owns nothing of ours, if we may become anybody.
 const NOBODY: u32 = 65_534;
@@ -177,6 +179,19 @@ fn a_full_disk_is_74_and_grants_nothing() {
     );
     let done = run(512, &then);
     assert_eq!(done.ends_with(0).stdout, "full 74\nheld 75\nran\nroom 0\nheld 75\n", "{done:?}");
+}
+
+/// A process in a time namespace sees another boot clock, and must not see another time of the store.
+#[test]
+fn a_process_in_another_time_namespace_sees_the_same_time() {
+    let deployment = embedded_store();
+    let Some(mut inside) = after_an_hour_of_sleep(TOOL) else { return };
+    let _holder = deployment.hold(&["x", "--ttl", "30s"]);
+    inside.current_dir(deployment.folder()).env("TENURE_NODES", &deployment.nodes);
+    let done = Done::of(inside.args(["status", "x", "--json"]).output().unwrap());
+    let report: serde_json::Value = serde_json::from_str(&done.stdout).unwrap();
+    let left = report["left_ms"].as_u64().unwrap_or_else(|| panic!("{report}"));
+    assert!((15_000..=34_000).contains(&left), "{report}");
 }
 
 #[test]

@@ -160,7 +160,13 @@ fn be_present(locked: std::result::Result<(), TryLockError>) -> Result<()> {
 
 #[cfg(target_os = "linux")]
 fn since_boot_us() -> i64 {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    boot_time_us(rustix::time::clock_gettime)
+}
+
+/// What the clock that also counts suspensions shows.
+#[cfg(target_os = "linux")]
+fn boot_time_us(read: impl Fn(rustix::time::ClockId) -> rustix::time::Timespec) -> i64 {
+    let time = read(rustix::time::ClockId::Boottime);
     time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
 }
 
@@ -190,4 +196,21 @@ fn since_boot_us() -> i64 {
 #[cfg(not(target_os = "linux"))]
 fn namespace_offset_us() -> Result<i64> {
     Ok(0)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use rustix::time::{ClockId, Timespec};
+
+    use super::boot_time_us;
+
+    #[test]
+    fn the_clock_of_a_store_goes_on_while_the_machine_is_suspended() {
+        // The machine was suspended for 40 of the 100 seconds since its boot.
+        let shown = |clock| match clock {
+            ClockId::Boottime => Timespec { tv_sec: 100, tv_nsec: 7_000 },
+            _ => Timespec { tv_sec: 60, tv_nsec: 7_000 },
+        };
+        assert_eq!(boot_time_us(shown), 100_000_007);
+    }
 }
