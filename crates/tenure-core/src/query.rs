@@ -15,8 +15,8 @@ use crate::time::Time;
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// When a majority has answered, the others get as long again, and this at the least. So a node that hangs holds up
-/// nobody, and a fleet that is far away is waited for.
-const REST_MIN: Duration = Duration::from_millis(50);
+/// nobody for long; a fleet that is far away, and a node on an overloaded machine, are waited for.
+const REST_MIN: Duration = Duration::from_millis(250);
 
 /// The most keys that are listed per node: enough to look at, and little memory.
 const KEYS_MAX: usize = 10_000;

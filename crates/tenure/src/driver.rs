@@ -179,7 +179,7 @@ impl Driver {
             told: vec![],
             sleep: None,
             settling: vec![],
-            shutdown: Shutdown::default(),
+            shutdown: Shutdown::new(clock.now()),
             surveys: Surveys::default(),
             debts: Debts::default(),
             batches: Batches::default(),

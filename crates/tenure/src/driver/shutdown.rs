@@ -16,8 +16,9 @@ use super::{AcquireFailure, Driver, LEAVING, MachineId, Unfinished};
 /// answers within this.
 const SILENCE_MAX: Duration = Duration::from_millis(500);
 
-#[derive(Default)]
 pub(super) struct Shutdown {
+    /// When the manager came to be, and when its end was asked for.
+    since: Time,
     begun: Option<Time>,
     callers: Vec<Caller>,
     /// How many nodes have yet to say that a waiter has left the line, and until when that is waited for: a node that
@@ -39,6 +40,11 @@ struct Caller {
 }
 
 impl Shutdown {
+    pub(super) fn new(since: Time) -> Self {
+        let (leaving, reached, heard) = (0, NodeSet::default(), [None; NODES_MAX]);
+        Self { since, begun: None, callers: vec![], leaving, leaving_until: None, reached, heard }
+    }
+
     fn begin(&mut self, now: Time, caller: Caller) {
         self.begun.get_or_insert(now);
         self.leaving_until = Some(now + SILENCE_MAX);
@@ -74,20 +80,23 @@ impl Shutdown {
             return None;
         }
         let limits = self.callers.iter().map(|caller| caller.limit);
-        let silences =
-            self.heard.iter().filter_map(|heard| self.silent_from(*heard)).filter(|from| *from > now);
+        let silences = self.heard.iter().map(|heard| self.silent_from(*heard));
+        let silences = silences.chain([self.since + SILENCE_MAX]).filter(|from| *from > now);
         limits.chain(self.leaving_until).chain(silences).min()
     }
 
     /// From when on a node that was last heard then counts as silent.
-    fn silent_from(&self, heard: Option<Time>) -> Option<Time> {
-        self.begun.map(|begun| heard.map_or(begun, |heard| heard.max(begun)) + SILENCE_MAX)
+    fn silent_from(&self, heard: Option<Time>) -> Time {
+        self.begun.max(heard).unwrap_or(self.since) + SILENCE_MAX
     }
 
     /// Whether the node is worth waiting for. `tried`: the first try to connect has ended.
     fn may_answer(&self, now: Time, node: NodeIndex, tried: bool) -> bool {
-        let failed = tried && !self.reached.contains(node);
-        !failed && self.silent_from(self.heard[node.get()]).is_none_or(|from| now < from)
+        if self.reached.contains(node) {
+            now < self.silent_from(self.heard[node.get()])
+        } else {
+            !tried && now < self.since + SILENCE_MAX
+        }
     }
 }
 
