@@ -3,10 +3,14 @@
 use std::time::Duration;
 
 use tenure::config::ConfigError;
-use tenure::{AcquireError, BuildError, ExtendError, Fault, ReleaseError, Vote, Votes};
+use tenure::{
+    AcquireError, BuildError, ExtendError, Fault, LockReport, NodeAnswer, ReleaseError, Vote, Votes,
+};
 
+use crate::commands::status::unavailable;
 use crate::exit_code::Exit;
 use crate::output::{duration, plain};
+use crate::settings::Settings;
 
 /// Why a command did not do what it was asked for.
 #[derive(Clone, Debug)]
@@ -67,10 +71,31 @@ impl Failure {
                 _ => None,
             });
             Self::new(Exit::STORE, "store", reason.unwrap_or(message))
+        } else if votes.is_misconfigured() {
+            Self::new(Exit::USAGE, "configuration", message)
         } else {
             Self::new(Exit::UNAVAILABLE, word, message)
         };
         failure.with_votes(votes)
+    }
+
+    /// While we wait, no node can come to vote by itself.
+    pub(crate) fn misconfigured(name: &str, votes: &Votes) -> Self {
+        let message = format!(
+            "lock {name:?} is unavailable: {}. Fix the configuration: retrying does not help",
+            votes.outage()
+        );
+        Self::unavailable("unavailable", message, votes).of_lock(name)
+    }
+
+    /// Nobody can say who has the lock.
+    pub(crate) fn unknown(report: &LockReport, settings: &Settings) -> Self {
+        let name = &report.name;
+        let message =
+            format!("lock {name:?} is unavailable: no majority of nodes can vote. {}", report.outage());
+        let exit = unavailable(settings, report.nodes.iter().map(NodeAnswer::is_misconfigured));
+        let word = if exit == Exit::USAGE { "configuration" } else { "unavailable" };
+        Self::new(exit, word, message).of_lock(name)
     }
 
     pub(crate) fn acquire(error: &AcquireError, contended: Exit) -> Self {
@@ -85,8 +110,10 @@ impl Failure {
                 failure.about.holder = holder.map(str::to_owned);
                 failure
             }
-            AcquireError::Unavailable { name, votes, .. } => {
-                Self::unavailable("unavailable", message, votes).of_lock(name)
+            AcquireError::Unavailable { name, votes, retry_after, .. } => {
+                let mut failure = Self::unavailable("unavailable", message, votes).of_lock(name);
+                failure.about.retry_after = *retry_after;
+                failure
             }
             AcquireError::TooLate { name, votes, .. } => {
                 Self::unavailable("too_late", message, votes).of_lock(name)
@@ -105,9 +132,9 @@ impl Failure {
 /// Who has it, for people who wonder whether to wait.
 fn contention(name: &str, holder: Option<&str>, left: Option<Duration>, waiters: u64) -> String {
     let holder = holder.map_or_else(|| "another".to_owned(), plain);
-    let left = left.map_or_else(String::new, |left| format!(", for {} more if not extended", duration(left)));
+    let left = left.map_or_else(String::new, |left| format!(", free in {} unless renewed", duration(left)));
     let waiters = if waiters == 0 { String::new() } else { format!(", {waiters} in line") };
-    format!("lock {name:?} is held by {holder}{left}{waiters}; try again later, or wait longer with --wait")
+    format!("lock {name:?} is held by {holder}{left}{waiters}; retry later or add --wait 1m")
 }
 
 impl From<AcquireError> for Failure {

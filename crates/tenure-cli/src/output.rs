@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tenure::{LockList, LockReport, NodeReport, ShutdownError, Votes};
 
-pub(crate) use self::text::{duration, fault, plain, shell_word};
+pub(crate) use self::text::{duration, plain, shell_word};
 pub(crate) use self::waiting::{WaitingDisplay, WaitingNews};
 use crate::args::{Args, Command};
 use crate::commands::acquire::Lease;

@@ -1,5 +1,6 @@
 //! What a client asks of a node, and what comes back.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -269,6 +270,9 @@ pub enum Fault {
     Disconnected,
     /// There was no connection, for this reason; the command was not sent.
     Unreachable(Arc<str>),
+    /// It cannot be used as this client is configured, for this reason: a wrong password, a server that is too old. The
+    /// command was not sent, and no retry helps.
+    Misconfigured(Arc<str>),
     /// Too many commands were in flight; the command was not sent.
     Busy,
     /// It answered with an error.
@@ -307,13 +311,38 @@ impl Fault {
         }
     }
 
+    /// Whether somebody has to change something before the node can be used: no retry helps.
+    #[must_use]
+    pub fn is_misconfigured(&self) -> bool {
+        match self {
+            Self::Misconfigured(_) => true,
+            Self::Error(message) => message.starts_with("NOPERM"),
+            Self::Untrusted(distrust) => distrust.is_misconfigured(),
+            _ => false,
+        }
+    }
+
     /// Whether the node may have executed the command all the same.
     #[must_use]
     pub const fn may_have_run(&self) -> bool {
         match self {
             Self::Timeout | Self::Disconnected | Self::Error(_) => true,
             Self::Store { may_have_run, .. } => *may_have_run,
-            Self::Unreachable(_) | Self::Busy | Self::Untrusted(_) => false,
+            Self::Unreachable(_) | Self::Misconfigured(_) | Self::Busy | Self::Untrusted(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Timeout => f.write_str("no answer in time"),
+            Self::Disconnected => f.write_str("connection lost"),
+            Self::Unreachable(reason) => write!(f, "unreachable: {reason}"),
+            Self::Misconfigured(reason) | Self::Store { reason, .. } => f.write_str(reason),
+            Self::Busy => f.write_str("too many commands in flight"),
+            Self::Error(message) => write!(f, "error {message:?}"),
+            Self::Untrusted(distrust) => distrust.fmt(f),
         }
     }
 }

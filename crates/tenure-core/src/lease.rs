@@ -29,7 +29,7 @@ use crate::names::LockKey;
 use crate::queue::Waiter;
 use crate::quorum::{NodeIndex, NodeSet, Quorum};
 use crate::release::{Claim, Release, Undo};
-use crate::round::RoundNumber;
+use crate::round::{Ballot, RoundNumber};
 use crate::standing::{HoldState, Standing};
 use crate::time::Time;
 use crate::token::Entropy;
@@ -160,6 +160,8 @@ pub enum Output {
         cause: Cause,
         /// When the next one begins.
         at: Time,
+        /// The votes, in the order of the node list.
+        ballots: Vec<Option<Ballot>>,
     },
     /// The lock is held: see [`Lease::standing`].
     Acquired,

@@ -188,8 +188,7 @@ impl fmt::Debug for NodeSet {
 
 impl fmt::Display for QuorumError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nodes = self.nodes;
-        write!(f, "{nodes} nodes were given; allowed are 1 to {NODES_MAX}, and 3 or 5 are recommended")
+        write!(f, "expected 1 to {NODES_MAX} nodes, got {}; use 3 or 5", self.nodes)
     }
 }
 
@@ -212,7 +211,7 @@ mod tests {
     fn zero_and_sixteen_nodes_are_refused() {
         for nodes in [0, 16, 256, usize::MAX] {
             let message = Quorum::of(nodes).unwrap_err().to_string();
-            assert!(message.contains("allowed are 1 to 15"), "{message}");
+            assert!(message.contains("expected 1 to 15 nodes"), "{message}");
         }
     }
 

@@ -16,9 +16,8 @@ use crate::votes::Votes;
 pub enum AcquireError {
     /// Others have it: a majority of nodes answered, and too few of them were free.
     #[error(
-        "lock {name:?} is held by another{}: {} of {} nodes granted it and {} are needed, after {attempts} {} in \
-         {elapsed:?} ({votes}). {}",
-        who(place), votes.granted(), votes.nodes(), votes.majority(), tries(attempts), advice(retry_after)
+        "lock {name:?} is held by another{}: {} of {} nodes granted it and {} are needed{} ({votes}). {}",
+        who(place), votes.granted(), votes.nodes(), votes.majority(), tries(*attempts, *elapsed), advice(retry_after)
     )]
     #[non_exhaustive]
     Contended {
@@ -37,16 +36,18 @@ pub enum AcquireError {
     },
     /// The nodes could not be asked: no majority of them gave an answer.
     #[error(
-        "lock {name:?} is unavailable: only {} of {} nodes answered and {} are needed, after {attempts} {} in \
-         {elapsed:?} ({votes}). Check that these nodes are up, reachable and in order: {}",
-        votes.answered(), votes.nodes(), votes.majority(), tries(attempts), votes.failed()
+        "lock {name:?} is unavailable{}: {}. {}",
+        tries(*attempts, *elapsed), votes.outage(), votes.remedy()
     )]
     #[non_exhaustive]
     Unavailable {
         /// The lock.
         name: String,
-        /// The votes of the last attempt.
+        /// The votes of the last attempt. [`Votes::is_misconfigured`] says whether no retry helps.
         votes: Votes,
+        /// When a majority of nodes may vote, if that comes by itself at a known time: nodes that were restarted, or
+        /// whose clocks jumped, vote again after a while.
+        retry_after: Option<Duration>,
         /// How many attempts were made.
         attempts: u32,
         /// How long it all took.
@@ -142,8 +143,8 @@ pub enum ExtendError {
     /// A majority answered, but too few nodes still have it; what the others have is not known.
     #[error(
         "lock {name:?} was not extended: {} of {} nodes extended it and {} are needed ({votes}). It is still \
-         valid for {valid_for:?}; try again or finish within that time",
-        votes.granted(), votes.nodes(), votes.majority()
+         valid for {}; retry or finish within that time",
+        votes.granted(), votes.nodes(), votes.majority(), Rounded(*valid_for)
     )]
     #[non_exhaustive]
     Refused {
@@ -156,9 +157,8 @@ pub enum ExtendError {
     },
     /// No majority of nodes answered.
     #[error(
-        "lock {name:?} could not be extended: only {} of {} nodes answered and {} are needed ({votes}). It is \
-         still valid for {valid_for:?}; try again or finish within that time, and check these nodes: {}",
-        votes.answered(), votes.nodes(), votes.majority(), votes.failed()
+        "lock {name:?} was not extended: {}. {}{}",
+        votes.lacking("did not answer", "answers"), still_valid(*valid_for), votes.remedy()
     )]
     #[non_exhaustive]
     Unavailable {
@@ -171,7 +171,7 @@ pub enum ExtendError {
     },
     /// Its validity ended, or was so near its end that the lock counts as lost, before the extension was decided.
     #[error(
-        "lock {name:?} has expired and cannot be extended. Stop the work it protects, and acquire it anew"
+        "lock {name:?} has expired and cannot be extended. Stop the work it protects, and acquire it again"
     )]
     #[non_exhaustive]
     Expired {
@@ -180,8 +180,8 @@ pub enum ExtendError {
     },
     /// It would be held for longer than `max_hold`.
     #[error(
-        "lock {name:?} cannot be extended: it would be held for longer than its max_hold. It is still valid for \
-         {valid_for:?}; release it and acquire it anew, or ask for a larger max_hold"
+        "lock {name:?} cannot be extended: it would be held for longer than its max_hold. {}Release it and acquire it \
+         again, or use a larger max_hold", still_valid(*valid_for)
     )]
     #[non_exhaustive]
     MaxHold {
@@ -192,8 +192,8 @@ pub enum ExtendError {
     },
     /// It was renewed as often as `renewals_max` allows.
     #[error(
-        "lock {name:?} cannot be extended: it was renewed as often as its renewals_max allows. It is still valid for \
-         {valid_for:?}; release it and acquire it anew, or ask for a larger renewals_max"
+        "lock {name:?} cannot be extended: it was renewed as often as its renewals_max allows. {}Release it and \
+         acquire it again, or use a larger renewals_max", still_valid(*valid_for)
     )]
     #[non_exhaustive]
     RenewalsMax {
@@ -223,7 +223,7 @@ pub enum ExtendError {
         error: OptionError,
     },
     /// The runtime that the manager lives on has ended.
-    #[error("lock {name:?} cannot be extended: its manager is gone. It is still valid for {valid_for:?}")]
+    #[error("lock {name:?} cannot be extended: its manager is gone. {}", still_valid(*valid_for))]
     #[non_exhaustive]
     ShutDown {
         /// The lock.
@@ -239,9 +239,8 @@ pub enum ExtendError {
 pub enum ReleaseError {
     /// A majority of nodes did not have it for us: it had expired or was taken away before.
     #[error(
-        "lock {name:?} was no longer ours when it was released: {} of {} nodes did not have it for us ({votes}). \
-         Another may have held it meanwhile; use a longer ttl or extend it in time",
-        votes.refused(), votes.nodes()
+        "lock {name:?} is not held: it expired, was released already, or the token belongs to another lock. Another \
+         may have held it meanwhile; use a longer ttl or extend it in time ({votes})"
     )]
     #[non_exhaustive]
     NotHeld {
@@ -252,10 +251,8 @@ pub enum ReleaseError {
     },
     /// No majority of nodes answered. The release goes on in the background.
     #[error(
-        "lock {name:?} could not be released for certain: only {} of {} nodes answered and {} are needed \
-         ({votes}). The release goes on in the background, and the lock frees itself within {frees_within:?}; \
-         check these nodes: {}",
-        votes.answered(), votes.nodes(), votes.majority(), votes.failed()
+        "lock {name:?} may still be held: {}. It frees itself within {}. {}",
+        votes.lacking("did not answer", "answers"), Rounded(*frees_within), votes.remedy()
     )]
     #[non_exhaustive]
     Unavailable {
@@ -344,8 +341,18 @@ pub struct ShutdownError {
     pub frees_within: Duration,
 }
 
-fn tries(attempts: &u32) -> &'static str {
-    if *attempts == 1 { "attempt" } else { "attempts" }
+/// How often it was tried, if that was more than once.
+fn tries(attempts: u32, elapsed: Duration) -> String {
+    if attempts > 1 { format!(" after {attempts} attempts in {}", Rounded(elapsed)) } else { String::new() }
+}
+
+/// What is left of a lock that was not extended, if that is known.
+fn still_valid(valid_for: Duration) -> String {
+    if valid_for.is_zero() {
+        String::new()
+    } else {
+        format!("It is still valid for {}. ", Rounded(valid_for))
+    }
 }
 
 /// Who holds the lock and who waits, as far as the nodes said.
@@ -360,7 +367,9 @@ fn who(place: &Option<Box<Place>>) -> String {
 
 fn advice(retry_after: &Option<Duration>) -> String {
     match retry_after {
-        Some(left) => format!("Wait longer, or try again in {left:?}, when it is free if nobody extends it"),
-        None => "Wait longer, or try again".to_owned(),
+        Some(left) => {
+            format!("Wait longer, or retry in {}, when it is free unless it is renewed", Rounded(*left))
+        }
+        None => "Wait longer, or retry".to_owned(),
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tenure_core::{
-    Agreement, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, Place, Query, Time, Word,
+    Agreement, Distrust, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, Place, Query, Time, Word,
 };
 use tokio::sync::oneshot;
 
@@ -12,6 +12,7 @@ use crate::Locks;
 use crate::driver::{Found, Request};
 use crate::error::AcquireError;
 use crate::manager::Inner;
+use crate::votes::reasons;
 
 /// What the nodes say about one lock. Made by [`Locks::inspect`] and [`Locks::list`].
 ///
@@ -40,8 +41,10 @@ pub struct LockReport {
 pub struct NodeAnswer {
     /// The node's address.
     pub node: Arc<str>,
-    /// Whether it is counted: not if it may not vote now. [`Locks::nodes`] says why.
+    /// Whether it is counted: not if it may not vote now.
     pub votes: bool,
+    /// Why it is not counted. [`Locks::nodes`] has advice.
+    pub distrust: Option<Distrust>,
     /// The key as it has it, `None` if it does not; or why it did not tell.
     pub holding: Result<Option<Holding>, Fault>,
     /// How many it has in line, if it told.
@@ -64,8 +67,10 @@ pub struct LockList {
 pub struct NodeList {
     /// The node's address.
     pub node: Arc<str>,
-    /// Whether it is counted: not if it may not vote now. [`Locks::nodes`] says why.
+    /// Whether it is counted: not if it may not vote now.
     pub votes: bool,
+    /// Why it is not counted. [`Locks::nodes`] has advice.
+    pub distrust: Option<Distrust>,
     /// How many locks it told of, or why it did not.
     pub told: Result<usize, Fault>,
     /// Whether it has more than that. Then nothing is known of a lock that it did not tell of.
@@ -76,7 +81,7 @@ impl Locks {
     /// Asks every node about the lock `name`: who holds it, for how long, and how many wait.
     ///
     /// The answer is what a majority of the nodes that may vote says; [`LockReport::disagree`] names those that say
-    /// otherwise. It takes as long as the slowest node, at most two seconds.
+    /// otherwise. When a majority has answered, the others get as long again; it takes at most two seconds.
     ///
     /// # Errors
     /// [`AcquireError::InvalidName`] if the name is not allowed, [`AcquireError::ShutDown`] if the manager is gone.
@@ -103,12 +108,13 @@ impl Locks {
         let key =
             manager.key(name).map_err(|error| AcquireError::InvalidName { name: name.to_owned(), error })?;
         let found = manager.query(Query::inspect(key, manager.quorum, manager.clock.now())).await;
-        let Found { told, voters } = found.ok_or_else(|| AcquireError::ShutDown { name: name.to_owned() })?;
+        let Found { told, voters, distrust } =
+            found.ok_or_else(|| AcquireError::ShutDown { name: name.to_owned() })?;
         let said = told.into_iter().map(|told| match told {
             Ok(told) => (Ok(told.holdings.into_iter().next()), told.waiters),
             Err(fault) => (Err(fault), None),
         });
-        Ok(manager.report(name.to_owned(), voters, said))
+        Ok(manager.report(name.to_owned(), voters, &distrust, said))
     }
 
     /// Asks every node which locks it has under this manager's prefix: at most 10,000 per node. What is kept beside the
@@ -137,11 +143,12 @@ impl Locks {
         let prefix = manager.prefix.as_str();
         let query = Query::list(manager.prefix.clone(), manager.quorum, manager.clock.now());
         let found = manager.query(query).await;
-        let Found { told, voters } =
+        let Found { told, voters, distrust } =
             found.ok_or_else(|| AcquireError::ShutDown { name: format!("{prefix}*") })?;
         let listed = manager.quorum.indexes().zip(&told).map(|(node, told)| NodeList {
             node: manager.address(node),
             votes: voters.contains(node),
+            distrust: distrust[node.get()].clone(),
             told: told.as_ref().map(|told| told.holdings.len()).map_err(Clone::clone),
             cut_short: told.as_ref().is_ok_and(|told| told.cut_short),
         });
@@ -164,16 +171,47 @@ impl Locks {
         }
         let report = |(key, said): (Arc<str>, Vec<_>)| {
             let name = key.strip_prefix(prefix).unwrap_or(&key).to_owned();
-            manager.report(name, voters, said.into_iter().map(|holding| (holding, None)))
+            manager.report(name, voters, &distrust, said.into_iter().map(|holding| (holding, None)))
         };
         Ok(LockList { locks: locks.into_iter().map(report).collect(), nodes })
     }
 }
 
+impl LockReport {
+    /// The nodes that did not answer or do not count, each with its reason, in words.
+    #[must_use]
+    pub fn outage(&self) -> String {
+        let silent = self.nodes.iter().filter_map(|answer| {
+            let reason = match (&answer.holding, &answer.distrust) {
+                (Err(fault), _) => fault.to_string(),
+                (Ok(_), distrust) => distrust.as_ref()?.to_string(),
+            };
+            Some((&*answer.node, reason))
+        });
+        reasons(silent, self.nodes.len())
+    }
+}
+
 impl NodeAnswer {
+    /// Whether somebody has to change something before this node can be used: no retry helps.
+    #[must_use]
+    pub fn is_misconfigured(&self) -> bool {
+        self.distrust.as_ref().is_some_and(Distrust::is_misconfigured)
+            || self.holding.as_ref().is_err_and(Fault::is_misconfigured)
+    }
+
     fn word(&self) -> Option<Word<'_>> {
         let holding = self.holding.as_ref().ok()?.as_ref();
         Some(Word { holding, waiters: self.waiters })
+    }
+}
+
+impl NodeList {
+    /// As [`NodeAnswer::is_misconfigured`].
+    #[must_use]
+    pub fn is_misconfigured(&self) -> bool {
+        self.distrust.as_ref().is_some_and(Distrust::is_misconfigured)
+            || self.told.as_ref().is_err_and(Fault::is_misconfigured)
     }
 }
 
@@ -181,7 +219,7 @@ impl Inner {
     /// Who holds a lock that was refused and how many wait for it, if a majority can be asked until then.
     pub(crate) async fn place(&self, key: LockKey, until: Time) -> Option<Place> {
         let query = Query::inspect(key, self.quorum, self.clock.now()).until(until);
-        let Found { told, voters } = self.query(query).await?;
+        let Found { told, voters, .. } = self.query(query).await?;
         let words: Vec<_> = told
             .iter()
             .map(|told| {
@@ -214,11 +252,13 @@ impl Inner {
         &self,
         name: String,
         voters: NodeSet,
+        distrust: &[Option<Distrust>],
         said: impl Iterator<Item = (Result<Option<Holding>, Fault>, Option<u64>)>,
     ) -> LockReport {
         let answers = self.quorum.indexes().zip(said).map(|(node, (holding, waiters))| NodeAnswer {
             node: self.address(node),
             votes: voters.contains(node),
+            distrust: distrust[node.get()].clone(),
             holding,
             waiters,
         });

@@ -335,7 +335,10 @@ impl Lock {
                 AcquireError::Contended { name, votes, retry_after, attempts, elapsed, place }
             }
             Cause::TooLate => AcquireError::TooLate { name, votes, ttl: terms.term.ttl() },
-            _ => AcquireError::Unavailable { name, votes, attempts, elapsed },
+            _ => {
+                let retry_after = votes.retry_after();
+                AcquireError::Unavailable { name, votes, retry_after, attempts, elapsed }
+            }
         }
     }
 }

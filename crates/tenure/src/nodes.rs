@@ -173,12 +173,13 @@ fn of_trust(distrust: &Distrust, fault: Option<&Fault>) -> Option<Finding> {
                 return Some(Finding { severity, kind, message, advice });
             }
             let reason = match fault? {
-                Fault::Unreachable(reason) | Fault::Error(reason) => reason.to_string(),
-                Fault::Timeout => "it does not answer".to_owned(),
-                other => format!("{other:?}"),
+                Fault::Unreachable(reason) => format!("unreachable: {reason}"),
+                other => other.to_string(),
             };
-            let message = format!("it cannot be used: {reason}");
-            let advice = "Check that it is up, that the address is right and that this client may log in";
+            let (message, advice) = match fault? {
+                Fault::Misconfigured(_) => (reason, "Fix the settings of this client or of the server"),
+                _ => (reason, "Check that the server is up and that its address is right"),
+            };
             return Some(Finding {
                 severity: Severity::Warn,
                 kind: FindingKind::Unreachable,

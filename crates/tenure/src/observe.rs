@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use tenure_core::{Cause, Distrust, Fence};
 
+use crate::votes::Votes;
+
 /// Something that happened to a lock or a node.
 ///
 /// Every event is also a `tracing` event with the target `tenure`.
@@ -34,6 +36,8 @@ pub enum Event<'a> {
         cause: Cause,
         /// The pause before the next attempt.
         pause: Duration,
+        /// What the nodes said.
+        votes: &'a Votes,
     },
     /// The lock is held by another, and an acquire waits in line for it.
     #[non_exhaustive]
@@ -188,8 +192,8 @@ impl Event<'_> {
             Self::Acquired { name, attempts, elapsed, margin } => {
                 tracing::debug!(target: "tenure", lock = name, attempts, ?elapsed, margin, "acquired");
             }
-            Self::Retrying { name, cause, pause } => {
-                tracing::debug!(target: "tenure", lock = name, ?cause, ?pause, "retrying");
+            Self::Retrying { name, cause, pause, votes } => {
+                tracing::debug!(target: "tenure", lock = name, ?cause, ?pause, %votes, "retrying");
             }
             Self::Waiting { name, ahead, waiters, holder, free_after, asks_in, .. } => {
                 tracing::debug!(

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Ballot, Fault, Refusal, Vote};
+use tenure_core::{Ballot, Fault, Refusal, Rounded, Vote};
 
 /// The votes of one round, in the order of the node list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,19 +61,90 @@ impl Votes {
         self.nodes() / 2 + 1
     }
 
-    /// How many nodes answered, with yes or no.
-    pub(crate) fn answered(&self) -> usize {
-        self.granted() + self.refused()
+    /// Why no majority of nodes can vote, in words: the nodes that cannot, each with its reason.
+    #[must_use]
+    pub fn outage(&self) -> String {
+        self.lacking("cannot vote", "votes")
     }
 
-    /// The addresses of the nodes that gave no answer that counts, for messages that say what to check.
-    pub(crate) fn failed(&self) -> String {
-        let failed = self.0.iter().filter(|vote| matches!(vote.vote, Some(Vote::Unknown(_))));
-        failed.map(|vote| &*vote.node).collect::<Vec<_>>().join(", ")
+    /// Whether so many nodes cannot be used as this client is configured that no retry helps: a wrong password, other
+    /// settings or another node list than the other clients have, a server that must not be a node.
+    #[must_use]
+    pub fn is_misconfigured(&self) -> bool {
+        self.0.iter().filter(|vote| !vote.fault().is_some_and(Fault::is_misconfigured)).count()
+            < self.majority()
+    }
+
+    /// When a majority of nodes may vote, if that comes by itself at a known time.
+    pub(crate) fn retry_after(&self) -> Option<Duration> {
+        let able = self.0.iter().filter(|vote| vote.fault().is_none()).count();
+        let mut left: Vec<Duration> = self.0.iter().filter_map(NodeVote::left).collect();
+        left.sort_unstable();
+        left.get(self.majority().checked_sub(able + 1)?).copied()
+    }
+
+    /// What to do about an outage.
+    pub(crate) fn remedy(&self) -> String {
+        if self.is_misconfigured() {
+            "Fix the configuration: retrying does not help".to_owned()
+        } else if let Some(left) = self.retry_after() {
+            format!("Retry in {}", Rounded(left))
+        } else if self.nodes() == 1 {
+            "Check that it is up and reachable, then retry".to_owned()
+        } else {
+            "Check that these nodes are up and reachable, then retry".to_owned()
+        }
+    }
+
+    /// What the nodes lack for a majority of what is needed.
+    pub(crate) fn lacking(&self, lack: &str, needed: &str) -> String {
+        let faults = self.0.iter().filter_map(|vote| Some((&*vote.node, vote.fault()?.to_string())));
+        let (count, named) = (faults.clone().count(), reasons(faults, self.nodes()));
+        match self.nodes() {
+            1 => named,
+            nodes => format!(
+                "{count} of {nodes} nodes {lack} and {} {needed} are needed. {named}",
+                self.majority()
+            ),
+        }
     }
 
     fn count(&self, matches: impl Fn(&Vote) -> bool) -> usize {
         self.0.iter().filter_map(|vote| vote.vote.as_ref()).filter(|vote| matches(vote)).count()
+    }
+}
+
+/// Nodes with their reasons: each reason once, however many of `all` nodes have it.
+pub(crate) fn reasons<'a>(nodes: impl Iterator<Item = (&'a str, String)>, all: usize) -> String {
+    let mut reasons: Vec<(String, Vec<&str>)> = vec![];
+    for (node, reason) in nodes {
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, nodes)) => nodes.push(node),
+            None => reasons.push((reason, vec![node])),
+        }
+    }
+    let named = reasons.iter().map(|(reason, nodes)| match nodes.len() {
+        count if count == all && all > 1 => format!("All nodes: {reason}"),
+        _ => format!("{}: {reason}", nodes.join(", ")),
+    });
+    named.collect::<Vec<_>>().join("; ")
+}
+
+impl NodeVote {
+    /// Why it gave no answer that counts.
+    fn fault(&self) -> Option<&Fault> {
+        match &self.vote {
+            Some(Vote::Unknown(fault)) => Some(fault),
+            _ => None,
+        }
+    }
+
+    /// How long it is kept from voting, if that ends by itself.
+    fn left(&self) -> Option<Duration> {
+        match self.fault() {
+            Some(Fault::Untrusted(distrust)) => distrust.left(),
+            _ => None,
+        }
     }
 }
 
@@ -100,23 +171,18 @@ impl fmt::Display for NodeVote {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.node)?;
         match &self.vote {
-            None => write!(f, "no answer yet"),
-            Some(Vote::Granted) => write!(f, "granted"),
+            None => f.write_str("not waited for"),
+            Some(Vote::Granted) => f.write_str("granted"),
             Some(Vote::Refused(Refusal::Held { left: Duration::MAX })) => {
-                write!(f, "held by another without an end")
+                f.write_str("held by another owner and never expires")
             }
-            Some(Vote::Refused(Refusal::Held { left })) => write!(f, "held by another for {left:?} more"),
-            Some(Vote::Refused(Refusal::NotHeld)) => write!(f, "not held"),
-            Some(Vote::Refused(Refusal::Behind)) => write!(f, "granted to another meanwhile"),
-            Some(Vote::Refused(_)) => write!(f, "refused"),
-            Some(Vote::Unknown(Fault::Timeout)) => write!(f, "no answer in time"),
-            Some(Vote::Unknown(Fault::Disconnected)) => write!(f, "connection lost"),
-            Some(Vote::Unknown(Fault::Unreachable(reason))) => write!(f, "not reachable ({reason})"),
-            Some(Vote::Unknown(Fault::Busy)) => write!(f, "too many commands in flight"),
-            Some(Vote::Unknown(Fault::Error(message))) => write!(f, "error {message:?}"),
-            Some(Vote::Unknown(Fault::Store { reason, .. })) => f.write_str(reason),
-            Some(Vote::Unknown(Fault::Untrusted(distrust))) => write!(f, "not counted, {distrust}"),
-            Some(Vote::Unknown(_)) => write!(f, "unknown"),
+            Some(Vote::Refused(Refusal::Held { left })) => {
+                write!(f, "held by another for {} more", Rounded(*left))
+            }
+            Some(Vote::Refused(Refusal::NotHeld)) => f.write_str("not held"),
+            Some(Vote::Refused(Refusal::Behind)) => f.write_str("granted to another meanwhile"),
+            Some(Vote::Refused(_)) => f.write_str("refused"),
+            Some(Vote::Unknown(fault)) => fault.fmt(f),
         }
     }
 }

@@ -82,8 +82,8 @@ async fn options_that_do_not_fit_together_are_refused() {
 fn node_lists_that_cannot_work_say_why() {
     let message = |builder: Builder| builder.build().unwrap_err().to_string();
     let node = MemoryNode::new("a");
-    insta::assert_snapshot!(message(Locks::builder()), @"cannot manage locks: 0 nodes were given; allowed are 1 to 15, and 3 or 5 are recommended");
-    insta::assert_snapshot!(message(builder(&nodes::<16>())), @"cannot manage locks: 16 nodes were given; allowed are 1 to 15, and 3 or 5 are recommended");
+    insta::assert_snapshot!(message(Locks::builder()), @r#"cannot manage locks: expected 1 to 15 nodes, got 0; use 3 or 5"#);
+    insta::assert_snapshot!(message(builder(&nodes::<16>())), @r#"cannot manage locks: expected 1 to 15 nodes, got 16; use 3 or 5"#);
     insta::assert_snapshot!(message(Locks::builder().node(&node).node(MemoryNode::new("b")).node(&node)), @"cannot manage locks: node memory:a is listed twice; every node must be an independent store");
     insta::assert_snapshot!(message(Locks::builder().node(&node).prefix("tenure~x")), @r#"cannot manage locks: the lock's key on the nodes (prefix + name) or its name begins with "tenure~", which is reserved for Tenure's own keys; choose another name or prefix"#);
     insta::assert_snapshot!(message(Locks::builder().node(&node).prefix("p".repeat(257))), @"cannot manage locks: the prefix has 257 bytes; at most 256 are allowed");

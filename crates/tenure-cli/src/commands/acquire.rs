@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::{Event, Fence, Guard, Lock, Locks, Votes};
+use tenure::{Cause, Event, Fence, Guard, Lock, Locks, Votes};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
@@ -16,6 +16,9 @@ use crate::signals::{Signal, Signals, ends_wait};
 
 /// How long the last votes are waited for: the longest that a node timeout is by itself, and a little more.
 const WIDENING_LIMIT: Duration = Duration::from_millis(60);
+
+/// Settings that leave no majority are waited with for so long: a server is asked about itself again every second.
+const MISCONFIGURED_MAX: Duration = Duration::from_secs(2);
 
 /// How often the waiting display goes on.
 const TICK: Duration = Duration::from_millis(200);
@@ -72,12 +75,16 @@ pub(crate) async fn hold(
 ) -> Result<(Locks, Guard), Failure> {
     let (sender, news) = mpsc::unbounded_channel();
     let locks = settings.connect(move |event| {
-        if let Event::Waiting { ahead, waiters, holder, free_after, .. } = event {
-            let holder = holder.map(str::to_owned);
-            let news = WaitingNews { holder, free_after: *free_after, ahead: *ahead, waiters: *waiters };
-            // Nobody looks any more once the lock is there.
-            let _ = sender.send(news);
-        }
+        let news = match event {
+            Event::Waiting { ahead, waiters, holder, free_after, .. } => {
+                let holder = holder.map(str::to_owned);
+                WaitingNews::InLine { holder, free_after: *free_after, ahead: *ahead, waiters: *waiters }
+            }
+            Event::Retrying { cause: Cause::Unavailable, votes, .. } => WaitingNews::Outage((*votes).clone()),
+            _ => return,
+        };
+        // Nobody looks any more once the lock is there.
+        let _ = sender.send(news);
     })?;
     let lock = locks.lock(name).label(settings.label.value.as_deref().unwrap_or(note));
     match wait_for(name, &lock, conflict, signals, news, output).await {
@@ -98,7 +105,7 @@ async fn wait_for(
     output: &Output,
 ) -> Result<Guard, Failure> {
     let mut display = output.waiting(name);
-    let mut acquire = std::pin::pin!(lock.acquire());
+    let (mut acquire, mut misconfigured) = (std::pin::pin!(lock.acquire()), None);
     let outcome = loop {
         tokio::select! {
             outcome = &mut acquire => {
@@ -116,6 +123,14 @@ async fn wait_for(
                 _ => {}
             },
             Some(news) = news.recv() => {
+                match &news {
+                    WaitingNews::Outage(votes) if votes.is_misconfigured() => {
+                        if misconfigured.get_or_insert_with(Instant::now).elapsed() >= MISCONFIGURED_MAX {
+                            break Err(Failure::misconfigured(name, votes));
+                        }
+                    }
+                    _ => misconfigured = None,
+                }
                 if let Some(display) = &mut display {
                     display.update(news);
                 }

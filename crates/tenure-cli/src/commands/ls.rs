@@ -1,7 +1,9 @@
 //! `tenure ls`: all locks, and what each node says about them.
 
+use tenure::NodeList;
+
 use crate::commands::looking::Looking;
-use crate::commands::status::unreachable;
+use crate::commands::status::unavailable;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -27,5 +29,8 @@ pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Fa
     }
     output.list(&list, &reports)?;
     let answered = list.nodes.iter().filter(|node| node.votes && node.told.is_ok()).count();
-    Ok(if answered * 2 > list.nodes.len() { Exit::DONE } else { unreachable(settings) })
+    if answered * 2 > list.nodes.len() {
+        return Ok(Exit::DONE);
+    }
+    Ok(unavailable(settings, list.nodes.iter().map(NodeList::is_misconfigured)))
 }

@@ -2,15 +2,14 @@
 
 use std::collections::BTreeSet;
 
-use tenure::{Handover, LockReport, OwnerToken, ReleaseError};
+use tenure::{Handover, LockReport, LockState, OwnerToken, ReleaseError};
 
 use crate::args::ReleaseArgs;
 use crate::commands::exported;
 use crate::commands::looking::refuse_absent_store;
-use crate::commands::status::unreachable;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::output::{Output, fault, plain};
+use crate::output::{Output, plain};
 use crate::settings::Settings;
 
 pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
@@ -80,22 +79,11 @@ fn owners(report: &LockReport, settings: &Settings) -> Result<BTreeSet<OwnerToke
         owners.insert(owner);
     }
     if owners.is_empty() {
-        let answered = report.nodes.iter().filter(|answer| answer.holding.is_ok()).count();
-        let (exit, word, message) = if answered * 2 > report.nodes.len() {
-            (Exit::NO, "not_held", format!("lock {name:?} is held by nobody; there is nothing to release"))
-        } else {
-            let silent = report.nodes.iter().filter_map(|answer| {
-                let reason = fault(answer.holding.as_ref().err()?);
-                Some(format!("{}: {reason}", answer.node))
-            });
-            let message = format!(
-                "lock {name:?} is unavailable: only {answered} of {} nodes answered ({})",
-                report.nodes.len(),
-                silent.collect::<Vec<_>>().join("; ")
-            );
-            (unreachable(settings), "unavailable", message)
-        };
-        return Err(Failure::new(exit, word, message).of_lock(name));
+        let nobody = || format!("lock {name:?} is not held; there is nothing to release");
+        return Err(match report.state {
+            LockState::Unknown => Failure::unknown(report, settings),
+            _ => Failure::new(Exit::NO, "not_held", nobody()).of_lock(name),
+        });
     }
     Ok(owners)
 }
@@ -103,7 +91,7 @@ fn owners(report: &LockReport, settings: &Settings) -> Result<BTreeSet<OwnerToke
 /// What a release by force breaks.
 fn breakage(report: &LockReport, question: bool) -> String {
     let holder = match &report.state {
-        tenure::LockState::Held { label: Some(label), .. } => plain(label),
+        LockState::Held { label: Some(label), .. } => plain(label),
         _ => "its holder".to_owned(),
     };
     let (verb, end) = if question { ("take", "Take it?") } else { ("taking", "") };

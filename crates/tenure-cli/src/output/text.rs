@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use tenure::{
-    Fault, Fence, LockList, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, Rounded, Severity,
-    ShutdownError, Votes, Wait,
+    Distrust, Fault, Fence, LockList, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, Rounded,
+    Severity, ShutdownError, Votes, Wait,
 };
 
 use super::clock::time;
@@ -57,16 +57,8 @@ pub(super) fn since_ms(fence: Fence) -> Option<u64> {
 }
 
 /// Why a node did not answer.
-pub(crate) fn fault(fault: &Fault) -> String {
-    match fault {
-        Fault::Timeout => "no answer in time".to_owned(),
-        Fault::Disconnected => "connection lost".to_owned(),
-        Fault::Unreachable(reason) => format!("not reachable ({reason})"),
-        Fault::Error(message) => format!("error {message:?}"),
-        Fault::Store { reason, .. } => plain(reason),
-        Fault::Untrusted(distrust) => format!("not counted, {distrust}"),
-        _ => "unknown".to_owned(),
-    }
+pub(super) fn fault(fault: &Fault) -> String {
+    plain(&fault.to_string())
 }
 
 /// On which nodes a lock was released, and what becomes of it on the others.
@@ -107,10 +99,20 @@ pub(super) fn status(report: &LockReport, colours: bool) -> String {
         let said = said(answer);
         let said =
             if says_otherwise { paint(colours, RED, &format!("{said}  <- says otherwise")) } else { said };
-        let counted = if answer.votes { "" } else { "  (does not vote now)" };
+        let counted = uncounted(answer.votes, answer.holding.is_ok(), answer.distrust.as_ref());
         let _ = writeln!(text, "  node     {}  {said}{counted}", answer.node);
     }
     text
+}
+
+/// Why what a node said does not count, if it said something.
+fn uncounted(votes: bool, answered: bool, distrust: Option<&Distrust>) -> String {
+    match distrust {
+        Some(distrust) if !votes && answered => {
+            format!("  (does not vote: {})", plain(&distrust.to_string()))
+        }
+        _ => String::new(),
+    }
 }
 
 fn state(report: &LockReport, colours: bool) -> String {
@@ -119,7 +121,7 @@ fn state(report: &LockReport, colours: bool) -> String {
         LockState::Held { .. } => paint(colours, YELLOW, "held"),
         LockState::Reserved { .. } => paint(colours, YELLOW, "reserved for the next in line"),
         LockState::Disputed => paint(colours, RED, "disputed: no majority says the same"),
-        _ => paint(colours, RED, "unknown: no majority of nodes answered"),
+        _ => paint(colours, RED, "unknown: no majority of nodes can vote"),
     }
 }
 
@@ -151,7 +153,7 @@ pub(super) fn list(list: &LockList, reports: &[LockReport], colours: bool) -> St
             Ok(count) => format!("{count} locks"),
             Err(reason) => paint(colours, RED, &fault(reason)),
         };
-        let counted = if node.votes { "" } else { "  (does not vote now)" };
+        let counted = uncounted(node.votes, node.told.is_ok(), node.distrust.as_ref());
         let _ = writeln!(text, "node {}  {}  {told}{counted}", letter(index), node.node);
     }
     if reports.is_empty() {

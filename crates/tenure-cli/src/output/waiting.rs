@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::time::{Duration, Instant};
 
+use tenure::Votes;
+
 use super::text::{duration, plain};
 
 /// What is always shown of a holder (a process and the beginning of its machine) and of a name.
@@ -24,12 +26,12 @@ pub(crate) struct WaitingDisplay {
 }
 
 /// What the nodes said last.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct WaitingNews {
-    pub(crate) holder: Option<String>,
-    pub(crate) free_after: Option<Duration>,
-    pub(crate) ahead: u64,
-    pub(crate) waiters: u64,
+#[derive(Clone, Debug)]
+pub(crate) enum WaitingNews {
+    /// Another has the lock.
+    InLine { holder: Option<String>, free_after: Option<Duration>, ahead: u64, waiters: u64 },
+    /// No majority of nodes can vote.
+    Outage(Votes),
 }
 
 impl WaitingDisplay {
@@ -61,28 +63,60 @@ impl WaitingDisplay {
         if !draw && (self.said || self.drawn) {
             return;
         }
-        let holder = news.holder.as_deref().map_or_else(|| "another".to_owned(), plain);
-        let left = news.free_after.map_or_else(String::new, |left| {
-            format!(", {} left", duration(left.saturating_sub(told.elapsed())))
-        });
         if draw {
-            let waited = duration(self.begun.elapsed());
-            let place = match (news.ahead, news.waiters) {
-                (_, 0) => format!("; {waited} so far"),
-                (ahead, waiters) => format!("; {} of {waiters} in line, {waited}", ahead + 1),
-            };
-            let line = fitted(&self.name, &holder, &format!("{left}{place}"), width().saturating_sub(1));
+            let line =
+                news.fitted(&self.name, told.elapsed(), self.begun.elapsed(), width().saturating_sub(1));
             // Some characters are two columns wide: the terminal is told not to wrap.
             write(format!("\r\x1b[2K\x1b[?7l{line}\x1b[?7h").as_bytes());
             self.drawn = true;
         } else {
-            let place = match (news.ahead, news.waiters) {
-                (_, 0) => String::new(),
-                (ahead, waiters) => format!("number {} of {waiters} in line, ", ahead + 1),
-            };
-            write(format!("tenure: waiting for {}: {place}held by {holder}{left}\n", self.name).as_bytes());
+            let words = news.words(told.elapsed());
+            write(format!("tenure: waiting for {}: {words}\n", self.name).as_bytes());
             self.said = true;
         }
+    }
+}
+
+impl WaitingNews {
+    /// What is waited for, so long after it was told.
+    fn words(&self, ago: Duration) -> String {
+        match self {
+            Self::Outage(votes) => plain(&votes.outage()),
+            Self::InLine { ahead, waiters, .. } => {
+                let (holder, left) = self.holder(ago);
+                let place = match (ahead, waiters) {
+                    (_, 0) => String::new(),
+                    (ahead, waiters) => format!("number {} of {waiters} in line, ", ahead + 1),
+                };
+                format!("{place}held by {holder}{left}")
+            }
+        }
+    }
+
+    /// The same in one line of a terminal, with the time that was waited.
+    fn fitted(&self, name: &str, ago: Duration, waited: Duration, columns: usize) -> String {
+        let waited = duration(waited);
+        match self {
+            Self::Outage(_) => {
+                let line = format!("tenure: {name}: {waited} so far, {}", self.words(ago));
+                line.chars().take(columns).collect()
+            }
+            Self::InLine { ahead, waiters, .. } => {
+                let (holder, left) = self.holder(ago);
+                let place = match (ahead, waiters) {
+                    (_, 0) => format!("; {waited} so far"),
+                    (ahead, waiters) => format!("; {} of {waiters} in line, {waited}", ahead + 1),
+                };
+                fitted(name, &holder, &format!("{left}{place}"), columns)
+            }
+        }
+    }
+
+    /// Who holds the lock, and for how long.
+    fn holder(&self, ago: Duration) -> (String, String) {
+        let Self::InLine { holder, free_after, .. } = self else { return Default::default() };
+        let left = free_after.map(|left| format!(", {} left", duration(left.saturating_sub(ago))));
+        (holder.as_deref().map_or_else(|| "another".to_owned(), plain), left.unwrap_or_default())
     }
 }
 

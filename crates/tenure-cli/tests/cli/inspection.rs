@@ -51,7 +51,7 @@ fn ls_shows_every_lock_and_nodes_that_do_not_answer() {
     let rows: Vec<&str> = done.ends_with(0).stdout.lines().filter(|line| line.contains("####?")).collect();
     assert_eq!(rows.len(), 3, "{done:?}");
     assert!(rows[0].starts_with("a ") && rows[2].starts_with("c d "), "{done:?}");
-    assert!(done.stdout.contains("not reachable"), "{done:?}");
+    assert!(done.stdout.contains("unreachable: connection refused"), "{done:?}");
 }
 
 #[test]

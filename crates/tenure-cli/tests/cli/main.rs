@@ -22,4 +22,5 @@ mod secrets;
 mod store;
 mod terminal;
 mod typing;
+mod unavailable;
 mod waiting;

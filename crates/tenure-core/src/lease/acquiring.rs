@@ -119,7 +119,8 @@ impl Lease {
         let pause = self.terms.retry.pause(now.since(acquire.round.started()), acquire.entropy.dice);
         match self.next_attempt(now, pause) {
             Some(at) => {
-                self.outputs.push_back(Output::Retrying { cause, at });
+                let ballots = acquire.round.ballots().to_vec();
+                self.outputs.push_back(Output::Retrying { cause, at, ballots });
                 self.phase = Phase::Waiting { until: Some(at) };
             }
             None => {

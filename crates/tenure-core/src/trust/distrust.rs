@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::time::Rounded;
+
 /// Why a node may not vote.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
@@ -42,36 +44,56 @@ pub enum Distrust {
     Unfit(Arc<str>),
 }
 
+impl Distrust {
+    /// Whether somebody has to change something before the node can be used.
+    #[must_use]
+    pub const fn is_misconfigured(&self) -> bool {
+        matches!(self, Self::Unfit(_) | Self::Barred)
+    }
+
+    /// How long it lasts, if it ends by itself at a known time.
+    #[must_use]
+    pub const fn left(&self) -> Option<Duration> {
+        match self {
+            Self::Quarantined { left } | Self::ClockJumped { left, .. } | Self::ClockApart { left, .. } => {
+                Some(*left)
+            }
+            _ => None,
+        }
+    }
+}
+
 impl fmt::Display for Distrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |by_us: &i64| Duration::from_micros(by_us.unsigned_abs());
         match self {
-            Self::Unknown => f.write_str("it has not told its record yet"),
+            Self::Unknown => f.write_str("its record is not known yet"),
             Self::Quarantined { left } => {
-                write!(f, "quarantined for {left:.1?} more: it may have forgotten locks")
+                write!(f, "new or restarted, and may have forgotten locks; votes again in {}", Rounded(*left))
             }
             Self::ClockJumped { by_us, left } => {
                 let direction = if *by_us < 0 { "back" } else { "ahead" };
                 write!(
                     f,
-                    "its clock jumped {direction} by {:.2?}; not counted for {left:.1?} more",
-                    seconds(by_us)
+                    "its clock jumped {direction} by {:.2?}; votes again in {}",
+                    seconds(by_us),
+                    Rounded(*left)
                 )
             }
             Self::ClockApart { by_us, left } => {
                 let direction = if *by_us < 0 { "behind" } else { "ahead of" };
                 write!(
                     f,
-                    "its clock is {:.2?} {direction} the other nodes; not counted until it was watched for {left:.1?} \
-                     more",
-                    seconds(by_us)
+                    "its clock is {:.2?} {direction} the other nodes; votes in {} if it does not jump",
+                    seconds(by_us),
+                    Rounded(*left)
                 )
             }
             Self::ClockBehind => f.write_str("its clock is too far behind the other nodes"),
             Self::FencesAhead => f.write_str("it may have forgotten larger fences than the present ones"),
-            Self::Barred => f.write_str(
-                "it is new, and does not count while another node of the list belongs to another fleet",
-            ),
+            Self::Barred => {
+                f.write_str("new, and does not vote while another node of the list belongs to another fleet")
+            }
             Self::Changing => f.write_str("the node list is being changed"),
             Self::Unfit(reason) => f.write_str(reason),
         }

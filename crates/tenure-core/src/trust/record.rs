@@ -228,7 +228,7 @@ pub(super) fn difference(theirs: &str, ours: &str) -> String {
                 |nodes: &[String]| if nodes.is_empty() { "none".to_owned() } else { nodes.join(", ") };
             let (there, here) = (without(&value, our_value), without(our_value, &value));
             told.push(format!("nodes only there: {}; only here: {}", named(&there), named(&here)));
-        } else {
+        } else if name != "node" || !told.iter().any(|said: &String| said.starts_with("nodes ")) {
             told.push(format!("{name} is {value} there and {our_value} here"));
         }
     }

@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use super::timers::Timer;
 use super::{AcquireFailure, AcquireReply, SharedLease};
 use crate::observe::{Event, Observer};
+use crate::votes::Votes;
 use crate::watch::Watch;
 
 /// A lease under way, and who waits for what it tells.
@@ -54,7 +55,13 @@ impl LeaseEntry {
     }
 
     /// Passes on what a lease tells its caller.
-    pub(super) fn tell(&mut self, observer: &mut Observer, now: Time, facts: &Facts, news: lease::Output) {
+    pub(super) fn tell(
+        &mut self,
+        (observer, addresses): (&mut Observer, &[Arc<str>]),
+        now: Time,
+        facts: &Facts,
+        news: lease::Output,
+    ) {
         let Facts { attempts, elapsed, margin, valid_for, .. } = *facts;
         let name = facts.key.name();
         match news {
@@ -80,8 +87,9 @@ impl LeaseEntry {
                     asks_in,
                 });
             }
-            lease::Output::Retrying { cause, at } => {
-                observer.observe(&Event::Retrying { name, cause, pause: at.since(now) });
+            lease::Output::Retrying { cause, at, ballots } => {
+                let votes = &Votes::new(addresses, &ballots);
+                observer.observe(&Event::Retrying { name, cause, pause: at.since(now), votes });
             }
             lease::Output::Extended => {
                 observer.observe(&Event::Extended { name, valid_for });

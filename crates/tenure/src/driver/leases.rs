@@ -78,7 +78,9 @@ impl Driver {
             if given_up {
                 self.observer.observe(&Event::GivenUp { name: facts.key.name() });
             }
-            told.drain(..).for_each(|news| entry.tell(&mut self.observer, now, facts, news));
+            for news in told.drain(..) {
+                entry.tell((&mut self.observer, &self.addresses), now, facts, news);
+            }
         }
         self.told = told;
         if ended {

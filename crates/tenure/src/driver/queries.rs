@@ -3,17 +3,18 @@
 use std::sync::atomic::Ordering;
 
 use tenure_core::query::{self, Told};
-use tenure_core::{NodeSet, Query, RoundNumber};
+use tenure_core::{Distrust, NodeSet, Query, RoundNumber};
 use tokio::sync::oneshot;
 
 use super::timers::Timer;
 use super::{Driver, MachineId, Request};
 use crate::node::Tag;
 
-/// What every node told, and which of them may vote.
+/// What every node told, which of them may vote, and why the others may not.
 pub(crate) struct Found {
     pub(crate) told: Vec<Told>,
     pub(crate) voters: NodeSet,
+    pub(crate) distrust: Vec<Option<Distrust>>,
 }
 
 pub(super) struct QueryEntry {
@@ -53,7 +54,9 @@ impl Driver {
                 query::Output::Done(told) => {
                     done = true;
                     let voters = self.fleet.voters(self.now);
-                    entry.reply.take().map(|reply| reply.send(Found { told, voters }));
+                    let report = |node| self.fleet.report(self.now, node).trust.err();
+                    let distrust = self.quorum.indexes().map(report).collect();
+                    entry.reply.take().map(|reply| reply.send(Found { told, voters, distrust }));
                 }
             }
         }

@@ -45,13 +45,13 @@ enum State {
     /// The first try is under way, and these commands wait for its outcome.
     First(Attempt, Vec<(Tag, Command)>),
     /// A later try is under way; the reason why there is no connection.
-    Again(Attempt, Arc<str>),
+    Again(Attempt, Fault),
     /// Between two tries.
-    Down(Pin<Box<Sleep>>, Arc<str>),
+    Down(Pin<Box<Sleep>>, Fault),
     Up(Box<Line>),
 }
 
-type Attempt = Pin<Box<dyn Future<Output = Result<Established, String>> + Send>>;
+type Attempt = Pin<Box<dyn Future<Output = Result<Established, Fault>> + Send>>;
 
 impl RedisConnection {
     pub(super) fn new(node: RedisNode, prefix: &Prefix, bounds: FenceBounds, client: ClientId) -> Self {
@@ -73,11 +73,11 @@ impl RedisConnection {
                 let result = std::task::ready!(attempt.as_mut().poll(cx));
                 self.finish_attempt(result, vec![]);
             }
-            State::Down(sleep, reason) => {
+            State::Down(sleep, fault) => {
                 std::task::ready!(sleep.as_mut().poll(cx));
                 let attempt =
                     Box::pin(establish(Arc::clone(&self.node), self.scripts.clone(), self.previous.clone()));
-                self.state = State::Again(attempt, Arc::clone(reason));
+                self.state = State::Again(attempt, fault.clone());
             }
             State::Up(line) => match std::task::ready!(line.poll(cx)) {
                 Ok(news) => self.events.push_back(match news {
@@ -99,7 +99,7 @@ impl RedisConnection {
         Poll::Ready(())
     }
 
-    fn finish_attempt(&mut self, result: Result<Established, String>, waiting: Vec<(Tag, Command)>) {
+    fn finish_attempt(&mut self, result: Result<Established, Fault>, waiting: Vec<(Tag, Command)>) {
         match result {
             Ok(mut established) => {
                 tracing::debug!(target: "tenure", node = &*self.node.address, "connected");
@@ -110,15 +110,13 @@ impl RedisConnection {
                 self.state = State::Up(Box::new(line));
                 self.events.push_back(NodeEvent::Connected(server));
             }
-            Err(reason) => {
-                tracing::debug!(target: "tenure", node = &*self.node.address, reason, "cannot connect");
-                let reason: Arc<str> = reason.into();
+            Err(fault) => {
+                tracing::debug!(target: "tenure", node = &*self.node.address, reason = %fault, "cannot connect");
                 for (tag, _) in waiting {
-                    self.events
-                        .push_back(NodeEvent::Answer(tag, Err(Fault::Unreachable(Arc::clone(&reason)))));
+                    self.events.push_back(NodeEvent::Answer(tag, Err(fault.clone())));
                 }
-                self.events.push_back(NodeEvent::Unreachable(Fault::Unreachable(Arc::clone(&reason))));
-                self.wait(reason);
+                self.events.push_back(NodeEvent::Unreachable(fault.clone()));
+                self.wait(fault);
             }
         }
     }
@@ -134,15 +132,15 @@ impl RedisConnection {
             let lost = line.take_unanswered();
             self.events.extend(lost.map(|tag| NodeEvent::Answer(tag, Err(Fault::Disconnected))));
         }
-        self.wait(reason.into());
+        self.wait(Fault::Unreachable(reason.into()));
     }
 
-    fn wait(&mut self, reason: Arc<str>) {
+    fn wait(&mut self, fault: Fault) {
         // Not in step with every other client of a server that has just come back.
         let pause =
             self.pause.mul_f64(1.0 + f64::from(getrandom::u32().unwrap_or(0)) / f64::from(u32::MAX) / 2.0);
         self.pause = (self.pause * 2).min(PAUSE_MAX);
-        self.state = State::Down(Box::pin(tokio::time::sleep(pause)), reason);
+        self.state = State::Down(Box::pin(tokio::time::sleep(pause)), fault);
     }
 }
 
@@ -152,7 +150,7 @@ impl Connection for RedisConnection {
             State::Up(line) if line.in_flight() < IN_FLIGHT_MAX => return line.send(tag, command),
             State::First(_, waiting) if waiting.len() < IN_FLIGHT_MAX => return waiting.push((tag, command)),
             State::Up(_) | State::First(..) => Fault::Busy,
-            State::Again(_, reason) | State::Down(_, reason) => Fault::Unreachable(Arc::clone(reason)),
+            State::Again(_, fault) | State::Down(_, fault) => fault.clone(),
         };
         self.events.push_back(NodeEvent::Answer(tag, Err(fault)));
     }

@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_core::{Fault, Rounded};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
@@ -44,27 +45,37 @@ pub(super) struct Identity {
 /// Connects, logs in and loads the scripts. `previous` is the connection before, if one broke.
 ///
 /// # Errors
-/// Why not, in words for the user; never with a password.
+/// Why not, in words for the user; never with a password. [`Fault::Misconfigured`] if no retry helps.
 pub(super) async fn establish(
     node: Arc<RedisNode>,
     scripts: Scripts,
     previous: Option<Identity>,
-) -> Result<Established, String> {
+) -> Result<Established, Fault> {
     match timeout(CONNECT_TIMEOUT, attempt(&node, scripts, previous)).await {
         Ok(result) => result,
-        Err(_) => Err(format!("no answer within {CONNECT_TIMEOUT:?}")),
+        Err(_) => Err(down(format!("no answer within {}", Rounded(CONNECT_TIMEOUT)))),
     }
+}
+
+/// The node may come back by itself.
+fn down(reason: impl Into<Arc<str>>) -> Fault {
+    Fault::Unreachable(reason.into())
+}
+
+/// Somebody has to change something.
+fn misconfigured(reason: impl Into<Arc<str>>) -> Fault {
+    Fault::Misconfigured(reason.into())
 }
 
 async fn attempt(
     node: &RedisNode,
     mut scripts: Scripts,
     previous: Option<Identity>,
-) -> Result<Established, String> {
+) -> Result<Established, Fault> {
     let mut stream = open(node).await?;
     let (requests, asked) = greeting(node, &scripts, previous).await?;
-    stream.write_all(&requests).await.map_err(|error| error.to_string())?;
-    stream.flush().await.map_err(|error| error.to_string())?;
+    stream.write_all(&requests).await.map_err(|error| failed(&error))?;
+    stream.flush().await.map_err(|error| failed(&error))?;
     let (replies, unread) = read_replies(&mut stream, asked.len()).await?;
     let (mut identity, mut native, mut names) = (None, NativeRelease::None, vec![]);
     let (mut about, mut config, mut tracked) = (String::new(), Value::Null, 0);
@@ -72,7 +83,7 @@ async fn attempt(
         match (question, reply) {
             (Question::Hello, Value::List(server)) => check_version(&server)?,
             (Question::Hello, Value::Error(message)) => return Err(login_error(&message)),
-            (Question::Select, Value::Error(message)) => return Err(message),
+            (Question::Select, Value::Error(message)) => return Err(misconfigured(message)),
             (Question::Client, Value::Text(info)) => identity = identity_of(&info),
             (Question::Track, Value::Text(_)) => tracked += 1,
             (Question::Listen, Value::Push(_)) => scripts.listens = true,
@@ -85,14 +96,14 @@ async fn attempt(
             (Question::Load, Value::Text(name)) => names.push(Some(name)),
             // Not allowed to load: the text is sent with every command. Anything else means not ready.
             (Question::Load, Value::Error(message)) if message.starts_with("NOPERM") => names.push(None),
-            (Question::Load, Value::Error(message)) => return Err(message),
+            (Question::Load, Value::Error(message)) => return Err(down(message)),
             (Question::Native, Value::List(commands)) => native = native_of(&commands),
             // An older connection that is gone already, or a server that does not tell: both are fine.
             (Question::Kill | Question::Client | Question::Native | Question::Select, _) => {}
             // A user who may not do this has less protection, which is said where nodes are reported.
             (Question::Track | Question::Info | Question::Listen, _) => {}
             (Question::Hello | Question::Load, other) => {
-                return Err(format!("an unexpected reply: {other:?}"));
+                return Err(down(format!("an unexpected reply: {other:?}")));
             }
         }
     }
@@ -103,23 +114,33 @@ async fn attempt(
     Ok(Established { stream, server, scripts, identity, unread })
 }
 
-async fn open(node: &RedisNode) -> Result<Box<dyn Stream>, String> {
-    let failed = |error: io::Error| error.to_string();
+async fn open(node: &RedisNode) -> Result<Box<dyn Stream>, Fault> {
     match &node.endpoint {
-        Endpoint::Unix(path) => Ok(Box::new(UnixStream::connect(path).await.map_err(failed)?)),
+        Endpoint::Unix(path) => {
+            Ok(Box::new(UnixStream::connect(path).await.map_err(|error| failed(&error))?))
+        }
         Endpoint::Tcp { host, port } => {
             let host = host.trim_start_matches('[').trim_end_matches(']');
-            let stream = TcpStream::connect((host, *port)).await.map_err(failed)?;
-            stream.set_nodelay(true).map_err(failed)?;
+            let stream = TcpStream::connect((host, *port)).await.map_err(|error| failed(&error))?;
+            stream.set_nodelay(true).map_err(|error| failed(&error))?;
             match &node.tls {
                 None => Ok(Box::new(stream)),
                 #[cfg(feature = "tls")]
-                Some(files) => super::tls::wrap(stream, host, files).await,
+                Some(files) => super::tls::wrap(stream, host, files).await.map_err(down),
                 #[cfg(not(feature = "tls"))]
-                Some(_) => Err("TLS is not compiled in".to_owned()),
+                Some(_) => Err(misconfigured("TLS is not compiled in")),
             }
         }
     }
+}
+
+/// What the system says, without its number.
+fn failed(error: &io::Error) -> Fault {
+    if error.kind() == io::ErrorKind::ConnectionRefused {
+        return down("connection refused");
+    }
+    let text = error.to_string();
+    down(text.split(" (os error").next().unwrap_or(&text))
 }
 
 #[derive(Clone, Copy)]
@@ -141,7 +162,7 @@ async fn greeting(
     node: &RedisNode,
     scripts: &Scripts,
     previous: Option<Identity>,
-) -> Result<(Vec<u8>, Vec<Question>), String> {
+) -> Result<(Vec<u8>, Vec<Question>), Fault> {
     let (mut buffer, mut asked) = (vec![], vec![]);
     let mut ask = |question, parts: &[&[u8]]| {
         encode(&mut buffer, parts);
@@ -182,27 +203,30 @@ async fn greeting(
     Ok((buffer, asked))
 }
 
-async fn password(node: &RedisNode) -> Result<Option<String>, String> {
+async fn password(node: &RedisNode) -> Result<Option<String>, Fault> {
     match &node.password {
         None => Ok(None),
         Some(Password::Text(password)) => Ok(Some(password.clone())),
         Some(Password::File(path)) => {
             let read = std::fs::read_to_string(path);
-            let text = read.map_err(|error| format!("password file {}: {error}", path.display()))?;
+            let unread = |error: io::Error| {
+                misconfigured(format!("the password file {} cannot be read: {error}", path.display()))
+            };
+            let text = read.map_err(unread)?;
             Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
         }
     }
 }
 
 /// So many replies, and what came after them.
-async fn read_replies(stream: &mut Box<dyn Stream>, count: usize) -> Result<(Vec<Value>, Vec<u8>), String> {
+async fn read_replies(stream: &mut Box<dyn Stream>, count: usize) -> Result<(Vec<Value>, Vec<u8>), Fault> {
     let (mut replies, mut buffer) = (Vec::with_capacity(count), Vec::with_capacity(4096));
     while replies.len() < count {
         while replies.len() < count
-            && let Some((reply, length)) = decode(&buffer)?
+            && let Some((reply, length)) = decode(&buffer).map_err(misconfigured)?
         {
             if length > buffer.len() {
-                return Err("not the Redis protocol: a reply that is too long".to_owned());
+                return Err(misconfigured("not the Redis protocol: a reply that is too long"));
             }
             buffer.drain(..length);
             match &reply {
@@ -216,9 +240,9 @@ async fn read_replies(stream: &mut Box<dyn Stream>, count: usize) -> Result<(Vec
         }
         if replies.len() < count {
             match stream.read_buf(&mut buffer).await {
-                Ok(0) => return Err("the server closed the connection".to_owned()),
+                Ok(0) => return Err(down("the server closed the connection")),
                 Ok(_) => {}
-                Err(error) => return Err(error.to_string()),
+                Err(error) => return Err(failed(&error)),
             }
         }
     }
@@ -227,18 +251,25 @@ async fn read_replies(stream: &mut Box<dyn Stream>, count: usize) -> Result<(Vec
 
 /// What to say about an error at login. A server that does not know the command repeats it in its `ERR`, with the
 /// password; errors with a code of their own do not.
-fn login_error(message: &str) -> String {
+fn login_error(message: &str) -> Fault {
     match message.split_whitespace().next() {
-        Some("ERR") | None => {
-            "the server does not take HELLO 3; Tenure needs Redis 7.0 or newer, or Valkey".to_owned()
+        Some("ERR") if message.contains("max number of clients") => {
+            down("the server has too many clients (maxclients)")
         }
-        Some("NOAUTH") => "the server wants a password (NOAUTH); name a password_file for it".to_owned(),
-        Some(_) => message.to_owned(),
+        Some("ERR") | None => {
+            misconfigured("the server does not accept HELLO 3; Tenure needs Redis 7.0 or newer, or Valkey")
+        }
+        Some("NOAUTH") => misconfigured("the server wants a password (NOAUTH); name a password_file for it"),
+        Some("WRONGPASS") => misconfigured(
+            "wrong password, unknown user, or user disabled (WRONGPASS); fix user and password_file",
+        ),
+        Some("NOPERM") => misconfigured(message),
+        Some(_) => down(message),
     }
 }
 
 /// Refuses what is known to be too old: it would take our commands for mistakes, one by one.
-fn check_version(server: &[Value]) -> Result<(), String> {
+fn check_version(server: &[Value]) -> Result<(), Fault> {
     let text_of = |name: &str| {
         server.chunks_exact(2).find_map(|entry| match entry {
             [Value::Text(key), Value::Text(text)] if key == name => Some(text.as_str()),
@@ -247,7 +278,7 @@ fn check_version(server: &[Value]) -> Result<(), String> {
     };
     let (Some("redis"), Some(version)) = (text_of("server"), text_of("version")) else { return Ok(()) };
     match version.split('.').next().and_then(|major| major.parse::<u32>().ok()) {
-        Some(..7) => Err(format!("Redis {version} is too old; Tenure needs 7.0 or newer")),
+        Some(..7) => Err(misconfigured(format!("Redis {version} is too old; Tenure needs 7.0 or newer"))),
         _ => Ok(()),
     }
 }
@@ -283,8 +314,8 @@ mod tests {
     #[test]
     fn a_server_that_is_too_old_is_refused_by_name() {
         let server = |name: &str, version: &str| [text("server"), text(name), text("version"), text(version)];
-        let message = check_version(&server("redis", "6.2.14")).unwrap_err();
-        assert_eq!(message, "Redis 6.2.14 is too old; Tenure needs 7.0 or newer");
+        let fault = check_version(&server("redis", "6.2.14")).unwrap_err();
+        assert_eq!(fault, misconfigured("Redis 6.2.14 is too old; Tenure needs 7.0 or newer"));
         for (name, version) in
             [("redis", "7.0.15"), ("redis", "8.4.0"), ("valkey", "9.1.0"), ("other", "1.0")]
         {
@@ -294,14 +325,21 @@ mod tests {
 
     #[test]
     fn an_error_at_login_never_repeats_the_password() {
-        assert!(
-            !login_error("ERR unknown command 'HELLO', with args beginning with: '3' 'geheim'")
-                .contains("geheim")
-        );
-        assert_eq!(
-            login_error("WRONGPASS invalid username-password pair"),
-            "WRONGPASS invalid username-password pair"
-        );
+        let fault = login_error("ERR unknown command 'HELLO', with args beginning with: '3' 'geheim'");
+        assert!(!fault.to_string().contains("geheim"), "{fault}");
+    }
+
+    #[test]
+    fn what_passes_by_itself_is_told_apart_from_what_does_not() {
+        let is_misconfigured = |message| matches!(login_error(message), Fault::Misconfigured(_));
+        for message in
+            ["WRONGPASS invalid username-password pair", "NOAUTH", "NOPERM x", "ERR unknown command 'HELLO'"]
+        {
+            assert!(is_misconfigured(message), "{message}");
+        }
+        for message in ["ERR max number of clients reached", "LOADING Redis is loading the dataset"] {
+            assert!(!is_misconfigured(message), "{message}");
+        }
     }
 
     #[test]
