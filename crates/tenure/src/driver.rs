@@ -6,6 +6,7 @@
 
 mod caller;
 mod debt;
+mod diary;
 mod fleet;
 mod leases;
 mod machines;
@@ -37,6 +38,7 @@ use tokio::time::Sleep;
 
 use self::caller::LeaseEntry;
 use self::debt::Debts;
+use self::diary::Diary;
 use self::machines::Machines;
 use self::mailbox::START_MAX;
 pub(crate) use self::queries::Found;
@@ -51,6 +53,7 @@ pub(crate) use self::survey::Surveyed;
 use self::survey::Surveys;
 use self::timers::{Timer, Timers};
 use crate::clock::Clock;
+use crate::known_nodes::KnownNodes;
 use crate::node::{Connection, NodeEvent, Tag};
 use crate::observe::Observer;
 
@@ -113,6 +116,8 @@ pub(crate) struct Driver {
     /// Which of them may vote.
     fleet: Fleet,
     fleet_timer: Option<Timer>,
+    /// What is known of them from before.
+    diary: Diary,
     /// Acquires that came before the nodes were known; `None` once they are.
     early: Option<Vec<Request>>,
     begun: Time,
@@ -165,6 +170,7 @@ impl Driver {
             nodes,
             fleet,
             fleet_timer: None,
+            diary: Diary::default(),
             early: Some(vec![]),
             begun: clock.now(),
             polite: VecDeque::new(),
@@ -187,12 +193,21 @@ impl Driver {
         }
     }
 
+    /// With what this machine knows of the nodes from before.
+    pub(crate) fn remembering(mut self, known: Option<KnownNodes>) -> Self {
+        self.diary = known.map_or_else(Diary::default, |known| Diary::new(known, self.clock));
+        self
+    }
+
     /// Takes in everything that has come, until nothing is left to send.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TURNS_MAX {
             self.now = self.clock.now();
             self.take_requests(cx);
             self.unsent = false;
+            if !self.take_memory(cx) {
+                return Poll::Pending;
+            }
             self.take_events(cx);
             self.fire_timers();
             self.nudge();

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 /// The folder for what programs keep, if there is one: `XDG_STATE_HOME`, `~/.local/state`, or what
 /// systemd made for this service.
-#[cfg(feature = "embedded")]
 pub(crate) fn state() -> Option<PathBuf> {
     absolute("XDG_STATE_HOME")
         .or_else(|| Some(absolute("HOME")?.join(".local/state")))
@@ -26,7 +25,6 @@ fn absolute(variable: &str) -> Option<PathBuf> {
 }
 
 /// Services may have several, separated by colons.
-#[cfg(feature = "embedded")]
 fn first_absolute(variable: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os(variable)?).find(|path| path.is_absolute())
 }

@@ -40,10 +40,10 @@ mod error;
 pub mod fenced;
 mod guard;
 mod handover;
-#[cfg(any(feature = "config", feature = "embedded"))]
 mod home;
 mod inspect;
 mod key_scheme;
+mod known_nodes;
 mod label;
 mod lock;
 mod manager;

@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::driver::{Driver, MachineId, Request, Unfinished};
 use crate::error::{BuildError, ShutdownError};
 use crate::key_scheme::KeyScheme;
+use crate::known_nodes::{KnownNodes, Location};
 use crate::lock::Lock;
 use crate::node::{MemoryNode, Node, listed_twice};
 use crate::observe::{Event, Observer};
@@ -75,6 +76,8 @@ pub struct Builder {
     fleet: Option<String>,
     defaults: Option<Options>,
     observer: Observer,
+    /// Where what is known of the nodes is kept.
+    pub(crate) known_nodes: Option<Location>,
     worker: Worker,
     clock: Clock,
 }
@@ -131,7 +134,8 @@ impl Locks {
     /// `TENURE_NODES`, `TENURE_PREFIX`, `TENURE_TTL`, `TENURE_WAIT` and `TENURE_LABEL` come first, then `tenure.toml` in the
     /// working folder (or the file that `TENURE_CONFIG` names), then the person's own `~/.config/tenure/tenure.toml`, then
     /// `/etc/tenure.toml`. Without nodes it is the store of [`Locks::embedded`], unless `TENURE_REQUIRE_NODES` or
-    /// `require_nodes` in a file rules that out. `docs/cli.md` has all settings; [`Config`](crate::config::Config) says what
+    /// `require_nodes` in a file rules that out. Redis nodes are remembered as by [`Builder::remember_nodes`], unless
+    /// `TENURE_KNOWN_NODES` or `known_nodes` is `off`. `docs/cli.md` has all settings; [`Config`](crate::config::Config) says what
     /// is in force and where it comes from.
     ///
     /// # Errors
@@ -214,6 +218,7 @@ impl Locks {
             fleet: None,
             defaults: None,
             observer: Observer::default(),
+            known_nodes: None,
             worker: Worker::default(),
             clock: Clock::System,
         }
@@ -395,9 +400,11 @@ impl Builder {
         let bounds = settings.bounds();
         let fleet = Fleet::new(settings, quorum, prefix.clone(), seed);
         let client = fleet.client();
+        let known = self.known_nodes.map(|location| KnownNodes::new(location, &prefix, &self.nodes));
         let nodes = self.nodes.into_iter().map(|node| node.connect(&prefix, bounds, client)).collect();
         let names = addresses.clone();
         let driver = Driver::new(self.clock, self.observer, names, requests, nodes, fleet, Arc::clone(&ids));
+        let driver = driver.remembering(known);
         self.worker.start(driver)?;
         let mut options = self.defaults.unwrap_or_else(|| {
             let mut options = Options::default();

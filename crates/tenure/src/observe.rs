@@ -137,6 +137,14 @@ pub enum Event<'a> {
         /// The node's address.
         node: &'a str,
     },
+    /// What this machine knows of the nodes from before ([`Builder::remember_nodes`](crate::Builder::remember_nodes))
+    /// cannot be read or kept. Locks are given all the same, but this client is no witness: if all nodes forget, it may
+    /// take them for new ones.
+    #[non_exhaustive]
+    NodesNotRemembered {
+        /// Which file, and what is wrong with it.
+        reason: &'a str,
+    },
     /// A node showed a fence that lies too far in the future for it to have granted it. It is ignored.
     #[non_exhaustive]
     FencePoisoned {
@@ -225,6 +233,9 @@ impl Event<'_> {
                 tracing::warn!(target: "tenure", node, %distrust, "a node does not vote");
             }
             Self::NodeTrusted { node } => tracing::info!(target: "tenure", node, "a node votes again"),
+            Self::NodesNotRemembered { reason } => {
+                tracing::warn!(target: "tenure", reason, "what is known of the nodes is not kept");
+            }
             Self::FencePoisoned { node, fence } => {
                 tracing::warn!(target: "tenure", node, %fence, "a fence from the future is ignored");
             }

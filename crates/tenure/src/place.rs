@@ -7,7 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 
 pub(crate) const EVERYBODY_WRITES: u32 = 0o002;
-const GROUP_WRITES: u32 = 0o020;
+pub(crate) const GROUP_WRITES: u32 = 0o020;
 const OTHERS: u32 = 0o077;
 const STICKY: u32 = 0o1000;
 

@@ -42,8 +42,7 @@ impl Driver {
                         }
                     }
                 }
-                // Nobody has asked for a memory that outlives the manager.
-                trust::Output::Remember { .. } => {}
+                trust::Output::Remember { memory } => self.remember(memory),
                 trust::Output::Notice { node, distrust } => {
                     let node = &*self.addresses[node.get()];
                     self.observer.observe(&match &distrust {
