@@ -76,7 +76,13 @@ fn on_servers_far_away(settings: &Settings, tool: &Path) -> Result<Ratio> {
     let servers: [RedisServer; 5] = RedisServer::start_many(&["--save", "", "--appendonly", "no"]);
     let proxies = servers.each_ref().map(|server| Proxy::start(server.port()));
     let urls = proxies.each_ref().map(Proxy::url).join(",");
-    let run = || start(Command::new(tool).args(["run", "x", "--", "echo"]).env("TENURE_NODES", &urls));
+    // Ports are used again, so what is known of these servers must not outlive them.
+    let known = servers[0].folder().join("known_nodes");
+    let run = || {
+        let mut command = Command::new(tool);
+        command.args(["run", "x", "--", "echo"]).env("TENURE_NODES", &urls).env("TENURE_KNOWN_NODES", &known);
+        start(&mut command)
+    };
     // The first start of a set of nodes is another matter.
     run()?;
     let (mut near, mut far, mut round_trips) = (vec![], vec![], vec![]);

@@ -64,6 +64,10 @@ pub(crate) struct Common {
     /// What others see when they ask who holds the lock, behind process id and machine [env: `TENURE_LABEL`]
     #[arg(long, global = true, value_name = "TEXT", help_heading = "Common options")]
     pub(crate) label: Option<String>,
+    /// Where to remember Redis nodes, so that one that lost its memory is not taken for a new one: a file, or `off` [env:
+    /// `TENURE_KNOWN_NODES`] [default: `~/.local/state/tenure/known_nodes`]
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Common options")]
+    pub(crate) known_nodes: Option<String>,
     /// One JSON object a line
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) json: bool,

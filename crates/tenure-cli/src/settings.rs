@@ -7,12 +7,13 @@ mod line;
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;
 
-use tenure::config::{Config, Flags, parse_duration, parse_max_hold};
+use tenure::config::{Config, Flags, KnownNodes, parse_duration, parse_max_hold};
 pub(crate) use tenure::config::{NodeUrl, Source, Sourced};
 use tenure::{Event, Locks, MaxHold, Wait};
 
 use crate::args::Common;
 use crate::failure::Failure;
+use crate::output::Output;
 
 /// What is in force: the library's settings, with the defaults of the tool.
 #[derive(Clone, Debug)]
@@ -36,6 +37,7 @@ impl Settings {
         flags.ttl.clone_from(&typed.ttl);
         flags.wait.clone_from(&typed.wait);
         flags.label.clone_from(&typed.label);
+        flags.known_nodes.clone_from(&typed.known_nodes);
         Ok(Self(Config::with_flags(&flags)?))
     }
 
@@ -67,11 +69,6 @@ impl Settings {
         self.grace.value.unwrap_or(self.ttl.value / 4)
     }
 
-    /// Whether the one node is a file on this machine.
-    pub(crate) fn is_embedded(&self) -> bool {
-        self.nodes.value.iter().all(|node| node.as_str().starts_with("sqlite:"))
-    }
-
     /// How long a node may take to answer.
     pub(crate) fn node_timeout(&self) -> Duration {
         let max = if self.is_embedded() { NODE_TIMEOUT_MAX_EMBEDDED } else { NODE_TIMEOUT_MAX };
@@ -81,6 +78,32 @@ impl Settings {
     /// How long to wait for the lock. A script that is told nothing must not hang.
     pub(crate) fn wait(&self) -> Wait {
         self.wait.value.unwrap_or(Wait::No)
+    }
+
+    /// Where what is known of the nodes is kept, as it is shown.
+    pub(crate) fn known_nodes(&self) -> String {
+        match &self.known_nodes.value {
+            KnownNodes::OfThisUser if self.is_embedded() => KnownNodes::Off.to_string(),
+            known => known.to_string(),
+        }
+    }
+
+    /// As [`Settings::connect`], and warns if what is known of the nodes cannot be kept.
+    pub(crate) fn connect_aloud(
+        &self,
+        output: &Output,
+        observer: impl Fn(&Event<'_>) + Send + Sync + 'static,
+    ) -> Result<Locks, Failure> {
+        let output = *output;
+        self.connect(move |event| {
+            if let Event::NodesNotRemembered { reason, .. } = event {
+                output.warn_all(&[format!(
+                    "{reason}. If all nodes lose their memory, this machine will not notice; fix that, or name another file \
+                     (--known-nodes)"
+                )]);
+            }
+            observer(event);
+        })
     }
 
     /// Builds the manager. Nodes that cannot be reached are no failure yet.

@@ -11,6 +11,7 @@ mod duration;
 mod environment;
 mod file;
 mod files;
+mod known_nodes;
 mod node_url;
 mod source;
 
@@ -24,6 +25,7 @@ pub use self::duration::{parse as parse_duration, parse_max_hold};
 pub use self::environment::variable;
 use self::file::File;
 use self::files::Files;
+pub use self::known_nodes::KnownNodes;
 pub use self::node_url::NodeUrl;
 pub use self::source::{Source, Sourced};
 use self::source::{default, first, optional};
@@ -62,6 +64,8 @@ pub struct Config {
     pub restart_guard: Sourced<RestartGuard>,
     /// The name of the node list: the same for every client of the nodes.
     pub fleet: Sourced<Option<String>>,
+    /// Where what is known of Redis nodes from before is kept.
+    pub known_nodes: Sourced<KnownNodes>,
     /// The files that were read, the nearest first.
     pub files: Vec<PathBuf>,
     /// What should be otherwise, though it works.
@@ -87,6 +91,8 @@ pub struct Flags {
     pub wait: Option<String>,
     /// `--label`
     pub label: Option<String>,
+    /// `--known-nodes`
+    pub known_nodes: Option<String>,
 }
 
 /// Why settings cannot be used. It says where they come from, and never repeats a password.
@@ -191,8 +197,14 @@ impl Config {
             environment::read("TENURE_LABEL", text)?,
             files.any(File::label),
         ]);
+        let known_nodes = first([
+            Sourced::flag("--known-nodes", flags.known_nodes.as_deref(), KnownNodes::read_here)?,
+            environment::read("TENURE_KNOWN_NODES", KnownNodes::read_here)?,
+            files.any(File::known_nodes),
+        ]);
         warnings.extend(files.warnings());
         Ok(Self {
+            known_nodes: known_nodes.unwrap_or(default(KnownNodes::OfThisUser)),
             require_nodes: require_nodes.unwrap_or(default(false)),
             prefix: prefix.unwrap_or_else(|| default(Prefix::default().as_str().to_owned())),
             ttl: ttl.unwrap_or(default(ttl_default)),
@@ -226,6 +238,7 @@ impl Config {
             node_timeout: default(None),
             restart_guard: default(RestartGuard::default()),
             fleet: default(None),
+            known_nodes: default(KnownNodes::OfThisUser),
             files: vec![],
             warnings: vec![],
         }
@@ -259,7 +272,17 @@ impl Config {
         for url in &self.nodes.value {
             builder = builder.url(url.as_str())?;
         }
-        Ok(builder)
+        Ok(match &self.known_nodes.value {
+            KnownNodes::OfThisUser if !self.is_embedded() => builder.remember_nodes(),
+            KnownNodes::In(path) => builder.remember_nodes_in(path),
+            KnownNodes::OfThisUser | KnownNodes::Off => builder,
+        })
+    }
+
+    /// Whether the nodes are files on this machine.
+    #[must_use]
+    pub fn is_embedded(&self) -> bool {
+        self.nodes.value.iter().all(|node| node.as_str().starts_with("sqlite:"))
     }
 
     /// Whether a node's URL has a password in it.

@@ -246,8 +246,8 @@ fn of_server(server: &Server) -> Vec<Finding> {
         Persistence::Unknown | Persistence::Always => None,
     };
     findings.extend(forgets.map(|message| {
-        let advice = "It is quarantined after every restart. With appendonly yes, appendfsync always and \
-                      no-appendfsync-on-rewrite no it is not";
+        let advice = "After a restart it waits a quarantine before it votes, if anybody who knew it is there to say so. \
+                      With appendonly yes, appendfsync always and no-appendfsync-on-rewrite no it forgets nothing";
         warn(FindingKind::Persistence, message.to_owned(), advice)
     }));
     findings.extend(server.unnamed.map(|off| {

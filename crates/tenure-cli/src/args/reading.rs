@@ -45,6 +45,7 @@ impl Args {
             ("config", common.config.is_some()),
             ("require-nodes", common.require_nodes),
             ("prefix", common.prefix.is_some()),
+            ("known-nodes", common.known_nodes.is_some()),
             ("json", common.json),
         ];
         let typed = typed.into_iter().filter(|(_, typed)| *typed).map(|(flag, _)| flag);
@@ -71,7 +72,7 @@ fn is_ignored(flag: &str, command: &str) -> bool {
     let needed = match flag {
         "wait" | "label" => Use::Acquires,
         "ttl" => Use::Terms,
-        "nodes" | "config" | "require-nodes" | "prefix" | "json" => Use::Nodes,
+        "nodes" | "config" | "require-nodes" | "prefix" | "known-nodes" | "json" => Use::Nodes,
         _ => Use::Nothing,
     };
     let used = match command {

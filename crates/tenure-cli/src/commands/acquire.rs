@@ -74,7 +74,7 @@ pub(crate) async fn hold(
     output: &Output,
 ) -> Result<(Locks, Guard), Failure> {
     let (sender, news) = mpsc::unbounded_channel();
-    let locks = settings.connect(move |event| {
+    let locks = settings.connect_aloud(output, move |event| {
         let news = match event {
             Event::Waiting { ahead, waiters, holder, free_after, .. } => {
                 let holder = holder.map(str::to_owned);

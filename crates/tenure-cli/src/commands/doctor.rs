@@ -1,6 +1,9 @@
 //! `tenure doctor`: what is wrong with nodes and settings, and what to do about it.
 
-use tenure::{FindingKind, NodeReport, Severity};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tenure::config::KnownNodes;
+use tenure::{Event, FindingKind, NodeReport, Persistence, RestartGuard, Severity};
 
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -33,10 +36,18 @@ impl Level {
 }
 
 pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Failure> {
-    let locks = settings.connect(|_| ())?;
+    let complaints = Arc::new(Mutex::new(vec![]));
+    let heard = Arc::clone(&complaints);
+    let locks = settings.connect(move |event| {
+        if let Event::NodesNotRemembered { reason, .. } = event {
+            heard.lock().unwrap_or_else(PoisonError::into_inner).push((*reason).to_owned());
+        }
+    })?;
     let nodes = locks.nodes().await;
     let mut advice = of_nodes(&nodes);
     advice.extend(of_settings(settings, &nodes));
+    let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    advice.extend(of_memory(settings, &nodes, complaints));
     if advice.iter().all(|advice| advice.level == Level::Good)
         && nodes.iter().all(|node| node.findings.is_empty())
     {
@@ -109,6 +120,54 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
             advice: "Use an odd number of nodes",
         });
     }
+    advice
+}
+
+/// Whether a loss of all memory at once would be noticed: by the servers themselves, by those who know them from before, or
+/// because everybody waits after every start.
+fn of_memory(settings: &Settings, nodes: &[NodeReport], complaints: Vec<String>) -> Vec<Advice> {
+    if settings.is_embedded() || settings.restart_guard.value == RestartGuard::Strict {
+        return vec![];
+    }
+    let warning = |message, advice| Advice { level: Level::Warning, message, advice };
+    let mut advice: Vec<Advice> = complaints
+        .into_iter()
+        .map(|reason| {
+            warning(
+                reason,
+                "Fix that, or name another file with --known-nodes: without it, this machine does not \
+                             recognise nodes that lost their memory",
+            )
+        })
+        .collect();
+    if settings.known_nodes.value == KnownNodes::Off {
+        advice.push(warning(
+            "known_nodes is off: this machine does not recognise nodes that lost their memory".to_owned(),
+            "Leave known_nodes out, or set restart_guard = \"strict\"",
+        ));
+    }
+    let reachable = || nodes.iter().filter(|node| node.reachable);
+    if reachable().count() == 0 || !reachable().all(|node| node.persistence == Persistence::None) {
+        return advice;
+    }
+    advice.push(match nodes {
+        [node] => Advice {
+            level: Level::Danger,
+            message: format!(
+                "{} is the only node and has no persistence: after a restart, a machine that never used it before can be \
+                 given a lock that is still held",
+                node.node
+            ),
+            advice: "Use three or five nodes, turn on persistence there (appendonly yes), or set \
+                     restart_guard = \"strict\"",
+        },
+        _ => warning(
+            "no node has persistence: if all restart at once, a machine that never used them before can be given a lock \
+             that is still held"
+                .to_owned(),
+            "Turn on persistence on one node at least (appendonly yes), or set restart_guard = \"strict\"",
+        ),
+    });
     advice
 }
 

@@ -13,7 +13,7 @@ pub(crate) async fn run(args: &ExtendArgs, settings: &Settings, output: &Output)
     let (name, token) = exported::lock(args.name.as_deref(), args.token.as_deref())?;
     token.check_fence(args.fence)?;
     refuse_absent_store(settings, &name)?;
-    let locks = settings.connect(|_| ())?;
+    let locks = settings.connect_aloud(output, |_| ())?;
     let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
     // The term that it was acquired with, unless another one was asked for.
     let asked = settings.ttl.source == Source::Flag("--ttl");

@@ -22,7 +22,7 @@ pub(super) struct Looking {
 impl Looking {
     pub(super) fn connect(settings: &Settings, output: &Output) -> Result<Self, Failure> {
         let Some(store) = absent_store(settings) else {
-            return Ok(Self { locks: settings.connect(|_| ())?, absent: None });
+            return Ok(Self { locks: settings.connect_aloud(output, |_| ())?, absent: None });
         };
         output.note(&format!(
             "there is no store at {} yet: nothing was ever locked there",

@@ -132,6 +132,7 @@ pub(super) fn config(settings: &Settings) -> Value {
         "node_timeout_ms": entry(&settings.node_timeout, |_| json!(milliseconds(settings.node_timeout()))),
         "restart_guard": entry(&settings.restart_guard, |guard| json!(guard.to_string())),
         "fleet": entry(&settings.fleet, |fleet| json!(fleet)),
+        "known_nodes": entry(&settings.known_nodes, |_| json!(settings.known_nodes())),
         "file": settings.files.first().map(|file| file.display().to_string()),
         "files": settings.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>(),
     })

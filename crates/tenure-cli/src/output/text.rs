@@ -281,6 +281,7 @@ pub(super) fn config(settings: &Settings) -> String {
     row("node_timeout", duration(settings.node_timeout()), &settings.node_timeout.source);
     row("restart_guard", settings.restart_guard.value.to_string(), &settings.restart_guard.source);
     row("fleet", settings.fleet.value.clone().unwrap_or_default(), &settings.fleet.source);
+    row("known_nodes", settings.known_nodes(), &settings.known_nodes.source);
     let width = rows.iter().map(|row| row[1].chars().count()).max().unwrap_or(0);
     rows.iter().fold(String::new(), |mut text, [name, value, source]| {
         let _ = writeln!(text, "{name:<14}{value:<width$}  {source}");

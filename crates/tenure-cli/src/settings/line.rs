@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use tenure::MaxHold;
-use tenure::config::{Config, NodeUrl};
+use tenure::config::{Config, KnownNodes, NodeUrl};
 
 use super::Settings;
 
@@ -28,6 +28,11 @@ impl Settings {
         line("restart_guard", &self.restart_guard.value.to_string());
         if let Some(fleet) = &self.fleet.value {
             line("fleet", fleet);
+        }
+        match &self.known_nodes.value {
+            KnownNodes::In(path) => line("known_nodes", &path.to_string_lossy()),
+            KnownNodes::Off => line("known_nodes", "off"),
+            _ => {}
         }
         if let Some(timeout) = self.node_timeout.value {
             line("node_timeout", &nanoseconds(timeout));
@@ -58,6 +63,8 @@ impl Settings {
                 "max_ttl" => settings.max_ttl.value = duration()?,
                 "restart_guard" => settings.restart_guard.value = value.parse().ok()?,
                 "fleet" => settings.fleet.value = Some(value),
+                "known_nodes" if value == "off" => settings.known_nodes.value = KnownNodes::Off,
+                "known_nodes" => settings.known_nodes.value = KnownNodes::In(value.into()),
                 "node_timeout" => settings.node_timeout.value = Some(duration()?),
                 "max_hold" if value == "forever" => settings.max_hold.value = Some(MaxHold::Unlimited),
                 "max_hold" => settings.max_hold.value = Some(MaxHold::AtMost(duration()?)),
@@ -83,12 +90,14 @@ mod tests {
         settings.max_ttl.value = Duration::from_secs(60);
         settings.restart_guard.value = RestartGuard::Strict;
         settings.fleet.value = Some(String::new());
+        settings.known_nodes.value = KnownNodes::In("/var/lib/x".into());
         settings.node_timeout.value = Some(Duration::from_millis(7));
         settings.max_hold.value = Some(MaxHold::Unlimited);
         let lines = settings.to_lines();
         let read = Settings::from_lines(&lines).unwrap();
         assert_eq!(read.to_lines(), lines);
         assert_eq!(read.nodes.value, settings.nodes.value);
+        assert_eq!(read.known_nodes, settings.known_nodes);
         assert_eq!((&read.prefix, &read.ttl), (&settings.prefix, &settings.ttl));
     }
 }

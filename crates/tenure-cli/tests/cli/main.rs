@@ -11,6 +11,7 @@ mod flags;
 mod inspection;
 mod json;
 mod keeper;
+mod known_nodes;
 mod looking;
 mod nodes;
 mod one_node;

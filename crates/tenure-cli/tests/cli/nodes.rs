@@ -20,7 +20,7 @@ fn nodes(deployment: &Deployment, arguments: &[&str], variables: &[(&str, &str)]
 /// That no store was made where the default one would be.
 #[track_caller]
 fn no_local_file(deployment: &Deployment) {
-    assert!(!deployment.folder().join(".local").exists(), "a local file was used");
+    assert!(!deployment.folder().join(".local/state/tenure/locks.db").exists(), "a local file was used");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use tenure_core::{MaxHold, RestartGuard, Wait};
 use toml::{Spanned, Value};
 
-use super::{ConfigError, NodeUrl, Source, Sourced, duration};
+use super::{ConfigError, KnownNodes, NodeUrl, Source, Sourced, duration};
 use crate::place::{EVERYBODY_WRITES, own_id};
 
 /// A configuration file that was read.
@@ -36,6 +36,7 @@ struct Content {
     node_timeout: Option<Spanned<TtlText>>,
     restart_guard: Option<Spanned<RestartGuardText>>,
     fleet: Option<Spanned<String>>,
+    known_nodes: Option<Spanned<KnownNodesText>>,
 }
 
 /// A node: its URL, and where its password is.
@@ -52,6 +53,8 @@ struct WaitText(Wait);
 struct MaxHoldText(MaxHold);
 #[derive(Clone, Copy, Debug)]
 struct RestartGuardText(RestartGuard);
+#[derive(Clone, Debug)]
+struct KnownNodesText(KnownNodes);
 
 impl File {
     /// Reads it. `named_by` says who asked for this file, if anybody did.
@@ -157,6 +160,13 @@ impl File {
 
     pub(super) fn fleet(&self) -> Option<Sourced<String>> {
         self.sourced(&self.content.fleet, Clone::clone)
+    }
+
+    pub(super) fn known_nodes(&self) -> Option<Sourced<KnownNodes>> {
+        self.sourced(&self.content.known_nodes, |known| match &known.0 {
+            KnownNodes::In(path) => KnownNodes::In(self.beside(path)),
+            known => known.clone(),
+        })
     }
 
     /// Passwords that others can read.
@@ -277,5 +287,12 @@ impl<'de> Deserialize<'de> for MaxHoldText {
 impl<'de> Deserialize<'de> for RestartGuardText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         text(deserializer, str::parse).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for KnownNodesText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let read = |text: &str| KnownNodes::read(text, Path::new("")).map_err(ToOwned::to_owned);
+        text(deserializer, read).map(Self)
     }
 }

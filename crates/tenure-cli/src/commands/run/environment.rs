@@ -35,6 +35,9 @@ pub(super) fn of(locks: &Locks, guard: &Guard, settings: &Settings) -> Environme
     if settings.prefix.source != Source::Default {
         environment.push(("TENURE_PREFIX", Some(settings.prefix.value.clone().into())));
     }
+    if settings.known_nodes.source != Source::Default {
+        environment.push(("TENURE_KNOWN_NODES", Some(settings.known_nodes.value.to_string().into())));
+    }
     if settings.require_nodes.value {
         environment.push(("TENURE_REQUIRE_NODES", Some("true".into())));
     }

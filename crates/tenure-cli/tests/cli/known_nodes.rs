@@ -1,0 +1,323 @@
+//! Every run of the tool is a first look: what the one before has seen, the next one knows from `known_nodes`.
+//!
+//! The three stories of a second holder are told with the file, and without it as a control. `TENURE_WITNESS_RUNS` says how
+//! often; a few times by default.
+
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use tenure_testkit::RedisServer;
+
+use crate::deployment::{Deployment, Done, TOOL, wait_until};
+
+const OFF: &[&str] = &["--known-nodes", "off"];
+
+fn runs() -> usize {
+    std::env::var("TENURE_WITNESS_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(2)
+}
+
+fn nodes(count: usize) -> Deployment {
+    nodes_with(count, &[])
+}
+
+fn nodes_with(count: usize, options: &[&str]) -> Deployment {
+    let servers: Vec<RedisServer> = (0..count).map(|_| RedisServer::start(options)).collect();
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+    Deployment::of(servers, |_| urls.join(","))
+}
+
+fn file_of(deployment: &Deployment) -> PathBuf {
+    deployment.folder().join(".local/state/tenure/known_nodes")
+}
+
+/// Runs the tool with more flags behind the command's name.
+fn with(deployment: &Deployment, flags: &[&str], arguments: &[&str]) -> Done {
+    let (command, rest) = arguments.split_first().unwrap();
+    deployment.tenure(&[&[*command], flags, rest].concat())
+}
+
+/// A lock that a script holds. A first start needs all nodes, and a busy machine may not have them all in time.
+fn acquire(deployment: &Deployment, flags: &[&str]) {
+    wait_until(|| with(deployment, flags, &["acquire", "k"]).code == Some(0));
+}
+
+/// Whether a command runs under the same lock.
+fn is_given(deployment: &Deployment, flags: &[&str]) -> bool {
+    let done = with(deployment, flags, &["run", "k", "--", "touch", "second"]);
+    let ran = deployment.folder().join("second").exists();
+    match done.code {
+        Some(0) => assert!(ran, "{done:?}"),
+        Some(69) => assert!(!ran && done.stderr.lines().count() == 1, "{done:?}"),
+        _ => panic!("{done:?}"),
+    }
+    ran
+}
+
+/// The story, whether there is a second holder in the end, as often as asked for: never with the file, and seen to happen
+/// without.
+fn told(what: &str, story: impl Fn(&[&str]) -> bool) {
+    let runs = runs();
+    let second = (0..runs).filter(|_| story(&[])).count();
+    assert_eq!(second, 0, "{what}: second holders in {runs} runs");
+    let control = (0..20).any(|_| story(OFF));
+    assert!(control, "{what}: no second holder without the file either, so this shows nothing");
+}
+
+#[test]
+fn one_node_that_was_flushed_gives_no_second_holder() {
+    told("FLUSHALL", |flags| {
+        let deployment = nodes(1);
+        acquire(&deployment, flags);
+        deployment.servers[0].execute(&["FLUSHALL"]);
+        is_given(&deployment, flags)
+    });
+}
+
+#[test]
+fn three_nodes_that_were_restarted_together_give_no_second_holder() {
+    told("three restarts", |flags| {
+        let mut deployment = nodes(3);
+        acquire(&deployment, flags);
+        deployment.servers.iter_mut().for_each(RedisServer::restart_empty);
+        is_given(&deployment, flags)
+    });
+}
+
+#[test]
+fn one_node_that_is_restarted_under_a_command_gives_no_second_holder() {
+    told("a restart under a command", |flags| {
+        let mut deployment = nodes(1);
+        let holder = deployment.hold(&[&["k"], flags].concat());
+        deployment.servers[0].restart_empty();
+        let given = is_given(&deployment, flags);
+        drop(holder);
+        given
+    });
+}
+
+/// What is left to a machine that never used the nodes, and what keeps it from a lock that is still held.
+#[test]
+fn a_stranger_is_told_by_one_node_with_persistence_and_strict_needs_no_telling() {
+    let stranger = |deployment: &Deployment| {
+        let _ = std::fs::remove_dir_all(deployment.folder().join(".local"));
+        is_given(deployment, &[])
+    };
+    let lose_all = |deployment: &mut Deployment| deployment.servers.iter_mut().for_each(RedisServer::restart);
+    let mut forgetful = nodes(3);
+    acquire(&forgetful, &[]);
+    lose_all(&mut forgetful);
+    assert!(stranger(&forgetful), "docs/operating.md says so");
+
+    let mut one_keeps = nodes(2);
+    one_keeps.servers.push(RedisServer::start(&["--appendonly", "yes"]));
+    one_keeps.nodes = one_keeps.servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(",");
+    acquire(&one_keeps, &[]);
+    let log = one_keeps.servers[2].folder().join("appendonlydir/appendonly.aof.1.incr.aof");
+    wait_until(|| std::fs::read_to_string(&log).is_ok_and(|log| log.contains("tenure~node:")));
+    lose_all(&mut one_keeps);
+    assert!(!stranger(&one_keeps));
+
+    let mut strict = nodes(1);
+    strict.write("tenure.toml", "restart_guard = \"strict\"\nmax_ttl = \"1s\"\nttl = \"1s\"\n");
+    acquire(&strict, &[]);
+    lose_all(&mut strict);
+    assert!(!stranger(&strict));
+}
+
+#[test]
+fn many_that_come_at_once_are_all_told() {
+    let deployment = nodes(3);
+    let all = |code: i32| {
+        let children: Vec<_> =
+            (0..6).map(|number| deployment.start(&["run", &format!("k{number}"), "--", "true"])).collect();
+        for child in children {
+            let done = child.done();
+            assert_eq!(done.code, Some(code), "{done:?}");
+            assert!(!done.stderr.contains("warning"), "{done:?}");
+        }
+    };
+    acquire(&deployment, &[]);
+    all(0);
+    deployment.servers.iter().for_each(|server| drop(server.execute(&["FLUSHALL"])));
+    all(69);
+    let lives = std::fs::read_to_string(file_of(&deployment)).unwrap();
+    assert!(
+        lives.lines().filter(|line| line.starts_with("life\t")).count() <= 6,
+        "two lives a node:\n{lives}"
+    );
+}
+
+#[test]
+fn it_can_be_moved_and_switched_off_and_the_command_inherits_it() {
+    let deployment = nodes(1);
+    acquire(&deployment, OFF);
+    assert!(!file_of(&deployment).exists());
+    let elsewhere = deployment.folder().join("elsewhere");
+    let inherited = deployment.tenure(&[
+        "run",
+        "--known-nodes",
+        "elsewhere",
+        "x",
+        "--",
+        "printenv",
+        "TENURE_KNOWN_NODES",
+    ]);
+    assert_eq!(inherited.stdout.trim(), elsewhere.to_str().unwrap(), "{inherited:?}");
+    assert!(elsewhere.is_file() && !file_of(&deployment).exists());
+    deployment.write("tenure.toml", "known_nodes = \"from-file\"\n");
+    deployment.tenure(&["run", "y", "--", "true"]).ends_with(0);
+    assert!(deployment.folder().join("from-file").is_file());
+    let shown = deployment.tenure(&["config"]).stdout;
+    assert!(shown.contains("/from-file"), "{shown}");
+    let refused = deployment.tenure(&["config", "--known-nodes", ""]);
+    assert!(refused.ends_with(64).stderr.contains("--known-nodes"), "{refused:?}");
+}
+
+#[test]
+fn an_embedded_store_needs_none() {
+    let deployment = crate::deployment::embedded_store();
+    deployment.tenure(&["run", "x", "--", "true"]).ends_with(0);
+    assert!(!file_of(&deployment).exists());
+}
+
+/// A user who is not root, if we may become anybody.
+struct User {
+    id: u32,
+    tool: PathBuf,
+    home: PathBuf,
+}
+
+impl User {
+    fn new(deployment: &Deployment, id: u32) -> Self {
+        set_mode(deployment.folder(), 0o755);
+        let tool = deployment.folder().join("tenure");
+        if !tool.exists() {
+            std::fs::copy(TOOL, &tool).unwrap();
+            set_mode(&tool, 0o755);
+        }
+        let home = deployment.folder().join(format!("home-{id}"));
+        std::fs::create_dir(&home).unwrap();
+        let _ = chown(&home, Some(id), Some(id));
+        set_mode(&home, 0o700);
+        Self { id, tool, home }
+    }
+
+    fn command(&self, deployment: &Deployment, arguments: &[&str]) -> Command {
+        let mut command = deployment.program(self.tool.to_str().unwrap());
+        command.args(arguments).env("HOME", &self.home).current_dir("/");
+        if is_root() {
+            command.uid(self.id).gid(self.id);
+        }
+        command
+    }
+
+    fn tenure(&self, deployment: &Deployment, arguments: &[&str]) -> Done {
+        Done::of(self.command(deployment, arguments).output().unwrap())
+    }
+
+    fn file(&self) -> PathBuf {
+        self.home.join(".local/state/tenure/known_nodes")
+    }
+}
+
+fn is_root() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").unwrap().uid() == 0
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// It works, and one line says that it is not remembered and why.
+fn warns(done: &Done, why: &str) {
+    done.ends_with(0);
+    assert_eq!(done.stderr.lines().count(), 1, "{done:?}");
+    assert!(done.stderr.contains("warning") && done.stderr.contains(why), "{done:?}");
+}
+
+fn is_silent(done: &Done) {
+    assert_eq!((done.code, &*done.stderr), (Some(0), ""), "{done:?}");
+}
+
+#[test]
+fn a_file_that_cannot_be_used_is_a_warning_and_no_error() {
+    let deployment = nodes(1);
+    acquire(&deployment, OFF);
+    let run = ["run", "x", "--", "true"];
+    let user = User::new(&deployment, 54_321);
+    // A home that cannot be written, and later a file that need not be.
+    set_mode(&user.home, 0o500);
+    if is_root() {
+        warns(&user.tenure(&deployment, &run), "cannot be made");
+        is_silent(&user.tenure(&deployment, &["run", "-q", "x", "--", "true"]));
+    }
+    set_mode(&user.home, 0o700);
+    is_silent(&user.tenure(&deployment, &run));
+    set_mode(user.file().parent().unwrap(), 0o500);
+    is_silent(&user.tenure(&deployment, &run));
+    set_mode(user.file().parent().unwrap(), 0o700);
+
+    set_mode(&user.file(), 0o666);
+    warns(&user.tenure(&deployment, &run), "others can write it");
+    set_mode(&user.file(), 0o600);
+    if is_root() {
+        chown(user.file(), Some(0), None).unwrap();
+        warns(&user.tenure(&deployment, &run), "known_nodes");
+        chown(user.file(), Some(user.id), None).unwrap();
+        // A user whom nobody knows.
+        let nowhere = Done::of(user.command(&deployment, &run).env_remove("HOME").output().unwrap());
+        warns(&nowhere, "there is no folder for it");
+        let service = user.home.join("service");
+        std::fs::create_dir(&service).unwrap();
+        chown(&service, Some(user.id), None).unwrap();
+        let mut command = user.command(&deployment, &run);
+        let done = Done::of(command.env_remove("HOME").env("STATE_DIRECTORY", &service).output().unwrap());
+        is_silent(&done);
+        assert!(service.join("tenure/known_nodes").is_file());
+    }
+    std::fs::write(user.file(), "nonsense").unwrap();
+    warns(&user.tenure(&deployment, &run), "was damaged");
+    is_silent(&user.tenure(&deployment, &run));
+}
+
+#[test]
+fn two_users_each_know_what_they_have_seen() {
+    let deployment = nodes(1);
+    let (one, other) = (User::new(&deployment, 54_321), User::new(&deployment, 54_322));
+    wait_until(|| one.tenure(&deployment, &["acquire", "k", "--ttl", "1s"]).code == Some(0));
+    other.tenure(&deployment, &["status", "k"]).ends_with(0);
+    assert!(one.file().is_file() && other.file().is_file());
+    deployment.servers[0].execute(&["FLUSHALL"]);
+    for user in [&other, &one] {
+        user.tenure(&deployment, &["run", "k", "--", "true"]).ends_with(69);
+    }
+}
+
+#[test]
+fn doctor_says_what_a_restart_of_all_nodes_would_mean() {
+    let doctor = |deployment: &Deployment, flags: &[&str]| with(deployment, flags, &["doctor"]);
+    let one = nodes(1);
+    acquire(&one, &[]);
+    let done = doctor(&one, &[]);
+    assert!(done.ends_with(1).stdout.contains("is the only node and has no persistence"), "{done:?}");
+    one.write("strict.toml", "restart_guard = \"strict\"\nprefix = \"strict:\"\n");
+    let strict = doctor(&one, &["--config", "strict.toml"]);
+    assert!(!strict.stdout.contains("no persistence"), "{strict:?}");
+
+    let durable = nodes_with(1, &["--appendonly", "yes", "--appendfsync", "always"]);
+    acquire(&durable, &[]);
+    let done = doctor(&durable, &[]);
+    assert!(!done.ends_with(0).stdout.contains("no persistence"), "{done:?}");
+    let done = doctor(&durable, OFF);
+    assert!(done.ends_with(0).stdout.contains("known_nodes is off"), "{done:?}");
+    let done = doctor(&durable, &["--known-nodes", "missing/file"]);
+    assert!(done.ends_with(0).stdout.contains("there is no folder"), "{done:?}");
+
+    let three = nodes(3);
+    acquire(&three, &[]);
+    let done = doctor(&three, &[]);
+    assert!(done.ends_with(0).stdout.contains("no node has persistence"), "{done:?}");
+}
