@@ -107,6 +107,13 @@ impl Deployment {
         Background::start(self.command(arguments))
     }
 
+    /// Waits for a lock in the background, and looks at these processes when it has it.
+    pub(crate) fn await_next(&self, lock: &str, processes: [u32; 2]) -> NextHolder {
+        let [first, second] = processes;
+        let look = format!("cat /proc/{first}/stat /proc/{second}/stat 2> /dev/null; true");
+        NextHolder(self.start(&["run", lock, "--wait", "60s", "--quiet", "--", "sh", "-c", &look]))
+    }
+
     /// Holds a lock in the background, and comes back when it is held.
     pub(crate) fn hold(&self, arguments: &[&str]) -> Background {
         let marker = self.folder().join("held");
@@ -154,6 +161,20 @@ impl Background {
     /// Waits for its end.
     pub(crate) fn done(mut self) -> Done {
         Done::of(self.0.take().unwrap().wait_with_output().unwrap())
+    }
+}
+
+/// Who has the lock after the one that is tested.
+pub(crate) struct NextHolder(Background);
+
+impl NextHolder {
+    /// That none of the processes lived when it had the lock.
+    #[track_caller]
+    pub(crate) fn sees_nobody(self) {
+        for stat in self.0.done().ends_with(0).stdout.lines() {
+            let (_, state) = stat.rsplit_once(") ").unwrap();
+            assert!(state.starts_with(['Z', 'X']), "it lives on: {stat}");
+        }
     }
 }
 

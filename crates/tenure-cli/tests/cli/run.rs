@@ -97,12 +97,20 @@ fn a_command_that_heeds_sigterm_has_the_grace_to_end_in_order() {
     let script = "trap 'date +%s%3N > asked; sleep 1.5; echo in order; exit 0' TERM
         echo $TENURE_VALID_UNTIL_MS > begun; while :; do sleep 0.01; done";
     let run = ["run", "x", "--ttl", "5s", "--grace", "2500ms", "--wait", "15s", "--", "sh", "-c", script];
-    let tool = deployment.start(&run);
     let number = |file: &str| read_line(&deployment.folder().join(file)).parse::<u64>().unwrap();
-    let until = number("begun");
-    proxies.iter().for_each(|proxy| proxy.set_both(Mode::Stall));
-    // Before the first renewal, which would move the end.
-    assert!(now_ms() + 3_400 < until, "the machine was too slow to begin");
+    let (tool, until) = (0..5)
+        .find_map(|_| {
+            let _ = std::fs::remove_file(deployment.folder().join("begun"));
+            let (tool, until) = (deployment.start(&run), number("begun"));
+            proxies.iter().for_each(|proxy| proxy.set_both(Mode::Stall));
+            // Before the first renewal, which would move the end.
+            let in_time = now_ms() + 3_400 < until;
+            if !in_time {
+                proxies.iter().for_each(|proxy| proxy.set_both(Mode::Pass));
+            }
+            in_time.then_some((tool, until))
+        })
+        .expect("the machine was too slow to begin");
     let asked = until - number("asked");
     assert!((1_600..=2_510).contains(&asked), "it was asked to end {asked} ms before the end");
     let done = tool.done();
@@ -162,30 +170,22 @@ fn a_tool_that_is_killed_takes_its_command_along_before_the_lock_frees_itself() 
     for deployment in deployments() {
         let tool = deployment.start(&["run", "x", "--ttl", "2s", "--", "sh", "-c", &stubborn("started")]);
         let (command, grandchild, _) = started(&deployment, "started");
-        let begun = Instant::now();
         tool.signal(Signal::SIGKILL);
-        let next = deployment.start(&["run", "x", "--wait", "20s", "--quiet", "--", "true"]);
-        wait_until(|| !is_alive(command) && !is_alive(grandchild));
-        assert!(begun.elapsed() < Duration::from_secs(1), "{:?}", begun.elapsed());
-        next.done().ends_with(0);
-        // The ttl, its guard band, and time for a busy machine.
-        assert!(begun.elapsed() < Duration::from_secs(5), "{:?}", begun.elapsed());
+        deployment.await_next("x", [command, grandchild]).sees_nobody();
     }
 }
 
 #[test]
 fn a_tool_that_stands_still_takes_its_command_along_before_the_lock_is_over() {
     for deployment in deployments() {
-        let tool = deployment.start(&["run", "x", "--ttl", "2s", "--", "sh", "-c", &stubborn("started")]);
+        let tool = deployment.start(&["run", "x", "--ttl", "3s", "--", "sh", "-c", &stubborn("started")]);
         let (command, grandchild, _) = started(&deployment, "started");
-        // It was renewed meanwhile, and the keeper knows.
-        std::thread::sleep(Duration::from_millis(2500));
+        // It was renewed meanwhile, and the keeper knows. No renewal is under way: whoever stands still
+        // while it writes to a store holds up everybody.
+        std::thread::sleep(Duration::from_millis(3500));
         assert!(is_alive(command) && is_alive(grandchild));
         tool.signal(Signal::SIGSTOP);
-        let stopped = Instant::now();
-        wait_until(|| !is_alive(command) && !is_alive(grandchild));
-        assert!(stopped.elapsed() < Duration::from_secs(2), "{:?}", stopped.elapsed());
-        deployment.tenure(&["acquire", "x", "--quiet"]).ends_with(75);
+        deployment.await_next("x", [command, grandchild]).sees_nobody();
         tool.signal(Signal::SIGCONT);
         let done = tool.done();
         assert!(done.ends_with(79).stderr.contains("was lost"), "{done:?}");
@@ -236,13 +236,13 @@ fn signals_that_whoever_started_us_ignores_stay_ignored() {
 #[test]
 fn a_lock_is_held_for_as_long_as_its_command_runs() {
     for deployment in deployments() {
-        let holder = deployment.start(&["run", "x", "--ttl", "500ms", "--", "sleep", "2"]);
-        std::thread::sleep(Duration::from_millis(200));
+        let holder = deployment.hold(&["x", "--ttl", "1s"]);
         let begun = Instant::now();
-        while begun.elapsed() < Duration::from_millis(1500) {
+        while begun.elapsed() < Duration::from_millis(2500) {
             deployment.tenure(&["acquire", "x", "--quiet"]).ends_with(75);
         }
-        holder.done().ends_with(0);
+        holder.signal(Signal::SIGTERM);
+        holder.done().ends_with(128 + Signal::SIGTERM as i32);
         deployment.tenure(&["acquire", "x"]).ends_with(0);
     }
 }

@@ -7,7 +7,10 @@ use std::process::{Child, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use crate::deployment::{Deployment, TOOL, deployments, wait_until};
+use nix::sys::signal::{Signal, kill};
+
+use crate::deployment::{Deployment, TOOL, deployments, pid, wait_until};
+use crate::keeper::keeper_of;
 
 /// A shell that a person types into.
 struct Shell {
@@ -182,6 +185,41 @@ fn a_lock_that_is_lost_while_stopped_is_told_when_the_run_goes_on() {
         shell.types("fg; echo code-$?\r");
         let screen = shell.shows("code-79");
         assert!(screen.contains("was lost") && screen.contains("another may have held it"), "{screen}");
+    }
+}
+
+#[test]
+fn a_run_that_is_killed_while_stopped_leaves_nothing_and_frees_its_lock() {
+    for deployment in deployments() {
+        let mut shell = Shell::start(&deployment);
+        shell.types("tenure run x --ttl 30s -- sh -c 'echo $$ $PPID > begun; exec sleep 600'\r");
+        let line = crate::deployment::read_line(&deployment.folder().join("begun"));
+        let (command, tool) = line.split_once(' ').unwrap();
+        shell.types("\x1a");
+        shell.shows("Stopped");
+        let killed = std::time::Instant::now();
+        kill(pid(tool.parse().unwrap()), Signal::SIGKILL).unwrap();
+        let command = command.parse().unwrap();
+        deployment.await_next("x", [command, command]).sees_nobody();
+        // The ttl and its guard band are 33 s.
+        assert!(killed.elapsed() < Duration::from_secs(15), "{:?}", killed.elapsed());
+    }
+}
+
+#[test]
+fn a_stopped_run_goes_on_although_its_keeper_was_killed() {
+    for deployment in deployments() {
+        let mut shell = Shell::start(&deployment);
+        shell.types("tenure run x --ttl 30s -- sh -c 'echo $$ > begun; read line; echo got-$line'\r");
+        let command = crate::deployment::read_line(&deployment.folder().join("begun")).parse().unwrap();
+        shell.types("\x1a");
+        shell.shows("Stopped");
+        kill(pid(keeper_of(command)), Signal::SIGKILL).unwrap();
+        shell.types("fg\r");
+        // What is typed earlier is the shell's.
+        shell.shows("tenure run");
+        shell.types("words\r");
+        shell.shows("got-words");
     }
 }
 
