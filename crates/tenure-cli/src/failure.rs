@@ -150,6 +150,7 @@ impl From<ExtendError> for Failure {
             ExtendError::Lost { name, votes, .. } | ExtendError::Refused { name, votes, .. } => {
                 Self::new(Exit::NO, "not_held", message).of_lock(name).with_votes(votes)
             }
+            ExtendError::Outdated { name, .. } => Self::new(Exit::NO, "outdated", message).of_lock(name),
             ExtendError::Expired { name, .. } => Self::new(Exit::NO, "not_held", message).of_lock(name),
             ExtendError::MaxHold { name, .. } | ExtendError::RenewalsMax { name, .. } => {
                 Self::new(Exit::NO, "max_hold", message).of_lock(name)

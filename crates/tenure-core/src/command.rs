@@ -33,7 +33,8 @@ pub enum Command {
         beside: Option<Arc<Beside>>,
     },
     /// Set the key to the owner again, if it is free and nobody with a larger fence was granted it since. No vote:
-    /// it only keeps others out.
+    /// it only keeps others out. From when on it counts is kept with the key, so that everybody who has the token is
+    /// told the same.
     Heal {
         /// The lock.
         key: LockKey,
@@ -43,6 +44,8 @@ pub enum Command {
         node_ttl_ms: u64,
         /// The fence that the owner holds, if the lock has one.
         fence: Option<Fence>,
+        /// For how long, by its clock, the node answers extensions with [`Answer::PutBack`].
+        quarantine_ms: u64,
     },
     /// Lengthen the key's life if it is ours; never shorten it.
     Extend {
@@ -53,7 +56,8 @@ pub enum Command {
         /// How long the node keeps the key from now on, unless it already lives longer.
         node_ttl_ms: u64,
     },
-    /// Delete the key if it is ours. Nobody is woken.
+    /// Delete the key if it is ours, as the acquire set it. Nobody is woken. For attempts that were lost: a key that was
+    /// put back belongs to a lock that was held, which is passed on.
     Release {
         /// The lock.
         key: LockKey,
@@ -71,7 +75,7 @@ pub enum Command {
         /// Get in line first: it comes back to us where nobody is ahead.
         requeue: Option<Ticket>,
     },
-    /// Delete the key if it is ours, and get in line again. Nobody is woken.
+    /// Delete the key as [`Command::Release`] does, and get in line again. Nobody is woken.
     Requeue {
         /// The lock.
         key: LockKey,
@@ -188,6 +192,11 @@ impl Reply {
 pub enum Answer {
     /// It did what was asked.
     Granted,
+    /// It did what was asked, but the key was away and has been put back: it keeps others out and does not count yet.
+    PutBack {
+        /// How much longer it does not count, by the node's clock.
+        left: Duration,
+    },
     /// It changed nothing.
     Refused(Refusal),
     /// This is its record now, changed or not.
@@ -284,7 +293,7 @@ pub enum Fault {
         /// Whether the command may have been executed all the same: it was, or was not, being written to disk.
         may_have_run: bool,
     },
-    /// It may not vote now. The command was not sent, or the node did nothing.
+    /// It may not vote now. The command was not sent, or the node did nothing that counts.
     Untrusted(Distrust),
 }
 
@@ -363,6 +372,9 @@ impl From<Result<Reply, Fault>> for Vote {
     fn from(answer: Result<Reply, Fault>) -> Self {
         match answer {
             Ok(Reply { answer: Answer::Granted, .. }) => Self::Granted,
+            Ok(Reply { answer: Answer::PutBack { left }, .. }) => {
+                Self::Unknown(Fault::Untrusted(Distrust::PutBack { left }))
+            }
             Ok(Reply { answer: Answer::Refused(Refusal::Ahead), .. }) => {
                 Self::Unknown(Fault::Untrusted(Distrust::ClockBehind))
             }

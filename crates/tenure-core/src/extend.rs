@@ -43,6 +43,12 @@ pub enum NotExtended {
         /// The votes, in the order of the node list.
         ballots: Vec<Option<Ballot>>,
     },
+    /// Too few of the nodes that counted for a lock that was handed over are still in the life of their memory in which
+    /// they did: nothing was asked of them.
+    Outdated {
+        /// How many still are, or may be.
+        left: usize,
+    },
     /// The validity was over, or so nearly that the lock counts as lost, before the extension was decided.
     Expired,
     /// The extension would hold the lock for longer than `max_hold`.

@@ -51,6 +51,8 @@ pub struct Entry {
     pub owner: Owner,
     /// The last millisecond of its life, by the node's clock.
     pub ends_ms: u64,
+    /// The key was away and has been put back: the first millisecond at which it counts, by the node's clock.
+    pub counts_from_ms: Option<u64>,
 }
 
 /// Who has a key.
@@ -91,8 +93,9 @@ impl LockTable {
                     _ => answer,
                 }
             }
-            Command::Heal { key, token, node_ttl_ms, fence } => {
-                self.heal(now_ms, key, *token, *node_ttl_ms, *fence)
+            Command::Heal { key, token, node_ttl_ms, fence, quarantine_ms } => {
+                let entry = Entry::put_back(now_ms, *token, *node_ttl_ms, *quarantine_ms);
+                self.heal(now_ms, key, entry, *fence)
             }
             Command::Extend { key, token, node_ttl_ms } => self.extend(now_ms, key, *token, *node_ttl_ms),
             Command::Release { key, token } => self.release(key, *token),
@@ -129,9 +132,9 @@ impl LockTable {
         match self.entries.get(key) {
             Some(entry) if entry.owner == Owner::Token(token) => {
                 let ends_ms = entry.ends_ms.max(now_ms.saturating_add(node_ttl_ms));
-                let owner = entry.owner;
-                self.put(key, Entry { owner, ends_ms });
-                Answer::Granted
+                let entry = Entry { ends_ms, ..*entry };
+                self.put(key, entry);
+                entry.vote(now_ms)
             }
             Some(entry) => Answer::Refused(Refusal::Held { left: entry.left(now_ms) }),
             None => Answer::Refused(Refusal::NotHeld),
@@ -140,7 +143,7 @@ impl LockTable {
 
     fn release(&mut self, key: &LockKey, token: OwnerToken) -> Answer {
         match self.entries.get(key) {
-            Some(entry) if entry.owner == Owner::Token(token) => {
+            Some(Entry { owner: Owner::Token(owner), counts_from_ms: None, .. }) if *owner == token => {
                 self.remove(key);
                 Answer::Granted
             }
@@ -217,6 +220,29 @@ impl fmt::Display for Owner {
 }
 
 impl Entry {
+    /// The key of this owner, as an acquire sets it.
+    #[must_use]
+    pub const fn acquired(now_ms: u64, token: OwnerToken, node_ttl_ms: u64) -> Self {
+        let ends_ms = now_ms.saturating_add(node_ttl_ms);
+        Self { owner: Owner::Token(token), ends_ms, counts_from_ms: None }
+    }
+
+    /// The key of this owner, put back after it was away.
+    #[must_use]
+    pub const fn put_back(now_ms: u64, token: OwnerToken, node_ttl_ms: u64, quarantine_ms: u64) -> Self {
+        let counts_from_ms = Some(now_ms.saturating_add(quarantine_ms));
+        Self { counts_from_ms, ..Self::acquired(now_ms, token, node_ttl_ms) }
+    }
+
+    /// What its owner is told who has extended it.
+    #[must_use]
+    pub fn vote(&self, now_ms: u64) -> Answer {
+        match self.counts_from_ms.and_then(|from_ms| from_ms.checked_sub(now_ms)).filter(|left| *left > 0) {
+            Some(left_ms) => Answer::PutBack { left: Duration::from_millis(left_ms) },
+            None => Answer::Granted,
+        }
+    }
+
     const fn left(&self, now_ms: u64) -> Duration {
         Duration::from_millis(self.ends_ms.saturating_sub(now_ms))
     }
@@ -298,6 +324,26 @@ mod tests {
         assert_eq!(release(&mut table, 20, B), Answer::Refused(Refusal::NotHeld));
         assert_eq!(release(&mut table, 30, A), Answer::Granted);
         assert_eq!(table, LockTable::default());
+    }
+
+    #[test]
+    fn a_key_that_was_put_back_keeps_others_out_and_counts_a_quarantine_later() {
+        let mut table = LockTable::default();
+        let heal = Command::Heal { key: key(), token: A, node_ttl_ms: 100, fence: None, quarantine_ms: 150 };
+        assert_eq!(table.execute(at(0), &heal).answer, Answer::Granted);
+        assert_eq!(acquire(&mut table, 40, B), held_for(60));
+        assert_eq!(acquire(&mut table, 40, A), held_for(60), "not what this acquire has set");
+        let put_back = |left_ms| Answer::PutBack { left: Duration::from_millis(left_ms) };
+        assert_eq!(extend(&mut table, 60, A, 100), put_back(90));
+        // Put back once more, it was never away: nothing begins anew.
+        assert_eq!(table.execute(at(100), &heal).answer, Answer::Granted);
+        assert_eq!(extend(&mut table, 149, A, 100), put_back(1));
+        assert_eq!(extend(&mut table, 150, A, 100), Answer::Granted);
+        assert_eq!(table.keys(at(250)).count(), 1, "extended all the same");
+        assert_eq!(release(&mut table, 200, A), Answer::Refused(Refusal::NotHeld), "no attempt's key");
+        let pass_on = Command::PassOn { key: key(), token: A, labelled: false, requeue: None };
+        assert_eq!(table.execute(at(200), &pass_on).answer, Answer::Granted);
+        assert_eq!(table.keys(at(200)).count(), 0);
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub struct Standing {
     pub(crate) extending: Option<Box<Extend>>,
     /// Nodes that said in a round that was won that they do not have the key.
     pub(crate) missing: NodeSet,
-    /// Nodes on which the key was put back, each with the moment from which it counts there: a quarantine after it was
-    /// first seen to be there.
+    /// Nodes on which this process put the key back, each with the moment from which it counts there: a quarantine after
+    /// it was first seen to be there, by our clock. The node counts by its own, for everybody; this is in case that jumps.
     pub(crate) healed: Vec<(NodeIndex, Option<Time>)>,
     /// A majority of nodes said that the lock is no longer ours.
     pub(crate) lost: bool,
@@ -53,7 +53,7 @@ pub struct Handover {
     pub token: OwnerToken,
     /// The fence, if the lock has one.
     pub fence: Option<Fence>,
-    /// The nodes that count for this owner.
+    /// The nodes that count for this owner: [`Fleet::lives`](crate::Fleet::lives) names them for other processes.
     pub members: NodeSet,
     /// How long it has been held.
     pub held: Duration,
@@ -108,17 +108,15 @@ impl Standing {
     }
 
     /// A lock that another process held. Nothing is known about its validity until an extension has succeeded: the key
-    /// is set once for each owner, so where a node that counts still has it, it was never gone.
+    /// is set once for each owner, so where a node that counts still has it, it was never gone; and where it was put
+    /// back, the node says so.
     pub(crate) fn resumed(round: Round, handover: &Handover, now: Time, term: Term) -> Self {
         let Handover { token, fence, members, .. } = *handover;
         // It may have a label; removing one that is not there does no harm.
         let undo = Undo::PassOn { labelled: true, requeue: None };
         let claim = Claim { token, term, round: round.number(), may_hold: round.quorum().all(), undo };
         let presumed = Validity::presumed(now + term.ttl() / 2);
-        // Nodes that did not count may have got the key back just now.
-        let others = round.quorum().indexes().filter(|node| !members.contains(*node));
-        let healed = others.map(|node| (node, None)).collect();
-        Self { members, healed, held_before: handover.held, ..Self::new(claim, fence, presumed, round) }
+        Self { members, held_before: handover.held, ..Self::new(claim, fence, presumed, round) }
     }
 
     pub(crate) fn handover(&self, now: Time) -> Handover {
@@ -305,7 +303,7 @@ impl Standing {
         answer: &Result<Reply, Fault>,
         node: NodeIndex,
     ) {
-        if matches!(answer, Ok(Reply { answer: Answer::Granted, .. })) {
+        if matches!(answer, Ok(Reply { answer: Answer::Granted | Answer::PutBack { .. }, .. })) {
             let healed = self.healed.iter_mut().find(|(healed, _)| *healed == node);
             if let Some((_, from @ None)) = healed {
                 *from = Some(now + quarantine);

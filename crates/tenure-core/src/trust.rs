@@ -189,6 +189,13 @@ pub enum Output {
         /// Whether what it still held may be gone, too: extensions under way must not count it either.
         forgot: bool,
     },
+    /// This is the life of the node's memory from now on.
+    Life {
+        /// Which node.
+        node: NodeIndex,
+        /// Its nonce.
+        nonce: Nonce,
+    },
     /// Write this down, beside what is known already; the answer is [`Input::Remembered`].
     Remember {
         /// One entry a node.
@@ -380,6 +387,29 @@ impl Fleet {
     #[must_use]
     pub fn voters(&self, now: Time) -> NodeSet {
         self.quorum.indexes().filter(|node| self.trust(now, *node).is_ok()).collect()
+    }
+
+    /// The lives of the memory of these nodes, as last seen: what names them to other processes. Addresses would not do,
+    /// because a node that has forgotten everything keeps its address, and other machines may know it under another.
+    #[must_use]
+    pub fn lives(&self, nodes: NodeSet) -> Vec<Nonce> {
+        nodes.iter().filter_map(|node| self.members[node.get()].seen).collect()
+    }
+
+    /// The nodes that are in one of these lives now.
+    #[must_use]
+    pub fn nodes_in(&self, lives: &[Nonce]) -> NodeSet {
+        let in_life = |node: &NodeIndex| {
+            self.members[node.get()].record.as_ref().is_some_and(|known| lives.contains(&known.record.nonce))
+        };
+        self.quorum.indexes().filter(in_life).collect()
+    }
+
+    /// How many nodes are in one of these lives, or may be: theirs is not known now.
+    #[must_use]
+    pub fn may_be_in(&self, lives: &[Nonce]) -> usize {
+        let unknown = self.members.iter().filter(|member| member.record.is_none()).count();
+        self.nodes_in(lives).len() + unknown
     }
 
     /// How a node stands.

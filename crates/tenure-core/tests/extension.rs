@@ -227,7 +227,7 @@ fn a_node_with_a_larger_fence_is_not_healed() {
     };
     let heal = |owner: u8, fence: u64| {
         let fence = Some(Fence::new(1_000_000_000 + fence));
-        Command::Heal { key: key.clone(), token: token(owner), node_ttl_ms: 100, fence }
+        Command::Heal { key: key.clone(), token: token(owner), node_ttl_ms: 100, fence, quarantine_ms: 500 }
     };
     assert_eq!(table.execute(now, &acquire(2, 7)).answer, Answer::Granted);
     table.execute(now, &Command::Release { key: key.clone(), token: token(2) });

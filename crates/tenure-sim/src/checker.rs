@@ -4,6 +4,7 @@ pub(crate) mod continuity;
 pub(crate) mod exclusion;
 pub(crate) mod extension;
 pub(crate) mod fencing;
+pub(crate) mod healing;
 pub(crate) mod leftovers;
 pub(crate) mod liveness;
 pub(crate) mod loss;
@@ -51,6 +52,17 @@ pub enum Violation {
         holder: Holder,
         /// Who had acquired it.
         by: Holder,
+    },
+    /// A node was counted too soon after the key was put back there.
+    CountedEarly {
+        /// The lock.
+        name: usize,
+        /// Who counted it.
+        holder: Holder,
+        /// Which node.
+        node: usize,
+        /// How long after (true nanoseconds).
+        after_ns: u64,
     },
     /// A holder that did not stand still heard of the loss of its lock only after the end.
     LossToldLate {
@@ -142,6 +154,7 @@ impl Violation {
             Self::TwoHolders { .. } => "exclusion",
             Self::FenceNotLarger { .. } | Self::FenceNotUnique { .. } => "fencing",
             Self::Interrupted { .. } => "extension",
+            Self::CountedEarly { .. } => "healing",
             Self::LossToldLate { .. } | Self::LossTakenBack { .. } => "loss signal",
             Self::ForeignToken { .. } | Self::TouchedForeign { .. } => "ownership",
             Self::Overtaken { .. } => "order of the queue",
@@ -176,6 +189,11 @@ impl fmt::Display for Violation {
             Self::Interrupted { name, holder, by } => {
                 write!(f, "lock {name}: {holder} extended although {by} had acquired it since")
             }
+            Self::CountedEarly { name, holder, node, after_ns } => write!(
+                f,
+                "lock {name}: {holder} counts node {node} {:.3} ms after the key was put back there",
+                *after_ns as f64 / 1e6
+            ),
             Self::LossToldLate { name, holder } => {
                 write!(f, "lock {name}: {holder} heard of the loss only after the end")
             }

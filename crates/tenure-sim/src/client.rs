@@ -10,7 +10,9 @@ mod timer;
 
 use std::collections::{BTreeMap, VecDeque};
 
-use tenure_core::{Fault, Fleet, Lease, NodeSet, Prefix, Release, RoundNumber, Terms, Ticket, Time, Waiters};
+use tenure_core::{
+    Fault, Fleet, Handover, Lease, NodeSet, Nonce, Prefix, Release, RoundNumber, Terms, Ticket, Time, Waiters,
+};
 
 use crate::clock::ClientClock;
 use crate::links::Link;
@@ -73,6 +75,8 @@ pub(crate) struct Slot {
     pub(crate) together: Option<RoundNumber>,
     /// The lock was handed over, and nothing is known about it yet.
     pub(crate) unproved: bool,
+    /// The handover as it was when the lock was acquired, and the lives of the nodes it names: somebody may have kept it.
+    pub(crate) copy: Option<(Handover, Vec<Nonce>)>,
     /// Nodes on which the key was put back, and that do not count yet.
     pub(crate) healed: NodeSet,
     /// When its key vanished from a node without anybody seeing it, in true time.
@@ -172,8 +176,8 @@ impl World {
             }
             ClientEvent::Wake => self.handle_wake(client),
             ClientEvent::Act(act) => self.handle_act(client, act),
-            ClientEvent::TakeOver { name, terms, handover } => {
-                self.take_over(client, name, *terms, &handover);
+            ClientEvent::TakeOver { name, terms, handover, lives } => {
+                self.take_over(client, name, *terms, handover, lives);
             }
         }
         self.clients[client].leases.retain(|slot| !slot.lease.is_ended());

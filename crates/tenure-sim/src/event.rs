@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use tenure_core::{ClientId, Command, Facts, Handover, LockKey, NodeIndex, Reply, Terms, Time};
+use tenure_core::{ClientId, Command, Facts, Handover, LockKey, NodeIndex, Nonce, Reply, Terms, Time};
 
 use crate::client::Act;
 use crate::epoch::Plan;
@@ -123,6 +123,8 @@ pub(crate) enum ClientEvent {
         name: usize,
         terms: Box<Terms>,
         handover: Handover,
+        /// The lives of the nodes that count for it.
+        lives: Vec<Nonce>,
     },
     /// Something may be due.
     Wake,

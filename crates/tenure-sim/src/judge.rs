@@ -7,7 +7,7 @@ use crate::checker::order::InLine;
 use crate::checker::{Holder, Violation, continuity, order};
 use crate::client::Slot;
 use crate::links::To;
-use crate::options::Scenario;
+use crate::options::{Kinds, Scenario};
 use crate::trace::Mark;
 use crate::workload::key;
 use crate::world::World;
@@ -38,7 +38,10 @@ impl World {
         let violation = self.ownership.executed(index, client, command, before, after);
         self.judge(violation);
         match (&reply.answer, command, to) {
-            (Answer::Granted, Command::Heal { .. }, To::Lease { lease, .. }) => {
+            (Answer::Granted, Command::Heal { token, .. }, To::Lease { lease, .. }) => {
+                if before.is_none() {
+                    self.healing.put_back(self.now_ns, index, *token);
+                }
                 if self.clients[client].life == life
                     && let Some(slot) = self.clients[client].slot(lease)
                 {
@@ -134,6 +137,28 @@ impl World {
         let Some(name) = self.clients[client].slot(lease).map(|slot| slot.name) else { return };
         let violation = self.extension.extended(name, holder);
         self.judge(violation);
+        self.check_healing(client, lease);
+    }
+
+    /// Nodes that had lost the key are counted in good time, by whichever copy of the handover.
+    fn check_healing(&mut self, client: usize, lease: u32) {
+        // Whose clock steps counts otherwise than true time.
+        let Kinds { small_steps, steps_forward, steps_back, freeze, slew, .. } = self.options.possible;
+        if small_steps || steps_forward || steps_back || freeze || slew {
+            return;
+        }
+        let (now, holder) = (self.time(client), self.holder(client, lease));
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        let (name, handover) = (slot.name, slot.lease.handover(now));
+        let Some((handover, standing)) = handover.zip(slot.lease.standing()) else { return };
+        let granted = standing.round().granted();
+        // Clocks are no more than two in a hundred apart.
+        let quarantine_ns = self.options.quarantine_us() * 980;
+        for node in granted.iter().filter(|node| handover.members.contains(*node)) {
+            let key = (node.get(), handover.token);
+            let violation = self.healing.counted(self.now_ns, name, holder, key, quarantine_ns);
+            self.judge(violation);
+        }
     }
 
     /// At the end nobody has waited for too long who could reach a majority.

@@ -71,6 +71,7 @@ marks! {
     RenewedByTimer "extensions begun by the timer of the lease",
     ReleaseRacedRenewal "releases while an extension was under way",
     HandedOver "locks handed over",
+    EarlierCopy "locks handed over by a copy from before the nodes changed",
     Resumed "locks resumed by whoever they were handed over to",
     NotExtended "failed extensions",
     Lost "locks lost to a majority of refusals",

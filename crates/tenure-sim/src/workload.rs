@@ -6,7 +6,7 @@ mod trouble;
 use std::time::Duration;
 
 use tenure_core::{
-    Handover, HoldState, Lease, LockKey, MaxHold, NodeSet, Prefix, Renewal, Term, Terms, Wait, lease,
+    Handover, HoldState, Lease, LockKey, MaxHold, NodeSet, Nonce, Prefix, Renewal, Term, Terms, Wait, lease,
 };
 
 use crate::client::{Act, Slot};
@@ -98,14 +98,24 @@ impl World {
     }
 
     /// Goes on with a lock that another client had.
-    pub(crate) fn take_over(&mut self, client: usize, name: usize, terms: Terms, handover: &Handover) {
+    pub(crate) fn take_over(
+        &mut self,
+        client: usize,
+        name: usize,
+        terms: Terms,
+        handover: Handover,
+        lives: Vec<Nonce>,
+    ) {
         let (now, life) = (self.time(client), self.clients[client].life);
         self.ownership.draw(self.now_ns, handover.token, client, life);
-        let lease = Lease::resume(key(name), terms, self.options.quorum(), handover, now);
+        let members = self.members_of(client, &handover, &lives);
+        let lease =
+            Lease::resume(key(name), terms, self.options.quorum(), &Handover { members, ..handover }, now);
         let id = self.add_slot(client, name, lease, terms);
-        self.note(|| format!("client {client} lease {id}: goes on with lock {name}"));
+        self.note(|| format!("client {client} lease {id}: goes on with lock {name}, counts {members:?}"));
         if let Some(slot) = self.clients[client].slot(id) {
             (slot.asked, slot.unproved) = (true, true);
+            slot.copy = Some((handover, lives));
             slot.lease.handle(now, lease::Input::Extend(terms.term));
             self.drain_lease(client, id);
         }
@@ -201,7 +211,8 @@ impl World {
 
     fn end_lease(&mut self, client: usize, lease: u32) {
         let holder = self.holder(client, lease);
-        let (release, hands_over) = (self.dice.chance(800), self.dice.chance(150));
+        let hands_over_per_mille = if self.options.extra.copies { 900 } else { 150 };
+        let (release, hands_over) = (self.dice.chance(800), self.dice.chance(hands_over_per_mille));
         let calm = self.stage != Stage::Safety;
         let ordered = matches!(self.options.scenario, Scenario::Waiting | Scenario::RollingRestart);
         let Some(slot) = self.clients[client].slot(lease) else { return };
@@ -234,17 +245,29 @@ impl World {
     /// Leaves a lock to another client, or to the same one.
     fn hand_over(&mut self, client: usize, lease: u32) {
         let (now, other) = (self.time(client), self.dice.index(self.clients.len()));
+        let earlier = self.dice.chance(500);
         let Some(slot) = self.clients[client].slot(lease) else { return };
         let (name, terms, handover) = (slot.name, slot.terms, slot.lease.handover(now));
+        let copy = slot.copy.take();
         slot.lease.handle(now, lease::Input::HandOver);
         self.drain_lease(client, lease);
         let Some(handover) = handover else { return };
+        let lives = self.clients[client].fleet.lives(handover.members);
+        let (handover, lives) = match copy.filter(|_| earlier) {
+            Some((copy, copied)) => {
+                if copied != lives {
+                    self.marks.see(Mark::EarlierCopy);
+                }
+                (Handover { held: handover.held, ..copy }, copied)
+            }
+            None => (handover, lives),
+        };
         self.marks.see(Mark::HandedOver);
         self.note(|| format!("client {client} lease {lease}: hands lock {name} over to client {other}"));
         let life = self.clients[other].life;
         let half_ns = u64::try_from(terms.term.ttl().as_nanos()).unwrap_or(u64::MAX) / 2;
         let delay_ns = self.dice.of_any_size(100_000, half_ns);
-        let event = ClientEvent::TakeOver { name, terms: Box::new(terms), handover };
+        let event = ClientEvent::TakeOver { name, terms: Box::new(terms), handover, lives };
         self.at(self.now_ns + delay_ns, Event::Client { client: other, life, event });
     }
 
@@ -275,6 +298,7 @@ impl Slot {
             renewing: false,
             together: None,
             unproved: false,
+            copy: None,
             healed: NodeSet::default(),
             evicted_ns: vec![],
             grants: 0,

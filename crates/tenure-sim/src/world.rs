@@ -8,6 +8,7 @@ use tenure_core::{Command, Reply, Time};
 use crate::checker::exclusion::Exclusion;
 use crate::checker::extension::Extension;
 use crate::checker::fencing::Fencing;
+use crate::checker::healing::Healing;
 use crate::checker::liveness::Liveness;
 use crate::checker::loss::Loss;
 use crate::checker::ownership::Ownership;
@@ -60,6 +61,7 @@ pub(crate) struct World {
     pub(crate) exclusion: Exclusion,
     pub(crate) fencing: Fencing,
     pub(crate) extension: Extension,
+    pub(crate) healing: Healing,
     pub(crate) liveness: Liveness,
     pub(crate) loss: Loss,
     pub(crate) ownership: Ownership,
@@ -112,6 +114,7 @@ impl World {
             exclusion: Exclusion::default(),
             fencing: Fencing::default(),
             extension: Extension::default(),
+            healing: Healing::default(),
             liveness: Liveness::default(),
             loss: Loss::default(),
             ownership: Ownership::default(),

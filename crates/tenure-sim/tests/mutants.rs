@@ -73,6 +73,11 @@ fn counting_a_key_at_once_that_was_put_back_is_caught() {
 }
 
 #[test]
+fn an_earlier_copy_of_a_handover_that_counts_a_healed_node_at_once_is_caught() {
+    is_caught(Mutant::EarlierCopy);
+}
+
+#[test]
 fn fences_from_before_a_loss_of_memory_are_caught() {
     is_caught(Mutant::FloorIgnored);
 }

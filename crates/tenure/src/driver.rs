@@ -46,13 +46,14 @@ use self::queries::QueryEntry;
 use self::releases::ReleaseEntry;
 use self::renewals::Batches;
 pub(crate) use self::request::{
-    AcquireFailure, AcquireReply, ReleaseReply, Request, Unfinished, draw_entropy,
+    AcquireFailure, AcquireReply, ReleaseReply, Request, Resuming, Unfinished, draw_entropy,
 };
 use self::shutdown::Shutdown;
 pub(crate) use self::survey::Surveyed;
 use self::survey::Surveys;
 use self::timers::{Timer, Timers};
 use crate::clock::Clock;
+use crate::handover::Lives;
 use crate::known_nodes::KnownNodes;
 use crate::node::{Connection, NodeEvent, Tag};
 use crate::observe::Observer;
@@ -115,10 +116,12 @@ pub(crate) struct Driver {
     nodes: Vec<Box<dyn Connection>>,
     /// Which of them may vote.
     fleet: Fleet,
+    /// In which lives of their memory they were last seen, for whoever hands a lock over.
+    lives: Arc<Lives>,
     fleet_timer: Option<Timer>,
     /// What is known of them from before.
     diary: Diary,
-    /// Acquires that came before the nodes were known; `None` once they are.
+    /// Acquires and hand-overs that came before the nodes were known; `None` once they are.
     early: Option<Vec<Request>>,
     begun: Time,
     /// Acquires that let a hand-over of their lock go first, and until when.
@@ -154,7 +157,7 @@ impl Driver {
         mailbox: mpsc::UnboundedReceiver<Request>,
         nodes: Vec<Box<dyn Connection>>,
         fleet: Fleet,
-        ids: Arc<AtomicU64>,
+        (lives, ids): (Arc<Lives>, Arc<AtomicU64>),
     ) -> Self {
         let quorum = fleet.quorum();
         assert_eq!(quorum.nodes(), nodes.len(), "the quorum is counted over these nodes");
@@ -169,6 +172,7 @@ impl Driver {
             quorum,
             nodes,
             fleet,
+            lives,
             fleet_timer: None,
             diary: Diary::default(),
             early: Some(vec![]),

@@ -169,6 +169,24 @@ pub enum ExtendError {
         /// What is left of the old validity.
         valid_for: Duration,
     },
+    /// A handover, or a lease token, from before a majority of nodes lost its memory or was restarted: it names those
+    /// nodes as they were then, and proves nothing any more.
+    #[error(
+        "lock {name:?} was not extended: its token or handover is out of date. Of {nodes} nodes only {left} are as they \
+         were when it was made, and {majority} are needed; the others were restarted or lost their memory since. Use \
+         the one that the last extension gave, or acquire the lock again"
+    )]
+    #[non_exhaustive]
+    Outdated {
+        /// The lock.
+        name: String,
+        /// How many nodes are as they were, or may be.
+        left: usize,
+        /// How many there are.
+        nodes: usize,
+        /// How many are needed.
+        majority: usize,
+    },
     /// Its validity ended, or was so near its end that the lock counts as lost, before the extension was decided.
     #[error(
         "lock {name:?} has expired and cannot be extended. Stop the work it protects, and acquire it again"

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tenure_core::{
-    Fence, Handover, HoldState, LockKey, NodeSet, NotExtended, Options, ReleaseOutcome, Risk, Standing,
+    Fence, Handover, HoldState, LockKey, NodeSet, Nonce, NotExtended, Options, ReleaseOutcome, Risk, Standing,
 };
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -378,8 +378,9 @@ impl Hold {
         look(&self.lease).handover(self.manager.clock.now())
     }
 
-    pub(crate) fn addresses_of(&self, nodes: NodeSet) -> Vec<String> {
-        nodes.iter().map(|node| self.manager.addresses[node.get()].to_string()).collect()
+    /// The lives of the memory of these nodes.
+    pub(crate) fn lives_of(&self, nodes: NodeSet) -> Vec<Nonce> {
+        self.manager.lives.of(nodes)
     }
 
     pub(crate) fn watch(&self) -> &Arc<Watch> {
@@ -399,6 +400,10 @@ impl Hold {
             NotExtended::Lost { ballots } => ExtendError::Lost { name, votes: votes(&ballots) },
             NotExtended::Refused { ballots } => {
                 ExtendError::Refused { name, votes: votes(&ballots), valid_for }
+            }
+            NotExtended::Outdated { left } => {
+                let quorum = self.manager.quorum;
+                ExtendError::Outdated { name, left, nodes: quorum.nodes(), majority: quorum.majority() }
             }
             NotExtended::MaxHold => ExtendError::MaxHold { name, valid_for },
             NotExtended::RenewalsMax => ExtendError::RenewalsMax { name, valid_for },

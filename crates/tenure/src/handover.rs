@@ -1,20 +1,24 @@
 //! A held lock as a plain value, so that another process can go on with it.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tenure_core::{Fence, Lease, NameError, NodeSet, OptionError, Options, OwnerToken, Terms};
+use tenure_core::{Fence, Lease, NameError, NodeIndex, NodeSet, Nonce, OptionError, Options, OwnerToken};
 use tokio::sync::oneshot;
 
 use crate::Locks;
-use crate::driver::{Request, SharedLease};
+use crate::driver::{Request, Resuming, SharedLease, look};
 use crate::error::{ExtendError, ReleaseError};
 use crate::guard::{Guard, Hold, Released};
 
 /// What the text form begins with.
-const LEAD: &str = "tenure-handover-1";
+const LEAD: &str = "tenure-handover-2";
+
+/// What it began with when nodes were named by their addresses.
+const LEAD_BEFORE: &str = "tenure-handover-1";
 
 /// A held lock, taken out of its guard: everything that somebody else needs to extend or release it.
 ///
@@ -53,8 +57,24 @@ pub struct Handover {
     pub valid_until_ms: u64,
     /// How long it had been held then.
     pub held: Duration,
-    /// The addresses of the nodes that count for it.
-    pub nodes: Vec<String>,
+    /// The nodes that count for it, each by the life of its memory. A node that has lost its memory since does not count
+    /// any more, under whichever address it is reached.
+    pub lives: Vec<Nonce>,
+}
+
+/// In which life of its memory each node was last seen. The worker writes it, whoever hands a lock over reads it.
+#[derive(Debug, Default)]
+pub(crate) struct Lives(Mutex<BTreeMap<NodeIndex, Nonce>>);
+
+impl Lives {
+    pub(crate) fn set(&self, node: NodeIndex, nonce: Nonce) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(node, nonce);
+    }
+
+    pub(crate) fn of(&self, nodes: NodeSet) -> Vec<Nonce> {
+        let lives = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        nodes.iter().filter_map(|node| lives.get(&node).copied()).collect()
+    }
 }
 
 /// Why a text is no handover.
@@ -68,8 +88,8 @@ impl Handover {
     /// Puts one together from its parts: for lease texts of one's own. What is not given here is zero or empty.
     #[must_use]
     pub fn new(name: impl Into<String>, token: OwnerToken, ttl: Duration) -> Self {
-        let (fence, held, nodes) = (Fence::NONE, Duration::ZERO, vec![]);
-        Self { name: name.into(), token, fence, ttl, valid_until_ms: 0, held, nodes }
+        let (fence, held, lives) = (Fence::NONE, Duration::ZERO, vec![]);
+        Self { name: name.into(), token, fence, ttl, valid_until_ms: 0, held, lives }
     }
 }
 
@@ -99,7 +119,7 @@ impl Guard {
             ttl: options.ttl,
             valid_until_ms: u64::try_from((now + valid_for).as_millis()).unwrap_or(u64::MAX),
             held,
-            nodes: hold.addresses_of(members),
+            lives: hold.lives_of(members),
         }
     }
 }
@@ -120,12 +140,12 @@ impl Locks {
         let manager = &self.inner;
         let name = || handover.name.clone();
         manager.started().await;
-        let (hold, lease, terms, options) = self.take_over(handover).map_err(|error| match error {
+        let (hold, lease, resuming, options) = self.take_over(handover).map_err(|error| match error {
             NotTaken::Name(error) => ExtendError::InvalidName { name: name(), error },
             NotTaken::Option(error) => ExtendError::InvalidOption { name: name(), error },
         })?;
         let (reply, answer) = oneshot::channel();
-        manager.send(Request::Resume { id: hold.id(), lease, term: terms.term, reply });
+        manager.send(Request::Resume { id: hold.id(), lease, resuming: Box::new(resuming), reply });
         match answer.await {
             Ok(Ok(())) => Ok(Guard::new(hold.kept(), options)),
             // Nothing is known about its validity.
@@ -156,18 +176,23 @@ impl Locks {
     pub async fn release(&self, handover: &Handover) -> Result<Released, ReleaseError> {
         let manager = &self.inner;
         let name = || handover.name.clone();
-        let (hold, lease, ..) = self.take_over(handover).map_err(|error| match error {
+        let (hold, lease, resuming, _) = self.take_over(handover).map_err(|error| match error {
             NotTaken::Name(error) => ReleaseError::InvalidName { name: name(), error },
             NotTaken::Option(error) => ReleaseError::InvalidOption { name: name(), error },
         })?;
+        // A release goes to all nodes, whichever of them count.
+        *look(&lease) = resuming.begin(manager.quorum, NodeSet::default(), manager.clock.now());
         let (reply, answer) = oneshot::channel();
         manager.send(Request::ReleaseResumed { id: hold.id(), lease, reply });
         hold.forget();
         Released::told(manager, name(), answer.await.ok())
     }
 
-    /// The lease of a lock that another process held. Nothing is asked of the nodes yet.
-    fn take_over(&self, handover: &Handover) -> Result<(Hold, SharedLease, Terms, Arc<Options>), NotTaken> {
+    /// What goes on with a lock that another process held. Nothing is asked of the nodes yet.
+    fn take_over(
+        &self,
+        handover: &Handover,
+    ) -> Result<(Hold, SharedLease, Resuming, Arc<Options>), NotTaken> {
         let manager = &self.inner;
         let key = manager.key(&handover.name).map_err(NotTaken::Name)?;
         let mut options = Arc::clone(&manager.defaults);
@@ -175,16 +200,13 @@ impl Locks {
             Arc::make_mut(&mut options).ttl = handover.ttl;
         }
         let terms = options.check(manager.max_ttl).map_err(NotTaken::Option)?;
-        let nodes = manager.quorum.indexes().zip(&manager.addresses);
-        let is_member = |address: &Arc<str>| handover.nodes.iter().any(|node| **node == **address);
-        let members: NodeSet =
-            nodes.filter(|(_, address)| is_member(address)).map(|(node, _)| node).collect();
-        let (fence, now) = ((handover.fence != Fence::NONE).then_some(handover.fence), manager.clock.now());
-        let taken = tenure_core::Handover { token: handover.token, fence, members, held: handover.held };
-        let lease = Lease::resume(key.clone(), terms, manager.quorum, &taken, now);
-        let lease = Arc::new(Mutex::new(lease));
-        let hold = Hold::resuming(Arc::clone(manager), key, Arc::clone(&lease));
-        Ok((hold, lease, terms, options))
+        let fence = (handover.fence != Fence::NONE).then_some(handover.fence);
+        let (token, members, held) = (handover.token, NodeSet::default(), handover.held);
+        let taken = tenure_core::Handover { token, fence, members, held };
+        let lease = Arc::new(Mutex::new(Lease::new(key.clone(), terms, manager.quorum)));
+        let hold = Hold::resuming(Arc::clone(manager), key.clone(), Arc::clone(&lease));
+        let resuming = Resuming { key, terms, handover: taken, lives: handover.lives.clone() };
+        Ok((hold, lease, resuming, options))
     }
 }
 
@@ -196,14 +218,14 @@ enum NotTaken {
 
 impl fmt::Display for Handover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, token, fence, ttl, valid_until_ms, held, nodes } = self;
-        let nodes: Vec<String> = nodes.iter().map(|node| escape(node)).collect();
+        let Self { name, token, fence, ttl, valid_until_ms, held, lives } = self;
+        let lives: Vec<String> = lives.iter().map(Nonce::to_string).collect();
         write!(
             f,
             "{LEAD} {token} {fence} {} {valid_until_ms} {} {} {}",
             ttl.as_millis(),
             held.as_millis(),
-            nodes.join(","),
+            lives.join(","),
             escape(name)
         )
     }
@@ -215,8 +237,12 @@ impl FromStr for Handover {
     fn from_str(text: &str) -> Result<Self, HandoverError> {
         let error = |reason: &str| HandoverError { reason: reason.to_owned() };
         let parts: Vec<&str> = text.trim().split(' ').collect();
-        let [LEAD, token, fence, ttl, valid_until_ms, held, nodes, name] = parts[..] else {
-            return Err(error("it does not have the eight parts that it should"));
+        let [LEAD, token, fence, ttl, valid_until_ms, held, lives, name] = parts[..] else {
+            return Err(error(if parts[0] == LEAD_BEFORE {
+                "it is from an older version, which named nodes by their addresses"
+            } else {
+                "it does not have the eight parts that it should"
+            }));
         };
         let number = |text: &str| text.parse::<u64>().map_err(|_| error("a number is damaged"));
         Ok(Self {
@@ -226,10 +252,10 @@ impl FromStr for Handover {
             ttl: Duration::from_millis(number(ttl)?),
             valid_until_ms: number(valid_until_ms)?,
             held: Duration::from_millis(number(held)?),
-            nodes: nodes
+            lives: lives
                 .split(',')
-                .filter(|node| !node.is_empty())
-                .map(|node| unescape(node).ok_or_else(|| error("a node is damaged")))
+                .filter(|nonce| !nonce.is_empty())
+                .map(|nonce| Nonce::parse(nonce).ok_or_else(|| error("a node is damaged")))
                 .collect::<Result<_, _>>()?,
         })
     }
@@ -277,7 +303,7 @@ mod tests {
             ttl: Duration::from_millis(30_000),
             valid_until_ms: 1_700_000_000_000,
             held: Duration::from_millis(12),
-            nodes: vec!["redis+unix:///tmp/a b,c".to_owned(), "redis://h:1".to_owned()],
+            lives: vec![Nonce::new(0xab), Nonce::new(u64::MAX)],
         }
     }
 
@@ -286,7 +312,7 @@ mod tests {
         let text = handover().to_string();
         assert_eq!(text.split(' ').count(), 8, "{text}");
         assert_eq!(text.parse(), Ok(handover()));
-        let no_nodes = Handover { nodes: vec![], ..handover() };
+        let no_nodes = Handover { lives: vec![], ..handover() };
         assert_eq!(no_nodes.to_string().parse(), Ok(no_nodes));
     }
 
@@ -297,6 +323,8 @@ mod tests {
             (String::new(), "eight parts"),
             (text.replace("abab", "abaz"), "token"),
             (text.replace(" 7 ", " x "), "number"),
+            (text.replace(",ff", ",fg"), "node"),
+            (text.replace("handover-2", "handover-1"), "older version"),
             (format!("{text}%f"), "name"),
         ] {
             let error = damaged.parse::<Handover>().unwrap_err().to_string();

@@ -73,8 +73,8 @@ pub use nodes::{Finding, FindingKind, NodeReport, Severity};
 pub use observe::Event;
 pub use tenure_core::{
     Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, LockState, MaxHold, NAME_BYTES_MAX, NODES_MAX,
-    NameError, OptionError, Options, OwnerToken, Place, QuorumError, Refusal, Renewal, RestartGuard, Retry,
-    Risk, Rounded, Vote, Wait,
+    NameError, Nonce, OptionError, Options, OwnerToken, Place, QuorumError, Refusal, Renewal, RestartGuard,
+    Retry, Risk, Rounded, Vote, Wait,
 };
 pub use votes::{NodeVote, Votes};
 pub use watch::GuardStates;

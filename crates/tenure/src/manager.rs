@@ -14,6 +14,7 @@ use tokio::sync::{mpsc, oneshot};
 use crate::clock::Clock;
 use crate::driver::{Driver, MachineId, Request, Unfinished};
 use crate::error::{BuildError, ShutdownError};
+use crate::handover::Lives;
 use crate::key_scheme::KeyScheme;
 use crate::known_nodes::{KnownNodes, Location};
 use crate::lock::Lock;
@@ -53,6 +54,7 @@ pub(crate) struct Inner {
     mailbox: mpsc::UnboundedSender<Request>,
     ids: Arc<AtomicU64>,
     pub(crate) addresses: Vec<Arc<str>>,
+    pub(crate) lives: Arc<Lives>,
     pub(crate) clock: Clock,
     pub(crate) prefix: Prefix,
     key_scheme: KeyScheme,
@@ -403,7 +405,9 @@ impl Builder {
         let known = self.known_nodes.map(|location| KnownNodes::new(location, &prefix, &self.nodes));
         let nodes = self.nodes.into_iter().map(|node| node.connect(&prefix, bounds, client)).collect();
         let names = addresses.clone();
-        let driver = Driver::new(self.clock, self.observer, names, requests, nodes, fleet, Arc::clone(&ids));
+        let lives = Arc::new(Lives::default());
+        let shared = (Arc::clone(&lives), Arc::clone(&ids));
+        let driver = Driver::new(self.clock, self.observer, names, requests, nodes, fleet, shared);
         let driver = driver.remembering(known);
         self.worker.start(driver)?;
         let mut options = self.defaults.unwrap_or_else(|| {
@@ -420,6 +424,7 @@ impl Builder {
             mailbox,
             ids,
             addresses,
+            lives,
             clock,
             prefix,
             key_scheme,

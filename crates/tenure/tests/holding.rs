@@ -286,7 +286,7 @@ async fn a_lock_changes_hands_and_keeps_its_fence() {
     let text = guard.hand_over().to_string();
     sleep(secs(5)).await;
     let handover: Handover = text.parse().unwrap();
-    assert_eq!((handover.fence, handover.held, handover.nodes.len()), (fence, secs(5), 5));
+    assert_eq!((handover.fence, handover.held, handover.lives.len()), (fence, secs(5), 5));
     let mut guard = second.resume(&handover).await.unwrap();
     assert_eq!((guard.name(), guard.fence(), guard.state()), ("x", fence, HoldState::Held));
     assert!(guard.valid_for() > ms(9_800), "{:?}", guard.valid_for());

@@ -52,12 +52,11 @@ pub(crate) async fn run(args: &AcquireArgs, settings: &Settings, output: &Output
     let mut signals = Signals::install()?;
     let conflict = Exit::code(args.conflict_exit_code);
     let (locks, guard) = hold(&args.name, "", settings, conflict, &mut signals, output).await?;
-    let lease = hand_over(&locks, guard, settings.ttl.value).await;
+    let lease = hand_over(guard, settings.ttl.value).await;
     let written = output.lease(&lease);
     if written.is_err() {
         // Nobody has the token, so nobody could release it.
-        let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
-        let handover = lease.token.handover(&lease.name, lease.ttl, &addresses);
+        let handover = lease.token.handover(&lease.name, lease.ttl);
         let _ = locks.release(&handover).await;
     }
     finish(&locks, output).await;
@@ -150,7 +149,7 @@ async fn wait_for(
 
 /// Waits for the votes that are still under way, so that the margin is what it will be, and takes the lock out of its
 /// guard.
-pub(super) async fn hand_over(locks: &Locks, guard: Guard, ttl: Duration) -> Lease {
+pub(super) async fn hand_over(guard: Guard, ttl: Duration) -> Lease {
     let until = Instant::now() + WIDENING_LIMIT.min(ttl / 10);
     while guard.votes().iter().any(|vote| vote.vote.is_none()) && Instant::now() < until {
         sleep(Duration::from_millis(1)).await;
@@ -160,8 +159,7 @@ pub(super) async fn hand_over(locks: &Locks, guard: Guard, ttl: Duration) -> Lea
     let (valid_for, margin, votes) = (guard.valid_for(), guard.margin(), guard.votes());
     let valid_until_ms = now_ms + u64::try_from(valid_for.as_millis()).unwrap_or(0);
     let handover = guard.hand_over();
-    let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
-    let token = LeaseToken::of(&handover, &addresses);
+    let token = LeaseToken::of(&handover);
     let (name, fence) = (handover.name, handover.fence);
     Lease { name, token, fence, ttl, valid_for, valid_until_ms, margin, votes }
 }

@@ -12,15 +12,15 @@ use crate::settings::{Settings, Source};
 pub(crate) async fn run(args: &ExtendArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let (name, token) = exported::lock(args.name.as_deref(), args.token.as_deref())?;
     token.check_fence(args.fence)?;
+    token.check_version()?;
     refuse_absent_store(settings, &name)?;
     let locks = settings.connect_aloud(output, |_| ())?;
-    let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
     // The term that it was acquired with, unless another one was asked for.
     let asked = settings.ttl.source == Source::Flag("--ttl");
     let ttl = if asked { settings.ttl.value } else { token.ttl() };
-    let handover = token.handover(&name, ttl, &addresses);
+    let handover = token.handover(&name, ttl);
     let guard = locks.resume(&handover).await?;
-    let mut lease = hand_over(&locks, guard, ttl).await;
+    let mut lease = hand_over(guard, ttl).await;
     lease.keep_promise(&token);
     let written = output.lease(&lease);
     finish(&locks, output).await;

@@ -26,9 +26,8 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
     let name = &name;
     refuse_absent_store(settings, name)?;
     let locks = settings.connect_aloud(output, |_| ())?;
-    let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
     let handovers = match token {
-        Some(token) => vec![token.handover(name, token.ttl().min(settings.max_ttl.value), &addresses)],
+        Some(token) => vec![token.handover(name, token.ttl().min(settings.max_ttl.value))],
         None => {
             let report = locks.inspect(name).await?;
             let owners = owners(&report, settings)?;

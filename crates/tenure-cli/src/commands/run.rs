@@ -33,7 +33,7 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
     let conflict = Exit::code(args.conflict_exit_code);
     let (locks, guard) = hold(&args.name, &note, &settings, conflict, &mut signals, output).await?;
 
-    let environment = environment::of(&locks, &guard, &settings);
+    let environment = environment::of(&guard, &settings);
     let mut terminal = Terminal::open();
     let prepared = Child::prepare(&args.command, &environment, terminal.is_wanted()).and_then(|child| {
         let keepers = Keepers::start(child.group(), &settings, &guard.to_handover());

@@ -85,6 +85,33 @@ fn an_extension_keeps_the_ttl_of_the_lease_and_never_promises_less_than_before()
     }
 }
 
+/// Five nodes, three of which lose their memory: the token names them as they were, and says so instead of expiring.
+#[test]
+fn a_token_from_before_most_nodes_forgot_is_out_of_date() {
+    let deployment = five_redis_nodes();
+    let (lease, _) = deployment.json(&["acquire", "x", "--json"]);
+    deployment.servers[..3].iter().for_each(|server| drop(server.execute(&["FLUSHALL"])));
+    let (refused, code) = deployment.json(&["extend", "x", "--token", token(&lease), "--json"]);
+    assert_eq!((refused["error"].as_str(), code), (Some("outdated"), Some(1)), "{refused}");
+    assert!(refused["message"].as_str().unwrap().contains("out of date"), "{refused}");
+    // For a release no node has to count.
+    deployment.tenure(&["release", "x", "--token", token(&lease)]);
+    assert!(deployment.servers.iter().all(|server| server.get("tenure:x").is_none()));
+}
+
+#[test]
+fn a_token_of_an_older_version_still_releases_its_lock() {
+    let deployment = five_redis_nodes();
+    let (lease, _) = deployment.json(&["acquire", "x", "--json"]);
+    let owner = token(&lease).split('.').next().unwrap();
+    let old = format!("{owner}.1f.1.1");
+    let done = deployment.tenure(&["extend", "x", "--token", &old]);
+    assert!(done.stderr.contains("older version"), "{done:?}");
+    done.ends_with(64);
+    deployment.tenure(&["release", "x", "--token", &old]).ends_with(0);
+    assert!(deployment.servers.iter().all(|server| server.get("tenure:x").is_none()));
+}
+
 #[test]
 fn a_wrong_fence_is_noticed() {
     for deployment in deployments() {

@@ -160,11 +160,12 @@ impl Lease {
         }
         let (number, token, fence) = (self.rounds.take_next(), standing.claim.token, standing.fence);
         let node_ttl_ms = standing.claim.term.node_ttl_ms();
+        let quarantine_ms = u64::try_from(self.terms.quarantine.as_millis()).unwrap_or(u64::MAX);
         for node in std::mem::take(&mut standing.missing).iter() {
             standing.claim.may_hold.insert(node);
             standing.healed.retain(|(healed, _)| *healed != node);
             standing.healed.push((node, None));
-            let command = Command::Heal { key: self.key.clone(), token, node_ttl_ms, fence };
+            let command = Command::Heal { key: self.key.clone(), token, node_ttl_ms, fence, quarantine_ms };
             self.outputs.push_back(Output::Send { round: number, node, command });
         }
     }

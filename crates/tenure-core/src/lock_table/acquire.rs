@@ -42,9 +42,11 @@ impl LockTable {
         match entry {
             // Asked again by the same owner: the first answer was lost. Saying no would make the client
             // refuse itself; setting the end anew would let a late duplicate lengthen the hold. With another
-            // fence it is not the same question.
+            // fence it is not the same question, and a key that was put back is not what was asked for.
             Some(entry)
-                if entry.owner == owner && claim.is_none_or(|claim| self.fence(key) == Some(claim.fence)) =>
+                if entry.owner == owner
+                    && entry.counts_from_ms.is_none()
+                    && claim.is_none_or(|claim| self.fence(key) == Some(claim.fence)) =>
             {
                 Answer::Granted
             }
@@ -66,7 +68,7 @@ impl LockTable {
                     }
                     self.put_fence(key, claim);
                 }
-                self.put(key, Entry { owner, ends_ms: now_ms.saturating_add(node_ttl_ms) });
+                self.put(key, Entry::acquired(now_ms, token, node_ttl_ms));
                 let ahead = self.step_out(now_ms, key, ticket, aside, claim.is_some());
                 *queue =
                     ahead.map(|ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() }));
@@ -78,21 +80,13 @@ impl LockTable {
         }
     }
 
-    pub(super) fn heal(
-        &mut self,
-        now_ms: u64,
-        key: &LockKey,
-        token: OwnerToken,
-        node_ttl_ms: u64,
-        fence: Option<Fence>,
-    ) -> Answer {
+    pub(super) fn heal(&mut self, now_ms: u64, key: &LockKey, healed: Entry, fence: Option<Fence>) -> Answer {
         match self.entries.get(key) {
-            Some(entry) if entry.owner == Owner::Token(token) => Answer::Granted,
+            Some(entry) if entry.owner == healed.owner => Answer::Granted,
             Some(entry) => Answer::Refused(Refusal::Held { left: entry.left(now_ms) }),
             None if fence.is_some() && self.fence(key) > fence => Answer::Refused(Refusal::Behind),
             None => {
-                let owner = Owner::Token(token);
-                self.put(key, Entry { owner, ends_ms: now_ms.saturating_add(node_ttl_ms) });
+                self.put(key, healed);
                 Answer::Granted
             }
         }

@@ -264,7 +264,7 @@ impl LockTable {
 
     pub(super) fn reserve(&mut self, now_ms: u64, key: &LockKey, ticket: Ticket) {
         let ends_ms = now_ms + millis(RESERVATION);
-        self.put(key, Entry { owner: Owner::Reserved(ticket), ends_ms });
+        self.put(key, Entry { owner: Owner::Reserved(ticket), ends_ms, counts_from_ms: None });
     }
 
     fn line(&mut self, now_ms: u64, key: &LockKey) -> &mut Line {

@@ -40,6 +40,11 @@ pub enum Distrust {
     Barred,
     /// The node list is being changed, and it waits for that.
     Changing,
+    /// It had lost this lock, and the lock was put back: somebody may still count on what it granted before.
+    PutBack {
+        /// How much longer it does not count for this lock.
+        left: Duration,
+    },
     /// It must not be used at all, for this reason.
     Unfit(Arc<str>),
 }
@@ -95,6 +100,9 @@ impl fmt::Display for Distrust {
                 f.write_str("new, and does not vote while another node of the list belongs to another fleet")
             }
             Self::Changing => f.write_str("the node list is being changed"),
+            Self::PutBack { left } => {
+                write!(f, "it had lost this lock and got it back; counts again in {left:.1?}")
+            }
             Self::Unfit(reason) => f.write_str(reason),
         }
     }

@@ -149,7 +149,11 @@ impl Fleet {
         let member = &mut self.members[node.get()];
         member.lives.insert(KnownLife { created, nonce: record.nonce, process });
         member.forget_lives(Some(record.nonce));
-        if member.seen.replace(record.nonce).is_some_and(|seen| seen != record.nonce) {
+        let seen = member.seen.replace(record.nonce);
+        if seen != Some(record.nonce) {
+            self.outputs.push_back(Output::Life { node, nonce: record.nonce });
+        }
+        if seen.is_some_and(|seen| seen != record.nonce) {
             self.outputs.push_back(Output::Distrust { node, forgot: true });
         }
         let member = &mut self.members[node.get()];

@@ -44,9 +44,12 @@ mod tests {
     fn only_a_key_from_before_the_last_fault_may_live_on_and_not_for_long() {
         let early = Afterwards { now_ns: 1_050, healed_ns: 1_000, key_ns: 100 };
         let late = Afterwards { now_ns: 1_101, ..early };
-        let held = Entry { owner: Owner::Token(OwnerToken::from_bytes([1; 20])), ends_ms: 0 };
-        let aside =
-            Entry { owner: Owner::Reserved(Ticket { number: 1, client: ClientId::new(1) }), ends_ms: 0 };
+        let held = Entry::acquired(0, OwnerToken::from_bytes([1; 20]), 0);
+        let aside = Entry {
+            owner: Owner::Reserved(Ticket { number: 1, client: ClientId::new(1) }),
+            ends_ms: 0,
+            counts_from_ms: None,
+        };
         let left = |reserved| Some(Violation::LeftBehind { name: 7, node: 2, reserved });
         assert_eq!(early.left(7, 2, held, Some(900)), None);
         assert_eq!(late.left(7, 2, held, Some(900)), left(false));

@@ -97,8 +97,8 @@ mod tests {
     #[test]
     fn a_key_that_changes_by_the_command_of_another_owner_is_seen() {
         let ownership = Ownership::default();
-        let entry = Some(Entry { owner: Owner::Token(A), ends_ms: 7 });
-        let longer = Some(Entry { owner: Owner::Token(A), ends_ms: 8 });
+        let entry = Some(Entry { owner: Owner::Token(A), ends_ms: 7, counts_from_ms: None });
+        let longer = Some(Entry { owner: Owner::Token(A), ends_ms: 8, counts_from_ms: None });
         let executed = |token, after| ownership.executed(0, 2, &release(token), entry, after);
         assert_eq!(executed(A, None), None);
         assert_eq!(executed(B, entry), None);

@@ -135,7 +135,7 @@ impl World {
                         self.tell_leases(client, &lease::Input::Disconnected { node });
                     }
                 }
-                trust::Output::Distrust { .. } => {}
+                trust::Output::Distrust { .. } | trust::Output::Life { .. } => {}
                 trust::Output::Notice { node, distrust } => {
                     match distrust {
                         Some(Distrust::Quarantined { .. }) => self.marks.see(Mark::Quarantined),

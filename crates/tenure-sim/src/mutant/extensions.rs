@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_core::{Answer, Command, Lease, Reply, Standing, Term};
+use tenure_core::{Answer, Command, Handover, Lease, NodeSet, Nonce, Reply, Standing, Term};
 
 use super::{Asked, Mutant};
 use crate::client::Act;
@@ -28,15 +28,28 @@ impl World {
                 let mut standings = holder.filter_map(|slot| slot.lease.standing());
                 let fence = standings.find(|held| held.token() == *token).and_then(Standing::fence);
                 let (key, token, node_ttl_ms) = (key.clone(), *token, *node_ttl_ms);
-                let heal = Command::Heal { key, token, node_ttl_ms, fence };
+                // It counts at once.
+                let heal = Command::Heal { key, token, node_ttl_ms, fence, quarantine_ms: 0 };
                 let reply = self.nodes[server].table.execute(now, &heal);
                 if reply.answer == Answer::Granted {
                     self.note(|| format!("node {server}: the extension of {token} puts the key back"));
                 }
                 reply
             }
+            Mutant::EarlierCopy => match reply.answer {
+                Answer::PutBack { .. } => Reply { answer: Answer::Granted, ..reply },
+                _ => reply,
+            },
             _ => reply,
         })
+    }
+
+    /// The nodes that a handover means to this client.
+    pub(crate) fn members_of(&self, client: usize, handover: &Handover, lives: &[Nonce]) -> NodeSet {
+        if self.options.mutant == Some(Mutant::EarlierCopy) {
+            return handover.members;
+        }
+        self.clients[client].fleet.nodes_in(lives)
     }
 
     /// An extension has failed, and the holder's library releases the lock.

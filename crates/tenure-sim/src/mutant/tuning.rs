@@ -16,6 +16,8 @@ pub(crate) struct Extra {
     pub(crate) shorter_extends: bool,
     /// Locks that are not released are gone on with by others, at any time.
     pub(crate) resumes: bool,
+    /// Most locks are handed over in the end, many by a copy from their beginning.
+    pub(crate) copies: bool,
     /// There are six waiters at most.
     pub(crate) few_wait: bool,
     /// Servers do not say who they are.
@@ -56,6 +58,7 @@ impl Options {
             | Mutant::ClockOwnGuard
             | Mutant::PromotionUnseen
             | Mutant::HealCounts
+            | Mutant::EarlierCopy
             | Mutant::RecordUnchecked
             | Mutant::RecordByName
             | Mutant::NoGuardBand
@@ -108,7 +111,7 @@ impl Options {
         self.kinds = Kinds { loss: true, ..Kinds::default() };
         (self.node_faults, self.clients) = (18, 4);
         self.restart_guard = RestartGuard::Evidence;
-        self.fenced = matches!(mutant, Mutant::NativePipeline | Mutant::HealCounts);
+        self.fenced = matches!(mutant, Mutant::NativePipeline | Mutant::HealCounts | Mutant::EarlierCopy);
         self.max_ttl_ms = self.max_ttl_ms.max(1_000);
         match mutant {
             Mutant::NativePipeline => {
@@ -120,6 +123,10 @@ impl Options {
             Mutant::HealCounts => {
                 self.kinds = Kinds { flush: true, ..Kinds::default() };
                 (self.node_faults, self.cut_off_per_mille, self.extra.resumes) = (30, 0, true);
+            }
+            Mutant::EarlierCopy => {
+                self.kinds = Kinds { flush: true, ..Kinds::default() };
+                (self.node_faults, self.cut_off_per_mille, self.extra.copies) = (30, 0, true);
             }
             Mutant::FreshByMajority => {
                 // Only at the beginning are all nodes new.

@@ -10,6 +10,7 @@ impl World {
     pub(crate) fn handle_acquired(&mut self, client: usize, lease: u32) {
         self.marks.see(Mark::Acquired);
         self.plan_extensions(client, lease);
+        self.copy_handover(client, lease);
         let Some(slot) = self.clients[client].slot(lease) else { return };
         let (name, begun_ns) = (slot.name, slot.begun_ns);
         let Some(fence) = slot.lease.standing().map(Standing::fence) else { return };
@@ -28,6 +29,17 @@ impl World {
         }
         self.hold(client, lease);
         self.plan_next(client, lease);
+    }
+
+    /// Keeps what the lock could be handed over with at this moment.
+    fn copy_handover(&mut self, client: usize, lease: u32) {
+        let now = self.time(client);
+        let state = &mut self.clients[client];
+        let handover = state.slot(lease).and_then(|slot| slot.lease.handover(now));
+        let copy = handover.map(|handover| (handover, state.fleet.lives(handover.members)));
+        if let Some(slot) = state.slot(lease) {
+            slot.copy = copy;
+        }
     }
 
     fn plan_extensions(&mut self, client: usize, lease: u32) {

@@ -43,6 +43,7 @@ impl Driver {
                     }
                 }
                 trust::Output::Remember { memory } => self.remember(memory),
+                trust::Output::Life { node, nonce } => self.lives.set(node, nonce),
                 trust::Output::Notice { node, distrust } => {
                     let node = &*self.addresses[node.get()];
                     self.observer.observe(&match &distrust {

@@ -3,7 +3,7 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_core::{HoldState, lease};
+use tenure_core::{HoldState, NotExtended, lease};
 
 use super::caller::LeaseEntry;
 use super::{AcquireFailure, Driver, Request, look};
@@ -36,12 +36,7 @@ impl Driver {
                     self.advance_lease(id, lease::Input::Extend(term));
                 }
             }
-            Request::Resume { id, lease, term, reply } => {
-                let mut entry = LeaseEntry::of(lease);
-                entry.extend = Some(reply);
-                self.leases.insert(id, entry);
-                self.advance_lease(id, lease::Input::Extend(term));
-            }
+            request @ Request::Resume { .. } => self.begin_resume(request),
             Request::Watch { id, watch } => match self.leases.get_mut(&id) {
                 Some(entry) => {
                     let state = look(&entry.lease).standing().map(|standing| standing.state(self.now));
@@ -51,6 +46,9 @@ impl Driver {
                 None => watch.tell(HoldState::Lost),
             },
             Request::HandOver { id } => {
+                if let Some(early) = &mut self.early {
+                    early.retain(|request| !request.begins(id));
+                }
                 self.advance_lease(id, lease::Input::HandOver);
             }
             Request::Release { id, reply } => self.release(id, reply, false),
@@ -67,9 +65,9 @@ impl Driver {
             }
             Request::Abandon { id } => {
                 if let Some(early) = &mut self.early {
-                    early.retain(|request| !request.is_acquire(id));
+                    early.retain(|request| !request.begins(id));
                 }
-                self.polite.retain(|(_, request)| !request.is_acquire(id));
+                self.polite.retain(|(_, request)| !request.begins(id));
                 self.advance_lease(id, lease::Input::Abandon);
             }
             Request::Nodes { reply } => {
@@ -81,6 +79,26 @@ impl Driver {
             Request::Settle { reply } => self.settling.push(reply),
             Request::Shutdown { limit, silent_too, reply } => self.begin_shutdown(limit, silent_too, reply),
         }
+    }
+
+    /// Goes on with a lock of another process. It counts the nodes that are still in a life in which they counted there.
+    fn begin_resume(&mut self, request: Request) {
+        if let Some(early) = &mut self.early {
+            return early.push(request);
+        }
+        let Request::Resume { id, lease, resuming, reply } = request else { return };
+        let left = self.fleet.may_be_in(&resuming.lives);
+        if left < self.quorum.majority() {
+            // Whoever asked may be gone.
+            let _ = reply.send(Err(NotExtended::Outdated { left }));
+            return;
+        }
+        let members = self.fleet.nodes_in(&resuming.lives);
+        *look(&lease) = resuming.begin(self.quorum, members, self.now);
+        let mut entry = LeaseEntry::of(lease);
+        entry.extend = Some(reply);
+        self.leases.insert(id, entry);
+        self.advance_lease(id, lease::Input::Extend(resuming.terms.term));
     }
 
     /// Begins what was asked before the nodes were known, once they are: each has been tried, or enough may vote and

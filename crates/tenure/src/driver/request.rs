@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Ballot, Entropy, NodeSet, NotAcquired, NotExtended, OwnerToken, Query, ReleaseOutcome, Term,
+    Ballot, Entropy, Handover, Lease, LockKey, NodeSet, Nonce, NotAcquired, NotExtended, OwnerToken, Query,
+    Quorum, ReleaseOutcome, Term, Terms, Time,
 };
 use tokio::sync::oneshot;
 
@@ -27,11 +28,11 @@ pub(crate) enum Request {
         term: Term,
         reply: oneshot::Sender<Result<(), NotExtended>>,
     },
-    /// Goes on with a lock that another process held.
+    /// Goes on with a lock that another process held, in the place of a lease that has not begun.
     Resume {
         id: MachineId,
         lease: SharedLease,
-        term: Term,
+        resuming: Box<Resuming>,
         reply: oneshot::Sender<Result<(), NotExtended>>,
     },
     /// Asks to be told how a held lock stands.
@@ -82,8 +83,25 @@ pub(crate) enum Request {
 
 impl Request {
     /// Whether this asks for the lock of that lease.
-    pub(super) fn is_acquire(&self, lease: MachineId) -> bool {
-        matches!(self, Self::Acquire { id, .. } if *id == lease)
+    pub(super) fn begins(&self, lease: MachineId) -> bool {
+        matches!(self, Self::Acquire { id, .. } | Self::Resume { id, .. } if *id == lease)
+    }
+}
+
+/// A lock to go on with.
+pub(crate) struct Resuming {
+    pub(crate) key: LockKey,
+    pub(crate) terms: Terms,
+    /// Its members are the nodes that are in these lives when it begins.
+    pub(crate) handover: Handover,
+    pub(crate) lives: Vec<Nonce>,
+}
+
+impl Resuming {
+    /// The lease that counts these nodes.
+    pub(crate) fn begin(&self, quorum: Quorum, members: NodeSet, now: Time) -> Lease {
+        let handover = Handover { members, ..self.handover };
+        Lease::resume(self.key.clone(), self.terms, quorum, &handover, now)
     }
 }
 

@@ -76,7 +76,15 @@ fn driver_of(connections: Vec<Box<dyn Connection>>) -> (Driver, mpsc::UnboundedS
     let settings = Settings::new(MaxTtl::default(), "test");
     let fleet = Fleet::new(settings, quorum, Prefix::default(), 1);
     let names = vec![Arc::from("node"); connections.len()];
-    let driver = Driver::new(Clock::Tokio, Observer::default(), names, requests, connections, fleet, ids);
+    let driver = Driver::new(
+        Clock::Tokio,
+        Observer::default(),
+        names,
+        requests,
+        connections,
+        fleet,
+        (Arc::default(), ids),
+    );
     (driver, mailbox)
 }
 

@@ -43,6 +43,7 @@ enum Step {
         owner: u8,
         ttl_ms: u64,
         fence_ms: Option<i64>,
+        quarantine_ms: u64,
     },
     /// Puts one record in the place of another, or of none.
     Record {
@@ -118,8 +119,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
                 Step::Fenced { name, owner, ttl_ms, fence_ms, record: record / 9 }
             }
         ),
-        2 => (name.clone(), owner.clone(), ttl.clone(), prop::option::of(fence()))
-            .prop_map(|(name, owner, ttl_ms, fence_ms)| Step::Heal { name, owner, ttl_ms, fence_ms }),
+        4 => (name.clone(), owner.clone(), ttl.clone(), prop::option::of(fence()), 0..60_u64).prop_map(
+            |(name, owner, ttl_ms, fence_ms, quarantine_ms)| {
+                Step::Heal { name, owner, ttl_ms, fence_ms, quarantine_ms }
+            }
+        ),
         1 => (prop::option::of(0..2_u8), 0..2_u8, any::<bool>())
             .prop_map(|(from, to, stamp)| Step::Record { from, to, stamp }),
         1 => Just(Step::Trim),
@@ -226,6 +230,7 @@ fn answers_agree(node: &Answer, table: &Answer, took: Duration) -> bool {
             };
             waiting_a == waiting_b && a.len() == b.len() && a.iter().zip(&b).all(same)
         }
+        (Answer::PutBack { left: a }, Answer::PutBack { left: b }) => close(*a, *b),
         (Answer::Trimmed { .. }, Answer::Trimmed { .. }) => true,
         _ => node == table,
     }
@@ -264,9 +269,15 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
                 let (key, token, beside) = (key(name), token(owner), None);
                 Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
             }
-            Step::Heal { name, owner, ttl_ms, fence_ms } => {
+            Step::Heal { name, owner, ttl_ms, fence_ms, quarantine_ms } => {
                 let fence = fence_ms.map(|fence_ms| fence_at(begun, fence_ms));
-                Command::Heal { key: key(name), token: token(owner), node_ttl_ms: ttl_ms, fence }
+                Command::Heal {
+                    key: key(name),
+                    token: token(owner),
+                    node_ttl_ms: ttl_ms,
+                    fence,
+                    quarantine_ms,
+                }
             }
             Step::Record { from, to, stamp } => {
                 let swap = Swap { expected: from.map(record), text: record(to), stamp };

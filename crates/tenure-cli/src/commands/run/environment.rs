@@ -2,8 +2,8 @@
 
 use std::ffi::OsString;
 
+use tenure::Guard;
 use tenure::config::WITHHELD;
-use tenure::{Guard, Locks};
 
 use crate::lease_token::{LeaseToken, now_ms};
 use crate::settings::{NodeUrl, Settings, Source};
@@ -11,9 +11,8 @@ use crate::settings::{NodeUrl, Settings, Source};
 /// Variables to set, and to unset where there is no value.
 pub(super) type Environment = Vec<(&'static str, Option<OsString>)>;
 
-pub(super) fn of(locks: &Locks, guard: &Guard, settings: &Settings) -> Environment {
-    let addresses: Vec<String> = locks.node_addresses().map(str::to_owned).collect();
-    let token = LeaseToken::of(&guard.to_handover(), &addresses);
+pub(super) fn of(guard: &Guard, settings: &Settings) -> Environment {
+    let token = LeaseToken::of(&guard.to_handover());
     let valid_until_ms = now_ms() + u64::try_from(guard.valid_for().as_millis()).unwrap_or(0);
     let mut environment = vec![
         ("TENURE_LOCK", Some(guard.name().into())),

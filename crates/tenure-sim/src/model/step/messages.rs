@@ -90,7 +90,9 @@ impl Step<'_> {
                         self.client(client).fleet.handle(now, trust::Input::Surveyed { node, facts });
                     }
                 }
-                trust::Output::Poisoned { .. } | trust::Output::Remember { .. } => {}
+                trust::Output::Poisoned { .. }
+                | trust::Output::Life { .. }
+                | trust::Output::Remember { .. } => {}
             }
         }
     }

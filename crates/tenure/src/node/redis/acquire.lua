@@ -101,9 +101,11 @@ now = now[1] * 1000000 + now[2]
 if not known then
     return {now, 4}
 end
+-- Whose it is, also if it was put back: then it is not what this owner's acquire has set.
+local name = string.sub(owner, 41, 41) == '~' and string.match(owner, '^(%x+)~%d+$') or owner
 local last = (ARGV[3] ~= '' or ticket) and call('GET', KEYS[2])
 local lowest = ''
-if ARGV[3] ~= '' and not (ticket and owner ~= ARGV[1]) then
+if ARGV[3] ~= '' and not (ticket and name ~= ARGV[1]) then
     local highest = last and string.match(last, '^%d+')
     -- Asked again, because the first answer was lost. With another fence it is not the same question.
     if owner == ARGV[1] and highest == ARGV[3] then
@@ -115,7 +117,7 @@ elseif owner == ARGV[1] then
 end
 local why = string.sub(owner, 1, #RESERVED) == RESERVED and 5 or 1
 local left = call('PTTL', KEYS[1])
-if not ticket or owner == ARGV[1] then
+if not ticket or name == ARGV[1] then
     return {now, why, left, lowest}
 end
 local number = string.match(ticket, '^%d+')
@@ -148,5 +150,5 @@ if 2 * AGE < 1000 * tonumber(QUEUE_LIFE) then
     call('PEXPIRE', KEYS[2], QUEUE_LIFE, 'GT')
 end
 local label = call('GET', KEYS[6])
-label = label and string.sub(label, 1, #owner + 1) == owner .. ' ' and string.sub(label, #owner + 2) or ''
+label = label and string.sub(label, 1, #name + 1) == name .. ' ' and string.sub(label, #name + 2) or ''
 return {now, why, left, lowest, rank, waiters, label}

@@ -1,7 +1,8 @@
 -- Lengthens the life of each lock that is its owner's; never shortens it.
 -- KEYS: locks   ARGV: for each lock its owner and node ttl in ms
 -- All granted: the node's time in microseconds. Else that time, and for each lock: -1 if it was lengthened, -2 if nobody has
--- it, -3 if another has it without end, the time in ms for which another has it, or the server's error.
+-- it, -3 if another has it without end, the time in ms for which another has it, or the server's error; -3 less the time in ms
+-- for which it does not count yet, if it was lengthened and had been put back.
 local call = redis.call
 local now = call('TIME')
 now = now[1] * 1000000 + now[2]
@@ -13,12 +14,24 @@ for i, lock in ipairs(KEYS) do
     if owner == ARGV[2 * i - 1] then
         call('PEXPIRE', lock, ARGV[2 * i], 'GT')
     else
-        told = told or {now}
-        local left = owner and call('PTTL', lock) or -2
-        if type(owner) == 'table' and not string.find(owner.err, 'WRONGTYPE', 1, true) then
-            left = owner.err
+        local ours = type(owner) == 'string' and string.sub(owner, 1, 41) == ARGV[2 * i - 1] .. '~'
+        local from = ours and string.match(owner, '^%d+$', 42)
+        local left
+        if from then
+            call('PEXPIRE', lock, ARGV[2 * i], 'GT')
+            left = math.floor(now / 1000) - from
+            left = left < 0 and left - 3 or nil
+        else
+            left = owner and call('PTTL', lock) or -2
+            if type(owner) == 'table' and not string.find(owner.err, 'WRONGTYPE', 1, true) then
+                left = owner.err
+            end
+            left = left == -1 and -3 or left
         end
-        told[i + 1] = left == -1 and -3 or left
+        if left then
+            told = told or {now}
+            told[i + 1] = left
+        end
     end
 end
 if told then

@@ -24,7 +24,7 @@ if waiters > 0 and ARGV[1] == '1' then
     end
 end
 -- Of another client's value, which may be long, the beginning is enough.
-local owner = call('GETRANGE', KEYS[1], 0, 127)
+local owner = name_of(call('GETRANGE', KEYS[1], 0, 127))
 if owner == '' then
     return {now, '0', waiters}
 end

@@ -8,7 +8,7 @@ local page = redis.call('SCAN', ARGV[1], 'MATCH', ARGV[2], 'COUNT', 100, 'TYPE',
 told[2] = page[1]
 for _, key in ipairs(page[2]) do
     -- Of another client's value, which may be long, the beginning is enough. What we keep beside the locks is none.
-    local owner = redis.call('GETRANGE', key, 0, 127)
+    local owner = name_of(redis.call('GETRANGE', key, 0, 127))
     if owner ~= '' and string.sub(key, 1, 7) ~= 'tenure~' then
         told[#told + 1] = key
         told[#told + 1] = owner

@@ -1,7 +1,7 @@
 -- If the lock is the owner's, sets it aside for the first waiter that listens, or deletes it.
 -- KEYS: lock, waiters in line; if needed: fence, label   ARGV: owner, and if wanted the ticket with which to get in line first
 -- 0 if it is not the owner's, 1 if it was deleted, else the ticket that it is set aside for.
-if owner_of(KEYS[1]) ~= ARGV[1] then
+if name_of(owner_of(KEYS[1])) ~= ARGV[1] then
     return 0
 end
 -- Ahead of those who came later: where nobody is before us, it comes back to us. It is deleted first: a server whose memory

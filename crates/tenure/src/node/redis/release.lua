@@ -1,4 +1,4 @@
--- Deletes the lock if it is the owner's. Without the time, which would cost as much again.
+-- Deletes the lock if it is the owner's, as the acquire set it. Without the time, which would cost as much again.
 -- KEYS: lock   ARGV: owner
 -- 1 if it was deleted, 0 if it is not the owner's.
 if owner_of(KEYS[1]) == ARGV[1] then

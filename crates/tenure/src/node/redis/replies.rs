@@ -27,6 +27,10 @@ impl Scripts {
             let answer = match list.get(place) {
                 None | Some(Value::Number(-1)) => Answer::Granted,
                 Some(Value::Number(-2)) => Answer::Refused(Refusal::NotHeld),
+                Some(Value::Number(code @ ..=-4)) => {
+                    let left = Duration::from_millis(code.unsigned_abs().saturating_sub(3));
+                    Answer::PutBack { left }
+                }
                 Some(Value::Number(left)) => Answer::Refused(held(*left)),
                 Some(Value::Text(message)) => return Err(Fault::Error(message.as_str().into())),
                 Some(other) => return Err(unexpected(other)),

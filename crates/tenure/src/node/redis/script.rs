@@ -92,31 +92,26 @@ impl Scripts {
             millis(LABEL_LIFE)
         );
         let passing = format!("local DEAD_MAX, CHANNEL = {DEAD_MAX}, '{WAKE_CHANNEL}'\n");
-        let owner = |text: &str| [include_str!("owner.lua"), text].concat();
+        let owner = |text: &str| Cow::Owned([include_str!("owner.lua"), text].concat());
         let queue =
             |text: &str| Cow::Owned([&*limits, &passing, include_str!("queue.lua"), &owner(text)].concat());
-        let acquire = Cow::Owned([&*numbers, &limits, include_str!("acquire.lua")].concat());
-        let queueing = [
-            acquire,
+        let texts = [
+            Cow::Owned([&*numbers, &limits, include_str!("acquire.lua")].concat()),
             Cow::Borrowed(include_str!("extend.lua")),
-            Cow::Owned(owner(include_str!("release.lua"))),
+            owner(include_str!("release.lua")),
             queue(include_str!("pass_on.lua")),
             queue(include_str!("requeue.lua")),
             queue(include_str!("enqueue.lua")),
             queue(include_str!("leave.lua")),
             queue(include_str!("nudge.lua")),
-            Cow::Owned(owner(include_str!("heal.lua"))),
-        ];
-        let inspect = [&*passing, include_str!("inspect.lua")].concat();
-        let looking = [
+            owner(include_str!("heal.lua")),
             Cow::Borrowed(include_str!("record.lua")),
             Cow::Borrowed(include_str!("trim.lua")),
-            Cow::Owned(inspect),
-            Cow::Borrowed(include_str!("list.lua")),
+            Cow::Owned([&*passing, &owner(include_str!("inspect.lua"))].concat()),
+            owner(include_str!("list.lua")),
         ];
-        let texts = queueing.into_iter().chain(looking);
         Self {
-            scripts: texts.map(|text| Script { text, sha: None }).collect(),
+            scripts: texts.into_iter().map(|text| Script { text, sha: None }).collect(),
             native_release: NativeRelease::None,
             tracks_record: false,
             listens: false,
@@ -190,13 +185,19 @@ impl Scripts {
                 let arguments = [&arguments[..], &[ticket.as_bytes(), fresh, label]].concat();
                 script(Name::Acquire).encode(buffer, form, &keys, &arguments);
             }
-            Command::Heal { key, token, node_ttl_ms, fence } => {
+            Command::Heal { key, token, node_ttl_ms, fence, quarantine_ms } => {
                 let (ttl, token) = (Decimal::of(*node_ttl_ms), token.to_hex());
+                let quarantine = Decimal::of(*quarantine_ms);
                 let fence = fence.map(|fence| Decimal::of(fence.get()));
                 let fence = fence.as_ref().map_or(&b""[..], Decimal::as_bytes);
                 let fence_key = key_beside(FENCE, key);
                 let keys = [key.as_str().as_bytes(), fence_key.as_bytes()];
-                script(Name::Heal).encode(buffer, form, &keys, &[&token, ttl.as_bytes(), fence]);
+                script(Name::Heal).encode(
+                    buffer,
+                    form,
+                    &keys,
+                    &[&token, ttl.as_bytes(), fence, quarantine.as_bytes()],
+                );
             }
             Command::Extend { key, token, node_ttl_ms } => {
                 self.encode_extends(buffer, [(key, token, *node_ttl_ms)].into_iter(), form);

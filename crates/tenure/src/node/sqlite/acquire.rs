@@ -58,6 +58,7 @@ impl Execution<'_> {
         if let Some(entry) = name.entry.filter(|_| !aside) {
             // Asked again by the same owner; with another fence it is not the same question.
             let again = entry.owner == Owner::Token(token)
+                && entry.counts_from_ms.is_none()
                 && claim.is_none_or(|claim| name.fence() == Some(claim.fence));
             return Ok(if again { Answer::Granted } else { Answer::Refused(held(self.now_ms, &entry)) });
         }
@@ -79,7 +80,7 @@ impl Execution<'_> {
             let FenceClaim { fence, ends_ms, .. } = claim;
             name.remembered = Some(Remembered { fence, ends_ms, queued });
         }
-        self.put(name, token, node_ttl_ms);
+        name.entry = Some(Entry::acquired(self.now_ms, token, node_ttl_ms));
         let ahead = self.step_out(name, ticket, aside, claim.is_some())?;
         told.queue =
             ahead.map(|ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() }));
@@ -89,19 +90,13 @@ impl Execution<'_> {
         Ok(Answer::Granted)
     }
 
-    pub(super) fn heal(
-        &self,
-        name: &mut Name,
-        token: OwnerToken,
-        node_ttl_ms: u64,
-        fence: Option<Fence>,
-    ) -> Answer {
+    pub(super) fn heal(&self, name: &mut Name, healed: Entry, fence: Option<Fence>) -> Answer {
         match name.entry {
-            Some(entry) if entry.owner == Owner::Token(token) => Answer::Granted,
+            Some(entry) if entry.owner == healed.owner => Answer::Granted,
             Some(entry) => Answer::Refused(Refusal::Held { left: left(self.now_ms, &entry) }),
             None if fence.is_some() && name.fence() > fence => Answer::Refused(Refusal::Behind),
             None => {
-                self.put(name, token, node_ttl_ms);
+                name.entry = Some(healed);
                 Answer::Granted
             }
         }

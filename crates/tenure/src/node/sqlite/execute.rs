@@ -10,7 +10,7 @@ use tenure_core::{
 };
 
 use super::acquire::Wanted;
-use super::name::{Name, damaged, read_owner, signed, unsigned};
+use super::name::{Name, damaged, read_entry, signed, unsigned};
 use super::trouble::{Result, Trouble};
 
 /// How many locks a page of a list has.
@@ -71,8 +71,9 @@ impl Execution<'_> {
                 };
                 self.acquire(&mut name, &wanted, told)?
             }
-            Command::Heal { token, node_ttl_ms, fence, .. } => {
-                self.heal(&mut name, *token, *node_ttl_ms, *fence)
+            Command::Heal { token, node_ttl_ms, fence, quarantine_ms, .. } => {
+                let entry = Entry::put_back(self.now_ms, *token, *node_ttl_ms, *quarantine_ms);
+                self.heal(&mut name, entry, *fence)
             }
             Command::Extend { token, node_ttl_ms, .. } => self.extend(&mut name, *token, *node_ttl_ms),
             Command::Release { token, .. } => release(&mut name, *token),
@@ -109,16 +110,11 @@ impl Execution<'_> {
         match &mut name.entry {
             Some(entry) if entry.owner == Owner::Token(token) => {
                 entry.ends_ms = entry.ends_ms.max(self.now_ms.saturating_add(node_ttl_ms));
-                Answer::Granted
+                entry.vote(self.now_ms)
             }
             Some(entry) => Answer::Refused(Refusal::Held { left: left(self.now_ms, entry) }),
             None => Answer::Refused(Refusal::NotHeld),
         }
-    }
-
-    pub(super) fn put(&self, name: &mut Name, token: OwnerToken, node_ttl_ms: u64) {
-        let ends_ms = self.now_ms.saturating_add(node_ttl_ms);
-        name.entry = Some(Entry { owner: Owner::Token(token), ends_ms });
     }
 
     fn inspect(&self, key: &LockKey, name: &Name) -> Result<Answer> {
@@ -151,11 +147,11 @@ impl Execution<'_> {
                 break;
             }
             let (key, owner): (Vec<u8>, String) = (row.get(1)?, row.get(2)?);
-            let entry = Entry { owner: read_owner(&owner)?, ends_ms: unsigned(row.get(3)?)? };
+            let entry = read_entry(&owner, unsigned(row.get(3)?)?)?;
             last = unsigned(row.get(0)?)?;
             holdings.push(Holding {
                 key: String::from_utf8(key).map_err(|_| damaged("a key"))?.into(),
-                owner: owner.into(),
+                owner: entry.owner.to_string().into(),
                 left: Some(left(self.now_ms, &entry)),
                 fence: None,
                 label: None,
@@ -198,7 +194,8 @@ impl Execution<'_> {
 }
 
 fn release(name: &mut Name, token: OwnerToken) -> Answer {
-    if !name.is_held_by(token) {
+    let as_acquired = name.entry.is_some_and(|entry| entry.counts_from_ms.is_none());
+    if !name.is_held_by(token) || !as_acquired {
         return Answer::Refused(Refusal::NotHeld);
     }
     name.entry = None;

@@ -142,7 +142,7 @@ impl Execution<'_> {
 
     pub(super) fn reserve(&self, name: &mut Name, ticket: Ticket) {
         let ends_ms = self.now_ms + millis(RESERVATION);
-        name.entry = Some(Entry { owner: Owner::Reserved(ticket), ends_ms });
+        name.entry = Some(Entry { owner: Owner::Reserved(ticket), ends_ms, counts_from_ms: None });
     }
 
     pub(super) fn put_label(&self, name: &mut Name, owner: OwnerToken, text: &Arc<str>) {

@@ -52,7 +52,7 @@ impl Name {
 
     fn read(row: &Row<'_>) -> Result<Self> {
         let entry = match row.get::<_, Option<String>>(1)? {
-            Some(owner) => Some(Entry { owner: read_owner(&owner)?, ends_ms: unsigned(row.get(2)?)? }),
+            Some(owner) => Some(read_entry(&owner, unsigned(row.get(2)?)?)?),
             None => None,
         };
         let remembered = match row.get::<_, Option<i64>>(3)? {
@@ -90,7 +90,7 @@ impl Name {
         )?;
         update.execute((
             id,
-            self.entry.map(|entry| entry.owner.to_string()),
+            self.entry.as_ref().map(write_owner),
             signed(self.entry.map_or(0, |entry| entry.ends_ms)),
             self.remembered.map(|remembered| remembered.fence.as_i64()),
             signed(self.remembered.map_or(0, |remembered| remembered.ends_ms)),
@@ -139,12 +139,25 @@ impl Name {
     }
 }
 
-pub(super) fn read_owner(text: &str) -> Result<Owner> {
+/// An owner, and behind it, if its lock was put back, from when on that counts.
+fn write_owner(entry: &Entry) -> String {
+    match entry.counts_from_ms {
+        Some(from_ms) => format!("{}~{from_ms}", entry.owner),
+        None => entry.owner.to_string(),
+    }
+}
+
+pub(super) fn read_entry(text: &str, ends_ms: u64) -> Result<Entry> {
+    let (text, counts_from_ms) = match text.split_once('~') {
+        Some((owner, from_ms)) => (owner, Some(from_ms.parse().map_err(|_| damaged("an owner"))?)),
+        None => (text, None),
+    };
     let owner = match text.strip_prefix(RESERVED_LEAD) {
         Some(ticket) => Ticket::parse(ticket).map(Owner::Reserved),
         None => OwnerToken::parse(text).ok().map(Owner::Token),
     };
-    owner.ok_or_else(|| damaged("an owner"))
+    let owner = owner.ok_or_else(|| damaged("an owner"))?;
+    Ok(Entry { owner, ends_ms, counts_from_ms })
 }
 
 pub(super) fn damaged(what: &str) -> Trouble {

@@ -2,7 +2,8 @@
 CREATE TABLE names (
     id INTEGER PRIMARY KEY,
     key BLOB NOT NULL UNIQUE,
-    -- 40 hexadecimal digits, or rsv: and the ticket of the waiter it is set aside for.
+    -- 40 hexadecimal digits, with a tilde and from when on it counts if it was put back; or rsv: and the ticket of the
+    -- waiter it is set aside for.
     owner TEXT,
     ends_ms INTEGER NOT NULL DEFAULT 0,
     fence INTEGER,

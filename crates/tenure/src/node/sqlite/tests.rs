@@ -297,7 +297,13 @@ fn over_hours_the_store_says_what_the_lock_table_says() {
                     Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence: claim, beside }
                 }
                 5 => Command::Extend { key, token, node_ttl_ms: ttl_ms },
-                6 => Command::Heal { key, token, node_ttl_ms: ttl_ms, fence: a.then_some(fence) },
+                6 => Command::Heal {
+                    key,
+                    token,
+                    node_ttl_ms: ttl_ms,
+                    fence: a.then_some(fence),
+                    quarantine_ms: ttl_ms,
+                },
                 7 => Command::Release { key, token },
                 8 => Command::PassOn { key, token, labelled: a, requeue: b.then(|| ticket(number)) },
                 9 => Command::Requeue { key, token, ticket: ticket(number) },

@@ -125,7 +125,8 @@ async fn an_acquire_is_not_sent_again_behind_its_release() {
         Command::PassOn { key: key(), token: token(), labelled: false, requeue: None },
         Command::Requeue { key: key(), token: token(), ticket },
     ];
-    let heal = Command::Heal { key: key(), token: token(), node_ttl_ms: 1_000, fence: None };
+    let heal =
+        Command::Heal { key: key(), token: token(), node_ttl_ms: 1_000, fence: None, quarantine_ms: 1_000 };
     for (undo, sets) in undoing.iter().zip([acquire(true), heal, acquire(true)]) {
         let (mut line, mut server) = line();
         line.send(tag(), sets.clone());
