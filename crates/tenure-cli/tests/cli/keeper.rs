@@ -10,11 +10,13 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use rustix::process::{Resource, Rlimit, prlimit};
 use tenure::{Handover, Locks};
+use tenure_testkit::Mode;
 
 use crate::deployment::{
     Background, Deployment, TOOL, after_an_hour_of_sleep, deployments, embedded_store, five_redis_nodes,
     is_alive, pid, read_line, started, stubborn, wait_until,
 };
+use crate::run::behind_proxies;
 
 /// The processes of the tool that are called like this for the group of a command.
 fn called(name: &str, command: u32) -> Vec<u32> {
@@ -356,4 +358,22 @@ fn a_tool_that_is_killed_holds_nobody_up_for_longer_than_its_group_lives() {
         assert!(killed.elapsed() < Duration::from_secs(15), "{:?}", killed.elapsed());
         println!("the next one had the lock after {:?}", killed.elapsed());
     }
+}
+
+/// Round trips of 180 ms, as between continents.
+#[test]
+fn far_nodes_do_not_keep_a_keeper_from_releasing() {
+    let (deployment, proxies) = behind_proxies();
+    wait_until(|| deployment.tenure(&["run", "warm-up", "--", "true"]).code == Some(0));
+    proxies.iter().for_each(|proxy| proxy.set_both(Mode::Delay(Duration::from_millis(90))));
+    deployment.write("tenure.toml", "node_timeout = \"1s\"\n");
+    let run = ["run", "x", "--ttl", "30s", "--wait", "20s", "--", "sh", "-c", &stubborn("started")];
+    let tool = deployment.start(&run);
+    let (command, grandchild, _) = started(&deployment, "started");
+    let killed = Instant::now();
+    tool.signal(Signal::SIGKILL);
+    deployment.await_next("x", [command, grandchild]).sees_nobody();
+    // The ttl and its guard band are 33 s.
+    assert!(killed.elapsed() < Duration::from_secs(20), "{:?}", killed.elapsed());
+    println!("the next one had the lock after {:?}", killed.elapsed());
 }

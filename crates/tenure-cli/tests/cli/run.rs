@@ -11,7 +11,7 @@ use crate::deployment::{
 };
 
 /// Five servers, each behind a proxy that can be made to fail.
-fn behind_proxies() -> (Deployment, Vec<Proxy>) {
+pub(crate) fn behind_proxies() -> (Deployment, Vec<Proxy>) {
     let servers: [RedisServer; 5] = RedisServer::start_many(&[]);
     let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::start_forgetful(server.port())).collect();
     let urls = proxies.iter().map(Proxy::url).collect::<Vec<_>>().join(",");
