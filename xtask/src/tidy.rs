@@ -1,5 +1,7 @@
 //! The architecture, checked: what each crate may depend on, and what the documents must say.
 
+mod messages;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
@@ -38,6 +40,7 @@ pub(crate) fn run() -> Result<()> {
         guarantees_name_tests()?,
         printing()?,
         readme_and_changelog()?,
+        messages::problems(&rust_files()?)?,
     ]
     .concat();
     if problems.is_empty() {

@@ -181,7 +181,7 @@ pub(crate) struct ReleaseArgs {
     /// Fence printed with the token (optional check)
     #[arg(long, value_name = "F", conflicts_with = "force")]
     pub(crate) fence: Option<u64>,
-    /// Take the lock from whoever holds it. The holder is not told and goes on working: two may be at it then
+    /// Take the lock from whoever holds it. The holder is not told and goes on working: two processes may run at once
     #[arg(long)]
     pub(crate) force: bool,
     /// Do not ask

@@ -240,7 +240,7 @@ fn of_server(server: &Server) -> Vec<Finding> {
         ));
     }
     let forgets = match server.persistence {
-        Persistence::None => Some("it keeps nothing over a restart"),
+        Persistence::None => Some("no persistence: a restart loses all locks"),
         Persistence::Snapshots => Some("it keeps only snapshots over a restart (no append-only file)"),
         Persistence::Log => Some("its append-only file is not synced before every reply"),
         Persistence::Unknown | Persistence::Always => None,

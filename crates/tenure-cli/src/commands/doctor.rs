@@ -48,15 +48,6 @@ pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Fa
     advice.extend(of_settings(settings, &nodes));
     let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
     advice.extend(of_memory(settings, &nodes, complaints));
-    if advice.iter().all(|advice| advice.level == Level::Good)
-        && nodes.iter().all(|node| node.findings.is_empty())
-    {
-        advice.push(Advice {
-            level: Level::Good,
-            message: "nothing to complain about".to_owned(),
-            advice: "Carry on",
-        });
-    }
     output.doctor(&nodes, &advice)?;
     let danger = advice.iter().any(|advice| advice.level == Level::Danger);
     Ok(if danger { Exit::NO } else { Exit::DONE })
@@ -72,7 +63,7 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
             (Level::Good, message, "Nothing to do; for locks that outlive a machine name three or five nodes")
         } else {
             let message = "the one node does not vote: no lock can be acquired".to_owned();
-            (Level::Danger, message, "Mend what is said about it above")
+            (Level::Danger, message, "Fix the problems listed above")
         };
         advice.push(Advice { level, message, advice: advice_given });
     } else if voting < majority {
@@ -82,18 +73,21 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
                 "only {voting} of {} nodes vote and {majority} are needed: no lock can be acquired",
                 nodes.len()
             ),
-            advice: "Mend what is said about the nodes above",
+            advice: "Fix the problems listed above",
         });
     } else if voting < nodes.len() {
         let spare = voting - majority;
         advice.push(Advice {
             level: Level::Warning,
             message: format!("{voting} of {} nodes vote; {spare} more may fail", nodes.len()),
-            advice: "Mend what is said about the nodes above",
+            advice: "Fix the problems listed above",
         });
     } else {
         let message = format!("all {voting} nodes vote; {} may fail", voting - majority);
-        advice.push(Advice { level: Level::Good, message, advice: "Nothing to do" });
+        let warned =
+            nodes.iter().flat_map(|node| &node.findings).any(|finding| finding.severity > Severity::Info);
+        let given = if warned { "Look at the warnings above" } else { "Nothing to do" };
+        advice.push(Advice { level: Level::Good, message, advice: given });
     }
     let refused =
         |node: &&NodeReport| node.findings.iter().any(|finding| finding.severity == Severity::Refuse);
@@ -178,14 +172,14 @@ fn of_settings(settings: &Settings, nodes: &[NodeReport]) -> Vec<Advice> {
         .map(|warning| Advice {
             level: Level::Warning,
             message: warning.clone(),
-            advice: "Keep secrets to yourself",
+            advice: "Move the password to `password_file`",
         })
         .collect();
     let (ttl, timeout) = (settings.ttl.value, settings.node_timeout());
     if timeout.saturating_mul(5) > ttl {
         advice.push(Advice {
             level: Level::Warning,
-            message: format!("a node timeout of {timeout:?} is much of a ttl of {ttl:?}"),
+            message: format!("a node timeout of {timeout:?} is large relative to the ttl of {ttl:?}"),
             advice: "Use a longer ttl: an attempt that waits for a hung node leaves little of it",
         });
     }

@@ -95,7 +95,7 @@ fn breakage(report: &LockReport, question: bool) -> String {
     };
     let (verb, end) = if question { ("take", "Take it?") } else { ("taking", "") };
     format!(
-        "{verb} {:?} away from {holder}, who is not told at once and goes on working: until then two may be at it. {end}",
+        "{verb} {:?} away from {holder}, who is not told at once and goes on working: until then two processes may run at once. {end}",
         report.name
     )
 }

@@ -242,7 +242,10 @@ fn a_release_by_force_asks_first() {
         let mut shell = Shell::start(&deployment);
         shell.types("tenure release --force x; echo code-$?\r");
         let question = shell.shows("[y/N]");
-        assert!(question.contains("nightly import") && question.contains("two may be at it"), "{question}");
+        assert!(
+            question.contains("nightly import") && question.contains("two processes may run at once"),
+            "{question}"
+        );
         shell.types("n\r");
         shell.shows("code-1\r");
         deployment.tenure(&["acquire", "x", "--quiet"]).ends_with(75);

@@ -60,9 +60,10 @@ impl Distrust {
     #[must_use]
     pub const fn left(&self) -> Option<Duration> {
         match self {
-            Self::Quarantined { left } | Self::ClockJumped { left, .. } | Self::ClockApart { left, .. } => {
-                Some(*left)
-            }
+            Self::Quarantined { left }
+            | Self::ClockJumped { left, .. }
+            | Self::ClockApart { left, .. }
+            | Self::PutBack { left } => Some(*left),
             _ => None,
         }
     }
@@ -101,7 +102,7 @@ impl fmt::Display for Distrust {
             }
             Self::Changing => f.write_str("the node list is being changed"),
             Self::PutBack { left } => {
-                write!(f, "it had lost this lock and got it back; counts again in {left:.1?}")
+                write!(f, "it had lost this lock and got it back; counts again in {}", Rounded(*left))
             }
             Self::Unfit(reason) => f.write_str(reason),
         }

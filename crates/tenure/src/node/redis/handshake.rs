@@ -278,7 +278,9 @@ fn check_version(server: &[Value]) -> Result<(), Fault> {
     };
     let (Some("redis"), Some(version)) = (text_of("server"), text_of("version")) else { return Ok(()) };
     match version.split('.').next().and_then(|major| major.parse::<u32>().ok()) {
-        Some(..7) => Err(misconfigured(format!("Redis {version} is too old; Tenure needs 7.0 or newer"))),
+        Some(..7) => {
+            Err(misconfigured(format!("version {version} of Redis is too old; Tenure needs 7.0 or newer")))
+        }
         _ => Ok(()),
     }
 }
@@ -315,7 +317,7 @@ mod tests {
     fn a_server_that_is_too_old_is_refused_by_name() {
         let server = |name: &str, version: &str| [text("server"), text(name), text("version"), text(version)];
         let fault = check_version(&server("redis", "6.2.14")).unwrap_err();
-        assert_eq!(fault, misconfigured("Redis 6.2.14 is too old; Tenure needs 7.0 or newer"));
+        assert_eq!(fault, misconfigured("version 6.2.14 of Redis is too old; Tenure needs 7.0 or newer"));
         for (name, version) in
             [("redis", "7.0.15"), ("redis", "8.4.0"), ("valkey", "9.1.0"), ("other", "1.0")]
         {
