@@ -16,7 +16,7 @@ use crate::clock::Clock;
 use crate::known_nodes::{KnownNodes, Recalled};
 use crate::observe::Event;
 
-/// How long the disk may take. A busy one takes a second or two; nothing is granted meanwhile.
+/// How long the disk may take, and others who write. A busy one takes a second or two; nothing is granted meanwhile.
 const DISK_LIMIT: Duration = Duration::from_secs(10);
 
 /// Where what is known of the nodes is kept, and what is being done there.
@@ -68,7 +68,10 @@ impl Diary {
                 }
                 let limit = work.limit.get_or_insert_with(|| Box::pin(tokio::time::sleep(DISK_LIMIT)));
                 std::task::ready!(limit.as_mut().poll(cx));
-                told(&format!("the disk did not answer within {DISK_LIMIT:?}"))
+                told(&format!(
+                    "it could not be read or written within {DISK_LIMIT:?}; look at the disk, and for a process that was \
+                     stopped while it wrote"
+                ))
             }
         };
         self.work = None;
@@ -134,6 +137,9 @@ mod tests {
         });
         let outcome = std::future::poll_fn(|cx| diary.poll(cx)).await;
         let reason = outcome.unwrap_err();
-        assert_eq!(reason, "/nowhere/known_nodes: the disk did not answer within 10s");
+        assert!(
+            reason.starts_with("/nowhere/known_nodes: it could not be read or written within 10s"),
+            "{reason}"
+        );
     }
 }

@@ -8,11 +8,10 @@
 //! A file that others could have written is not believed, and not replaced: a person has to look at it. One that is
 //! damaged is put aside (`known_nodes.damaged`).
 
-use std::fs::{File, OpenOptions, Permissions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Error, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use super::Location;
 use super::book::Book;
@@ -21,13 +20,6 @@ use crate::place::{self, EVERYBODY_WRITES, GROUP_WRITES, own_id};
 
 /// No file of ours is larger: all nodes with all their lives and long names.
 const BYTES_MAX: u64 = 8 * 1024 * 1024;
-
-/// How long to wait for another process that replaces the file. That takes milliseconds; one that was stopped in the
-/// middle of it may take any time.
-const BUSY_LIMIT: Duration = Duration::from_secs(5);
-
-/// The pause between two looks whether the other process is done.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// What is in the file now.
 #[derive(Debug)]
@@ -131,10 +123,10 @@ fn check(file: &File, shared: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// A lock on the file beside, and not on one that was removed meanwhile.
+/// A lock on the file beside, and not on one that was removed meanwhile. It waits for whoever replaces the file just now:
+/// in the kernel, where those who come later do not get ahead.
 fn lock(path: &Path, shared: bool) -> Result<File, String> {
     let path = &beside(path, "lock");
-    let began = Instant::now();
     loop {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(mode(shared));
@@ -143,18 +135,12 @@ fn lock(path: &Path, shared: bool) -> Result<File, String> {
             // Not ours if another member of the group has made it, and then as it should be.
             let _ = file.set_permissions(Permissions::from_mode(mode(shared)));
         }
-        match file.try_lock() {
+        match file.lock() {
             Ok(()) if is_at(&file, path) => return Ok(file),
-            Ok(()) | Err(TryLockError::WouldBlock) => {}
-            Err(TryLockError::Error(error)) => return Err(cannot("be locked", &error)),
+            Ok(()) => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) => return Err(cannot("be locked", &error)),
         }
-        if began.elapsed() > BUSY_LIMIT {
-            return Err(format!(
-                "it was busy for {BUSY_LIMIT:?}; look for a process that was stopped while it wrote (fuser {})",
-                path.display()
-            ));
-        }
-        std::thread::sleep(LOOK_AGAIN);
     }
 }
 

@@ -252,7 +252,7 @@ fn the_default_folder_is_made_for_this_user_alone() {
 }
 
 #[test]
-fn a_writer_that_stands_still_holds_nobody_up_for_long() {
+fn only_those_who_have_something_new_wait_for_another_writer() {
     let folder = folder();
     let path = folder.path().join("known_nodes");
     let known = of(&path, &["a:1/0"]);
@@ -261,9 +261,25 @@ fn a_writer_that_stands_still_holds_nobody_up_for_long() {
     lock.lock().unwrap();
     assert_eq!(found(&known), [[1]], "reading needs no lock");
     known.remember(&[met([life(1, "p")])]).unwrap();
-    assert!(known.remember(&[met([life(2, "p")])]).unwrap_err().contains("busy"));
-    drop(lock);
-    known.remember(&[met([life(2, "p")])]).unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| known.remember(&[met([life(2, "p")])]).unwrap());
+        std::thread::sleep(Duration::from_millis(50));
+        assert!(!waiting.is_finished());
+        assert_eq!(found(&known), [[1]]);
+        lock.unlock().unwrap();
+        assert_eq!(numbers(&waiting.join().unwrap().memory[0]), [1, 2]);
+    });
+    // Whoever removes the lock does not let two write at once.
+    lock.lock().unwrap();
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| known.remember(&[met([life(3, "p")])]).unwrap());
+        std::thread::sleep(Duration::from_millis(50));
+        std::fs::remove_file(folder.path().join("known_nodes.lock")).unwrap();
+        known.remember(&[met([life(4, "p")])]).unwrap();
+        lock.unlock().unwrap();
+        waiting.join().unwrap();
+    });
+    assert_eq!(found(&known), [[1, 2, 3, 4]]);
 }
 
 /// Which file the process below writes, if it is to, and who it is.
