@@ -38,6 +38,14 @@ fn with(deployment: &Deployment, flags: &[&str], arguments: &[&str]) -> Done {
     deployment.tenure(&[&[*command], flags, rest].concat())
 }
 
+/// What a run comes to that ends with this code. Nodes on a busy machine may not answer in time, so it is repeated.
+#[track_caller]
+fn ending(code: i32, mut run: impl FnMut() -> Done) -> Done {
+    let mut last = None;
+    wait_until(|| last.insert(run()).code == Some(code));
+    last.unwrap()
+}
+
 /// A lock that a script holds. A first start needs all nodes, and a busy machine may not have them all in time.
 fn acquire(deployment: &Deployment, flags: &[&str]) {
     wait_until(|| with(deployment, flags, &["acquire", "k"]).code == Some(0));
@@ -127,11 +135,31 @@ fn a_stranger_is_told_by_one_node_with_persistence_and_strict_needs_no_telling()
 }
 
 #[test]
+fn an_old_copy_of_the_file_costs_at_most_a_quarantine() {
+    let deployment = nodes(1);
+    deployment.write("tenure.toml", "max_ttl = \"1s\"\nttl = \"1s\"\n");
+    acquire(&deployment, &[]);
+    let old = std::fs::read(file_of(&deployment)).unwrap();
+    deployment.servers[0].execute(&["FLUSHALL"]);
+    assert!(!is_given(&deployment, &[]));
+    wait_until(|| deployment.tenure(&["run", "k", "--", "true"]).code == Some(0));
+    // The node has waited, and the copy knows nothing of that life.
+    std::fs::write(file_of(&deployment), &old).unwrap();
+    assert!(is_given(&deployment, &[]));
+    assert_ne!(std::fs::read(file_of(&deployment)).unwrap(), old, "it is known again");
+    // And where the copy meets a first start that it had no part in, that waits once.
+    deployment.servers[0].execute(&["FLUSHALL"]);
+    acquire(&deployment, OFF);
+    std::fs::write(file_of(&deployment), &old).unwrap();
+    wait_until(|| deployment.tenure(&["run", "other", "--", "true"]).code == Some(0));
+}
+
+#[test]
 fn many_that_come_at_once_are_all_told() {
     let deployment = nodes(3);
-    let all = |code: i32| {
-        let children: Vec<_> =
-            (0..6).map(|number| deployment.start(&["run", &format!("k{number}"), "--", "true"])).collect();
+    let all = |code: i32, wait: &str| {
+        let start = |number| deployment.start(&["run", &format!("k{number}"), "--wait", wait, "--", "true"]);
+        let children: Vec<_> = (0..6).map(start).collect();
         for child in children {
             let done = child.done();
             assert_eq!(done.code, Some(code), "{done:?}");
@@ -139,9 +167,9 @@ fn many_that_come_at_once_are_all_told() {
         }
     };
     acquire(&deployment, &[]);
-    all(0);
+    all(0, "20s");
     deployment.servers.iter().for_each(|server| drop(server.execute(&["FLUSHALL"])));
-    all(69);
+    all(69, "1ms");
     let lives = std::fs::read_to_string(file_of(&deployment)).unwrap();
     assert!(
         lives.lines().filter(|line| line.starts_with("life\t")).count() <= 6,
@@ -155,19 +183,12 @@ fn it_can_be_moved_and_switched_off_and_the_command_inherits_it() {
     acquire(&deployment, OFF);
     assert!(!file_of(&deployment).exists());
     let elsewhere = deployment.folder().join("elsewhere");
-    let inherited = deployment.tenure(&[
-        "run",
-        "--known-nodes",
-        "elsewhere",
-        "x",
-        "--",
-        "printenv",
-        "TENURE_KNOWN_NODES",
-    ]);
+    let print = ["run", "--known-nodes", "elsewhere", "x", "--", "printenv", "TENURE_KNOWN_NODES"];
+    let inherited = ending(0, || deployment.tenure(&print));
     assert_eq!(inherited.stdout.trim(), elsewhere.to_str().unwrap(), "{inherited:?}");
     assert!(elsewhere.is_file() && !file_of(&deployment).exists());
     deployment.write("tenure.toml", "known_nodes = \"from-file\"\n");
-    deployment.tenure(&["run", "y", "--", "true"]).ends_with(0);
+    ending(0, || deployment.tenure(&["run", "y", "--", "true"]));
     assert!(deployment.folder().join("from-file").is_file());
     let shown = deployment.tenure(&["config"]).stdout;
     assert!(shown.contains("/from-file"), "{shown}");
@@ -231,64 +252,73 @@ fn set_mode(path: &Path, mode: u32) {
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
 }
 
-/// It works, and one line says that it is not remembered and why.
-fn warns(done: &Done, why: &str) {
-    done.ends_with(0);
+/// That it works, and that one line says that nodes are not remembered and why.
+#[track_caller]
+fn warns(why: &str, run: impl FnMut() -> Done) {
+    let done = ending(0, run);
     assert_eq!(done.stderr.lines().count(), 1, "{done:?}");
     assert!(done.stderr.contains("warning") && done.stderr.contains(why), "{done:?}");
 }
 
-fn is_silent(done: &Done) {
-    assert_eq!((done.code, &*done.stderr), (Some(0), ""), "{done:?}");
+#[track_caller]
+fn is_silent(run: impl FnMut() -> Done) {
+    let done = ending(0, run);
+    assert_eq!(done.stderr, "", "{done:?}");
 }
 
 #[test]
 fn a_file_that_cannot_be_used_is_a_warning_and_no_error() {
     let deployment = nodes(1);
     acquire(&deployment, OFF);
-    let run = ["run", "x", "--", "true"];
+    let arguments = ["run", "x", "--", "true"];
     let user = User::new(&deployment, 54_321);
+    let run = || user.tenure(&deployment, &arguments);
     // A home that cannot be written, and later a file that need not be.
     set_mode(&user.home, 0o500);
     if is_root() {
-        warns(&user.tenure(&deployment, &run), "cannot be made");
-        is_silent(&user.tenure(&deployment, &["run", "-q", "x", "--", "true"]));
+        warns("cannot be made", run);
+        is_silent(|| user.tenure(&deployment, &["run", "-q", "x", "--", "true"]));
     }
     set_mode(&user.home, 0o700);
-    is_silent(&user.tenure(&deployment, &run));
-    set_mode(user.file().parent().unwrap(), 0o500);
-    is_silent(&user.tenure(&deployment, &run));
-    set_mode(user.file().parent().unwrap(), 0o700);
+    is_silent(run);
+    let folder = user.file().parent().unwrap().to_owned();
+    set_mode(&folder, 0o500);
+    is_silent(run);
+    set_mode(&folder, 0o700);
 
     set_mode(&user.file(), 0o666);
-    warns(&user.tenure(&deployment, &run), "others can write it");
+    warns("others can write it", run);
     set_mode(&user.file(), 0o600);
     if is_root() {
         chown(user.file(), Some(0), None).unwrap();
-        warns(&user.tenure(&deployment, &run), "known_nodes");
+        warns("known_nodes", run);
         chown(user.file(), Some(user.id), None).unwrap();
-        // A user whom nobody knows.
-        let nowhere = Done::of(user.command(&deployment, &run).env_remove("HOME").output().unwrap());
-        warns(&nowhere, "there is no folder for it");
+        // A user whom nobody knows, and the same one as a service.
+        let without_home = |variables: &[(&str, &Path)]| {
+            let mut command = user.command(&deployment, &arguments);
+            command.env_remove("HOME").envs(variables.iter().copied());
+            Done::of(command.output().unwrap())
+        };
+        warns("there is no folder for it", || without_home(&[]));
         let service = user.home.join("service");
         std::fs::create_dir(&service).unwrap();
         chown(&service, Some(user.id), None).unwrap();
-        let mut command = user.command(&deployment, &run);
-        let done = Done::of(command.env_remove("HOME").env("STATE_DIRECTORY", &service).output().unwrap());
-        is_silent(&done);
+        is_silent(|| without_home(&[("STATE_DIRECTORY", &service)]));
         assert!(service.join("tenure/known_nodes").is_file());
     }
-    std::fs::write(user.file(), "nonsense").unwrap();
-    warns(&user.tenure(&deployment, &run), "was damaged");
-    is_silent(&user.tenure(&deployment, &run));
+    warns("was damaged", || {
+        std::fs::write(user.file(), "nonsense").unwrap();
+        run()
+    });
+    is_silent(run);
 }
 
 #[test]
 fn two_users_each_know_what_they_have_seen() {
     let deployment = nodes(1);
     let (one, other) = (User::new(&deployment, 54_321), User::new(&deployment, 54_322));
-    wait_until(|| one.tenure(&deployment, &["acquire", "k", "--ttl", "1s"]).code == Some(0));
-    other.tenure(&deployment, &["status", "k"]).ends_with(0);
+    ending(0, || one.tenure(&deployment, &["acquire", "k"]));
+    ending(0, || other.tenure(&deployment, &["status", "k"]));
     assert!(one.file().is_file() && other.file().is_file());
     deployment.servers[0].execute(&["FLUSHALL"]);
     for user in [&other, &one] {
@@ -298,26 +328,28 @@ fn two_users_each_know_what_they_have_seen() {
 
 #[test]
 fn doctor_says_what_a_restart_of_all_nodes_would_mean() {
-    let doctor = |deployment: &Deployment, flags: &[&str]| with(deployment, flags, &["doctor"]);
+    let doctor = |deployment: &Deployment, flags: &[&str], code: i32| {
+        ending(code, || with(deployment, flags, &["doctor"])).stdout
+    };
     let one = nodes(1);
     acquire(&one, &[]);
-    let done = doctor(&one, &[]);
-    assert!(done.ends_with(1).stdout.contains("is the only node and has no persistence"), "{done:?}");
+    let said = doctor(&one, &[], 1);
+    assert!(said.contains("is the only node and has no persistence"), "{said}");
     one.write("strict.toml", "restart_guard = \"strict\"\nprefix = \"strict:\"\n");
-    let strict = doctor(&one, &["--config", "strict.toml"]);
+    let strict = with(&one, &["--config", "strict.toml"], &["doctor"]);
     assert!(!strict.stdout.contains("no persistence"), "{strict:?}");
 
     let durable = nodes_with(1, &["--appendonly", "yes", "--appendfsync", "always"]);
     acquire(&durable, &[]);
-    let done = doctor(&durable, &[]);
-    assert!(!done.ends_with(0).stdout.contains("no persistence"), "{done:?}");
-    let done = doctor(&durable, OFF);
-    assert!(done.ends_with(0).stdout.contains("known_nodes is off"), "{done:?}");
-    let done = doctor(&durable, &["--known-nodes", "missing/file"]);
-    assert!(done.ends_with(0).stdout.contains("there is no folder"), "{done:?}");
+    let said = doctor(&durable, &[], 0);
+    assert!(!said.contains("no persistence") && !said.contains("known_nodes"), "{said}");
+    let said = doctor(&durable, OFF, 0);
+    assert!(said.contains("known_nodes is off"), "{said}");
+    let said = doctor(&durable, &["--known-nodes", "missing/file"], 0);
+    assert!(said.contains("there is no folder"), "{said}");
 
     let three = nodes(3);
     acquire(&three, &[]);
-    let done = doctor(&three, &[]);
-    assert!(done.ends_with(0).stdout.contains("no node has persistence"), "{done:?}");
+    let said = doctor(&three, &[], 0);
+    assert!(said.contains("no node has persistence"), "{said}");
 }
