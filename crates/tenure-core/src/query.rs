@@ -14,9 +14,9 @@ use crate::time::Time;
 /// How long a node may take for all of its pages.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// When a majority has answered, the others get as long again, and this at the least. So a node that hangs holds up
+/// When a majority has answered, the others get twice as long again, and this at the least. So a node that hangs holds up
 /// nobody for long; a fleet that is far away, and a node on an overloaded machine, are waited for.
-const REST_MIN: Duration = Duration::from_millis(250);
+const REST_MIN: Duration = Duration::from_millis(100);
 
 /// The most keys that are listed per node: enough to look at, and little memory.
 const KEYS_MAX: usize = 10_000;
@@ -174,7 +174,7 @@ impl Query {
             self.nodes.iter().filter(|progress| matches!(progress, Progress::Answered(Ok(_)))).count();
         let paging = |progress: &Progress| matches!(progress, Progress::Asked(so_far) if !so_far.is_empty());
         if answered >= self.quorum.majority() && !self.nodes.iter().any(paging) {
-            let rest = now.since(self.begun).max(REST_MIN);
+            let rest = (now.since(self.begun) * 2).max(REST_MIN);
             self.deadline = self.deadline.min(now + rest);
         }
     }

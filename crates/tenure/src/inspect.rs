@@ -81,7 +81,7 @@ impl Locks {
     /// Asks every node about the lock `name`: who holds it, for how long, and how many wait.
     ///
     /// The answer is what a majority of the nodes that may vote says; [`LockReport::disagree`] names those that say
-    /// otherwise. When a majority has answered, the others get as long again; it takes at most two seconds.
+    /// otherwise. When a majority has answered, the others get twice as long again; it takes at most two seconds.
     ///
     /// # Errors
     /// [`AcquireError::InvalidName`] if the name is not allowed, [`AcquireError::ShutDown`] if the manager is gone.

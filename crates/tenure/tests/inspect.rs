@@ -183,17 +183,17 @@ async fn a_node_that_does_not_answer_holds_up_no_question() {
     let begun = tokio::time::Instant::now();
     let report = locks.inspect("x").await.unwrap();
     let list = locks.list().await.unwrap();
-    assert!(begun.elapsed() <= ms(505), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() <= ms(205), "{:?}", begun.elapsed());
     assert_eq!((report.agree.len(), list.locks.len()), (4, 1));
     assert_eq!(report.nodes[4].holding, Err(Fault::Timeout));
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_are_slower_than_a_majority_are_waited_for_as_long_again() {
+async fn nodes_that_are_slower_than_a_majority_are_waited_for_twice_as_long_again() {
     let nodes = nodes::<5>();
     let locks = paused(&nodes);
     let _guard = locks.lock("x").acquire().await.unwrap();
-    for (node, delay) in nodes.iter().zip([300, 300, 300, 550, 700]) {
+    for (node, delay) in nodes.iter().zip([100, 100, 100, 280, 700]) {
         node.set_faults(Faults::none().delay(ms(delay)..=ms(delay)));
     }
     let report = locks.inspect("x").await.unwrap();
