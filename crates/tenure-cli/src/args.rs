@@ -99,6 +99,9 @@ pub(crate) enum Command {
     Ls,
     /// Check nodes and settings: one line each, with what to do
     Doctor,
+    /// Change the node list while clients run, or take nodes out of their fleet
+    #[command(subcommand)]
+    Fleet(FleetCommand),
     /// What is in force and where it comes from; secrets are masked
     Config,
     /// Print a script that completes commands and options
@@ -218,4 +221,47 @@ pub(crate) struct ManArgs {
     /// Write a page for every command into this folder
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "command")]
     pub(crate) folder: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FleetCommand {
+    /// Move from the configured node list to another, while clients of either run
+    Change(ChangeArgs),
+    /// Take nodes out of their fleet: after a dispute, or to use them elsewhere
+    Forget(ForgetArgs),
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tenure --nodes redis://a,redis://b,redis://c fleet change --to redis://a,redis://b,redis://d
+  tenure fleet change --to redis://a,redis://b,redis://d --gone redis://c       c is dead and stays off
+
+The old list stops giving locks, its holders are told, and the new list gives locks when theirs are
+over: a quarantine (max_ttl + 10 %) at most. Give clients the new list once the new nodes are ready.
+If it is interrupted, run it again: it goes on where it was.")]
+pub(crate) struct ChangeArgs {
+    /// The new node list
+    #[arg(long, value_name = "URL,URL,...")]
+    pub(crate) to: String,
+    /// The new name of the fleet, if it has one [default: the same as before]
+    #[arg(long, value_name = "NAME")]
+    pub(crate) to_fleet: Option<String>,
+    /// This node of the old list is switched off and will not come back; may be repeated
+    #[arg(long, value_name = "URL", conflicts_with = "abort")]
+    pub(crate) gone: Vec<String>,
+    /// Take back a change that was begun, if locks of the old list are not gone yet
+    #[arg(long)]
+    pub(crate) abort: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  tenure fleet forget redis://c")]
+pub(crate) struct ForgetArgs {
+    /// The nodes
+    #[arg(value_name = "URL", required = true)]
+    pub(crate) nodes: Vec<String>,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }

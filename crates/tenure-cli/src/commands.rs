@@ -6,6 +6,7 @@ pub(crate) mod config;
 pub(crate) mod doctor;
 mod exported;
 pub(crate) mod extend;
+pub(crate) mod fleet;
 mod looking;
 pub(crate) mod ls;
 pub(crate) mod man;

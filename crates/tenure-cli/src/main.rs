@@ -78,6 +78,7 @@ async fn serve(command: Command, settings: &Settings, output: &Output) -> Result
         Command::Status(args) => commands::status::run(&args, settings, output).await,
         Command::Ls => commands::ls::run(settings, output).await,
         Command::Doctor => commands::doctor::run(settings, output).await,
+        Command::Fleet(command) => commands::fleet::run(&command, settings, output).await,
         Command::Config | Command::Completions(_) | Command::Man(_) => {
             commands::config::run(settings, output)
         }

@@ -195,6 +195,41 @@ impl Output {
         result(&text::doctor(nodes, advice, colours(&std::io::stdout())))
     }
 
+    /// A node list that was changed, or not after all.
+    pub(crate) fn changed(
+        &self,
+        from: &Settings,
+        to: &Settings,
+        aborted: bool,
+        took: Duration,
+        without_locks: Option<Duration>,
+    ) -> Result<(), Failure> {
+        if self.json {
+            return result(&json::changed(from, to, aborted, took, without_locks).to_string());
+        }
+        let took = text::duration(took);
+        self.note(&if aborted {
+            format!("aborted after {took}: the old list gives locks again")
+        } else {
+            let pause = without_locks.map_or_else(String::new, |pause| {
+                format!("; no locks were given for {}", text::duration(pause))
+            });
+            format!("changed in {took}{pause}. Nodes that are in the old list alone can be switched off")
+        });
+        Ok(())
+    }
+
+    pub(crate) fn forgotten(&self, nodes: &[String]) -> Result<(), Failure> {
+        if self.json {
+            return result(&json::forgotten(nodes).to_string());
+        }
+        self.note(&format!(
+            "forgotten: {}; the next client that names them has them, after a quarantine",
+            nodes.join(", ")
+        ));
+        Ok(())
+    }
+
     pub(crate) fn config(&self, settings: &Settings) -> Result<(), Failure> {
         if self.json {
             return result(&json::config(settings).to_string());

@@ -84,7 +84,8 @@ pub use standing::{Handover, HoldState, Risk, Standing};
 pub use time::{NodeTime, Rounded, Time};
 pub use token::{Entropy, OwnerToken, TokenError};
 pub use trust::{
-    Distrust, Facts, Fleet, KnownLife, Life, NodeMemory, Nonce, Proposal, RestartGuard, Roster, Settings,
+    ChangeNode, Distrust, Facts, Fleet, FleetChange, KnownLife, Life, NodeMemory, Nonce, Proposal,
+    RestartGuard, Roster, Settings,
 };
 pub use validity::Validity;
 pub use waiters::Waiters;

@@ -19,6 +19,7 @@
 //! [`Fleet`] does all this for one client: it takes what happens on the connections and what the replies tell,
 //! asks for records, and says for each attempt which nodes to ask and with which fence.
 
+pub mod change;
 mod clock_watch;
 mod distrust;
 mod foreign;
@@ -34,6 +35,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::change::{ChangeNode, FleetChange};
 use self::clock_watch::ClockWatch;
 pub use self::distrust::Distrust;
 use self::member::{Known, Member};

@@ -38,6 +38,7 @@ pub mod config;
 mod driver;
 mod error;
 pub mod fenced;
+mod fleet;
 mod guard;
 mod handover;
 mod home;
@@ -58,6 +59,7 @@ mod watch;
 #[cfg(target_os = "linux")]
 pub use clock::machine_time;
 pub use error::{AcquireError, BuildError, ExtendError, ReleaseError, ShutdownError, WithError};
+pub use fleet::{FleetChange, FleetError, FleetProgress, forget_nodes};
 pub use guard::{Guard, Released};
 pub use handover::{Handover, HandoverError};
 pub use inspect::{LockList, LockReport, NodeAnswer, NodeList};

@@ -374,30 +374,41 @@ impl Builder {
         self
     }
 
+    /// What all clients of the nodes have to agree on, checked.
+    pub(crate) fn agreed(&self) -> Result<(Settings, Prefix), BuildError> {
+        Quorum::of(self.nodes.len())?;
+        if let Some(twice) = listed_twice(&self.nodes) {
+            return Err(BuildError::DuplicateNode { address: twice.address().to_owned() });
+        }
+        let roster = match &self.fleet {
+            Some(fleet) => Roster::named(fleet, self.nodes.iter().map(Node::part)),
+            None => Roster::of_names(self.nodes.iter().map(Node::place)),
+        };
+        let prefix = Prefix::new(&self.prefix)?;
+        let settings = Settings::new(MaxTtl::new(self.max_ttl)?, roster).restart_guard(self.restart_guard);
+        Ok(match self.fence_retention {
+            Some(retention) => (settings.fence_retention(retention), prefix),
+            None => (settings, prefix),
+        })
+    }
+
+    pub(crate) fn into_nodes(self) -> Vec<Node> {
+        self.nodes
+    }
+
     /// Builds the manager and starts its worker.
     ///
     /// # Errors
     /// [`BuildError`] if there are no nodes or more than 15, if one is listed twice, if prefix or `max_ttl`
     /// are not allowed, or if a thread was needed and could not be started.
     pub fn build(self) -> Result<Locks, BuildError> {
+        let (settings, prefix) = self.agreed()?;
         let quorum = Quorum::of(self.nodes.len())?;
         let addresses: Vec<Arc<str>> = self.nodes.iter().map(Node::shared_address).collect();
-        if let Some(twice) = listed_twice(&self.nodes) {
-            return Err(BuildError::DuplicateNode { address: twice.address().to_owned() });
-        }
         let embedded = self.nodes.iter().all(Node::is_on_disk);
-        let prefix = Prefix::new(&self.prefix)?;
         let max_ttl = MaxTtl::new(self.max_ttl)?;
         let (mailbox, requests) = mpsc::unbounded_channel();
         let ids = Arc::new(AtomicU64::new(0));
-        let roster = match &self.fleet {
-            Some(fleet) => Roster::named(fleet, self.nodes.iter().map(Node::part)),
-            None => Roster::of_names(self.nodes.iter().map(Node::place)),
-        };
-        let mut settings = Settings::new(max_ttl, roster).restart_guard(self.restart_guard);
-        if let Some(retention) = self.fence_retention {
-            settings = settings.fence_retention(retention);
-        }
         let seed = getrandom::u64().map_err(|error| std::io::Error::other(error.to_string()))?;
         let bounds = settings.bounds();
         let fleet = Fleet::new(settings, quorum, prefix.clone(), seed);

@@ -192,6 +192,15 @@ fn of_trust(distrust: &Distrust, fault: Option<&Fault>) -> Option<Finding> {
             FindingKind::Unfit,
             "Take it out of the node list, or make it what it must be; docs/operating.md says how",
         ),
+        Distrust::Barred => {
+            (Severity::Refuse, FindingKind::Unfit, "Settle the node that belongs to another fleet first")
+        }
+        Distrust::Changing { .. } => {
+            (Severity::Refuse, FindingKind::Unfit, "Give this client the new node list")
+        }
+        Distrust::Prepared => {
+            (Severity::Warn, FindingKind::Unfit, "Wait for `tenure fleet change`, or run it again")
+        }
         Distrust::Quarantined { .. } => (
             Severity::Warn,
             FindingKind::Quarantined,

@@ -78,7 +78,7 @@ fn is_ignored(flag: &str, command: &str) -> bool {
     let used = match command {
         "run" | "acquire" | "config" => Use::Acquires,
         "extend" | "doctor" => Use::Terms,
-        "release" | "status" | "ls" => Use::Nodes,
+        "release" | "status" | "ls" | "fleet" => Use::Nodes,
         _ => Use::Nothing,
     };
     needed > used
@@ -104,6 +104,7 @@ impl Command {
             Self::Status(_) => "status",
             Self::Ls => "ls",
             Self::Doctor => "doctor",
+            Self::Fleet(_) => "fleet",
             Self::Config => "config",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",

@@ -1,5 +1,7 @@
 //! The JSON objects, field by field as `docs/cli.md` says.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use tenure::{Fence, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, Vote, Votes, Wait};
 
@@ -7,7 +9,7 @@ use super::milliseconds;
 use crate::commands::acquire::Lease;
 use crate::commands::doctor::Advice;
 use crate::failure::Failure;
-use crate::settings::{Settings, Sourced};
+use crate::settings::{NodeUrl, Settings, Sourced};
 
 pub(super) fn lease(lease: &Lease) -> Value {
     json!({
@@ -136,4 +138,26 @@ pub(super) fn config(settings: &Settings) -> Value {
         "file": settings.files.first().map(|file| file.display().to_string()),
         "files": settings.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>(),
     })
+}
+
+pub(super) fn changed(
+    from: &Settings,
+    to: &Settings,
+    aborted: bool,
+    took: Duration,
+    without_locks: Option<Duration>,
+) -> Value {
+    let urls =
+        |settings: &Settings| -> Vec<String> { settings.nodes.value.iter().map(NodeUrl::masked).collect() };
+    json!({
+        "from": urls(from),
+        "to": urls(to),
+        "changed": !aborted,
+        "took_ms": milliseconds(took),
+        "without_locks_ms": without_locks.map(milliseconds),
+    })
+}
+
+pub(super) fn forgotten(nodes: &[String]) -> Value {
+    json!({ "forgotten": nodes })
 }

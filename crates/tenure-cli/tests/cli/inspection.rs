@@ -104,15 +104,25 @@ fn completions_and_manual_pages_are_there() {
     assert!(deployment.tenure(&["man", "run"]).ends_with(0).stdout.contains("TENURE_FENCE"));
     deployment.tenure(&["man", "--folder", "pages"]).ends_with(0);
     let pages = std::fs::read_dir(deployment.folder().join("pages")).unwrap().count();
-    assert_eq!(pages, 11, "one for the tool and one for each command");
+    assert_eq!(pages, 12, "one for the tool and one for each command");
 }
 
 #[test]
 fn every_command_has_help_with_its_options() {
     let deployment = five_redis_nodes();
-    for command in
-        ["run", "acquire", "extend", "release", "status", "ls", "doctor", "config", "completions", "man"]
-    {
+    for command in [
+        "run",
+        "acquire",
+        "extend",
+        "release",
+        "status",
+        "ls",
+        "doctor",
+        "fleet",
+        "config",
+        "completions",
+        "man",
+    ] {
         let done = deployment.tenure(&[command, "--help"]);
         assert!(done.ends_with(0).stdout.contains("Usage: tenure "), "{command}");
     }

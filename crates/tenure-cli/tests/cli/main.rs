@@ -8,6 +8,7 @@ mod environment;
 mod exit_codes;
 mod failures;
 mod flags;
+mod fleet;
 mod inspection;
 mod json;
 mod keeper;

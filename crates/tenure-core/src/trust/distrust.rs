@@ -38,13 +38,18 @@ pub enum Distrust {
     /// It is new, and another node of the list belongs to another fleet: that fleet may hold locks which this node would
     /// give away again.
     Barred,
-    /// The node list is being changed, and it waits for that.
-    Changing,
     /// It had lost this lock, and the lock was put back: somebody may still count on what it granted before.
     PutBack {
         /// How much longer it does not count for this lock.
         left: Duration,
     },
+    /// The node list is being changed, or was: this is the list that comes next.
+    Changing {
+        /// The new list.
+        to: Arc<str>,
+    },
+    /// It waits until its list takes over from the one before.
+    Prepared,
     /// It must not be used at all, for this reason.
     Unfit(Arc<str>),
 }
@@ -53,7 +58,7 @@ impl Distrust {
     /// Whether somebody has to change something before the node can be used.
     #[must_use]
     pub const fn is_misconfigured(&self) -> bool {
-        matches!(self, Self::Unfit(_) | Self::Barred)
+        matches!(self, Self::Unfit(_) | Self::Barred | Self::Changing { .. })
     }
 
     /// How long it lasts, if it ends by itself at a known time.
@@ -100,9 +105,14 @@ impl fmt::Display for Distrust {
             Self::Barred => {
                 f.write_str("new, and does not vote while another node of the list belongs to another fleet")
             }
-            Self::Changing => f.write_str("the node list is being changed"),
             Self::PutBack { left } => {
                 write!(f, "it had lost this lock and got it back; counts again in {}", Rounded(*left))
+            }
+            Self::Changing { to } => {
+                write!(f, "the node list was changed to {to}; give this client that list")
+            }
+            Self::Prepared => {
+                f.write_str("the change to this node list is not finished; `tenure fleet change` finishes it")
             }
             Self::Unfit(reason) => f.write_str(reason),
         }

@@ -55,8 +55,10 @@ impl Fleet {
                 "two fleets claim this node ({difference}). Give all clients the same settings, then run `tenure fleet forget` \
                  for this node"
             ),
-            _ if newer && was_ours => {
-                format!("the node list was changed ({difference}); give this client the new list")
+            _ if newer => {
+                format!(
+                    "the node list of its fleet was changed ({difference}); give this client the new list"
+                )
             }
             _ => format!(
                 "the node belongs to a fleet with other settings ({difference}). Give all clients of these nodes the same \
@@ -122,7 +124,7 @@ impl Fleet {
         let new = self.new_record(node, facts, true);
         let phase = match &before.phase {
             // Its locks are not known to be gone in this life.
-            Phase::Closed(change) => Phase::Closing(change.clone()),
+            Phase::Closed(to) => Phase::Closing(Arc::clone(to)),
             phase => phase.clone(),
         };
         debug_assert_eq!(new.state, State::New);

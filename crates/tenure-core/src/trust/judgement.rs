@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::record::{Phase, Record, State};
+use super::record::{Phase, State};
 use super::{APART, Distrust, Fleet, Known, Member, Nonce, Output, RestartGuard};
 use crate::command::Fault;
 use crate::fence::{Fence, FenceClaim};
@@ -18,8 +18,10 @@ impl Fleet {
             return Err(Distrust::Unfit(Arc::clone(reason)));
         }
         let Some(known) = &member.record else { return Err(Distrust::Unknown) };
-        if known.record.phase != Phase::Open {
-            return Err(Distrust::Changing);
+        match &known.record.phase {
+            Phase::Open => {}
+            Phase::Closing(to) | Phase::Closed(to) => return Err(Distrust::Changing { to: Arc::clone(to) }),
+            Phase::Prepared | Phase::Vacant | Phase::Disputed => return Err(Distrust::Prepared),
         }
         if !self.is_kept(node, known.record.nonce) {
             return Err(Distrust::Unknown);
@@ -67,18 +69,15 @@ impl Fleet {
     pub(super) fn floor(&self, node: NodeIndex) -> Fence {
         let member = &self.members[node.get()];
         let intact = member.facts.as_ref().is_some_and(|facts| facts.intact);
-        match &member.record {
-            Some(Known { record: Record { created: Some(created), state, wait, floor, .. }, .. })
-                if !intact =>
-            {
-                let before = match state {
-                    State::Fresh(_) => Fence::new(created.as_micros()),
-                    State::New | State::Waited => self.settings.floor(*created, *wait),
-                };
-                before.max(*floor)
+        let Some(Known { record, .. }) = &member.record else { return Fence::NONE };
+        let before = match (&record.state, record.created) {
+            (State::Fresh(_), Some(created)) if !intact => Fence::new(created.as_micros()),
+            (State::New | State::Waited, Some(created)) if !intact => {
+                self.settings.floor(created, record.wait)
             }
             _ => Fence::NONE,
-        }
+        };
+        before.max(record.floor)
     }
 
     /// By how much a node's clock is away from a majority that agree, if it is and we have not watched it for long

@@ -74,20 +74,12 @@ pub(super) enum Phase {
     Disputed,
     /// It belongs to nobody: a person has taken it out of its fleet.
     Vacant,
-    /// Its fleet is being changed: it grants nothing more. The change may still be given up.
-    Closing(Change),
+    /// Its fleet is being changed to this list: it grants nothing more. The change may still be given up.
+    Closing(Arc<str>),
     /// And its locks are gone. There is no way back.
-    Closed(Change),
+    Closed(Arc<str>),
     /// It waits until its fleet takes over from the one before.
-    Prepared(Change),
-}
-
-/// A change of a fleet's node list.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Change {
-    pub(super) id: Nonce,
-    /// The list that comes next.
-    pub(super) to: Arc<str>,
+    Prepared,
 }
 
 impl Nonce {
@@ -191,6 +183,28 @@ impl Record {
         words.next().is_none().then_some(record)
     }
 
+    /// A node that belongs to nobody any more, whatever it was before.
+    pub(super) fn vacant(text: &str, nonce: Nonce) -> Self {
+        let before = Self::parse(text);
+        let (epoch, floor) = before.as_ref().map_or((0, Fence::NONE), |record| (record.epoch, record.floor));
+        Self {
+            nonce,
+            continues: None,
+            life: None,
+            state: State::New,
+            returned: true,
+            durable: false,
+            phase: Phase::Vacant,
+            epoch: epoch + 1,
+            // The words are the same in records of other forms.
+            wait: before.map_or_else(|| quarantine_of(text), |record| record.quarantine()),
+            floor,
+            terms: "nodes=-".into(),
+            created: None,
+            closed: None,
+        }
+    }
+
     /// How long a lock may live that clients of this record's fleet were granted.
     pub(super) fn quarantine(&self) -> Duration {
         quarantine_of(&self.terms).max(self.wait)
@@ -254,15 +268,13 @@ impl Phase {
             "open" => return Some(Self::Open),
             "disputed" => return Some(Self::Disputed),
             "vacant" => return Some(Self::Vacant),
+            "prepared" => return Some(Self::Prepared),
             _ => {}
         }
-        let (name, change) = text.split_once(':')?;
-        let (id, to) = change.split_once(':')?;
-        let change = Change { id: Nonce::parse(id)?, to: to.into() };
+        let (name, to) = text.split_once(':')?;
         match name {
-            "closing" => Some(Self::Closing(change)),
-            "closed" => Some(Self::Closed(change)),
-            "prepared" => Some(Self::Prepared(change)),
+            "closing" => Some(Self::Closing(to.into())),
+            "closed" => Some(Self::Closed(to.into())),
             _ => None,
         }
     }
@@ -286,15 +298,14 @@ impl fmt::Display for State {
 
 impl fmt::Display for Phase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (name, Change { id, to }) = match self {
-            Self::Open => return f.write_str("open"),
-            Self::Disputed => return f.write_str("disputed"),
-            Self::Vacant => return f.write_str("vacant"),
-            Self::Closing(change) => ("closing", change),
-            Self::Closed(change) => ("closed", change),
-            Self::Prepared(change) => ("prepared", change),
-        };
-        write!(f, "{name}:{id}:{to}")
+        match self {
+            Self::Open => f.write_str("open"),
+            Self::Disputed => f.write_str("disputed"),
+            Self::Vacant => f.write_str("vacant"),
+            Self::Closing(to) => write!(f, "closing:{to}"),
+            Self::Closed(to) => write!(f, "closed:{to}"),
+            Self::Prepared => f.write_str("prepared"),
+        }
     }
 }
 
@@ -335,14 +346,14 @@ mod tests {
 
     #[test]
     fn a_record_reads_back_as_it_was_written() {
-        let change = || Change { id: Nonce(4), to: "x:1/0,[::1]:2/0".into() };
+        let to = || "x:1/0,[::1]:2/0".into();
         let phases = [
             Phase::Open,
             Phase::Disputed,
             Phase::Vacant,
-            Phase::Closing(change()),
-            Phase::Closed(change()),
-            Phase::Prepared(change()),
+            Phase::Closing(to()),
+            Phase::Closed(to()),
+            Phase::Prepared,
         ];
         let life = Some(Life { process: "p".into(), lineage: "l".into() });
         let states = [State::New, State::Waited, State::Fresh(vec![Nonce(1), Nonce(u64::MAX)])];
@@ -365,8 +376,7 @@ mod tests {
         assert!(new.wants_time());
         let read = Record::parse(&format!("{}77", new.to_text())).unwrap();
         assert_eq!((read.created, read.closed), (Some(NodeTime::from_micros(77)), None));
-        let change = Change { id: Nonce(4), to: "x".into() };
-        let closed = Record { closed: None, ..record(Phase::Closed(change)) };
+        let closed = Record { closed: None, ..record(Phase::Closed("x".into())) };
         assert!(closed.wants_time());
         let read = Record::parse(&format!("{}77", closed.to_text())).unwrap();
         assert_eq!(

@@ -205,9 +205,15 @@ impl Fleet {
 
     pub(super) fn handle_changed(&mut self, now: Time, node: NodeIndex) {
         let member = &mut self.members[node.get()];
-        if member.facts.is_some() && member.objection.is_none() && !member.surveying {
+        if member.facts.is_none() || member.surveying {
+            return;
+        }
+        if member.objection.is_none() {
             member.record = None;
             self.outputs.push_back(Output::Distrust { node, forgot: true });
+            self.survey(now, node);
+        } else if member.foreign.is_some() {
+            // It may be ours now.
             self.survey(now, node);
         }
     }
@@ -385,11 +391,7 @@ impl Fleet {
     }
 
     pub(super) fn draw_nonce(&mut self) -> Nonce {
-        // SplitMix64: every seed gives a sequence of its own.
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mixed = (self.random ^ (self.random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        Nonce::new(mixed ^ (mixed >> 31))
+        draw_nonce(&mut self.random)
     }
 
     pub(super) fn object(&mut self, now: Time, node: NodeIndex, reason: &str) {
@@ -397,4 +399,12 @@ impl Fleet {
         (member.objection, member.record) = (Some(reason.into()), None);
         member.recheck_at = Some(now + RECHECK);
     }
+}
+
+/// The next nonce: `SplitMix64`, of which every seed gives a sequence of its own.
+pub(super) fn draw_nonce(random: &mut u64) -> Nonce {
+    *random = random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let mixed = (*random ^ (*random >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    Nonce::new(mixed ^ (mixed >> 31))
 }

@@ -104,6 +104,13 @@ impl Settings {
         &self.roster
     }
 
+    /// With another node list.
+    #[must_use]
+    pub fn with_roster(mut self, roster: Roster) -> Self {
+        self.roster = roster;
+        self
+    }
+
     /// With another restart guard.
     #[must_use]
     pub fn restart_guard(mut self, restart_guard: RestartGuard) -> Self {

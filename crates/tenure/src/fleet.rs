@@ -1,0 +1,363 @@
+//! Changing the node list of a fleet while its clients run, and taking nodes out of a fleet.
+//!
+//! The rules are in the core ([`tenure_core::trust::change`]); here are the connections. Everything that a change has done
+//! is in the records of the nodes, so it can be ended at any moment and run again.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tenure_core::trust::change::{self, Input, Output, Progress, Refused};
+use tenure_core::trust::{ChangeNode, FleetChange as Machine};
+use tenure_core::{
+    Answer, ClientId, Command, FenceBounds, NodeIndex, Prefix, Quorum, Reply, RoundNumber, Time,
+};
+
+use crate::clock::Clock;
+use crate::error::BuildError;
+use crate::manager::Builder;
+use crate::node::{Connection, Node, NodeEvent, Tag};
+
+/// A node that cannot be reached for so long ends the change, which can be run again.
+const REACH_WITHIN: Duration = Duration::from_secs(10);
+
+/// A change of the node list from one list to another, while clients of either run.
+///
+/// At no moment do both lists give the same lock. The old list stops giving locks when the change begins, its locks are
+/// taken from their holders, who are told before another can have them, and the new list gives locks when all of them are over:
+/// a quarantine (`max_ttl` and a tenth) at most, or at once if none was held.
+///
+/// Give clients the new list any time after [`FleetProgress::Prepared`]; they get locks from it when it is open. It may be
+/// ended at any moment and run again, by anybody, and goes on where it was.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use std::time::Duration;
+/// use tenure::{FleetChange, Locks, MemoryNode};
+///
+/// let [a, b, c, d] = ["a", "b", "c", "d"].map(MemoryNode::new);
+/// let old = || Locks::builder().nodes([&a, &b, &c]).max_ttl(Duration::from_secs(1));
+/// let new = || Locks::builder().nodes([&a, &b, &d]).max_ttl(Duration::from_secs(1));
+/// let before = old().build()?;
+/// before.lock("invoice:42").acquire().await?.release().await?;
+///
+/// FleetChange::new(old(), new()).run(|progress| println!("{progress}")).await?;
+///
+/// let after = new().build()?;
+/// assert!(after.lock("invoice:42").try_acquire().await?.is_some());
+/// assert!(before.lock("invoice:42").try_acquire().await.is_err());
+/// # Ok(()) }
+/// ```
+#[derive(Debug)]
+#[must_use = "nothing happens until `run` is called"]
+pub struct FleetChange {
+    from: Builder,
+    to: Builder,
+    gone: Vec<Node>,
+    abort: bool,
+}
+
+/// How far a change is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum FleetProgress {
+    /// These nodes have not been reached yet.
+    Reaching(Vec<String>),
+    /// The new nodes are ready: clients may be given the new list.
+    Prepared,
+    /// The old list gives no more locks.
+    Closed,
+    /// The last locks of the old list run out.
+    Waiting {
+        /// At most so much longer.
+        left: Duration,
+    },
+    /// The new list gives locks.
+    Opened,
+}
+
+/// Why a fleet was not changed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FleetError {
+    /// A list or setting cannot work.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The lists differ in more than their nodes.
+    #[error("prefix, max_ttl, restart_guard and fence_retention must be the same for both lists")]
+    Settings,
+    /// A node that is said to be gone is not in the old list, or is in the new one.
+    #[error("{node} is said to be gone, but it is not a node of the old list alone")]
+    NotGone {
+        /// The node.
+        node: String,
+    },
+    /// Nodes cannot be reached.
+    #[error(
+        "cannot reach {}. Start them and run the change again; if one of the old list is switched off for good, say so (--gone)",
+        nodes.join(", ")
+    )]
+    Unreachable {
+        /// Which.
+        nodes: Vec<String>,
+    },
+    /// The node belongs to another fleet.
+    #[error(
+        "{node} belongs to another fleet. If nobody uses that any more, run `tenure fleet forget` for this node, then the \
+         change again"
+    )]
+    Foreign {
+        /// The node.
+        node: String,
+    },
+    /// The node is in use under the new list already.
+    #[error(
+        "{node} already gives locks under the new list, so the two lists exclude nobody. Stop the clients of the new list, \
+         run `tenure fleet forget` for its nodes, then the change again"
+    )]
+    InUse {
+        /// The node.
+        node: String,
+    },
+    /// Another change is under way.
+    #[error("the nodes are being changed to another list, {to}. Finish that change or abort it first")]
+    Other {
+        /// That list.
+        to: String,
+    },
+    /// It cannot be taken back any more.
+    #[error("too late to abort: locks of the old list are gone. Run the change again to finish it")]
+    TooLate,
+    /// Too many nodes are gone.
+    #[error("too many nodes of the old list are gone to know what they granted; start a majority of them")]
+    TooManyGone,
+}
+
+impl FleetChange {
+    /// A change from the nodes of one list to those of another, with the same settings.
+    pub const fn new(from: Builder, to: Builder) -> Self {
+        Self { from, to, gone: vec![], abort: false }
+    }
+
+    /// This node of the old list is switched off, and will not come back while clients have the old list. Locks that it may
+    /// have are waited for.
+    pub fn gone(mut self, node: impl Into<Node>) -> Self {
+        self.gone.push(node.into());
+        self
+    }
+
+    /// Takes back what an earlier run has begun, if no lock of the old list is gone yet.
+    pub const fn abort(mut self) -> Self {
+        self.abort = true;
+        self
+    }
+
+    /// Does it, and tells how far it is.
+    ///
+    /// # Errors
+    /// [`FleetError`] says why not, and what to do. Whatever was done so far is safe to leave as it is.
+    ///
+    /// # Cancel safety
+    /// It may be dropped at any time and run again.
+    pub async fn run(self, mut progress: impl FnMut(&FleetProgress)) -> Result<(), FleetError> {
+        let (from, prefix) = self.from.agreed()?;
+        let (to, new_prefix) = self.to.agreed()?;
+        if prefix != new_prefix || from.clone().with_roster(to.roster().clone()) != to {
+            return Err(FleetError::Settings);
+        }
+        let (old, new) = (self.from.into_nodes(), self.to.into_nodes());
+        let place = |list: &[Node], node: &Node| -> Option<NodeIndex> {
+            let position = list.iter().position(|listed| listed.place() == node.place())?;
+            Quorum::of(list.len()).ok()?.indexes().nth(position)
+        };
+        let mut nodes = old.clone();
+        nodes.extend(new.iter().filter(|node| place(&old, node).is_none()).cloned());
+        let is_gone = |node: &Node| self.gone.iter().any(|gone| gone.place() == node.place());
+        let wrong = |gone: &&Node| place(&old, gone).is_none() || place(&new, gone).is_some();
+        if let Some(node) = self.gone.iter().find(wrong) {
+            return Err(FleetError::NotGone { node: node.address().to_owned() });
+        }
+        let parts = nodes.iter().map(|node| {
+            let part = ChangeNode::new(place(&old, node), place(&new, node));
+            if is_gone(node) { part.gone() } else { part }
+        });
+        let mut machine = Machine::new(from.clone(), to, prefix.clone(), parts.collect(), random()?);
+        if self.abort {
+            machine = machine.aborting();
+        }
+        let reached: Vec<bool> = nodes.iter().map(&is_gone).collect();
+        let mut lines = Lines::connect(nodes, &prefix, from.bounds(), reached)?;
+        loop {
+            while let Some(output) = machine.poll_output() {
+                match output {
+                    Output::Send { node, command } => lines.send(node, command),
+                    Output::Progress(news) => progress(&lines.progress(news)),
+                    Output::Done => return Ok(()),
+                    Output::Failed(refused) => return Err(lines.error(refused)),
+                }
+            }
+            let input = match lines.next(machine.poll_timeout()).await? {
+                None => Input::Timeout,
+                Some((node, NodeEvent::Connected(server))) => {
+                    Input::Connected { node, facts: server.facts() }
+                }
+                Some((node, NodeEvent::Disconnected(_) | NodeEvent::Unreachable(_))) => {
+                    Input::Disconnected { node }
+                }
+                Some((node, NodeEvent::Answer(_, answer))) => Input::Answer { node, answer },
+                Some(_) => continue,
+            };
+            machine.handle(Clock::System.now(), input);
+        }
+    }
+}
+
+/// Takes nodes out of whatever fleet they belong to, so that another can have them. Whoever comes first does, after a
+/// quarantine: locks that were given there may still be held.
+///
+/// It settles a node that two fleets claim, and makes one of an older version, or of a fleet that is no more, usable again. Its
+/// clients must have been stopped or given other nodes before.
+///
+/// # Errors
+/// [`FleetError::Unreachable`] if a node cannot be reached; the others are forgotten all the same.
+///
+/// # Cancel safety
+/// It may be dropped at any time and run again.
+pub async fn forget_nodes(nodes: Builder) -> Result<(), FleetError> {
+    let (settings, prefix) = nodes.agreed()?;
+    let nodes = nodes.into_nodes();
+    let mut left = nodes.len();
+    let mut lines = Lines::connect(nodes, &prefix, settings.bounds(), vec![false; left])?;
+    let read = || Command::Record { prefix: prefix.clone(), swap: None };
+    while left > 0 {
+        match lines.next(None).await? {
+            Some((node, NodeEvent::Connected(_))) => lines.send(node, read()),
+            Some((node, NodeEvent::Answer(_, Ok(Reply { answer: Answer::Record(text), .. })))) => {
+                match text.as_deref().and_then(|text| change::vacate(text, lines.seed)) {
+                    None => left -= 1,
+                    Some(swap) => {
+                        lines.seed = random()?;
+                        lines.send(node, Command::Record { prefix: prefix.clone(), swap: Some(swap) });
+                    }
+                }
+            }
+            Some((node, NodeEvent::Answer(_, Err(_)))) => lines.send(node, read()),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn random() -> Result<u64, BuildError> {
+    Ok(getrandom::u64().map_err(|error| std::io::Error::other(error.to_string()))?)
+}
+
+/// Connections to nodes of more than one list.
+struct Lines {
+    nodes: Vec<Box<dyn Connection>>,
+    addresses: Vec<Arc<str>>,
+    /// Which of them are there, or need not be.
+    reached: Vec<bool>,
+    /// Since when one of them is not.
+    missing_since: Time,
+    seed: u64,
+}
+
+impl Lines {
+    fn connect(
+        nodes: Vec<Node>,
+        prefix: &Prefix,
+        bounds: FenceBounds,
+        reached: Vec<bool>,
+    ) -> Result<Self, FleetError> {
+        let (client, seed) = (ClientId::new(random()?), random()?);
+        let addresses = nodes.iter().map(Node::shared_address).collect();
+        let nodes = nodes.into_iter().map(|node| node.connect(prefix, bounds, client)).collect();
+        Ok(Self { nodes, addresses, reached, missing_since: Clock::System.now(), seed })
+    }
+
+    fn send(&mut self, node: usize, command: Command) {
+        let tag = Tag { machine: 0, round: RoundNumber::default(), sent: Clock::System.now() };
+        self.nodes[node].send(tag, command);
+    }
+
+    /// What happens next; `None` when it is time.
+    async fn next(&mut self, until: Option<Time>) -> Result<Option<(usize, NodeEvent)>, FleetError> {
+        let now = Clock::System.now();
+        let missing = self.reached.contains(&false);
+        let patience = missing.then(|| self.missing_since + REACH_WITHIN);
+        if patience.is_some_and(|patience| now >= patience) {
+            let missing = self.reached.iter().zip(&self.addresses).filter(|(reached, _)| !**reached);
+            let nodes = missing.map(|(_, address)| address.to_string()).collect();
+            return Err(FleetError::Unreachable { nodes });
+        }
+        let end = until.into_iter().chain(patience).min();
+        let pause = end.map_or(Duration::from_secs(3_600), |end| end.since(now));
+        let mut sleep = pin!(tokio::time::sleep(pause));
+        let event = poll_fn(|cx| {
+            for (node, line) in self.nodes.iter_mut().enumerate() {
+                if let Poll::Ready(event) = line.poll_event(cx) {
+                    return Poll::Ready(Some((node, event)));
+                }
+            }
+            sleep.as_mut().poll(cx).map(|()| None)
+        });
+        let event = event.await;
+        match &event {
+            Some((node, NodeEvent::Connected(_))) => self.reached[*node] = true,
+            Some((node, NodeEvent::Disconnected(_))) => {
+                if !self.reached.contains(&false) {
+                    self.missing_since = Clock::System.now();
+                }
+                self.reached[*node] = false;
+            }
+            _ => {}
+        }
+        Ok(event)
+    }
+
+    fn names(&self, nodes: &[usize]) -> Vec<String> {
+        nodes.iter().map(|node| self.addresses[*node].to_string()).collect()
+    }
+
+    fn progress(&self, progress: Progress) -> FleetProgress {
+        match progress {
+            Progress::Reaching(nodes) => FleetProgress::Reaching(self.names(&nodes)),
+            Progress::Prepared => FleetProgress::Prepared,
+            Progress::Closed => FleetProgress::Closed,
+            Progress::Waiting { left } => FleetProgress::Waiting { left },
+            Progress::Opened => FleetProgress::Opened,
+        }
+    }
+
+    fn error(&self, refused: Refused) -> FleetError {
+        match refused {
+            Refused::Foreign { node } => FleetError::Foreign { node: self.addresses[node].to_string() },
+            Refused::InUse { node } => FleetError::InUse { node: self.addresses[node].to_string() },
+            Refused::Other { to } => FleetError::Other { to: to.to_string() },
+            Refused::TooLate => FleetError::TooLate,
+            Refused::TooManyGone => FleetError::TooManyGone,
+        }
+    }
+}
+
+impl std::fmt::Display for FleetProgress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Reaching(nodes) => write!(f, "connecting to {}", nodes.join(", ")),
+            Self::Prepared => f.write_str("the new nodes are ready: give clients the new list now"),
+            Self::Closed => f.write_str("the old list gives no more locks"),
+            Self::Waiting { left } => {
+                write!(
+                    f,
+                    "waiting until the last locks of the old list are over, {:.1} s at most",
+                    left.as_secs_f64()
+                )
+            }
+            Self::Opened => f.write_str("the new list gives locks"),
+        }
+    }
+}
