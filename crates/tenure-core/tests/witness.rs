@@ -164,3 +164,19 @@ fn a_refusal_is_remembered_by_the_next_program() {
         assert_eq!(world.record(2).contains("nodes=n0,n1,n2 "), remembers);
     }
 }
+
+/// Two lists on one machine, one of them typed wrongly: what one has written down is no reason for the other to claim the node.
+#[test]
+fn another_list_on_the_same_machine_is_refused_and_disputes_nothing() {
+    let mut world = World::new(5);
+    let mut owner = world.witness(&[0, 1, 2]);
+    let stranger = world.witness(&[0, 3, 4]);
+    assert_eq!(world.trusted(&stranger), [0; 0]);
+    assert!(world.record(0).contains(" phase=open "), "{}", world.record(0));
+    // Also when the machine knows an earlier life of it.
+    world.empty(0);
+    world.reconnect(&mut owner, 0);
+    let stranger = world.witness(&[0, 3, 4]);
+    assert_eq!(world.trusted(&stranger), [0; 0]);
+    assert!(world.record(0).contains(" phase=open "), "{}", world.record(0));
+}

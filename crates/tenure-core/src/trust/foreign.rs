@@ -41,7 +41,8 @@ impl Fleet {
             return self.object(now, node, OTHER_FORM);
         };
         let member = &self.members[node.get()];
-        let (was_ours, newer) = (!member.lives.is_empty(), record.epoch > member.epoch);
+        // What is written down may come from programs with other lists on this machine: only what we saw ourselves counts.
+        let (was_ours, newer) = (member.seen.is_some(), record.epoch > member.epoch);
         if was_ours && !newer && record.phase == Phase::Open {
             let nonce = self.draw_nonce();
             let disputed = Record { nonce, continues: Some(record.nonce), phase: Phase::Disputed, ..record };

@@ -218,6 +218,10 @@ impl Changing {
         }
         let mut options = Options::default();
         (options.ttl, options.wait, options.queued) = (MAX_TTL, Wait::No, false);
+        // Some count on the term they were given, and never ask again.
+        if self.below(2) == 0 {
+            options.renewal = Renewal::Off;
+        }
         let terms = options.check(MaxTtl::new(MAX_TTL).unwrap()).unwrap();
         let key = LockKey::new(&Prefix::default(), "x").unwrap();
         let quorum = Quorum::of(self.clients[client].list.len()).unwrap();
@@ -538,11 +542,12 @@ impl Mistake {
         {
             holdings.clear();
         }
-        if let (Self::NoWait, Answer::Record(Some(text))) = (self, &mut reply.answer) {
-            // Closed a long time ago.
-            if let Some((head, _)) = text.rsplit_once(" closed=") {
-                *text = format!("{head} closed=1").into();
-            }
+        if let (Self::NoWait, Answer::Record(Some(text))) = (self, &reply.answer)
+            && text.contains(" closed=")
+        {
+            // As if it had been closed a long time ago.
+            let long = 60_000_000;
+            reply.time = reply.time.map(|time| NodeTime::from_micros(time.as_micros() + long));
         }
         reply
     }
