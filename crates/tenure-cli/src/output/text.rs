@@ -222,17 +222,14 @@ fn row(report: &LockReport) -> [String; 7] {
 pub(super) fn doctor(nodes: &[NodeReport], advice: &[Advice], colours: bool) -> String {
     let mut text = String::new();
     for node in nodes {
-        let version = node.version.as_deref().map_or_else(|| "?".to_owned(), plain);
-        let round_trip = node
-            .round_trip
-            .map_or_else(|| "?".to_owned(), |time| format!("{:.2} ms", time.as_secs_f64() * 1e3));
+        // What is not known is left out; the findings say why.
+        let version = node.version.as_deref().map(plain);
+        let round_trip = node.round_trip.map(|time| format!("round trip {:.2} ms", time.as_secs_f64() * 1e3));
         let votes =
             if node.votes { paint(colours, GREEN, "votes") } else { paint(colours, RED, "does not vote") };
-        let clock = node
-            .clock_offset_us
-            .map(|offset| format!(", clock {:+.1} ms", offset as f64 / 1e3))
-            .unwrap_or_default();
-        let _ = writeln!(text, "{}  {votes}, {version}, round trip {round_trip}{clock}", node.node);
+        let clock = node.clock_offset_us.map(|offset| format!("clock {:+.1} ms", offset as f64 / 1e3));
+        let known: Vec<String> = [Some(votes), version, round_trip, clock].into_iter().flatten().collect();
+        let _ = writeln!(text, "{}  {}", node.node, known.join(", "));
         for finding in &node.findings {
             let colour = if finding.severity == Severity::Info { DIM } else { YELLOW };
             let colour = if finding.severity == Severity::Refuse { RED } else { colour };
