@@ -85,10 +85,12 @@ impl LeaseToken {
         Duration::from_millis(self.ttl_ms)
     }
 
-    /// How much of the term is left that was promised when the token was printed, by the wall clock; never more than the
-    /// ttl, in case that clock was set back since.
-    pub(crate) fn promised_for(&self) -> Duration {
-        Duration::from_millis(self.until_ms.saturating_sub(now_ms())).min(self.ttl())
+    /// How much of the term is left that was promised when the token was printed, by the wall clock, and until when that
+    /// is; never more than the ttl, in case that clock was set back since.
+    pub(crate) fn promised(&self) -> (Duration, u64) {
+        let now_ms = now_ms();
+        let until_ms = self.until_ms.min(now_ms + self.ttl_ms);
+        (Duration::from_millis(until_ms.saturating_sub(now_ms)), until_ms)
     }
 
     /// Keeps the term that an earlier token promised.
@@ -148,7 +150,8 @@ mod tests {
         let text = LeaseToken::of(&handover).to_string();
         let token = LeaseToken::parse(&text).unwrap();
         assert_eq!(token.ttl(), handover.ttl);
-        assert!(!token.promised_for().is_zero() && token.promised_for() <= Duration::from_millis(800));
+        let (promised_for, until_ms) = token.promised();
+        assert!(promised_for <= Duration::from_millis(800) && until_ms == handover.valid_until_ms);
         assert!(token.check_version().is_ok());
         let read = token.handover("x", Duration::from_secs(1));
         assert_eq!((read.token, read.fence), (handover.token, handover.fence));
@@ -187,7 +190,7 @@ mod tests {
     fn a_clock_that_was_set_back_promises_no_more_than_the_ttl() {
         let mut handover = Handover::new("x", OwnerToken::from_bytes([1; 20]), Duration::from_secs(1));
         handover.valid_until_ms = now_ms() + 3_600_000;
-        assert_eq!(LeaseToken::of(&handover).promised_for(), Duration::from_secs(1));
+        assert_eq!(LeaseToken::of(&handover).promised().0, Duration::from_secs(1));
     }
 
     #[test]

@@ -107,10 +107,11 @@ impl Guard {
     /// under the lock and may have to release it. Nobody should resume it while the guard lives.
     #[must_use]
     pub fn to_handover(&self) -> Handover {
+        // The wall clock first: a pause between the two makes the deadline too early, never too late.
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let valid_for = self.valid_for();
         let (hold, options) = self.parts();
         let lease = hold.handover();
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let (members, held) = lease.map_or_else(Default::default, |lease| (lease.members, lease.held));
         Handover {
             name: hold.name().to_owned(),

@@ -9,7 +9,7 @@ use tokio::time::{Instant, sleep};
 use crate::args::AcquireArgs;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::lease_token::{LeaseToken, now_ms};
+use crate::lease_token::LeaseToken;
 use crate::output::{Output, WaitingNews};
 use crate::settings::Settings;
 use crate::signals::{Signal, Signals, ends_wait};
@@ -39,10 +39,9 @@ pub(crate) struct Lease {
 impl Lease {
     /// An extension shortens nothing: what the earlier token promised still stands if that is longer.
     pub(super) fn keep_promise(&mut self, earlier: &LeaseToken) {
-        let longer = earlier.promised_for().saturating_sub(self.valid_for);
-        if !longer.is_zero() {
-            self.valid_for += longer;
-            self.valid_until_ms += u64::try_from(longer.as_millis()).unwrap_or(0);
+        let (promised_for, promised_until_ms) = earlier.promised();
+        if promised_until_ms > self.valid_until_ms {
+            (self.valid_for, self.valid_until_ms) = (self.valid_for.max(promised_for), promised_until_ms);
             self.token.keep_term(earlier);
         }
     }
@@ -154,11 +153,10 @@ pub(super) async fn hand_over(guard: Guard, ttl: Duration) -> Lease {
     while guard.votes().iter().any(|vote| vote.vote.is_none()) && Instant::now() < until {
         sleep(Duration::from_millis(1)).await;
     }
-    // The wall clock first: a pause between the two makes the deadline too early, never too late.
-    let now_ms = now_ms();
     let (valid_for, margin, votes) = (guard.valid_for(), guard.margin(), guard.votes());
-    let valid_until_ms = now_ms + u64::try_from(valid_for.as_millis()).unwrap_or(0);
     let handover = guard.hand_over();
+    // The same in the token and beside it.
+    let valid_until_ms = handover.valid_until_ms;
     let token = LeaseToken::of(&handover);
     let (name, fence) = (handover.name, handover.fence);
     Lease { name, token, fence, ttl, valid_for, valid_until_ms, margin, votes }
