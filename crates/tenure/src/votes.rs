@@ -89,6 +89,8 @@ impl Votes {
             "Fix the configuration: retrying does not help".to_owned()
         } else if let Some(left) = self.retry_after() {
             format!("Retry in {}", Rounded(left))
+        } else if self.0.iter().all(|vote| vote.node.starts_with("sqlite:")) {
+            "Find out what keeps the disk busy, then retry".to_owned()
         } else if self.nodes() == 1 {
             "Check that it is up and reachable, then retry".to_owned()
         } else {
@@ -184,5 +186,53 @@ impl fmt::Display for NodeVote {
             Some(Vote::Refused(_)) => f.write_str("refused"),
             Some(Vote::Unknown(fault)) => fault.fmt(f),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure_core::Distrust;
+
+    use super::*;
+
+    /// What nodes at these addresses said.
+    fn votes(said: &[(&str, Option<Vote>)]) -> Votes {
+        let vote = |(node, vote): &(&str, Option<Vote>)| NodeVote {
+            node: (*node).into(),
+            vote: vote.clone(),
+            elapsed: Duration::ZERO,
+        };
+        Votes(said.iter().map(vote).collect())
+    }
+
+    fn quarantined(seconds: u64) -> Option<Vote> {
+        Some(Vote::Unknown(Fault::Untrusted(Distrust::Quarantined { left: Duration::from_secs(seconds) })))
+    }
+
+    #[test]
+    fn a_retry_is_worth_it_when_the_last_vote_of_a_majority_is_there() {
+        let down = Some(Vote::Unknown(Fault::Timeout));
+        let five = |others: [Option<Vote>; 4]| {
+            let said: Vec<_> = [None].into_iter().chain(others).map(|vote| ("redis://a", vote)).collect();
+            votes(&said).retry_after()
+        };
+        let secs = |seconds| Some(Duration::from_secs(seconds));
+        assert_eq!(five([quarantined(9), quarantined(5), quarantined(7), down.clone()]), secs(7));
+        assert_eq!(five([quarantined(9), Some(Vote::Granted), quarantined(7), down.clone()]), secs(7));
+        assert_eq!(five([quarantined(9), down.clone(), down.clone(), down]), None, "nobody knows");
+    }
+
+    #[test]
+    fn each_reason_is_told_once_and_what_to_do_fits_the_node() {
+        let silent = || Some(Vote::Unknown(Fault::Timeout));
+        let store = votes(&[("sqlite:/a", silent())]);
+        assert_eq!(store.outage(), "sqlite:/a: no answer in time");
+        assert_eq!(store.remedy(), "Find out what keeps the disk busy, then retry");
+        let fleet = votes(&[("redis://a", silent()), ("redis://b", silent()), ("redis://c", None)]);
+        assert_eq!(
+            fleet.outage(),
+            "2 of 3 nodes cannot vote and 2 votes are needed. redis://a, redis://b: no answer in time"
+        );
+        assert_eq!(fleet.remedy(), "Check that these nodes are up and reachable, then retry");
     }
 }
