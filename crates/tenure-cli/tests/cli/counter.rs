@@ -54,13 +54,13 @@ fn tools_that_are_killed_lose_nothing_and_hold_nobody_up_for_longer_than_their_t
     let deployment = counter("0.02");
     let (acknowledged, kills) = (AtomicU64::new(0), (2 * rounds()).min(100));
     let (over, begun) = (AtomicBool::new(false), Instant::now());
-    let mut pauses: Vec<Duration> = vec![];
+    let (mut pauses, mut usual): (Vec<Duration>, Vec<Duration>) = (vec![], vec![]);
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
                 while !over.load(Ordering::Relaxed) {
                     let mut arguments = RUN.to_vec();
-                    arguments.splice(1..1, ["--ttl", "1s"]);
+                    arguments.splice(1..1, ["--ttl", "3s"]);
                     match deployment.tenure(&arguments).code {
                         Some(0) => acknowledged.fetch_add(1, Ordering::Relaxed),
                         // Killed.
@@ -72,7 +72,16 @@ fn tools_that_are_killed_lose_nothing_and_hold_nobody_up_for_longer_than_their_t
         }
         // Whoever is at it is killed now and then, and somebody else goes on soon.
         let holder = || std::fs::read_to_string(deployment.folder().join("holder")).unwrap_or_default();
+        let until_another = |than: &str| {
+            let start = Instant::now();
+            while holder() == than {
+                assert!(start.elapsed() < Duration::from_secs(60), "nobody goes on");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            start.elapsed()
+        };
         for index in 0..kills {
+            usual.push(until_another(&holder()));
             std::thread::sleep(Duration::from_millis(100 + 37 * (index % 11)));
             let victim = loop {
                 let holder = holder();
@@ -82,24 +91,19 @@ fn tools_that_are_killed_lose_nothing_and_hold_nobody_up_for_longer_than_their_t
                     break holder;
                 }
             };
-            let killed = Instant::now();
-            while holder() == victim {
-                assert!(killed.elapsed() < Duration::from_secs(20), "nobody goes on");
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            pauses.push(killed.elapsed());
+            pauses.push(until_another(&victim));
         }
         over.store(true, Ordering::Relaxed);
     });
     let (acknowledged, counted) = (acknowledged.into_inner(), count(&deployment));
-    let longest = pauses.iter().max().unwrap();
+    let (longest, usual) = (pauses.iter().max().unwrap(), usual.iter().max().unwrap());
     println!(
-        "{counted} counted, {acknowledged} acknowledged, {kills} killed, longest pause {longest:?} in {:?}",
+        "{counted} counted, {acknowledged} acknowledged, {kills} killed, longest pause {longest:?}, {usual:?} without a kill, in {:?}",
         begun.elapsed()
     );
     // What was counted by a run that was killed before it could say so counts as well.
     assert!(acknowledged <= counted && counted <= acknowledged + kills, "{acknowledged} {counted} {kills}");
     assert!(acknowledged > kills);
-    // The ttl and its guard band, and time for a busy machine.
-    assert!(*longest < Duration::from_millis(1_100 + 400), "{longest:?}");
+    // The ttl and its guard band, and what a busy machine needs.
+    assert!(*longest < Duration::from_millis(3_300 + 400) + 3 * *usual, "{longest:?} beside {usual:?}");
 }

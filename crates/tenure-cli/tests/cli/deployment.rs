@@ -197,9 +197,19 @@ pub(crate) fn is_alive(process: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
 
+/// Whether these processes are gone. None may be seen alive when its time is over; by how much they were early is not known
+/// better than a busy machine lets us look.
+#[track_caller]
+pub(crate) fn are_gone_before(processes: [u32; 2], until_ms: u64) -> bool {
+    let now = now_ms();
+    let alive = processes.into_iter().any(is_alive);
+    assert!(!alive || now < until_ms, "alive {} ms after its lock was over", now - until_ms);
+    !alive
+}
+
 #[track_caller]
 pub(crate) fn wait_until(mut holds: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(20);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !holds() {
         assert!(Instant::now() < deadline, "it did not come about");
         std::thread::sleep(Duration::from_millis(5));

@@ -163,7 +163,7 @@ fn a_tool_that_cannot_replace_its_keepers_stops_the_command_and_says_why() {
 fn a_keeper_that_was_stopped_goes_on_at_once_and_harms_nobody() {
     let deployment = embedded_store();
     let script = "echo $$ > started; while ! test -e go; do sleep 0.01; done";
-    let tool = deployment.start(&["run", "x", "--ttl", "500ms", "--", "sh", "-c", script]);
+    let tool = deployment.start(&["run", "x", "--ttl", "1500ms", "--", "sh", "-c", script]);
     let command = read_line(&deployment.folder().join("started")).parse().unwrap();
     let keeper = keeper_of(command);
     kill(pid(keeper), Signal::SIGSTOP).unwrap();
@@ -172,7 +172,7 @@ fn a_keeper_that_was_stopped_goes_on_at_once_and_harms_nobody() {
         let stat = std::fs::read_to_string(format!("/proc/{keeper}/stat")).unwrap();
         !stat.rsplit_once(") ").unwrap().1.starts_with('T')
     });
-    std::thread::sleep(Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(2000));
     assert_eq!(keeper_of(command), keeper);
     deployment.write("go", "");
     tool.done().ends_with(0);

@@ -6,8 +6,8 @@ use nix::sys::signal::Signal;
 use tenure_testkit::{Mode, Proxy, RedisServer};
 
 use crate::deployment::{
-    Background, Deployment, TOOL, deployments, embedded_store, is_alive, now_ms, read_line, started,
-    stubborn, wait_until,
+    Background, Deployment, TOOL, are_gone_before, deployments, embedded_store, is_alive, now_ms, read_line,
+    started, stubborn, wait_until,
 };
 
 /// Five servers, each behind a proxy that can be made to fail.
@@ -23,10 +23,11 @@ fn behind_a_partition_the_command_and_its_group_are_gone_before_the_lock_is_over
     let (deployment, proxies) = behind_proxies();
     // How often, and how many at a time.
     let runs: usize = std::env::var("TENURE_PARTITION_RUNS").map_or(10, |runs| runs.parse().unwrap());
-    let (mut done, mut margins) = (0, vec![]);
+    let (mut done, mut begun, mut at_once, mut margins) = (0, 0, 10, vec![]);
     while done < runs {
-        let batch = (runs - done).min(10);
-        let files: Vec<String> = (done..done + batch).map(|index| format!("started-{index}")).collect();
+        let batch = (runs - done).min(at_once);
+        let files: Vec<String> = (begun..begun + batch).map(|index| format!("started-{index}")).collect();
+        begun += batch;
         let tools: Vec<Background> = files
             .iter()
             .map(|file| {
@@ -50,17 +51,20 @@ fn behind_a_partition_the_command_and_its_group_are_gone_before_the_lock_is_over
         proxies.iter().for_each(|proxy| proxy.set_both(Mode::Stall));
         // Before the first renewal, which would move the deadline.
         let earliest = commands.iter().map(|(.., until)| *until).min().unwrap();
-        assert!(now_ms() + 3900 < earliest, "the machine was too slow to begin");
+        if now_ms() + 3900 >= earliest {
+            // Too slow to begin with so many: with fewer.
+            proxies.iter().for_each(|proxy| proxy.set_both(Mode::Pass));
+            at_once = at_once.div_ceil(2);
+            assert!(begun < runs + 60, "this machine is too slow to begin a command in a second");
+            continue;
+        }
         while !commands.is_empty() {
-            let now = now_ms();
             commands.retain(|(command, grandchild, until)| {
-                let alive = is_alive(*command) || is_alive(*grandchild);
-                if !alive {
-                    let spare = i128::from(*until) - i128::from(now);
-                    assert!(spare > 0, "gone only {} ms after its lock was over", -spare);
-                    margins.push(spare);
+                let gone = are_gone_before([*command, *grandchild], *until);
+                if gone {
+                    margins.push(i128::from(*until) - i128::from(now_ms()));
                 }
-                alive
+                !gone
             });
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -77,17 +81,23 @@ fn behind_a_partition_the_command_and_its_group_are_gone_before_the_lock_is_over
 
 #[test]
 fn with_a_store_that_is_gone_the_command_is_gone_before_the_lock_is_over() {
-    let deployment = embedded_store();
-    let tool = deployment.start(&["run", "x", "--ttl", "3s", "--", "sh", "-c", &stubborn("started")]);
-    let (command, grandchild, until) = started(&deployment, "started");
-    for ending in ["", "-wal", "-shm"] {
-        std::fs::remove_file(deployment.folder().join(format!("locks.db{ending}"))).unwrap();
+    for _ in 0..10 {
+        let deployment = embedded_store();
+        let tool = deployment.start(&["run", "x", "--ttl", "3s", "--", "sh", "-c", &stubborn("started")]);
+        let (command, grandchild, until) = started(&deployment, "started");
+        for ending in ["", "-wal", "-shm"] {
+            std::fs::remove_file(deployment.folder().join(format!("locks.db{ending}"))).unwrap();
+        }
+        if now_ms() + 2_200 >= until {
+            // A renewal may have moved the deadline.
+            continue;
+        }
+        wait_until(|| are_gone_before([command, grandchild], until));
+        let done = tool.done();
+        assert!(done.ends_with(79).stderr.contains("was lost"), "{done:?}");
+        return;
     }
-    assert!(now_ms() + 2_200 < until, "the machine was too slow to begin");
-    wait_until(|| !is_alive(command) && !is_alive(grandchild));
-    assert!(now_ms() < until, "gone only {} ms after its lock was over", now_ms() - until);
-    let done = tool.done();
-    assert!(done.ends_with(79).stderr.contains("was lost"), "{done:?}");
+    panic!("this machine is too slow to begin a command in a second");
 }
 
 #[test]
@@ -264,7 +274,7 @@ fn a_hold_can_be_limited() {
             "sleep",
             "600",
         ]);
-        assert!(begun.elapsed() < Duration::from_secs(5));
+        assert!(begun.elapsed() < Duration::from_secs(60));
         let said: serde_json::Value = serde_json::from_str(&done.ends_with(79).stderr).unwrap();
         assert_eq!(said["error"], "max_hold", "{said}");
         let message = said["message"].as_str().unwrap();

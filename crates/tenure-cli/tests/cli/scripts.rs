@@ -54,10 +54,10 @@ fn as_text_there_are_token_fence_and_deadline() {
 #[test]
 fn an_extended_lock_lives_on() {
     for deployment in deployments() {
-        let (lease, _) = deployment.json(&["acquire", "x", "--ttl", "1s", "--json"]);
+        let (lease, _) = deployment.json(&["acquire", "x", "--ttl", "2s", "--json"]);
         let token = token(&lease);
         deployment.tenure(&["extend", "x", "--token", token, "--ttl", "20s"]).ends_with(0);
-        std::thread::sleep(std::time::Duration::from_millis(1300));
+        std::thread::sleep(std::time::Duration::from_millis(2300));
         deployment.tenure(&["acquire", "x", "--quiet"]).ends_with(75);
     }
 }

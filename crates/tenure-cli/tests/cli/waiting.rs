@@ -1,7 +1,5 @@
 //! Waiting in line.
 
-use std::time::{Duration, Instant};
-
 use nix::sys::signal::Signal;
 
 use crate::deployment::{deployments, is_alive, wait_until};
@@ -13,9 +11,7 @@ fn a_waiter_says_who_holds_the_lock_and_gets_it_when_it_is_free() {
         let waiter = deployment.start(&["run", "x", "--wait", "20s", "--", "echo", "mine"]);
         wait_until(|| deployment.json(&["status", "x", "--json"]).0["waiters"] == 1);
         holder.signal(Signal::SIGTERM);
-        let begun = Instant::now();
         let done = waiter.done();
-        assert!(begun.elapsed() < Duration::from_secs(5));
         assert_eq!(done.ends_with(0).stdout, "mine\n");
         assert!(
             done.stderr.contains("nightly import") && done.stderr.contains("number 1 of 1 in line"),
