@@ -338,16 +338,19 @@ async fn a_handover_that_fails_can_be_tried_again() {
 fn without_a_runtime_a_lock_is_renewed_and_its_state_is_seen() {
     let nodes = nodes::<3>();
     let locks = blocking::Locks::build(builder(&nodes)).unwrap();
-    let guard = locks.lock_with("x", |lock| lock.ttl(ms(300))).acquire().unwrap();
-    std::thread::sleep(ms(900));
+    let guard = locks.lock_with("x", |lock| lock.ttl(ms(900))).acquire().unwrap();
+    std::thread::sleep(ms(1_500));
     assert_eq!(guard.state(), HoldState::Held);
     fail(&nodes, &Faults::silent());
     let (start, valid_for) = (std::time::Instant::now(), guard.valid_for());
-    while guard.state() != HoldState::Lost {
-        assert!(start.elapsed() < secs(5));
+    loop {
+        let looked = start.elapsed();
+        if guard.state() == HoldState::Lost {
+            break;
+        }
+        assert!(looked < valid_for, "told before the end");
         std::thread::sleep(ms(1));
     }
-    assert!(start.elapsed() < valid_for, "told before the end");
 }
 
 /// The worker lives on the runtime that the manager was built in. When that is gone, nobody renews any more.
@@ -360,7 +363,7 @@ fn a_holder_is_told_when_the_runtime_of_its_manager_is_gone() {
         let early = asked_before.then(|| (guard.lost(), guard.cancellation_token()));
         drop(first);
         let (lost, token) = early.unwrap_or_else(|| (guard.lost(), guard.cancellation_token()));
-        runtime().block_on(async { tokio::time::timeout(secs(5), lost).await.expect("it is told") });
+        runtime().block_on(async { tokio::time::timeout(secs(60), lost).await.expect("it is told") });
         assert!(token.is_cancelled());
     }
 }

@@ -20,7 +20,7 @@ async fn the_majority_decides_who_has_a_lock_and_who_says_otherwise_is_named() {
     let LockState::Held { owner, label, left, fence, .. } = &report.state else { panic!("{report:?}") };
     assert_eq!(Some(owner.to_string()), servers[0].get("tenure:x"));
     assert!(label.as_deref().unwrap().ends_with(" nightly import"), "{label:?}");
-    assert!(left.unwrap() > secs(10) && left.unwrap() <= secs(11), "{left:?}");
+    assert!(left.unwrap() > secs(5) && left.unwrap() <= secs(11), "{left:?}");
     assert_eq!(*fence, Some(guard.fence()));
     let address = |index: usize| locks.node_addresses().nth(index).unwrap().into();
     assert_eq!((report.agree, report.disagree), (vec![address(0), address(1)], vec![address(2)]));
@@ -70,14 +70,14 @@ async fn waiters_are_counted_and_a_reservation_is_no_holder() {
     }
     let begun = std::time::Instant::now();
     while holder.inspect("x").await.unwrap().waiters != Some(2) {
-        assert!(begun.elapsed() < secs(5), "they are not in line");
+        assert!(begun.elapsed() < secs(60), "they are not in line");
         tokio::time::sleep(ms(5)).await;
     }
     let error = holder.lock("x").wait(ms(0)).acquire().await.unwrap_err();
     assert!(error.to_string().contains("nightly import\", 2 ahead of us in a line of 2)"), "{error}");
     drop(guard);
     for server in &servers {
-        server.execute(&["SET", "tenure:y", "rsv:7:00000000000000ab", "PX", "200"]);
+        server.execute(&["SET", "tenure:y", "rsv:7:00000000000000ab", "PX", "30000"]);
     }
     let report = holder.inspect("y").await.unwrap();
     assert!(matches!(report.state, LockState::Reserved { left: Some(_), .. }), "{report:?}");

@@ -69,8 +69,9 @@ async fn waiting_for_a_foreign_client_works_by_asking() {
             let lock = locks.lock("x").wait(secs(10));
             waiting.push(tokio::spawn(async move { lock.acquire().await.unwrap().release().await }));
         }
-        tokio::time::sleep(ms(300)).await;
-        assert_eq!(locks.inspect("x").await.unwrap().waiters, Some(3), "as if it were ours");
+        while locks.inspect("x").await.unwrap().waiters != Some(3) {
+            tokio::time::sleep(ms(5)).await;
+        }
         assert!(!waiting.iter().any(tokio::task::JoinHandle::is_finished));
         let released = Instant::now();
         if plain {
@@ -81,7 +82,8 @@ async fn waiting_for_a_foreign_client_works_by_asking() {
         for waiting in waiting {
             waiting.await.unwrap().unwrap();
         }
-        assert!(released.elapsed() < secs(2), "no later than the backstop: {:?}", released.elapsed());
+        let took = released.elapsed();
+        assert!(took < secs(2) + allowance(&servers), "no later than the backstop: {took:?}");
     }
 }
 

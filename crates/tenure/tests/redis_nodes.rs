@@ -25,8 +25,8 @@ async fn a_good_node_has_facts_and_no_findings() {
         assert_eq!((report.role.clone(), report.persistence), (Role::Master, Persistence::Always));
         assert!(report.version.as_deref().unwrap().starts_with("redis 7."), "{report:?}");
         assert_eq!(report.incarnation.as_ref().unwrap().len(), 16);
-        assert!(report.clock_offset_us.unwrap().abs() < 50_000, "{report:?}");
-        assert!(report.round_trip.unwrap() < secs(1));
+        let round_trip_us = i64::try_from(report.round_trip.unwrap().as_micros()).unwrap();
+        assert!(report.clock_offset_us.unwrap().abs() < 50_000 + round_trip_us, "{report:?}");
         assert_eq!((report.replicas, &report.eviction, report.quarantine_left), (0, &None, None));
         assert_eq!(report.findings, []);
     }
@@ -141,7 +141,7 @@ fn set_user(server: &RedisServer, rules: &[String]) -> String {
 /// Waits for the other's labelled lock, which it gets sooner than by asking, and hands it to the other.
 async fn waits_is_woken_and_hands_over(holder: &Locks, waiter: &Locks) {
     let mut soonest = secs(9);
-    for _ in 0..3 {
+    for _ in 0..5 {
         let guard = holder.lock("x").label("nightly import").acquire().await.unwrap();
         let waiting = tokio::spawn(waiter.lock("x").label("next").wait(secs(10)).acquire());
         while holder.inspect("x").await.unwrap().waiters != Some(1) {
@@ -275,7 +275,7 @@ async fn a_user_who_cannot_be_woken_waits_by_asking_and_is_told_so() {
         for waiting in waiting {
             waiting.await.unwrap().unwrap();
         }
-        assert!(released.elapsed() < secs(5), "{missing}: {:?}", released.elapsed());
+        assert!(released.elapsed() < secs(15), "{missing}: {:?}", released.elapsed());
     }
 }
 

@@ -91,7 +91,7 @@ async fn a_server_that_asks_for_a_certificate_gets_ours() {
         Locks::connect([format!("rediss://localhost:{port}?ca={ca}&cert={cert}&key={key}")]).await.unwrap();
     assert!(locks.lock("x").try_acquire().await.unwrap().is_some());
     let error = error_of(format!("rediss://localhost:{port}?ca={ca}")).await;
-    assert!(error.contains("not reachable"), "{error}");
+    assert!(error.contains("unreachable"), "{error}");
 }
 
 /// A server that speaks plain text on the port is not taken for a slow one.

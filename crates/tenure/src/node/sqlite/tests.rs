@@ -183,15 +183,31 @@ fn a_hundred_thousand_names_make_no_command_slow() {
         let done = store.execute(some.iter(), &|_: Ticket| false, &mut vec![]);
         assert!(done.is_ok());
     }
-    let start = Instant::now();
+    // Beside a store with few names, by turns: what a disk needs for a write differs from machine to machine.
+    let few_folder = tempfile::tempdir().unwrap();
+    let mut few_store = open(&few_folder, boot("one", WALL_US));
     for n in 0..200 {
-        let key = key(&(n * 499).to_string());
-        assert_eq!(run(&mut store, &Command::Release { key: key.clone(), token }).answer, Answer::Granted);
-        assert_eq!(run(&mut store, &Command::plain_acquire(key, token, 60_000)).answer, Answer::Granted);
+        run(&mut few_store, &Command::plain_acquire(key(&(n * 499).to_string()), token, 3_600_000));
     }
-    let each = start.elapsed() / 400;
-    println!("{each:?} for each of 400 commands among 100,000 names, with its write to disk");
-    assert!(each < Duration::from_millis(50));
+    let cycle = |store: &mut Store, n: u32| {
+        let (key, start) = (key(&(n * 499).to_string()), Instant::now());
+        assert_eq!(run(store, &Command::Release { key: key.clone(), token }).answer, Answer::Granted);
+        assert_eq!(run(store, &Command::plain_acquire(key, token, 60_000)).answer, Answer::Granted);
+        start.elapsed()
+    };
+    let mut cycles: Vec<[Duration; 2]> = vec![];
+    for n in 0..200 {
+        cycles.push([cycle(&mut few_store, n), cycle(&mut store, n)]);
+    }
+    let [few, many] = [0, 1].map(|which| {
+        let mut times: Vec<Duration> = cycles.iter().map(|cycle| cycle[which]).collect();
+        times.sort_unstable();
+        times[times.len() / 2]
+    });
+    println!(
+        "{many:?} to release and acquire among 100,000 names, {few:?} among 200, with the writes to disk"
+    );
+    assert!(many < few * 4, "{many:?} among many, {few:?} among few");
 }
 
 /// What the node of a store that cannot be used says to its first command.
