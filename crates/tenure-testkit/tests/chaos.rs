@@ -45,7 +45,7 @@ fn without_a_restart_guard_nodes_that_restart_empty_give_locks_twice_and_fences_
         ..Options::default()
     };
     let outcome = outcome_of(steady);
-    assert!(outcome.overlaps() >= 3, "{} overlaps", outcome.overlaps());
+    assert!(outcome.overlaps() >= 1, "{} overlaps", outcome.overlaps());
     assert_eq!(outcome.fence_violations(), 0);
     assert_eq!(outcome.died(), 0);
 }

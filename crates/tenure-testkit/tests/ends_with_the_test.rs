@@ -14,7 +14,7 @@ fn runs(pid: u32) -> bool {
 }
 
 fn ends(pid: u32) -> bool {
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while runs(pid) && Instant::now() < deadline {
         std::thread::sleep(Duration::from_millis(5));
     }

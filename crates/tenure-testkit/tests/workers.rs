@@ -27,7 +27,7 @@ fn a_worker_that_panics_ends_its_process() {
     assert_eq!(ids.len(), 3, "the others go on: {list}");
     let start = std::time::Instant::now();
     while !client.has_ended() {
-        assert!(start.elapsed() < Duration::from_secs(10), "it goes on without its worker");
+        assert!(start.elapsed() < Duration::from_secs(60), "it goes on without its worker");
         std::thread::sleep(Duration::from_millis(5));
     }
     assert!(!client.succeeds());
