@@ -1,20 +1,17 @@
 //! Running other programs, and saying so.
 
 use std::process::Command;
-use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
 /// Runs a command with its output shown; an error if it fails.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     let shown = shown(command);
-    println!("\n==> {shown}");
-    let start = Instant::now();
+    println!("    {shown}");
     let status = command.status().with_context(|| format!("{shown} could not be started"))?;
     if !status.success() {
         bail!("{shown} failed ({status})");
     }
-    println!("    done in {:.1} s", start.elapsed().as_secs_f64());
     Ok(())
 }
 
@@ -35,7 +32,8 @@ pub(crate) fn cargo<const N: usize>(arguments: [&str; N]) -> Command {
     command
 }
 
-fn shown(command: &Command) -> String {
+/// A command as a person would type it.
+pub(crate) fn shown(command: &Command) -> String {
     let program = command.get_program().to_string_lossy();
     let program = program.rsplit('/').next().unwrap_or_default();
     let arguments = command.get_args().map(|argument| argument.to_string_lossy());

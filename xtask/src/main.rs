@@ -22,14 +22,15 @@ The project's own tools.
 Usage: cargo xtask <COMMAND>
 
 Commands:
-  test   everything a change has to pass: set-up, format, lints, tests, docs, architecture
+  test   everything a change has to pass: set-up, format, lints, tests, docs, architecture. What is missing here is skipped
+         and named; with `--all`, or with CI=true, it is installed, and nothing is skipped
   tidy   the architecture alone: what each crate may depend on, and what the documents must say
   bench  a benchmark on real servers: `cargo xtask bench uncontended|fenced [--seconds S] [--rounds N] [--json]`
          (runs `cargo run --release -p tenure-bench -- uncontended ...`)
   simulate  histories in the simulator: `cargo xtask simulate [--seeds N] [--first SEED]`, or one again:
          `cargo xtask simulate replay SEED SCENARIO [MUTANT]`, or `story SEED SCENARIO`, or all `mutants`
          (see docs/simulator.md)
-  model  every state of small worlds, and the fault matrix: `cargo xtask model [--stories] [PART OF A ROW]`
+  model  every state of small worlds, and the fault matrix: `cargo xtask model [--stories] [--small] [PART OF A ROW]`
          (see docs/simulator.md)
   chaos  real servers and client processes while everything goes wrong: `cargo xtask chaos [--seed S] [--minutes M]
          [--unguarded] [--rolling] [--picture FILE.svg]`, and more with `--help` (see docs/chaos.md)
@@ -49,7 +50,7 @@ fn run() -> Result<()> {
     std::env::set_current_dir(project_root())?;
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["test"] => test::run(),
+        ["test", arguments @ ..] => test::run(arguments),
         ["tidy"] => tidy::run(),
         ["bench", arguments @ ..] => bench::run(arguments),
         ["chaos", arguments @ ..] => chaos::run(arguments),

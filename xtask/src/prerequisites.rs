@@ -1,4 +1,4 @@
-//! What the tests need beyond Rust, installed if it is missing.
+//! What the tests need beyond Rust: installed if it is missing and can be, else named.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,29 +6,49 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{cargo, output, run};
+use crate::test::Report;
 
 /// The version that was tried; the licences and bans it checks do not change with the day.
 const CARGO_DENY: &str = "cargo-deny@0.20.2";
 
-pub(crate) fn install() -> Result<()> {
-    redis_server()?;
-    cargo_deny()
+/// Whoever wants nothing to be skipped gets everything that can be installed, or an error.
+pub(crate) fn install(report: &mut Report, all: bool) -> Result<()> {
+    if !on_path("redis-server") {
+        match install_redis_server() {
+            Ok(()) => {}
+            Err(error) if all => return Err(error),
+            // Each test that needs it is skipped and named.
+            Err(error) => println!("    {error}"),
+        }
+    }
+    if std::env::var_os("TENURE_VALKEY_SERVER").is_none() && !on_path("valkey-server") {
+        report.skip("the same tests on Valkey (not installed: set TENURE_VALKEY_SERVER to its server)");
+    }
+    if all && !has_cargo_deny() {
+        println!("    cargo-deny is missing and will be built; that takes some minutes, once");
+        run(&mut cargo(["install", "--quiet", "--locked", CARGO_DENY]))?;
+    }
+    Ok(())
+}
+
+/// Licences, sources and bans of all dependencies, where the linter for them is installed.
+pub(crate) fn deny(report: &mut Report) -> Result<()> {
+    if !has_cargo_deny() {
+        report.skip(format!("licences and sources of dependencies (`cargo install --locked {CARGO_DENY}`)"));
+        return Ok(());
+    }
+    run(&mut cargo(["deny", "check", "bans", "licenses", "sources"]))
 }
 
 /// The tests start real servers, of the kind people run.
-fn redis_server() -> Result<()> {
-    if on_path("redis-server") {
-        return Ok(());
-    }
+fn install_redis_server() -> Result<()> {
     if !on_path("apt-get") {
-        bail!("the tests need redis-server 7.0 or newer: install it with this system's package manager");
+        bail!("redis-server 7.0 or newer is missing: install it with this system's package manager");
     }
     if !is_root()? {
-        bail!(
-            "the tests need redis-server, and installing it needs root. Run this and try again:\n\n    sudo apt-get install redis-server\n"
-        );
+        bail!("redis-server is missing, and installing it needs root: `sudo apt-get install redis-server`");
     }
-    println!("redis-server is missing and will be installed");
+    println!("    redis-server is missing and will be installed");
     let _quiet = NoServices::begin()?;
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
@@ -39,12 +59,8 @@ fn redis_server() -> Result<()> {
     apt(&["install", "-y", "-qq", "--no-install-recommends", "redis-server"])
 }
 
-fn cargo_deny() -> Result<()> {
-    if output(&mut cargo(["deny", "--version"])).is_ok() {
-        return Ok(());
-    }
-    println!("cargo-deny is missing and will be built; that takes some minutes, once");
-    run(&mut cargo(["install", "--quiet", "--locked", CARGO_DENY]))
+fn has_cargo_deny() -> bool {
+    output(&mut cargo(["deny", "--version"])).is_ok()
 }
 
 fn is_root() -> Result<bool> {

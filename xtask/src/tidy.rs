@@ -44,7 +44,7 @@ pub(crate) fn run() -> Result<()> {
     ]
     .concat();
     if problems.is_empty() {
-        println!("\n==> tidy: in order");
+        println!("    tidy: in order");
         return Ok(());
     }
     bail!("not in order:\n  {}", problems.join("\n  "))

@@ -20,6 +20,7 @@ mod nursery;
 mod proxy;
 mod redis_server;
 mod signal;
+mod skipping;
 
 pub use clients::Client;
 pub use clock_preload::MovedClock;
@@ -27,3 +28,4 @@ pub use dice::Dice;
 pub use proxy::{Direction, Mode, Parted, Proxy};
 pub use redis::{Value, cmd, pipe};
 pub use redis_server::RedisServer;
+pub use skipping::skip;

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 use redis::Value;
 use tempfile::TempDir;
 
-use crate::{MovedClock, nursery, signal};
+use crate::{MovedClock, nursery, signal, skip};
 
 /// How long a server may take to start or to go.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A running server with a folder of its own. It ends when this is dropped.
 #[derive(Debug)]
@@ -45,6 +45,10 @@ impl RedisServer {
     }
 
     fn start_under(program: &Path, options: &[&str], clock: Option<MovedClock>) -> Self {
+        if !is_there(program) {
+            skip(&format!("{} is not installed", program.display()));
+            panic!("{} is not installed", program.display());
+        }
         let mut server = Self {
             program: program.to_owned(),
             options: options.iter().map(ToString::to_string).collect(),
@@ -69,10 +73,7 @@ impl RedisServer {
         if let Some(program) = std::env::var_os("TENURE_VALKEY_SERVER") {
             return Some(program.into());
         }
-        let path = std::env::var_os("PATH")?;
-        std::env::split_paths(&path)
-            .map(|folder| folder.join("valkey-server"))
-            .find(|program| program.is_file())
+        on_path(Path::new("valkey-server"))
     }
 
     /// Several servers with the same options.
@@ -216,6 +217,15 @@ impl Drop for RedisServer {
 fn is_ours(folder: &Path, pid: u32) -> bool {
     let log = std::fs::read_to_string(folder.join("server.log")).unwrap_or_default();
     log.contains(&format!("{pid}:M")) && log.to_lowercase().contains("ready to accept connections")
+}
+
+fn is_there(program: &Path) -> bool {
+    program.is_file() || on_path(program).is_some()
+}
+
+fn on_path(program: &Path) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|program| program.is_file())
 }
 
 fn free_port() -> u16 {

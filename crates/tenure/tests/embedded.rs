@@ -114,7 +114,7 @@ async fn a_manager_that_ends_leaves_no_socket_behind_however_long_the_path_is() 
         guard.release().await.unwrap();
         waiting.await.unwrap().release().await.unwrap();
         drop(waiter);
-        let deadline = Instant::now() + Duration::from_secs(3);
+        let deadline = Instant::now() + Duration::from_secs(60);
         while sockets() > 0 {
             assert!(Instant::now() < deadline, "with a folder of {length} bytes");
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -189,7 +189,7 @@ async fn a_folder_that_is_writable_for_its_group_makes_a_store_for_the_group() {
 #[tokio::test]
 async fn files_and_folders_of_other_users_are_refused_unless_shared_with_a_group() {
     if !is_root() {
-        return;
+        return tenure_testkit::skip("only root can give files away");
     }
     // Nobody of that name; 65534 is what a container calls all whom it does not know.
     let nobody = Some(65_533);
@@ -278,7 +278,7 @@ async fn a_log_that_is_removed_is_opened_anew_when_all_managers_of_the_process_h
     one.lock("x").try_acquire().await.expect_err("the log is gone");
     assert!(complaint(&path).await.contains("has not noticed yet"));
     other.lock("x").try_acquire().await.expect_err("this one notices, too");
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while !one.lock("x").try_acquire().await.unwrap_err().to_string().contains("forgotten") {
         assert!(Instant::now() < deadline);
         tokio::time::sleep(Duration::from_millis(50)).await;
@@ -322,8 +322,9 @@ async fn a_process_that_stands_still_in_the_middle_of_a_write_makes_nobody_hang(
     let other = rusqlite::Connection::open(&path).unwrap();
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let start = Instant::now();
-    let error = locks.lock("x").try_acquire().await.expect_err("nothing can be written");
-    assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
+    let patient = locks.lock("x").node_timeout(Duration::from_secs(10));
+    let error = patient.try_acquire().await.expect_err("nothing can be written");
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     assert!(error.to_string().contains("is busy: another process has been writing"), "{error}");
     assert!(locks.inspect("x").await.is_ok(), "whoever only looks is not held up");
     other.execute_batch("ROLLBACK").unwrap();
