@@ -1,5 +1,6 @@
 //! A real `redis-server` on a free loopback port.
 
+use std::fs::File;
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
@@ -21,6 +22,8 @@ pub struct RedisServer {
     options: Vec<String>,
     clock: Option<MovedClock>,
     port: u16,
+    /// Nobody else starts a server there while this one is down.
+    claim: Option<File>,
     folder: TempDir,
     process: Option<Child>,
 }
@@ -54,12 +57,13 @@ impl RedisServer {
             options: options.iter().map(ToString::to_string).collect(),
             clock,
             port: 0,
+            claim: None,
             folder: tempfile::tempdir().unwrap(),
             process: None,
         };
         // Another process may take the port between our look and the server's start: then try another.
         for _ in 0..10 {
-            server.port = free_port();
+            (server.port, server.claim) = claim_port();
             if server.launch() {
                 return server;
             }
@@ -228,8 +232,18 @@ fn on_path(program: &Path) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|program| program.is_file())
 }
 
-fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+/// A free port, which other tests leave alone as long as the file is open: a server that is killed must find its port again.
+fn claim_port() -> (u16, Option<File>) {
+    let user = rustix::process::getuid().as_raw();
+    let folder = std::env::temp_dir().join(format!("tenure-test-ports-{user}"));
+    let _ = std::fs::create_dir(&folder);
+    loop {
+        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+        let Ok(file) = File::create(folder.join(port.to_string())) else { return (port, None) };
+        if file.try_lock().is_ok() {
+            return (port, Some(file));
+        }
+    }
 }
 
 /// Whether a server that listens already is still reading its data. One that does not understand the question, because it
