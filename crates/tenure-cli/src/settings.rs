@@ -19,11 +19,6 @@ use crate::output::Output;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Config);
 
-/// What the library does where nothing is said: a tenth of the ttl, within these.
-const NODE_TIMEOUT_MIN: Duration = Duration::from_millis(5);
-const NODE_TIMEOUT_MAX: Duration = Duration::from_millis(50);
-const NODE_TIMEOUT_MAX_EMBEDDED: Duration = Duration::from_secs(2);
-
 /// A command that hangs must not hold its lock for ever; few run for longer than a day, and those say so.
 pub(crate) const RUN_MAX_HOLD_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 
@@ -69,10 +64,13 @@ impl Settings {
         self.grace.value.unwrap_or(self.ttl.value / 4)
     }
 
-    /// How long a node may take to answer.
-    pub(crate) fn node_timeout(&self) -> Duration {
-        let max = if self.is_embedded() { NODE_TIMEOUT_MAX_EMBEDDED } else { NODE_TIMEOUT_MAX };
-        self.node_timeout.value.unwrap_or_else(|| (self.ttl.value / 10).min(max).max(NODE_TIMEOUT_MIN))
+    /// How long a node may take to answer: one that is near, and one that is far away.
+    pub(crate) fn node_timeout_range(&self) -> (Duration, Duration) {
+        let mut options = self.options();
+        if self.is_embedded() {
+            options.wait_for_disk();
+        }
+        options.node_timeout_range(self.ttl.value)
     }
 
     /// How long to wait for the lock. A script that is told nothing must not hang.

@@ -11,6 +11,7 @@ use crate::command::{Command, Refusal, Vote};
 use crate::config::{Term, Terms};
 use crate::fence::FenceClaim;
 use crate::names::LockKey;
+use crate::patience::{Deadlines, Patience};
 use crate::queue::{Beside, Place};
 use crate::quorum::{NodeIndex, NodeSet, Quorum, Verdict};
 use crate::release::{Claim, Undo};
@@ -26,6 +27,7 @@ pub(crate) struct Acquire {
     pub(crate) entropy: Entropy,
     pub(crate) fence: Option<FenceClaim>,
     pub(crate) round: Round,
+    deadlines: Deadlines,
     /// Set when the attempt's keys were handed to a release, which must happen exactly once.
     pub(crate) cleaned_up: bool,
     /// Nodes that have not been asked yet, because they have not woken us, and when they are asked all the same.
@@ -90,19 +92,21 @@ impl Acquire {
         terms: &Terms,
         entropy: Entropy,
         proposal: &Proposal,
+        patience: &Patience,
     ) -> Self {
         let voters = quorum.indexes().zip(&*proposal.nodes);
         let trusted: NodeSet =
             voters.clone().filter(|(_, voter)| voter.is_ok()).map(|(node, _)| node).collect();
-        let round = Round::open(number, quorum, trusted, now, terms.term.node_timeout());
+        let round = Round::open(number, quorum, trusted, now);
         let mut round = round.with_margin(terms.min_margin);
+        let deadlines = Deadlines::new(now, terms.term, patience);
         for (node, voter) in voters {
             if let Err(fault) = voter {
                 // Not asked, so nothing to undo there, whatever it was that went wrong earlier.
                 round.record(now, node, Err(fault.clone().not_sent()));
             }
         }
-        Self { entropy, fence: proposal.fence, round, cleaned_up: false, unasked: None }
+        Self { entropy, fence: proposal.fence, round, deadlines, cleaned_up: false, unasked: None }
     }
 
     /// What to send to each node that may vote.
@@ -142,7 +146,12 @@ impl Acquire {
     /// When the attempt has to be looked at again.
     pub(crate) fn timeout(&self) -> Option<Time> {
         let unasked = self.unasked.as_ref().map(|unasked| unasked.until);
-        self.round.timeout().into_iter().chain(unasked).min()
+        self.round.timeout(&self.deadlines).into_iter().chain(unasked).min()
+    }
+
+    /// Writes off the nodes whose time to answer is over.
+    pub(crate) fn close_if_due(&mut self, now: Time) {
+        self.round.close_if_due(now, &self.deadlines);
     }
 
     /// The command for a node that was not asked yet.

@@ -23,9 +23,15 @@ pub const MAX_TTL_CEILING: Duration = Duration::from_secs(24 * 60 * 60);
 /// The guard band is at least this long: shorter ones vanish in timer and network noise.
 const GUARD_BAND_MIN: Duration = Duration::from_millis(100);
 
-/// The default node timeout stays in the 5 to 50 ms class that Redlock advises.
-const NODE_TIMEOUT_DEFAULT_MIN: Duration = Duration::from_millis(5);
+/// The default node timeout stays in the 5 to 50 ms class that Redlock advises, unless nodes are seen to be further away.
+pub(crate) const NODE_TIMEOUT_DEFAULT_MIN: Duration = Duration::from_millis(5);
 const NODE_TIMEOUT_DEFAULT_MAX: Duration = Duration::from_millis(50);
+
+/// How long a disk may take where all nodes are files: there is no other node to ask, so patience costs nothing.
+const DISK_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// It never takes more than this share of the ttl: an attempt that waits for a hung node must leave most of it.
+const TIMEOUT_SHARE: u32 = 10;
 
 /// The default limit on holding one lock by extensions: longer than almost any job, shorter than a day in
 /// which nobody else gets in.
@@ -49,11 +55,11 @@ pub struct Options {
     pub wait: Wait,
     /// The pause between attempts. See [`Retry`].
     pub retry: Retry,
-    /// How long a node may take to answer before its vote counts as unknown. Default ttl / 10, at least
-    /// 5 ms and at most `node_timeout_max`.
+    /// How long a node may take to answer before its vote counts as unknown. By default it follows the round trips to
+    /// the node: at least 50 ms (ttl / 10 if that is less), at most ttl / 10. See [`Patience`](crate::Patience).
     pub node_timeout: Option<Duration>,
-    /// The most that the default of `node_timeout` comes to. Default 50 ms; 2 s where all nodes are files on this machine,
-    /// whose disk may be slow and of which there is no other to ask.
+    /// Keeps the default of `node_timeout` from following: it is ttl / 10 then, at most this. Default: it follows; but 2 s where
+    /// all nodes are files on this machine, whose disk may be slow and of which there is no other to ask.
     pub node_timeout_max: Option<Duration>,
     /// The allowance for clocks that run at different rates. Default 1 % of the ttl plus 2 ms.
     pub drift: Drift,
@@ -122,8 +128,10 @@ pub struct Term {
     // As plain numbers half as large: every lock that is held has two of these.
     ttl_ns: u64,
     drift_ns: u64,
-    node_ttl_ms: u64,
     node_timeout_ns: u64,
+    node_ttl_ms: u32,
+    /// Whether the node timeout follows the round trips.
+    follows: bool,
 }
 
 /// Checked options of one lock.
@@ -204,10 +212,7 @@ impl Options {
         if ttl < TTL_MIN || ttl > max_ttl {
             return Err(OptionError::Ttl { ttl, max_ttl });
         }
-        let node_timeout = self.node_timeout.unwrap_or_else(|| {
-            let max = self.node_timeout_max.unwrap_or(NODE_TIMEOUT_DEFAULT_MAX);
-            (ttl / 10).min(max).max(NODE_TIMEOUT_DEFAULT_MIN)
-        });
+        let (node_timeout, node_timeout_max) = self.node_timeout_range(ttl);
         if node_timeout.is_zero() || node_timeout > ttl / 2 {
             return Err(OptionError::NodeTimeout { node_timeout, ttl });
         }
@@ -221,9 +226,30 @@ impl Options {
             return Err(OptionError::GuardBand { guard_band, guard_band_max });
         }
         let node_ttl_ms = (ttl + guard_band).as_micros().div_ceil(1_000);
-        let node_ttl_ms = u64::try_from(node_ttl_ms).expect("at most twice the 24 h ceiling");
+        let node_ttl_ms = u32::try_from(node_ttl_ms).expect("at most twice the 24 h ceiling");
+        let follows = node_timeout_max > node_timeout;
         let [ttl_ns, drift_ns, node_timeout_ns] = [ttl, drift, node_timeout].map(nanos);
-        Ok(Term { ttl_ns, drift_ns, node_ttl_ms, node_timeout_ns })
+        Ok(Term { ttl_ns, drift_ns, node_timeout_ns, node_ttl_ms, follows })
+    }
+
+    /// How long a node may take to answer in a round for this ttl: one that is near, and one that is as far as any may be.
+    #[must_use]
+    pub fn node_timeout_range(&self, ttl: Duration) -> (Duration, Duration) {
+        let near = self.node_timeout.unwrap_or_else(|| {
+            let max = self.node_timeout_max.unwrap_or(NODE_TIMEOUT_DEFAULT_MAX);
+            (ttl / TIMEOUT_SHARE).min(max).max(NODE_TIMEOUT_DEFAULT_MIN)
+        });
+        let far = if self.timeout_follows() { ttl / TIMEOUT_SHARE } else { Duration::ZERO };
+        (near, far.max(near))
+    }
+
+    const fn timeout_follows(&self) -> bool {
+        self.node_timeout.is_none() && self.node_timeout_max.is_none()
+    }
+
+    /// All nodes are files on this machine: unless somebody has said how long, the disk gets its time.
+    pub fn wait_for_disk(&mut self) {
+        self.node_timeout_max.get_or_insert(DISK_TIMEOUT);
     }
 }
 
@@ -343,7 +369,7 @@ impl Term {
     /// How long a node keeps the key: the ttl plus the guard band, in whole milliseconds rounded up.
     #[must_use]
     pub const fn node_ttl_ms(&self) -> u64 {
-        self.node_ttl_ms
+        self.node_ttl_ms as u64
     }
 
     /// The one of two terms whose keys live longer on the nodes.
@@ -352,10 +378,16 @@ impl Term {
         if other.node_ttl_ms > self.node_ttl_ms { other } else { self }
     }
 
-    /// How long a node may take to answer.
+    /// How long a node may take to answer at least.
     #[must_use]
     pub const fn node_timeout(&self) -> Duration {
         Duration::from_nanos(self.node_timeout_ns)
+    }
+
+    /// How long a node that is far away may take at most. The same, if the user has said how long.
+    #[must_use]
+    pub fn node_timeout_max(&self) -> Duration {
+        if self.follows { self.ttl() / TIMEOUT_SHARE } else { self.node_timeout() }
     }
 }
 

@@ -4,6 +4,7 @@
 //! runs, and when it fails the old validity stands: nothing is released and nothing shortened.
 
 use crate::config::Term;
+use crate::patience::{Deadlines, Patience};
 use crate::quorum::{NodeSet, Quorum, Verdict};
 use crate::round::{Ballot, Round, RoundNumber};
 use crate::time::Time;
@@ -13,6 +14,7 @@ use crate::validity::Validity;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Extend {
     pub(crate) round: Round,
+    pub(crate) deadlines: Deadlines,
     pub(crate) term: Term,
 }
 
@@ -67,9 +69,20 @@ impl Extend {
         now: Time,
         term: Term,
         old: Validity,
+        patience: &Patience,
     ) -> Self {
-        let timeout = term.node_timeout().min(old.loss().since(now));
-        Self { round: Round::open(number, quorum, members, now, timeout), term }
+        let deadlines = Deadlines::new(now, term, patience).until(old.loss());
+        Self { round: Round::open(number, quorum, members, now), deadlines, term }
+    }
+
+    /// Writes off the nodes whose time to answer is over.
+    pub(crate) fn close_if_due(&mut self, now: Time) {
+        self.round.close_if_due(now, &self.deadlines);
+    }
+
+    /// When it has to be looked at again, if it still waits for votes.
+    pub(crate) fn timeout(&self) -> Option<Time> {
+        self.round.timeout(&self.deadlines)
     }
 
     /// Decides, given the validity the lock had so far.

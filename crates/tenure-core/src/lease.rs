@@ -26,6 +26,7 @@ use crate::command::{Answer, Command, Fault, Reply};
 use crate::config::{Term, Terms};
 use crate::extend::NotExtended;
 use crate::names::LockKey;
+use crate::patience::Patience;
 use crate::queue::Waiter;
 use crate::quorum::{NodeIndex, NodeSet, Quorum};
 use crate::release::{Claim, Release, Undo};
@@ -48,6 +49,8 @@ pub struct Lease {
     /// How often the present attempt was made again with a larger fence.
     proposals: u32,
     rounds: RoundNumber,
+    /// How long nodes may take to answer, by their last round trips.
+    patience: Patience,
     /// What is kept beside the lock, for whoever asks who holds it.
     label: Option<Arc<str>>,
     /// The place in line, if the lock was not free.
@@ -191,6 +194,7 @@ impl Lease {
             attempts: 0,
             proposals: 0,
             rounds: RoundNumber::default(),
+            patience: Patience::default(),
             label: None,
             waiter: None,
             phase: Phase::Waiting { until: None },
@@ -203,6 +207,14 @@ impl Lease {
     pub fn labelled(mut self, label: Option<Arc<str>>) -> Self {
         self.label = label;
         self
+    }
+
+    /// Waits for the nodes as their round trips suggest, from the next round on: to be called with
+    /// [`Fleet::patience`](crate::Fleet::patience) before every input.
+    pub fn follow(&mut self, patience: &Patience) {
+        if !self.patience.is(patience) {
+            self.patience = patience.clone();
+        }
     }
 
     /// Takes one input at `now`; drain [`Lease::poll_output`] afterwards.
@@ -361,7 +373,7 @@ impl Lease {
                 self.propose_again(0, false);
             }
             Phase::Acquiring(acquire) => {
-                acquire.round.close_if_due(now);
+                acquire.close_if_due(now);
                 if acquire.unasked.as_ref().is_some_and(|unasked| now >= unasked.until) {
                     self.ask_the_rest();
                 }
@@ -369,7 +381,7 @@ impl Lease {
             }
             Phase::Held(standing) => {
                 if let Some(extend) = &mut standing.extending {
-                    extend.round.close_if_due(now);
+                    extend.close_if_due(now);
                 }
                 self.advance_extend(now);
                 self.renew_if_due(now);
@@ -396,7 +408,7 @@ impl Lease {
         if matches!(claim.undo, Undo::Requeue(_)) && claim.may_hold.is_empty() {
             return;
         }
-        let release = Release::begin(self.key.clone(), claim, self.quorum, now);
+        let release = Release::begin(self.key.clone(), claim, self.quorum, now, &self.patience);
         self.outputs.push_back(Output::CleanUp(Box::new(release)));
     }
 }

@@ -47,6 +47,7 @@ mod fence;
 pub mod lease;
 mod lock_table;
 mod names;
+mod patience;
 pub mod query;
 mod queue;
 mod quorum;
@@ -70,6 +71,7 @@ pub use fence::{Fence, FenceBounds, FenceClaim, FenceClock};
 pub use lease::Lease;
 pub use lock_table::{Entry, LockTable, Owner, RESERVED_LEAD, TRIM_FENCES};
 pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
+pub use patience::Patience;
 pub use query::Query;
 pub use queue::{
     Beside, CLAIM_WINDOW, ClientId, DEAD_MAX, LABEL_BYTES_MAX, LABEL_LIFE, POLL_MAX, Place, QUEUE_LIFE,

@@ -7,7 +7,9 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::command::{Answer, Command, Fault, Holding, Reply};
+use crate::config::Term;
 use crate::names::{LockKey, Prefix};
+use crate::patience::{Deadlines, Patience};
 use crate::quorum::{NodeIndex, Quorum};
 use crate::time::Time;
 
@@ -42,6 +44,8 @@ pub struct Query {
     quorum: Quorum,
     begun: Time,
     deadline: Time,
+    /// Nodes are given no longer than in a round for this term.
+    term: Option<Term>,
     nodes: Vec<Progress>,
     done: bool,
     outputs: VecDeque<Output>,
@@ -103,16 +107,24 @@ impl Query {
     fn begin(question: Question, quorum: Quorum, now: Time) -> Self {
         let nodes = vec![Progress::Asked(vec![]); quorum.nodes()];
         let (begun, deadline, outputs) = (now, now + QUERY_TIMEOUT, VecDeque::new());
-        let mut query = Self { question, quorum, begun, deadline, nodes, done: false, outputs };
+        let done = false;
+        let mut query = Self { question, quorum, begun, deadline, term: None, nodes, done, outputs };
         quorum.indexes().for_each(|node| query.ask(node, 0));
         query
     }
 
-    /// Ends it earlier than it would end by itself.
+    /// Gives the nodes no longer than a round for this term does.
     #[must_use]
-    pub fn until(mut self, deadline: Time) -> Self {
-        self.deadline = self.deadline.min(deadline);
+    pub const fn within(mut self, term: Term) -> Self {
+        self.term = Some(term);
         self
+    }
+
+    /// The nodes are asked now, and waited for as `patience` says.
+    pub fn follow(&mut self, now: Time, patience: &Patience) {
+        if let Some(term) = self.term {
+            self.deadline = self.deadline.min(Deadlines::new(now, term, patience).last(self.quorum));
+        }
     }
 
     /// Takes one input at `now`; drain [`Query::poll_output`] afterwards.

@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::command::{Command, Fault, Reply, Vote};
 use crate::config::Term;
 use crate::names::LockKey;
+use crate::patience::{Deadlines, Patience};
 use crate::queue::Ticket;
 use crate::quorum::{NodeIndex, NodeSet, Quorum};
 use crate::round::{Ballot, Round, RoundNumber};
@@ -60,6 +61,7 @@ pub struct Release {
     undo: Undo,
     acquire_round: RoundNumber,
     round: Round,
+    deadlines: Deadlines,
     /// Nodes that may have the key and have not confirmed that it is gone.
     owed: NodeSet,
     pause: Duration,
@@ -136,19 +138,23 @@ pub enum ReleaseOutcome {
 }
 
 impl Release {
-    /// Begins to undo a claim on the lock `key`.
+    /// Begins to undo a claim on the lock `key`, on nodes that are waited for as `patience` says.
     #[must_use]
-    pub fn begin(key: LockKey, claim: Claim, quorum: Quorum, now: Time) -> Self {
+    pub fn begin(key: LockKey, claim: Claim, quorum: Quorum, now: Time, patience: &Patience) -> Self {
         let Claim { token, term, round, may_hold, undo } = claim;
+        let deadlines = Deadlines::new(now, term, patience);
+        let again = deadlines.last(quorum).min(now + PAUSE_MAX.max(term.node_timeout()));
         let mut release = Self {
             key,
             token,
             undo,
             acquire_round: round,
-            round: Round::open(RoundNumber::default(), quorum, quorum.all(), now, term.node_timeout()),
+            round: Round::open(RoundNumber::default(), quorum, quorum.all(), now),
+            deadlines,
             owed: may_hold,
-            pause: term.node_timeout(),
-            send_again_at: now + term.node_timeout(),
+            // A far node has had its time by then; from there on all are asked alike.
+            pause: term.node_timeout() / 2,
+            send_again_at: again,
             sent_again: false,
             give_up_at: now + Duration::from_millis(term.node_ttl_ms()) + term.drift(),
             reported: false,
@@ -191,7 +197,7 @@ impl Release {
             }
             Input::Connected { .. } => {}
             Input::Timeout => {
-                self.round.close_if_due(now);
+                self.round.close_if_due(now, &self.deadlines);
                 self.send_again_if_due(now);
             }
         }
@@ -213,7 +219,7 @@ impl Release {
         if self.done {
             return None;
         }
-        let report = if self.reported { None } else { self.round.timeout() };
+        let report = if self.reported { None } else { self.round.timeout(&self.deadlines) };
         let again = (!self.owed.is_empty()).then_some(self.send_again_at.min(self.give_up_at));
         report.into_iter().chain(again).min()
     }
@@ -260,8 +266,9 @@ impl Release {
         self.sent_again && !self.owed.is_empty()
     }
 
-    /// Only ever after the round was closed: a node that answers the second release with "not held" has most
-    /// likely executed the first, and must not count as one that did not have the key.
+    /// A node that answers the second release with "not held" has most likely executed the first, and must not count as
+    /// one that did not have the key. So it is sent when the round is closed; to nodes that are far away a little earlier,
+    /// whose answer to the first comes before that to the second.
     fn send_again_if_due(&mut self, now: Time) {
         if now >= self.send_again_at && now < self.give_up_at {
             self.sent_again = true;

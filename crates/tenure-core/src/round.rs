@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use crate::command::{Answer, Fault, Refusal, Reply, Vote};
+use crate::patience::Deadlines;
 use crate::quorum::{NodeIndex, NodeSet, Quorum, Tally, Verdict};
 use crate::time::Time;
 
@@ -10,7 +11,7 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoundNumber(u32);
 
-/// A round: when it began, when it is closed, and one ballot per node.
+/// A round: when it began, and one ballot per node. Whoever opens it keeps the deadlines, while it needs them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Round {
     number: RoundNumber,
@@ -22,7 +23,6 @@ pub struct Round {
     /// Nodes that were found not to be trustworthy while the round was open.
     distrusted: NodeSet,
     started: Time,
-    deadline: Time,
     ballots: Vec<Option<Ballot>>,
 }
 
@@ -48,17 +48,10 @@ impl Ballot {
 
 impl Round {
     /// Opens a round at `now`, which must be read before the first command is sent.
-    pub(crate) fn open(
-        number: RoundNumber,
-        quorum: Quorum,
-        counted: NodeSet,
-        now: Time,
-        node_timeout: Duration,
-    ) -> Self {
-        let ballots = vec![None; quorum.nodes()];
-        let (needed, deadline) = (quorum.majority(), now + node_timeout);
+    pub(crate) fn open(number: RoundNumber, quorum: Quorum, counted: NodeSet, now: Time) -> Self {
+        let (needed, ballots) = (quorum.majority(), vec![None; quorum.nodes()]);
         let distrusted = NodeSet::default();
-        Self { number, quorum, counted, needed, distrusted, started: now, deadline, ballots }
+        Self { number, quorum, counted, needed, distrusted, started: now, ballots }
     }
 
     /// Asks for more than a majority, so that the margin is at least this.
@@ -99,13 +92,13 @@ impl Round {
         self.distrusted.insert(node);
     }
 
-    /// Counts every node that has not answered by the deadline as unknown. Answers that are there when the
+    /// Counts every node that has not answered by its deadline as unknown. Answers that are there when the
     /// deadline is noticed late are worth having, so only a timeout closes a round, never an answer.
-    pub(crate) fn close_if_due(&mut self, now: Time) {
-        if now >= self.deadline {
-            let elapsed = now.since(self.started);
-            for ballot in &mut self.ballots {
-                ballot.get_or_insert_with(|| Ballot::new(Vote::Unknown(Fault::Timeout), elapsed));
+    pub(crate) fn close_if_due(&mut self, now: Time, deadlines: &Deadlines) {
+        let elapsed = now.since(self.started);
+        for (node, ballot) in self.quorum.indexes().zip(&mut self.ballots) {
+            if ballot.is_none() && now >= deadlines.of(node) {
+                *ballot = Some(Ballot::new(Vote::Unknown(Fault::Timeout), elapsed));
             }
         }
     }
@@ -194,8 +187,9 @@ impl Round {
     }
 
     /// When the round has to be looked at again, if it still waits for votes.
-    pub(crate) fn timeout(&self) -> Option<Time> {
-        (!self.is_complete()).then_some(self.deadline)
+    pub(crate) fn timeout(&self, deadlines: &Deadlines) -> Option<Time> {
+        let open = self.quorum.indexes().zip(&self.ballots).filter(|(_, ballot)| ballot.is_none());
+        open.map(|(node, _)| deadlines.of(node)).min()
     }
 
     fn where_ballot(&self, matches: impl Fn(Option<&Ballot>) -> bool) -> NodeSet {

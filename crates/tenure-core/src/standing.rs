@@ -150,7 +150,7 @@ impl Standing {
 
     /// When something has to be done: an extension to be closed, a renewal to be begun, the loss to be told.
     pub(crate) fn timeout(&self) -> Option<Time> {
-        let extending = self.extending.as_ref().and_then(|extend| extend.round.timeout());
+        let extending = self.extending.as_ref().and_then(|extend| extend.timeout());
         let loss = (self.told != HoldState::Lost).then(|| self.validity.loss());
         extending.into_iter().chain(self.renew_at).chain(loss).min()
     }

@@ -29,6 +29,7 @@ mod memory;
 mod proposal;
 mod record;
 mod registration;
+mod round_trips;
 mod settings;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -48,6 +49,7 @@ pub use self::settings::{RestartGuard, Roster, Settings};
 use crate::command::{Answer, Command, Fault, Reply};
 use crate::fence::{Fence, FenceClock};
 use crate::names::Prefix;
+use crate::patience::{Patience, Pause, RoundTrips};
 use crate::queue::ClientId;
 use crate::quorum::{NodeIndex, NodeSet, Quorum};
 use crate::time::Time;
@@ -93,6 +95,10 @@ pub struct Fleet {
     prefix: Prefix,
     members: Vec<Member>,
     fences: FenceClock,
+    patience: Patience,
+    /// The last time that we were late ourselves.
+    pause: Option<Pause>,
+    untimed: bool,
     /// Gives the nonces of new records; begun with true randomness.
     random: u64,
     client: ClientId,
@@ -261,6 +267,7 @@ impl Fleet {
             watch: ClockWatch::new(settings.quarantine()),
             first_seen: None,
             round_trip: Duration::ZERO,
+            trips: RoundTrips::default(),
             jumped: None,
             surveying: false,
             recheck_at: None,
@@ -273,6 +280,9 @@ impl Fleet {
             prefix,
             members: vec![member; quorum.nodes()],
             fences: FenceClock::default(),
+            patience: Patience::default(),
+            pause: None,
+            untimed: false,
             random: seed,
             client: ClientId::new(seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15),
             fresh_needs: quorum.nodes(),
@@ -313,9 +323,10 @@ impl Fleet {
         self.evaluate(now);
     }
 
-    /// Looks at what a reply tells besides its answer: the node's clock, and fences that it knows. To be called
-    /// for every reply before anything is counted.
+    /// Looks at what a reply tells besides its answer: how far the node is, its clock, and fences that it knows. To be
+    /// called for every reply before anything is counted.
     pub fn observe(&mut self, now: Time, node: NodeIndex, sent: Time, reply: &Reply) {
+        self.learn_round_trip(now, node, sent);
         let Some(time) = reply.time else { return };
         let bounds = self.settings.bounds;
         if let Some(fence) = reply.fence

@@ -101,7 +101,8 @@ pub const fn scenario_of(seed: u64) -> Scenario {
         62..88 => Scenario::FencingOnly,
         88..92 => Scenario::BackWithLoss,
         92..98 => Scenario::Waiting,
-        _ => Scenario::RollingRestart,
+        98 => Scenario::RollingRestart,
+        _ => Scenario::Distance,
     }
 }
 

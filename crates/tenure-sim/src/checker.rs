@@ -126,7 +126,7 @@ pub enum Violation {
         /// Who waits.
         waiter: Holder,
     },
-    /// A lock that was extended in time was lost while nodes were restarted one after another.
+    /// A lock that was extended in time was lost, while nodes were restarted one after another or far away.
     Gap {
         /// The lock.
         name: usize,
@@ -160,7 +160,7 @@ impl Violation {
             Self::Overtaken { .. } => "order of the queue",
             Self::Unavailable { .. } | Self::Stuck { .. } => "liveness",
             Self::LeftBehind { .. } => "no key left behind",
-            Self::Gap { .. } => "rolling restart",
+            Self::Gap { .. } => "continuity",
         }
     }
 }

@@ -16,7 +16,7 @@ use tenure_core::{
 
 use crate::clock::ClientClock;
 use crate::links::Link;
-use crate::mutant::BentLease;
+use crate::mutant::{BentLease, Mutant};
 use crate::options::Options;
 use crate::trace::Mark;
 use crate::world::{ClientEvent, World};
@@ -44,7 +44,7 @@ pub(crate) struct Client {
     /// It will be paused when it has sent the commands of its next attempt.
     pub(crate) pause_armed: bool,
     pub(crate) inbox: VecDeque<ClientEvent>,
-    wake_ns: Option<u64>,
+    pub(crate) wake_ns: Option<u64>,
     /// Nodes whose clock it has seen.
     pub(crate) watched: NodeSet,
     pub(crate) leases_begun: u32,
@@ -152,6 +152,7 @@ impl World {
         if state.paused {
             return state.inbox.push_back(event);
         }
+        self.follow(client);
         let attempts = self.marks.count(Mark::Attempt);
         match event {
             ClientEvent::Reply { link, to, sent, reply, asked } => {
@@ -187,6 +188,14 @@ impl World {
         self.judge(violation);
         if self.clients[client].pause_armed && self.marks.count(Mark::Attempt) > attempts {
             self.pause_client(client);
+        }
+    }
+
+    /// Every lease waits for the nodes as their round trips suggest.
+    pub(crate) fn follow(&mut self, client: usize) {
+        if self.options.mutant != Some(Mutant::TimeoutFixed) {
+            let Client { fleet, leases, .. } = &mut self.clients[client];
+            leases.iter_mut().for_each(|slot| slot.lease.follow(fleet.patience()));
         }
     }
 

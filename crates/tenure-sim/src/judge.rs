@@ -180,9 +180,9 @@ impl World {
         }
     }
 
-    /// Whoever extends in time keeps the lock while all nodes are restarted one after another.
-    pub(crate) fn check_rolling_restart(&mut self) {
-        if self.options.scenario == Scenario::RollingRestart {
+    /// Whoever extends in time keeps the lock: while all nodes are restarted one after another, and however far they are.
+    pub(crate) fn check_continuity(&mut self) {
+        if self.options.scenario.has_long_hold() {
             let present = self.exclusion.holder(self.now_ns, 0);
             let violation = continuity::kept(0, self.first_to_hold, present);
             self.judge(violation);

@@ -88,6 +88,8 @@ mutants! {
     OlderRound WithinAssumptions "exclusion" "ours" "an answer to an earlier attempt is counted in the present one",
     LossAtEnd WithinAssumptions "loss signal" "ours" "a holder is told of the loss when the lock ends, not before",
     NoYield Waiting "order of the queue" "ours" "a waiter that is granted the lock yields to nobody ahead",
+    RenewalForgotten Distance "continuity" "ours" "grants of renewals that are sent together are dropped after 20 ms",
+    TimeoutFixed Distance "continuity" "ours" "the default node timeout does not follow the round trips",
     ReleaseAnybodys WithinAssumptions "ownership" "ours" "a release deletes the key whoever has it",
     NoCleanUp WithinAssumptions "no key left behind" "ours" "what a lost attempt has set is left to its time",
 }

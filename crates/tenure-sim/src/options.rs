@@ -20,6 +20,8 @@ pub enum Scenario {
     FencingOnly,
     /// Every node is restarted empty, one after another, under one lock that is extended regularly.
     RollingRestart,
+    /// All nodes are far away, and nobody has set anything for it. A lock that renews itself is kept.
+    Distance,
     /// Many wait in line for one lock; some die, give up, or reach only a minority of nodes. Nobody is overtaken, and
     /// nobody is stuck.
     Waiting,
@@ -113,10 +115,11 @@ pub(crate) struct Kinds {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::WithinAssumptions,
         Self::FencingOnly,
         Self::RollingRestart,
+        Self::Distance,
         Self::Waiting,
         Self::AllForget,
         Self::BackAcrossLoss,
@@ -146,6 +149,11 @@ impl Scenario {
         self.is_within() || matches!(self, Self::FencingOnly | Self::BackWithLoss | Self::RollingRestart)
     }
 
+    /// Whether the first client means to hold its lock all the time.
+    pub(crate) const fn has_long_hold(self) -> bool {
+        matches!(self, Self::RollingRestart | Self::Distance)
+    }
+
     const fn is_within(self) -> bool {
         matches!(self, Self::WithinAssumptions | Self::Waiting)
     }
@@ -160,6 +168,7 @@ impl Options {
             Scenario::WithinAssumptions => Self::within_assumptions(seed, &mut dice),
             Scenario::FencingOnly => Self::fencing_only(seed, &mut dice),
             Scenario::RollingRestart => Self::rolling_restart(seed, &mut dice),
+            Scenario::Distance => Self::distance(seed, &mut dice),
             Scenario::Waiting => Self::waiting(seed, &mut dice),
             _ => Self::outside(seed, scenario, &mut dice),
         };

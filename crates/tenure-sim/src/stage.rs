@@ -101,6 +101,10 @@ impl World {
             (Turn::Look, Stage::Live { .. }) => {
                 let violation = self.liveness.overdue(self.now_ns);
                 self.judge(violation);
+                // A known-bad variant that another checker has to catch may never come right.
+                if self.liveness.is_hopeless(self.now_ns) {
+                    self.stage = Stage::Over;
+                }
             }
             (Turn::Stopped, Stage::Stopping { healed_ns }) => {
                 self.check_leftovers(healed_ns);
@@ -111,7 +115,7 @@ impl World {
     }
 
     fn end_safety(&mut self) {
-        self.check_rolling_restart();
+        self.check_continuity();
         self.check_stuck();
         if !self.options.scenario.promises_liveness() {
             self.stage = Stage::Over;

@@ -73,7 +73,7 @@ impl World {
     }
 
     fn begin_any_lease(&mut self, client: usize) {
-        let long_hold = self.options.scenario == Scenario::RollingRestart && client == 0;
+        let long_hold = self.options.scenario.has_long_hold() && client == 0;
         let leases_max = if long_hold { 1 } else { LEASES_MAX };
         if self.clients[client].leases.len() < leases_max {
             let name = self.dice.index(self.options.names);
@@ -128,6 +128,7 @@ impl World {
         let mut slot = Slot::new(id, name, lease, terms);
         slot.called_ns = self.now_ns;
         state.leases.push(slot);
+        self.follow(client);
         id
     }
 
@@ -149,7 +150,8 @@ impl World {
         options.retry.jitter = options.retry.delay;
         options.fenced = self.options.fenced;
         options.queued = !whole_term && self.dice.chance(self.options.queued_per_mille);
-        if whole_term || self.dice.chance(500) {
+        let by_hand = whole_term && self.options.scenario == Scenario::RollingRestart;
+        if by_hand || !whole_term && self.dice.chance(500) {
             options.renewal = Renewal::Off;
         }
         if whole_term {
@@ -178,7 +180,7 @@ impl World {
 
     /// Now and then a lock is extended for another term than it was acquired for.
     fn other_term(&mut self) -> Option<Term> {
-        let ordered = matches!(self.options.scenario, Scenario::Waiting | Scenario::RollingRestart);
+        let ordered = self.options.scenario == Scenario::Waiting || self.options.scenario.has_long_hold();
         if ordered || !self.dice.chance(200) {
             return None;
         }
@@ -188,9 +190,13 @@ impl World {
 
     /// What the holder does next, and when.
     fn plan_next(&mut self, client: usize, lease: u32) {
-        let rolling = self.options.scenario == Scenario::RollingRestart && client == 0;
+        let long_hold = self.options.scenario.has_long_hold() && client == 0;
+        if long_hold && self.options.scenario == Scenario::Distance {
+            // It only holds the lock.
+            return;
+        }
         let hurried = self.options.scenario == Scenario::Waiting || self.stage != Stage::Safety;
-        let share = if rolling {
+        let share = if long_hold {
             333
         } else if hurried {
             self.dice.between(0, 200)
@@ -214,7 +220,7 @@ impl World {
         let hands_over_per_mille = if self.options.extra.copies { 900 } else { 150 };
         let (release, hands_over) = (self.dice.chance(800), self.dice.chance(hands_over_per_mille));
         let calm = self.stage != Stage::Safety;
-        let ordered = matches!(self.options.scenario, Scenario::Waiting | Scenario::RollingRestart);
+        let ordered = self.options.scenario == Scenario::Waiting || self.options.scenario.has_long_hold();
         let Some(slot) = self.clients[client].slot(lease) else { return };
         let (name, renewing) = (slot.name, slot.renewing);
         self.exclusion.end(name, holder);

@@ -71,7 +71,7 @@ pub(crate) struct World {
     pub(crate) evict_armed: bool,
     /// When a clock last made a large step forward.
     pub(crate) stepped_ns: Option<u64>,
-    /// The long hold of a rolling restart.
+    /// The long hold of a rolling restart, or at a distance.
     pub(crate) first_to_hold: Option<Holder>,
     pub(crate) epoch: Epoch,
     /// Until when something lasts that has gone wrong.

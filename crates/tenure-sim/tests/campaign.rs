@@ -39,6 +39,16 @@ fn a_rolling_restart_does_not_cost_a_lock_that_is_extended() {
 }
 
 #[test]
+fn a_lock_that_renews_itself_is_kept_however_far_the_nodes_are() {
+    let mut renewals = 0;
+    for seed in 0..30 {
+        let outcome = unbroken(seed, Scenario::Distance);
+        renewals += outcome.marks.count(Mark::RenewedByTimer);
+    }
+    assert!(renewals > 1_000, "only {renewals} renewals");
+}
+
+#[test]
 fn one_seed_gives_one_history_down_to_every_event() {
     for scenario in Scenario::ALL {
         for seed in 0..2 {

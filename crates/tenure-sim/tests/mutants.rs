@@ -173,6 +173,16 @@ fn a_waiter_that_does_not_yield_is_caught() {
 }
 
 #[test]
+fn late_grants_of_renewals_that_are_dropped_are_caught() {
+    is_caught(Mutant::RenewalForgotten);
+}
+
+#[test]
+fn a_node_timeout_that_does_not_follow_is_caught() {
+    is_caught(Mutant::TimeoutFixed);
+}
+
+#[test]
 fn a_release_of_anybodys_key_is_caught() {
     is_caught(Mutant::ReleaseAnybodys);
 }

@@ -40,7 +40,6 @@ use self::caller::LeaseEntry;
 use self::debt::Debts;
 use self::diary::Diary;
 use self::machines::Machines;
-use self::mailbox::START_MAX;
 pub(crate) use self::queries::Found;
 use self::queries::QueryEntry;
 use self::releases::ReleaseEntry;
@@ -67,6 +66,9 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How many requests or answers one reading of the clock serves: it costs as much as handling one of them.
 const CLOCK_STRIDE: u32 = 8;
+
+/// Timers are precise to a millisecond. Whoever wakes up so much later was held up.
+const LATE: Duration = Duration::from_millis(2);
 
 /// How much of what one node says is heard at a time.
 const EVENTS_MAX: usize = 1_024;
@@ -124,6 +126,8 @@ pub(crate) struct Driver {
     /// Acquires and hand-overs that came before the nodes were known; `None` once they are.
     early: Option<Vec<Request>>,
     begun: Time,
+    /// Since when enough nodes may vote.
+    enough_since: Option<Time>,
     /// Acquires that let a hand-over of their lock go first, and until when.
     polite: VecDeque<(Time, Request)>,
     /// Commands were handed to a node since it was last polled.
@@ -177,6 +181,7 @@ impl Driver {
             diary: Diary::default(),
             early: Some(vec![]),
             begun: clock.now(),
+            enough_since: None,
             polite: VecDeque::new(),
             unsent: false,
             ids,
@@ -207,6 +212,7 @@ impl Driver {
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         for _ in 0..TURNS_MAX {
             self.now = self.clock.now();
+            self.note_pause();
             self.take_requests(cx);
             self.unsent = false;
             if !self.take_memory(cx) {
@@ -279,6 +285,15 @@ impl Driver {
         }
     }
 
+    /// If we should have woken up earlier, what has come meanwhile says little about the nodes.
+    fn note_pause(&mut self) {
+        if let Some((meant, _)) = &self.sleep
+            && self.now.since(*meant) > LATE
+        {
+            self.fleet.note_pause(*meant, self.now);
+        }
+    }
+
     fn fire_timers(&mut self) {
         self.now = self.clock.now();
         while let Some(id) = self.timers.pop_due(self.now) {
@@ -305,14 +320,14 @@ impl Driver {
     /// set for an earlier timer, gone meanwhile, is left as it is.
     fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let limits = self.shutdown.next_limit(self.now).into_iter().chain(self.surveys.next_limit());
-        let start = self.early.as_ref().filter(|early| !early.is_empty()).map(|_| self.begun + START_MAX);
-        let limits = limits.chain(start.filter(|start| *start > self.now)).chain(self.waiters.poll_timeout());
+        let limits = limits.chain(self.next_start()).chain(self.waiters.poll_timeout());
         let limits = limits.chain(self.polite.front().map(|(due, _)| *due)).chain(self.next_late_grants());
         let look = (!self.leases.is_empty()).then(|| self.now + LOOK_EVERY);
         let limits = limits.chain(look);
         let Some(next) = self.timers.next().into_iter().chain(limits).min() else {
             return Poll::Pending;
         };
+        let next = next.max(self.now);
         if self.sleep.as_ref().is_none_or(|(set, _)| next < *set) {
             let deadline = tokio::time::Instant::now() + next.since(self.now).min(SLEEP_MAX);
             match &mut self.sleep {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tenure_core::{
-    Agreement, Distrust, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, Place, Query, Time, Word,
+    Agreement, Distrust, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, Place, Query, Term, Word,
 };
 use tokio::sync::oneshot;
 
@@ -216,9 +216,9 @@ impl NodeList {
 }
 
 impl Inner {
-    /// Who holds a lock that was refused and how many wait for it, if a majority can be asked until then.
-    pub(crate) async fn place(&self, key: LockKey, until: Time) -> Option<Place> {
-        let query = Query::inspect(key, self.quorum, self.clock.now()).until(until);
+    /// Who holds a lock that was refused and how many wait for it, if a majority can be asked within the time of a round.
+    pub(crate) async fn place(&self, key: LockKey, term: Term) -> Option<Place> {
+        let query = Query::inspect(key, self.quorum, self.clock.now()).within(term);
         let Found { told, voters, .. } = self.query(query).await?;
         let words: Vec<_> = told
             .iter()

@@ -78,8 +78,8 @@ impl Lock {
         self
     }
 
-    /// How long a node may take to answer before its vote counts as unknown. Default ttl / 10, at least
-    /// 5 ms and at most 50 ms. It must be small against the ttl.
+    /// How long a node may take to answer before its vote counts as unknown. It must be small against the ttl. By
+    /// default it follows the round trips to each node: at least 50 ms (ttl / 10 if that is less), at most ttl / 10.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.options_mut().node_timeout = Some(node_timeout);
         self
@@ -271,8 +271,7 @@ impl Lock {
     /// Looks who holds it and how many wait. Takes a node timeout at most.
     async fn place(&self) -> Option<Place> {
         let (key, terms) = self.check().ok()?;
-        let until = self.manager.clock.now() + terms.term.node_timeout();
-        self.manager.place(key, until).await
+        self.manager.place(key, terms.term).await
     }
 
     async fn ask_for_lock(&self) -> Result<Guard, AcquireError> {

@@ -25,9 +25,6 @@ use crate::votes::Votes;
 /// How long [`Locks::shutdown`] waits for clean-up: many round trips, and still bearable at exit.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
-/// How long a disk may take where all nodes are files: there is no other node to ask, so patience costs nothing.
-const DISK_TIMEOUT: Duration = Duration::from_secs(2);
-
 /// Gives out locks by name, decided by a majority of its nodes.
 ///
 /// Make one per program and share it: clones are cheap and are the same manager.
@@ -427,7 +424,7 @@ impl Builder {
             options
         });
         if embedded {
-            options.node_timeout_max.get_or_insert(DISK_TIMEOUT);
+            options.wait_for_disk();
         }
         let (clock, key_scheme, defaults) = (self.clock, self.key_scheme, Arc::new(options));
         let default_terms = defaults.check(max_ttl).ok().map(Arc::new);

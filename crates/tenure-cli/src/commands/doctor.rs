@@ -1,6 +1,7 @@
 //! `tenure doctor`: what is wrong with nodes and settings, and what to do about it.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tenure::config::KnownNodes;
 use tenure::{Event, FindingKind, NodeReport, Persistence, RestartGuard, Severity};
@@ -175,7 +176,7 @@ fn of_settings(settings: &Settings, nodes: &[NodeReport]) -> Vec<Advice> {
             advice: "Move the password to `password_file`",
         })
         .collect();
-    let (ttl, timeout) = (settings.ttl.value, settings.node_timeout());
+    let (ttl, (timeout, timeout_max)) = (settings.ttl.value, settings.node_timeout_range());
     if timeout.saturating_mul(5) > ttl {
         advice.push(Advice {
             level: Level::Warning,
@@ -184,12 +185,19 @@ fn of_settings(settings: &Settings, nodes: &[NodeReport]) -> Vec<Advice> {
         });
     }
     for node in nodes {
-        if let Some(round_trip) = node.round_trip.filter(|round_trip| round_trip.saturating_mul(2) > timeout)
-        {
+        let is_far = |round_trip: &Duration| round_trip.saturating_mul(3) > timeout_max.saturating_mul(2);
+        if let Some(round_trip) = node.round_trip.filter(is_far) {
             advice.push(Advice {
                 level: Level::Warning,
-                message: format!("{} takes {round_trip:.1?} there and back, and the node timeout is {timeout:?}", node.node),
-                advice: "Set node_timeout in tenure.toml to several round trips, or use nodes that are nearer",
+                message: format!(
+                    "{} takes {round_trip:.1?} to answer, close to the node timeout of {timeout_max:.1?}",
+                    node.node
+                ),
+                advice: if settings.node_timeout.value.is_some() {
+                    "Remove node_timeout from tenure.toml: by default it follows the round trips"
+                } else {
+                    "Use a ttl of at least 20 round trips, or nodes that are nearer"
+                },
             });
         }
     }

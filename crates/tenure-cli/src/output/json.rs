@@ -131,7 +131,7 @@ pub(super) fn config(settings: &Settings) -> Value {
             None => json!(null),
         }),
         "max_ttl_ms": entry(&settings.max_ttl, |max_ttl| json!(milliseconds(*max_ttl))),
-        "node_timeout_ms": entry(&settings.node_timeout, |_| json!(milliseconds(settings.node_timeout()))),
+        "node_timeout_ms": entry(&settings.node_timeout, |_| json!(milliseconds(settings.node_timeout_range().0))),
         "restart_guard": entry(&settings.restart_guard, |guard| json!(guard.to_string())),
         "fleet": entry(&settings.fleet, |fleet| json!(fleet)),
         "known_nodes": entry(&settings.known_nodes, |_| json!(settings.known_nodes())),

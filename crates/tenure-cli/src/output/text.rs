@@ -275,7 +275,9 @@ pub(super) fn config(settings: &Settings) -> String {
     };
     row("max_hold", max_hold, &settings.max_hold.source);
     row("max_ttl", duration(settings.max_ttl.value), &settings.max_ttl.source);
-    row("node_timeout", duration(settings.node_timeout()), &settings.node_timeout.source);
+    let (near, far) = settings.node_timeout_range();
+    let far_too = if far > near { format!(" (far nodes up to {})", duration(far)) } else { String::new() };
+    row("node_timeout", duration(near) + &far_too, &settings.node_timeout.source);
     row("restart_guard", settings.restart_guard.value.to_string(), &settings.restart_guard.source);
     row("fleet", settings.fleet.value.clone().unwrap_or_default(), &settings.fleet.source);
     row("known_nodes", settings.known_nodes(), &settings.known_nodes.source);

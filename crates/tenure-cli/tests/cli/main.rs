@@ -4,6 +4,7 @@
 mod configuration;
 mod counter;
 mod deployment;
+mod distance;
 mod environment;
 mod exit_codes;
 mod failures;

@@ -29,7 +29,8 @@ impl Lease {
             self.attempts = self.attempts.saturating_add(1);
         }
         let number = self.rounds.take_next();
-        let mut acquire = Acquire::begin(number, self.quorum, now, &self.terms, entropy, proposal);
+        let (terms, patience) = (&self.terms, &self.patience);
+        let mut acquire = Acquire::begin(number, self.quorum, now, terms, entropy, proposal, patience);
         if proposal.ticket.is_some() {
             let waiter = self.waiter.get_or_insert_default();
             (waiter.ticket, waiter.draws) = (proposal.ticket, waiter.draws.max(1));

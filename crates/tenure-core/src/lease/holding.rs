@@ -35,7 +35,7 @@ impl Lease {
         }
         let mut lease = Self::new(key, terms, quorum);
         let number = lease.rounds.take_next();
-        let round = Round::open(number, quorum, handover.members, now, terms.term.node_timeout());
+        let round = Round::open(number, quorum, handover.members, now);
         lease.phase = Phase::Held(Box::new(Standing::resumed(round, handover, now, terms.term)));
         lease
     }
@@ -123,7 +123,8 @@ impl Lease {
         let Phase::Held(standing) = &mut self.phase else { return None };
         let number = self.rounds.take_next();
         // An extension that is still under way is forgotten: the new one asks for more.
-        let extend = Extend::begin(number, self.quorum, standing.members, now, term, standing.validity);
+        let (members, old) = (standing.members, standing.validity);
+        let extend = Extend::begin(number, self.quorum, members, now, term, old, &self.patience);
         standing.extending = Some(Box::new(extend));
         standing.claim.term = standing.claim.term.max_by_node_ttl(term);
         Some(number)

@@ -9,6 +9,7 @@ use super::memory::{KnownLife, LIVES_MAX};
 use super::record::{Record, State};
 use super::{Distrust, Facts, Nonce, RECORD_TIMEOUT};
 use crate::command::Fault;
+use crate::patience::RoundTrips;
 use crate::time::Time;
 
 /// What a client knows about one node.
@@ -45,7 +46,9 @@ pub(super) struct Member {
     pub(super) read_at: Option<Time>,
     pub(super) watch: ClockWatch,
     pub(super) first_seen: Option<Time>,
+    /// The last one that told its time.
     pub(super) round_trip: Duration,
+    pub(super) trips: RoundTrips,
     pub(super) jumped: Option<(i64, Time)>,
     /// Its server was asked about itself, and the answer is needed.
     pub(super) surveying: bool,

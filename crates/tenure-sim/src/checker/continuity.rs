@@ -1,4 +1,4 @@
-//! A lock that is extended in time is kept while every node is restarted empty, one after another.
+//! A lock that is extended in time is kept: while every node is restarted empty, one after another, and however far they are.
 
 use super::{Holder, Violation};
 

@@ -53,6 +53,11 @@ impl Liveness {
         }
     }
 
+    /// Whether somebody is still not served when everybody should be.
+    pub(crate) fn is_hopeless(&self, now_ns: u64) -> bool {
+        now_ns > self.all_ns && !self.is_satisfied()
+    }
+
     /// Is anybody late?
     pub(crate) fn overdue(&self, now_ns: u64) -> Option<Violation> {
         let waited_ns = now_ns.saturating_sub(self.healed_ns);
@@ -92,6 +97,7 @@ mod tests {
         assert!(!liveness.is_satisfied());
         assert_eq!(liveness.overdue(1_300), None);
         assert_eq!(liveness.overdue(1_301), Some(Violation::Stuck { name: 7, waiter: B }));
+        assert!(!liveness.is_hopeless(1_300) && liveness.is_hopeless(1_301));
         liveness.served(1_400, 7, B);
         assert_eq!((liveness.is_satisfied(), liveness.overdue(9_000)), (true, None));
         assert_eq!(liveness.used_per_mille(), 400);

@@ -78,6 +78,9 @@ impl World {
             self.clients[client].fleet.handle(now, trust::Input::Changed { node });
             self.drain_fleet(client);
         }
+        if self.forgets_renewal(client, to, now.since(sent)) {
+            return;
+        }
         let Some((to, reply)) = self.bend_reply(client, node, to, reply, asked) else { return };
         self.deliver(client, node, to, Ok(reply));
     }

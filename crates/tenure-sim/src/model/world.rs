@@ -148,7 +148,7 @@ impl World {
         let quorum = config.quorum();
         let client = |index: usize| {
             let fleet = Fleet::new(config.settings(), quorum, Prefix::default(), 1_000 + index as u64);
-            let fleet = fleet.starting_fresh_with(config.fresh_needs);
+            let fleet = fleet.starting_fresh_with(config.fresh_needs).untimed();
             Shared::new(Client {
                 alive: false,
                 started: false,

@@ -68,6 +68,14 @@ impl World {
         }
     }
 
+    /// A renewal is granted, and what was sent together is forgotten by now.
+    pub(crate) fn forgets_renewal(&mut self, client: usize, to: To, took: Duration) -> bool {
+        let To::Lease { lease, round } = to else { return false };
+        self.options.mutant == Some(Mutant::RenewalForgotten)
+            && took > Duration::from_millis(20)
+            && self.clients[client].slot(lease).is_some_and(|slot| slot.together == Some(round))
+    }
+
     /// For how long a holder extends: now and then for less than before.
     pub(crate) fn extension_term(&mut self, term: Term) -> Term {
         if !self.options.extra.shorter_extends || !self.dice.chance(500) {

@@ -36,6 +36,7 @@ impl Options {
         self.extra.judged_by = Some(mutant.known().checker);
         match mutant {
             Mutant::RefusedRaise | Mutant::RefusesBehind | Mutant::NoYield => {}
+            Mutant::RenewalForgotten | Mutant::TimeoutFixed => {}
             _ => {
                 (self.nodes, self.names, self.durable) = (3, 1, 0);
                 (self.events_max, self.horizon_ns) = (5_000, 0);
@@ -65,7 +66,7 @@ impl Options {
             | Mutant::NativePipeline => self.forget(mutant),
             Mutant::RefusedRaise => self.wait(2, 0),
             Mutant::RefusesBehind => self.wait(3, 4),
-            Mutant::NoYield => {}
+            Mutant::NoYield | Mutant::RenewalForgotten | Mutant::TimeoutFixed => {}
             _ => self.contend(mutant),
         }
         if self.horizon_ns == 0 {

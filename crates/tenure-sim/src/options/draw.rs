@@ -55,6 +55,16 @@ impl Options {
         options
     }
 
+    /// Answers take up to a tenth of the ttl, which is far more than the node timeout begins with.
+    pub(super) fn distance(seed: u64, dice: &mut Dice) -> Self {
+        let mut options = Self::rolling_restart(seed, dice);
+        options.scenario = Scenario::Distance;
+        options.max_ttl_ms = dice.of_any_size(2_000, 20_000);
+        options.delay_us = dice.of_any_size(10_000, options.max_ttl_ms * 1_000 / 22);
+        options.horizon_ns = options.max_ttl_ms * 30_000_000;
+        options
+    }
+
     pub(super) fn waiting(seed: u64, dice: &mut Dice) -> Self {
         let mut options = Self::base(seed, Scenario::Waiting, dice);
         options.nodes = dice.pick(&[1, 3, 5]);

@@ -2,7 +2,6 @@
 
 use tenure_core::{HoldState, NotExtended, Standing};
 
-use crate::options::Scenario;
 use crate::trace::Mark;
 use crate::world::World;
 
@@ -44,7 +43,7 @@ impl World {
 
     fn plan_extensions(&mut self, client: usize, lease: u32) {
         let extensions = self.dice.below(4);
-        let rolling = self.options.scenario == Scenario::RollingRestart && client == 0;
+        let rolling = self.options.scenario.has_long_hold() && client == 0;
         if let Some(slot) = self.clients[client].slot(lease) {
             slot.extensions_left = if rolling { 1_000_000 } else { u32::try_from(extensions).unwrap_or(0) };
         }

@@ -38,6 +38,9 @@ impl World {
         state.paused = false;
         state.resumed_ns = Some(self.now_ns);
         let now = state.clock.read(self.now_ns);
+        if let Some(meant_ns) = state.wake_ns.filter(|meant_ns| *meant_ns < self.now_ns) {
+            state.fleet.note_pause(state.clock.read(meant_ns), now);
+        }
         let over = |slot: &Slot| slot.lease.standing().is_some_and(|held| held.validity().is_over(now));
         if state.leases.iter().any(over) {
             self.marks.see(Mark::ExpiredInPause);

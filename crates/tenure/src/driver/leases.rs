@@ -22,6 +22,7 @@ impl Driver {
         lease.swap_outputs(&mut self.outputs);
         let given_up = matches!(input, lease::Input::Release | lease::Input::Abandon);
         let now = self.now;
+        lease.follow(self.fleet.patience());
         lease.handle(now, input);
         while let Some(output) = lease.poll_output() {
             match output {

@@ -3,13 +3,13 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_core::{HoldState, NotExtended, lease};
+use tenure_core::{HoldState, NotExtended, Time, lease};
 
 use super::caller::LeaseEntry;
 use super::{AcquireFailure, Driver, Request, look};
 
 /// The first acquires wait until every node has been tried; when a majority is there, no longer than this.
-pub(super) const START_MAX: Duration = Duration::from_millis(50);
+const START_MAX: Duration = Duration::from_millis(50);
 
 impl Driver {
     pub(super) fn take_requests(&mut self, cx: &mut Context<'_>) {
@@ -102,18 +102,35 @@ impl Driver {
     }
 
     /// Begins what was asked before the nodes were known, once they are: each has been tried, or enough may vote and
-    /// the rest takes too long.
+    /// the rest takes too long. Nodes that have answered already are only far away: they get as long again as the majority
+    /// took, so that the first lock is on all of them.
     pub(super) fn start_early(&mut self) {
         if self.early.is_none() {
             return;
         }
         let settled = self.nodes.iter().all(|node| node.is_settled()) && self.fleet.is_settled();
-        let enough =
-            self.now >= self.begun + START_MAX && self.fleet.trusted(self.now) >= self.quorum.majority();
-        if settled || enough {
+        let enough = self.fleet.trusted(self.now) >= self.quorum.majority();
+        if enough {
+            self.enough_since.get_or_insert(self.now);
+        }
+        let due = self.now >= self.begun + START_MAX;
+        let answered = self.fleet.is_settled() || self.rest_until().is_some_and(|until| self.now >= until);
+        if settled || enough && due && answered {
             let early = self.early.take().unwrap_or_default();
             early.into_iter().for_each(|request| self.handle_request(request));
         }
+    }
+
+    /// Until when nodes that have answered are waited for, once a majority may vote.
+    fn rest_until(&self) -> Option<Time> {
+        self.enough_since.map(|since| since + since.since(self.begun))
+    }
+
+    /// When to look again whether to begin what was asked early.
+    pub(super) fn next_start(&self) -> Option<Time> {
+        self.early.as_ref().filter(|early| !early.is_empty())?;
+        let limits = [Some(self.begun + START_MAX), self.rest_until()];
+        limits.into_iter().flatten().filter(|limit| *limit > self.now).min()
     }
 
     pub(super) fn answer_settled(&mut self) {

@@ -24,11 +24,12 @@ pub(super) struct QueryEntry {
 }
 
 impl Driver {
-    pub(super) fn begin_query(&mut self, query: Query, reply: oneshot::Sender<Found>) {
+    pub(super) fn begin_query(&mut self, mut query: Query, reply: oneshot::Sender<Found>) {
         // As with acquires: who may vote is not known yet.
         if let Some(early) = &mut self.early {
             return early.push(Request::Query { query, reply });
         }
+        query.follow(self.now, self.fleet.patience());
         let id = self.ids.fetch_add(1, Ordering::Relaxed);
         self.queries.insert(id, QueryEntry { query, timer: None, reply: Some(reply) });
         self.drain_query(id);

@@ -48,6 +48,7 @@ impl Driver {
     pub(super) fn begin_renewal(&mut self, id: MachineId) -> bool {
         let Some(entry) = self.leases.get_mut(&id) else { return false };
         let mut lease = super::look(&entry.lease);
+        lease.follow(self.fleet.patience());
         let Some(renewing) = lease.begin_renewal(self.now) else { return false };
         self.timers.set(id, &mut entry.timer, lease.poll_timeout());
         drop(lease);

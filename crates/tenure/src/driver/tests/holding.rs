@@ -52,11 +52,12 @@ fn standing(lease: &SharedLease) -> (Duration, usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_lock_is_renewed_however_far_the_nodes_are_within_the_node_timeout() {
-    for round_trip_ms in [1, 12, 19, 21, 35, 48] {
+async fn a_lock_is_acquired_and_renewed_however_far_the_nodes_are() {
+    for round_trip_ms in [1, 12, 19, 21, 35, 48, 90, 180, 250] {
         let (driver, mailbox, nodes) = driver_on(&[round_trip_ms; 3]);
         tokio::spawn(driver);
         let lease = hold(&mailbox, 3, &with_ttl(TTL)).await;
+        assert_eq!(look(&lease).attempts(), 1, "{round_trip_ms} ms");
         for term in 0..10 {
             tokio::time::sleep(TTL).await;
             let (valid_for, margin) = standing(&lease);
@@ -66,6 +67,83 @@ async fn a_lock_is_renewed_however_far_the_nodes_are_within_the_node_timeout() {
         let batches = nodes[0].hold().batches;
         assert!((25..=35).contains(&batches), "{round_trip_ms} ms: {batches} renewals, three a term");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_first_lock_is_on_all_nodes_though_some_are_further_away() {
+    for round_trips_ms in [[1, 1, 1], [35, 35, 45], [35, 60, 35], [180, 170, 190], [1, 1, 60]] {
+        let (driver, mailbox, _nodes) = driver_on(&round_trips_ms);
+        tokio::spawn(driver);
+        let lease = hold(&mailbox, 3, &with_ttl(TTL)).await;
+        tokio::time::sleep(ms(200)).await;
+        assert_eq!(standing(&lease).1, 1, "{round_trips_ms:?}");
+    }
+}
+
+/// How long it takes to find out that a majority of the nodes hangs.
+async fn hangs_for(mailbox: &mpsc::UnboundedSender<Request>, id: MachineId) -> Duration {
+    let key = LockKey::new(&Prefix::default(), "y").unwrap();
+    let mut options = with_ttl(TTL);
+    options.wait = Wait::No;
+    let lease = Lease::new(key, options.check(MaxTtl::default()).unwrap(), Quorum::of(3).unwrap());
+    let (lease, (reply, answer)) = (Arc::new(Mutex::new(lease)), oneshot::channel());
+    let (entropy, begun) = (draw_entropy().unwrap(), tokio::time::Instant::now());
+    assert!(mailbox.send(Request::Acquire { id, lease, fenced: true, entropy, reply }).is_ok());
+    assert!(matches!(answer.await, Ok(Err(AcquireFailure::NotAcquired(_)))));
+    begun.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hung_node_is_waited_for_by_its_own_round_trips_and_never_longer_and_longer() {
+    let (driver, mailbox, nodes) = driver_on(&[1, 1, 180]);
+    tokio::spawn(driver);
+    hold(&mailbox, 3, &with_ttl(TTL)).await;
+    // Long enough to know all of them well.
+    tokio::time::sleep(10 * TTL).await;
+    nodes[0].hold().hung = true;
+    nodes[1].hold().hung = true;
+    for id in 100..110 {
+        let took = hangs_for(&mailbox, id).await;
+        assert!((ms(50)..=ms(52)).contains(&took), "two near ones hang, a far one does not matter: {took:?}");
+    }
+    nodes[0].hold().hung = false;
+    nodes[2].hold().hung = true;
+    for id in 110..120 {
+        let took = hangs_for(&mailbox, id).await;
+        assert!((ms(270)..=ms(275)).contains(&took), "the far one could still grant it: {took:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_way_that_becomes_longer_costs_no_lock() {
+    let (driver, mailbox, nodes) = driver_on(&[1, 1, 1]);
+    tokio::spawn(driver);
+    let lease = hold(&mailbox, 3, &with_ttl(TTL)).await;
+    tokio::time::sleep(5 * TTL).await;
+    nodes.iter().for_each(|node| node.hold().round_trip = ms(180));
+    for term in 0..10 {
+        tokio::time::sleep(TTL).await;
+        let (valid_for, _) = standing(&lease);
+        assert!(valid_for > TTL / 3, "after {term} terms: valid for {valid_for:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pause_of_our_own_is_not_taken_for_the_way_to_the_nodes() {
+    let (driver, mailbox, nodes) = driver_on(&[1, 1, 1]);
+    tokio::spawn(driver);
+    hold(&mailbox, 3, &with_ttl(TTL)).await;
+    tokio::time::sleep(TTL).await;
+    // The machine is suspended while the answers to a renewal are under way.
+    let sent = nodes[0].hold().batches;
+    while nodes[0].hold().batches == sent {
+        tokio::time::sleep(Duration::from_micros(200)).await;
+    }
+    clock::suspend(ms(1_000));
+    tokio::time::sleep(ms(100)).await;
+    nodes.iter().for_each(|node| node.hold().hung = true);
+    let took = hangs_for(&mailbox, 100).await;
+    assert!((ms(50)..=ms(52)).contains(&took), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -95,13 +95,21 @@ impl Connection for Puppet {
         let mut strings = self.hold();
         strings.batches += 1;
         if !strings.hung {
-            for (_, lock) in &renewals.locks {
-                let (key, token, node_ttl_ms) = (lock.key.clone(), lock.token, lock.node_ttl_ms);
-                let reply = strings.execute(renewals.sent, &Command::Extend { key, token, node_ttl_ms });
-                assert_eq!(reply.answer, Answer::Granted, "a batch that is not granted is split");
-            }
+            let replies: Vec<Reply> = (renewals.locks.iter())
+                .map(|(_, lock)| {
+                    let (key, token, node_ttl_ms) = (lock.key.clone(), lock.token, lock.node_ttl_ms);
+                    strings.execute(renewals.sent, &Command::Extend { key, token, node_ttl_ms })
+                })
+                .collect();
             let after = strings.round_trip;
-            strings.tell(after, NodeEvent::Renewed(Arc::clone(renewals), None));
+            if replies.iter().all(|reply| reply.answer == Answer::Granted) {
+                strings.tell(after, NodeEvent::Renewed(Arc::clone(renewals), None));
+            } else {
+                strings.tell(after, NodeEvent::Split(renewals.batch));
+                for (tag, reply) in renewals.tags().zip(replies) {
+                    strings.tell(after, NodeEvent::Answer(tag, Ok(reply)));
+                }
+            }
         }
         true
     }
