@@ -142,9 +142,9 @@ pub enum ExtendError {
     },
     /// A majority answered, but too few nodes still have it; what the others have is not known.
     #[error(
-        "lock {name:?} was not extended: {} of {} nodes extended it and {} are needed ({votes}). It is still \
-         valid for {}; retry or finish within that time",
-        votes.granted(), votes.nodes(), votes.majority(), Rounded(*valid_for)
+        "lock {name:?} was not extended: of the nodes that count for it, fewer than the {} that are needed extended it \
+         ({votes}). {}Retry, or acquire it again",
+        votes.majority(), still_valid(*valid_for)
     )]
     #[non_exhaustive]
     Refused {

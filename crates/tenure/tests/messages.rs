@@ -71,7 +71,7 @@ async fn not_extended() {
     fail(&nodes, &Faults::none());
     nodes[0].forget();
     nodes[1].set_faults(Faults::unreachable());
-    insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "x" was not extended: 1 of 3 nodes extended it and 2 are needed (memory:0: not held; memory:1: unreachable: connection refused; memory:2: granted). It is still valid for 29.6 s; retry or finish within that time"#);
+    insta::assert_snapshot!(guard.extend().await.unwrap_err(), @r#"lock "x" was not extended: of the nodes that count for it, fewer than the 2 that are needed extended it (memory:0: not held; memory:1: unreachable: connection refused; memory:2: granted). It is still valid for 29.6 s. Retry, or acquire it again"#);
     insta::assert_snapshot!(guard.extend_for(secs(61)).await.unwrap_err(), @r#"lock "x" cannot be extended: a ttl of 61s is too long; allowed are 50ms to 60s. For a longer hold extend the lock, or raise max_ttl for every client of these nodes"#);
     insta::assert_snapshot!(guard.extend_for(secs(60)).await.unwrap_err(), @r#"lock "x" cannot be extended: it would be held for longer than its max_hold. It is still valid for 29.6 s. Release it and acquire it again, or use a larger max_hold"#);
     fail(&nodes, &Faults::none());

@@ -2,7 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use crate::deployment::{Deployment, Done, five_redis_nodes, token};
+use tenure_testkit::{Mode, Proxy, RedisServer};
+
+use crate::deployment::{Deployment, Done, five_redis_nodes, token, wait_until};
 
 /// What a node that does not answer may add to a command: less than the second that it takes to find out that it hangs.
 const ADDED_MAX: Duration = Duration::from_millis(950);
@@ -116,4 +118,22 @@ fn a_command_under_a_lock_ends_at_once_when_a_node_hangs_meanwhile() {
     });
     let hung = hung.min().unwrap();
     assert!(hung < healthy + ADDED_MAX, "{healthy:?} -> {hung:?}");
+}
+
+/// It connects when a majority has long confirmed, and is told all the same.
+#[test]
+fn a_release_reaches_a_node_that_is_farther_than_the_others() {
+    let servers: Vec<RedisServer> = (0..5).map(|_| RedisServer::start(&[])).collect();
+    let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::start(server.port())).collect();
+    let urls: Vec<String> = proxies.iter().map(Proxy::url).collect();
+    let deployment = Deployment::of(servers, |_| urls.join(","));
+    wait_until(|| deployment.tenure(&["run", "warm-up", "--", "true"]).code == Some(0));
+    let (lease, _) = deployment.json(&["acquire", "x", "--json"]);
+    // There and back takes 10 ms, and 70 ms to the last one.
+    for (proxy, delay_ms) in proxies.iter().zip([5, 5, 5, 5, 35]) {
+        proxy.set_both(Mode::Delay(Duration::from_millis(delay_ms)));
+    }
+    let done = deployment.tenure(&["release", "x", "--token", token(&lease)]);
+    assert!(!done.ends_with(0).stderr.contains("did not answer"), "{done:?}");
+    assert!(deployment.servers.iter().all(|server| server.get("tenure:x").is_none()), "{done:?}");
 }
