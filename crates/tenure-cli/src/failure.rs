@@ -115,6 +115,12 @@ impl Failure {
                 failure.about.retry_after = *retry_after;
                 failure
             }
+            AcquireError::ClocksSetBack { name, votes, retry_after, .. } => {
+                let failure = Self::new(Exit::UNAVAILABLE, "clocks_set_back", message);
+                let mut failure = failure.of_lock(name).with_votes(votes);
+                failure.about.retry_after = Some(*retry_after);
+                failure
+            }
             AcquireError::TooLate { name, votes, .. } => {
                 Self::unavailable("too_late", message, votes).of_lock(name)
             }

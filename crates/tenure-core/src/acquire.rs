@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::command::{Command, Refusal, Vote};
+use crate::command::{Answer, Command, Fault, Refusal, Reply, Vote};
 use crate::config::{Term, Terms};
 use crate::fence::FenceClaim;
 use crate::names::LockKey;
@@ -18,7 +18,7 @@ use crate::release::{Claim, Undo};
 use crate::round::{Ballot, Round, RoundNumber};
 use crate::time::Time;
 use crate::token::Entropy;
-use crate::trust::Proposal;
+use crate::trust::{Distrust, Proposal};
 use crate::validity::Validity;
 
 /// An attempt under way.
@@ -64,6 +64,12 @@ pub enum Cause {
     },
     /// No majority of nodes gave an answer.
     Unavailable,
+    /// The clocks of so many nodes were set back that no majority grants a present fence: neither do others have the lock,
+    /// nor are nodes down.
+    ClocksSetBack {
+        /// How long it takes until the present has passed their fences.
+        left: Duration,
+    },
     /// A majority granted, but only when the validity was over already.
     TooLate,
 }
@@ -177,10 +183,36 @@ impl Acquire {
 
     /// Why it is lost, once the votes tell.
     pub(crate) fn cause(&self) -> Option<Cause> {
+        if let Some(left) = self.set_back() {
+            return Some(Cause::ClocksSetBack { left });
+        }
         match self.round.quorum().answered(self.round.tally())? {
             true => Some(Cause::Contended { retry_after: self.retry_after() }),
             false => Some(Cause::Unavailable),
         }
+    }
+
+    /// What a node says that found the fence too small: if the larger one that it knows is from the future, no larger
+    /// proposal helps.
+    pub(crate) fn believe(&self, answer: Result<Reply, Fault>) -> Result<Reply, Fault> {
+        if let (Some(FenceClaim { bounds, .. }), Ok(reply)) = (self.fence, &answer)
+            && let (Answer::Refused(Refusal::Behind), Some(fence), Some(time)) =
+                (&reply.answer, reply.fence, reply.time)
+            && fence > bounds.highest(time)
+        {
+            let left = Duration::from_micros(fence.get().saturating_sub(time.as_micros()));
+            return Err(Fault::Untrusted(Distrust::ClockSetBack { left }));
+        }
+        answer
+    }
+
+    /// How long too many nodes for a majority grant no present fence.
+    fn set_back(&self) -> Option<Duration> {
+        let mut left: Vec<Duration> =
+            self.round.ballots().iter().flatten().filter_map(set_back_for).collect();
+        let quorum = self.round.quorum();
+        left.sort_unstable();
+        left.get(quorum.majority().checked_sub(quorum.nodes() - left.len() + 1)?).copied()
     }
 
     /// A majority needs m - granted more nodes: it is free when that many of the refusing ones are.
@@ -189,6 +221,13 @@ impl Acquire {
         left.sort_unstable();
         let missing = self.round.quorum().majority().checked_sub(self.round.tally().granted)?;
         left.get(missing.checked_sub(1)?).copied()
+    }
+}
+
+const fn set_back_for(ballot: &Ballot) -> Option<Duration> {
+    match ballot.vote {
+        Vote::Unknown(Fault::Untrusted(Distrust::ClockSetBack { left })) => Some(left),
+        _ => None,
     }
 }
 

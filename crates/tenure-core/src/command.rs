@@ -207,6 +207,8 @@ pub enum Answer {
         seen: u64,
         /// How many are left.
         left: u64,
+        /// The largest fence among the last names, as far as it was looked for.
+        latest: Option<Fence>,
     },
     /// It told what it has (inspect and list).
     Told {

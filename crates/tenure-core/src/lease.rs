@@ -311,6 +311,7 @@ impl Lease {
                 if let Ok(reply) = &answer {
                     waiting::learn(&mut self.waiter, node, reply);
                 }
+                let answer = acquire.believe(answer);
                 acquire.round.record(now, node, answer);
                 self.advance_acquire(now);
             }

@@ -108,7 +108,11 @@ impl LockTable {
             Command::Nudge { key } => self.nudge(now_ms, key),
             Command::Record { prefix, swap } => self.record(now, prefix, swap.as_ref()),
             // What is forgotten is gone at once here.
-            Command::Trim { prefix } => Answer::Trimmed { seen: 0, left: self.fences(prefix) as u64 },
+            Command::Trim { prefix } => Answer::Trimmed {
+                seen: 0,
+                left: self.fences(prefix) as u64,
+                latest: self.latest_fence(prefix),
+            },
             Command::Inspect { key } => self.inspect(now_ms, key),
             Command::List { prefix, cursor } => self.list(now_ms, prefix, *cursor),
         };

@@ -238,6 +238,8 @@ pub struct Report {
     pub trust: Result<(), Distrust>,
     /// Why there is no connection, or no answer.
     pub fault: Option<Fault>,
+    /// How far fences that it has granted are ahead of the present, if its clock was set back.
+    pub fences_ahead: Option<Duration>,
     /// How far its clock is from the middle of all nodes, in microseconds.
     pub clock_offset_us: Option<i64>,
     /// How long the last round trip took.
@@ -272,6 +274,7 @@ impl Fleet {
             surveying: false,
             recheck_at: None,
             trim_at: None,
+            shown_ahead: None,
             told: None,
         };
         Self {
@@ -333,6 +336,8 @@ impl Fleet {
             && !self.fences.observe(fence, time, bounds)
         {
             self.outputs.push_back(Output::Poisoned { node, fence });
+            let shown = &mut self.members[node.get()].shown_ahead;
+            *shown = (*shown).max(Some(fence));
         }
         let quarantine = self.settings.quarantine();
         let member = &mut self.members[node.get()];
@@ -437,6 +442,7 @@ impl Fleet {
             returned: member.record.as_ref().is_some_and(|known| known.record.returned),
             trust: self.trust(now, node).map(|_| ()),
             fault: member.fault.clone(),
+            fences_ahead: self.fences_ahead(now, node),
             clock_offset_us: offset.zip(middle).map(|(offset, middle)| offset.saturating_sub(middle)),
             round_trip: member.watch.last_received().map(|_| member.round_trip),
         }

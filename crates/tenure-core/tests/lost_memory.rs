@@ -131,3 +131,39 @@ fn a_clock_that_steps_back_with_the_memory_does_not_undercut_fences() {
     let fence = proposal.fence.unwrap().fence;
     assert!(fence > earlier || proposal.nodes[0].is_err(), "{fence} after {earlier} at {:?}", proposal.nodes);
 }
+
+/// A fleet that was first used two hours ahead: its records are from the future when the clocks are right.
+#[test]
+fn a_record_from_the_future_is_told_as_a_clock_that_was_set_back() {
+    let mut nodes = Nodes::new();
+    nodes.offsets_us = vec![7_200_000_000; 3];
+    let mut a = nodes.client(1);
+    (0..3).for_each(|node| nodes.connect(&mut a, node));
+    nodes.settle(&mut a, &[0, 1, 2]);
+    assert!(a.propose(nodes.now(), true).nodes.iter().all(Result::is_ok));
+    nodes.offsets_us = vec![0; 3];
+    let mut b = nodes.client(2);
+    (0..3).for_each(|node| nodes.connect(&mut b, node));
+    nodes.settle(&mut b, &[0, 1, 2]);
+    let proposal = b.propose(nodes.now(), true);
+    for (node, voter) in proposal.nodes.iter().enumerate() {
+        let Err(Fault::Untrusted(Distrust::ClockSetBack { left })) = voter else { panic!("{voter:?}") };
+        assert!(left.abs_diff(Duration::from_secs(7_200)) < Duration::from_secs(1), "{left:?}");
+        assert_eq!(b.report(nodes.now(), nodes.index(node)).fences_ahead, Some(*left));
+    }
+    // A lease that begins now says so, and not that nodes are down or others have the lock.
+    let mut options = Options::default();
+    options.wait = Wait::No;
+    let key = LockKey::new(&Prefix::default(), "x").unwrap();
+    let terms = options.check(MaxTtl::new(Duration::from_secs(60)).unwrap()).unwrap();
+    let mut lease = Lease::new(key, terms, nodes.quorum);
+    let entropy = Entropy { token: OwnerToken::from_bytes([1; 20]), dice: 0 };
+    lease.handle(nodes.now(), lease::Input::Attempt { entropy, proposal });
+    let ended = std::iter::from_fn(|| lease.poll_output()).find_map(|output| match output {
+        lease::Output::NotAcquired(end) => Some(end.cause),
+        _ => None,
+    });
+    assert!(matches!(ended, Some(Cause::ClocksSetBack { .. })), "{ended:?}");
+    // Without a fence nothing stands in the way.
+    assert!(b.propose(nodes.now(), false).nodes.iter().all(Result::is_ok));
+}

@@ -52,6 +52,8 @@ pub(crate) struct Client {
     pub(crate) waiters: Waiters<u32>,
     /// The place in line of each lease that has one.
     pub(crate) tickets: BTreeMap<u32, Ticket>,
+    /// The largest fence that it was shown. Only a known-bad variant follows it.
+    pub(crate) followed: u64,
 }
 
 /// A lease and what the workload means to do with it.
@@ -135,6 +137,7 @@ impl Client {
             releases_begun: 0,
             waiters: Waiters::default(),
             tickets: BTreeMap::new(),
+            followed: 0,
         }
     }
 

@@ -75,6 +75,7 @@ mutants! {
     NoGuardBand WithinAssumptions "exclusion" "S6" "nodes keep a key for the ttl alone, without a guard band",
     NativePipeline WithinAssumptions "exclusion" "6.1" "separate commands in place of one script",
     SameOwnerAnyFence FencingOnly "fencing" "6.2" "a node grants to whoever has the key, whatever the fence",
+    FollowsAhead FencingOnly "fencing" "ours" "a clock was set back, and whatever is just above a stored fence is granted, however far ahead",
     RefusedRaise Waiting "liveness" "6.3" "refused attempts raise the fence, and nobody holds it to the nodes' time",
     TrimByClient FencingOnly "fencing" "6.4" "fences are forgotten by the clock of a client",
     TrimUnchecked FencingOnly "fencing" "6.4" "a node that has forgotten a fence takes any, however old",

@@ -108,6 +108,11 @@ fn granting_to_an_owner_whatever_its_fence_is_caught() {
 }
 
 #[test]
+fn following_fences_of_a_clock_that_was_set_back_is_caught() {
+    is_caught(Mutant::FollowsAhead);
+}
+
+#[test]
 fn refused_attempts_that_raise_the_fence_are_caught() {
     is_caught(Mutant::RefusedRaise);
 }

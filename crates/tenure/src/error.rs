@@ -53,6 +53,23 @@ pub enum AcquireError {
         /// How long it all took.
         elapsed: Duration,
     },
+    /// The clocks of its nodes were ahead and have been set back. Nobody has the lock and no node is down, but its fences go
+    /// on from the future, and no node grants a smaller one.
+    #[error(
+        "lock {name:?} cannot be acquired with a fence for {}: clocks of its nodes were set back ({votes}). Nobody else \
+         has it. Wait that long, acquire it without a fence, or start the fences anew as docs/operating.md says \
+         (Clocks that were set back)",
+        Rounded(*retry_after)
+    )]
+    #[non_exhaustive]
+    ClocksSetBack {
+        /// The lock.
+        name: String,
+        /// The votes of the last attempt.
+        votes: Votes,
+        /// How long it takes until the clocks have passed the fences.
+        retry_after: Duration,
+    },
     /// A majority granted, but the validity was over when the answers had come. It is not a lock.
     #[error(
         "lock {name:?} was granted too late: its ttl of {ttl:?} was over when a majority had answered ({votes}). \

@@ -333,6 +333,7 @@ impl Lock {
                 let place = place.map(Box::new);
                 AcquireError::Contended { name, votes, retry_after, attempts, elapsed, place }
             }
+            Cause::ClocksSetBack { left } => AcquireError::ClocksSetBack { name, votes, retry_after: left },
             Cause::TooLate => AcquireError::TooLate { name, votes, ttl: terms.term.ttl() },
             _ => {
                 let retry_after = votes.retry_after();

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Distrust, Fault};
+use tenure_core::{Distrust, Fault, Rounded};
 use tokio::sync::oneshot;
 
 use crate::Locks;
@@ -84,6 +84,9 @@ pub enum FindingKind {
     Quarantined,
     /// Its clock jumped, or is far from the others.
     Clock,
+    /// It has granted fences that are ahead of its clock, which was set back: until they are passed, it grants no others to
+    /// the locks that have them.
+    FencesAhead,
     /// Its server has replicas, so a failover could put an older copy in its place.
     Replicas,
     /// Its server throws keys away when its memory is full.
@@ -136,6 +139,7 @@ fn report(node: &Arc<str>, Surveyed { report, server }: Surveyed) -> NodeReport 
         distrust.and_then(|distrust| of_trust(distrust, report.fault.as_ref())).into_iter().collect();
     if report.connected {
         findings.extend(of_clock(report.clock_offset_us, distrust));
+        findings.extend(report.fences_ahead.map(of_fences));
         findings.extend(of_server(&server));
         if report.returned {
             let message = "its memory was lost, or may have been, and began anew".to_owned();
@@ -228,6 +232,19 @@ fn of_clock(offset_us: Option<i64>, distrust: Option<&Distrust>) -> Option<Findi
         message: format!("its clock is {offset:.2?} {direction} the middle of all nodes"),
         advice: "Keep the clocks of all nodes in step; a correction by a step costs the node its vote for a while",
     })
+}
+
+fn of_fences(ahead: Duration) -> Finding {
+    Finding {
+        severity: Severity::Warn,
+        kind: FindingKind::FencesAhead,
+        message: format!(
+            "its clock was set back: it has granted fences that are {} ahead of it",
+            Rounded(ahead)
+        ),
+        advice: "Locks with such fences can be acquired when that time is over, at once without a fence, or when the \
+                 fences are started anew: docs/operating.md, Clocks that were set back",
+    }
 }
 
 fn of_server(server: &Server) -> Vec<Finding> {

@@ -99,6 +99,20 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
             advice: "Take it out of the node list of every client, or make it what it must be",
         });
     }
+    let ahead =
+        |node: &&NodeReport| node.findings.iter().any(|finding| finding.kind == FindingKind::FencesAhead);
+    let ahead = nodes.iter().filter(ahead).count();
+    if nodes.len() - ahead < majority {
+        advice.push(Advice {
+            level: Level::Danger,
+            message: format!(
+                "clocks of {ahead} of {} nodes were set back: locks whose fences are ahead of them cannot be acquired",
+                nodes.len()
+            ),
+            advice: "Wait until that time has passed, or start the fences anew: docs/operating.md, Clocks that were \
+                     set back",
+        });
+    }
     let evicting =
         |node: &&NodeReport| node.findings.iter().any(|finding| finding.kind == FindingKind::Eviction);
     for node in nodes.iter().filter(evicting) {

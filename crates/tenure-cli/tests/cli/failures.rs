@@ -2,9 +2,9 @@
 
 use std::os::unix::ffi::OsStrExt;
 
-use tenure_testkit::RedisServer;
+use tenure_testkit::{MovedClock, RedisServer};
 
-use crate::deployment::{Deployment, Done, five_redis_nodes};
+use crate::deployment::{Deployment, Done, five_redis_nodes, wait_until};
 
 /// What it said and its exit code, without what differs from run to run.
 fn shown(deployment: &Deployment, done: &Done) -> String {
@@ -99,6 +99,24 @@ fn nodes_that_cannot_be_used_are_named_with_the_reason() {
     }
     assert!(!text.contains("hunter2") && !text.contains(":wrong"), "{text}");
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn clocks_that_were_set_back_are_told_by_acquire_and_doctor() {
+    let clock = MovedClock::new();
+    clock.step(7_200_000);
+    let servers: Vec<RedisServer> = (0..3).map(|_| RedisServer::start_with_clock(&clock, &[])).collect();
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+    let deployment = Deployment::of(servers, |_| urls.join(","));
+    wait_until(|| deployment.tenure(&["run", "x", "--", "true"]).code == Some(0));
+    clock.correct();
+    let (refused, code) = deployment.json(&["acquire", "x", "--json"]);
+    assert_eq!((refused["error"].as_str(), code), (Some("clocks_set_back"), Some(69)), "{refused}");
+    let left_ms = refused["retry_after_ms"].as_u64().unwrap();
+    assert!((7_000_000..7_400_000).contains(&left_ms), "{refused}");
+    let done = deployment.tenure(&["doctor"]);
+    assert!(done.stdout.contains("clocks of 3 of 3 nodes were set back"), "{done:?}");
+    done.ends_with(1);
 }
 
 #[test]

@@ -42,6 +42,11 @@ impl LockTable {
         self.prefixes.get(prefix.as_str()).map_or(0, |kept| kept.fences.len())
     }
 
+    pub(super) fn latest_fence(&self, prefix: &Prefix) -> Option<Fence> {
+        let kept = self.prefixes.get(prefix.as_str())?;
+        kept.fences.values().map(|remembered| remembered.fence).max()
+    }
+
     /// The fence that a new one must exceed.
     pub(super) fn lowest(&self, now: NodeTime, key: &LockKey, bounds: FenceBounds) -> Option<Fence> {
         self.fence(key).max(Some(bounds.lowest(now)))

@@ -35,6 +35,11 @@ pub enum Distrust {
     ClockBehind,
     /// The fences it may have forgotten are above those of the present.
     FencesAhead,
+    /// Its clock was ahead and has been set back: it has granted fences from the future, and grants none below them.
+    ClockSetBack {
+        /// How long it takes until the present has passed them.
+        left: Duration,
+    },
     /// It is new, and another node of the list belongs to another fleet: that fleet may hold locks which this node would
     /// give away again.
     Barred,
@@ -68,6 +73,7 @@ impl Distrust {
             Self::Quarantined { left }
             | Self::ClockJumped { left, .. }
             | Self::ClockApart { left, .. }
+            | Self::ClockSetBack { left }
             | Self::PutBack { left } => Some(*left),
             _ => None,
         }
@@ -102,6 +108,11 @@ impl fmt::Display for Distrust {
             }
             Self::ClockBehind => f.write_str("its clock is too far behind the other nodes"),
             Self::FencesAhead => f.write_str("it may have forgotten larger fences than the present ones"),
+            Self::ClockSetBack { left } => write!(
+                f,
+                "its clock was set back, and its fences are {} ahead of it; it grants none before that",
+                Rounded(*left)
+            ),
             Self::Barred => {
                 f.write_str("new, and does not vote while another node of the list belongs to another fleet")
             }

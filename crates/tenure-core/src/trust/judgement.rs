@@ -52,7 +52,12 @@ impl Fleet {
     ) -> Result<Option<Nonce>, Fault> {
         let nonce = self.trust(now, node).map_err(|distrust| self.fault(node, distrust))?;
         match fence {
-            Some(claim) if claim.fence <= self.floor(node) => Err(Fault::Untrusted(Distrust::FencesAhead)),
+            Some(claim) if claim.fence <= self.floor(node) => {
+                Err(Fault::Untrusted(match self.record_ahead(now, node) {
+                    Some(left) => Distrust::ClockSetBack { left },
+                    None => Distrust::FencesAhead,
+                }))
+            }
             _ => Ok(Some(nonce)),
         }
     }
@@ -78,6 +83,27 @@ impl Fleet {
             _ => Fence::NONE,
         };
         before.max(record.floor)
+    }
+
+    /// How far fences of the node are ahead of the present, if its clock was set back: those of every name, because its
+    /// record is from the future, or one that it has shown.
+    pub(super) fn fences_ahead(&self, now: Time, node: NodeIndex) -> Option<Duration> {
+        let shown = self.members[node.get()].shown_ahead;
+        self.record_ahead(now, node).max(shown.and_then(|fence| self.ahead(now, fence)))
+    }
+
+    fn record_ahead(&self, now: Time, node: NodeIndex) -> Option<Duration> {
+        let created = self.members[node.get()].record.as_ref()?.record.created?;
+        // A life that has just begun has its fences ahead of it, too; that passes by itself.
+        self.ahead(now, Fence::new(created.as_micros()))?;
+        self.ahead(now, self.floor(node))
+    }
+
+    /// How long it takes the clock of the nodes to reach this fence, if that is further than it may be ahead.
+    fn ahead(&self, now: Time, fence: Fence) -> Option<Duration> {
+        let time = self.nodes_time(now)?;
+        let left = Duration::from_micros(fence.get().saturating_sub(time.as_micros()));
+        (fence > self.settings.bounds.highest(time)).then_some(left)
     }
 
     /// By how much a node's clock is away from a majority that agree, if it is and we have not watched it for long

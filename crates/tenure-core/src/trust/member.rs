@@ -9,6 +9,7 @@ use super::memory::{KnownLife, LIVES_MAX};
 use super::record::{Record, State};
 use super::{Distrust, Facts, Nonce, RECORD_TIMEOUT};
 use crate::command::Fault;
+use crate::fence::Fence;
 use crate::patience::RoundTrips;
 use crate::time::Time;
 
@@ -56,6 +57,8 @@ pub(super) struct Member {
     pub(super) recheck_at: Option<Time>,
     /// When to tell it to free the memory of old fences.
     pub(super) trim_at: Option<Time>,
+    /// The largest fence that it has shown and could not have granted by its present clock.
+    pub(super) shown_ahead: Option<Fence>,
     /// What was last told about it.
     pub(super) told: Option<Distrust>,
 }

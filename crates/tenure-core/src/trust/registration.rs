@@ -60,7 +60,13 @@ impl Fleet {
                 (member.asked, member.tried, member.fault) = (None, true, None);
                 self.handle_record(now, node, time, text);
             }
-            Ok(Reply { answer: Answer::Trimmed { seen, left }, .. }) => {
+            Ok(Reply { answer: Answer::Trimmed { seen, left, latest }, time, .. }) => {
+                if let (Some(fence), Some(time)) = (latest, time)
+                    && fence > self.settings.bounds.highest(time)
+                {
+                    let shown = &mut self.members[node.get()].shown_ahead;
+                    *shown = (*shown).max(Some(fence));
+                }
                 let pause = self.trim_pause();
                 self.members[node.get()].trim_at = match left {
                     0 => None,
@@ -151,6 +157,8 @@ impl Fleet {
         member.forget_lives(Some(record.nonce));
         let seen = member.seen.replace(record.nonce);
         if seen != Some(record.nonce) {
+            // What it showed, it has forgotten.
+            member.shown_ahead = None;
             self.outputs.push_back(Output::Life { node, nonce: record.nonce });
         }
         if seen.is_some_and(|seen| seen != record.nonce) {

@@ -52,6 +52,11 @@ impl World {
                 let bounds = FenceBounds { retention_us: u64::MAX, ..claim.bounds };
                 state.table.execute(now, &with(Some(FenceClaim { bounds, ..*claim })))
             }
+            Mutant::FollowsAhead => {
+                // Nothing is too far ahead; doubles still hold it exactly.
+                let bounds = FenceBounds { slack_us: u64::MAX, ..claim.bounds };
+                state.table.execute(now, &with(Some(FenceClaim { bounds, ..*claim })))
+            }
             Mutant::RefusedRaise => {
                 let stored = state.bent.numbers.get(key).copied().unwrap_or(0);
                 let mut reply = state.table.execute(now, command);
@@ -67,13 +72,18 @@ impl World {
         })
     }
 
-    /// A client that takes its own clock, far ahead, for that of the nodes, until it is put right.
+    /// A client that takes its own clock, far ahead, for that of the nodes, until it is put right; or one that was there
+    /// while the clocks of the nodes were ahead, and those who follow its fences.
     pub(super) fn bend_proposed_fence(&self, client: usize, proposal: &mut Proposal) {
-        if let (Some(Mutant::RefusedRaise), 0, Some(claim)) =
+        if let (Some(Mutant::RefusedRaise | Mutant::FollowsAhead), 0, Some(claim)) =
             (self.options.mutant, client, &mut proposal.fence)
             && self.now_ns < WRONG_NS
         {
             *claim = FenceClaim::new(Fence::new(claim.fence.get() + AHEAD_US), claim.bounds);
+        }
+        if let (Some(Mutant::FollowsAhead), Some(claim)) = (self.options.mutant, &mut proposal.fence) {
+            let fence = claim.fence.max(Fence::new(self.clients[client].followed + 1));
+            *claim = FenceClaim::new(fence, claim.bounds);
         }
     }
 
@@ -90,6 +100,10 @@ impl World {
         let (To::Lease { lease, .. }, Command::Acquire { fence: Some(claim), .. }) = (to, asked) else {
             return true;
         };
+        if let (Some(Mutant::FollowsAhead), Some(fence)) = (self.options.mutant, reply.fence) {
+            let followed = &mut self.clients[client].followed;
+            *followed = (*followed).max(fence.get());
+        }
         let Some(slot) = self.clients[client].slot(lease) else { return true };
         match (self.options.mutant, &reply.answer) {
             (Some(Mutant::MaxOfCounters), Answer::Granted) => {

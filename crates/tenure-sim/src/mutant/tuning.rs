@@ -48,6 +48,7 @@ impl Options {
             | Mutant::KeyBeforeFence
             | Mutant::SameOwnerAnyFence
             | Mutant::FloorIgnored
+            | Mutant::FollowsAhead
             | Mutant::TrimByClient
             | Mutant::TrimUnchecked => self.differ(mutant),
             Mutant::QuarantineIgnored
@@ -91,6 +92,11 @@ impl Options {
             Mutant::TrimByClient => self.retention_ms = self.retention_ms.max(20_000),
             Mutant::MixedFences | Mutant::KeyBeforeFence => self.client_crashes = 12,
             Mutant::FloorIgnored => {
+                self.kinds = Kinds { loss: true, ..Kinds::default() };
+                (self.restart_guard, self.node_faults, self.client_crashes) = (RestartGuard::Off, 18, 12);
+            }
+            Mutant::FollowsAhead => {
+                // Nodes lose, one after another, what they granted since the clocks were set right.
                 self.kinds = Kinds { loss: true, ..Kinds::default() };
                 (self.restart_guard, self.node_faults, self.client_crashes) = (RestartGuard::Off, 18, 12);
             }

@@ -218,12 +218,13 @@ fn recorded(list: &[Value]) -> Result<Reply, Fault> {
 }
 
 fn trimmed(list: &[Value]) -> Result<Reply, Fault> {
-    let [Value::Number(micros), Value::Number(seen), Value::Number(left)] = *list else {
+    let [Value::Number(micros), Value::Number(seen), Value::Number(left), Value::Text(latest)] = list else {
         return Err(unexpected(&Value::List(list.to_vec())));
     };
-    let count = |number: i64| u64::try_from(number).unwrap_or(0);
-    let answer = Answer::Trimmed { seen: count(seen), left: count(left) };
-    Ok(Reply::new(time(micros), answer))
+    let count = |number: &i64| u64::try_from(*number).unwrap_or(0);
+    let latest = latest.parse().ok().map(Fence::new);
+    let answer = Answer::Trimmed { seen: count(seen), left: count(left), latest };
+    Ok(Reply::new(time(*micros), answer))
 }
 
 /// Held by another for so many milliseconds. A key without an end (-1) was not set by a lock client and is held all
