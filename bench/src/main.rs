@@ -15,6 +15,7 @@ mod fenced;
 mod held;
 mod measure;
 mod memory;
+mod outsider;
 mod pipelined;
 mod report;
 mod settings;
@@ -39,6 +40,8 @@ Benchmarks:
   fenced        the same with and without fences, on healthy servers, and what an acquire costs one server
   contended     one lock that 16 workers in 4 processes want: time from release to the next holder, fairness, CPU,
                 beside processes that only pass messages
+  outsider      the longest wait of a client of another library beside five that pass the lock on to each other, on one,
+                three and five servers, and what its turns cost those in line
   held          100,000 locks held and renewed by one process: memory, CPU beside bare messages, acquires meanwhile
   start         the command-line tool, from its start to that of its command: embedded store beside `flock`, and round
                 trips to servers far away
@@ -70,6 +73,9 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((name, options)) if name == "fenced" && !wants_help => fenced::run(&Settings::parse(options)?),
         Some((name, options)) if name == "contended" && !wants_help => {
             contended::run(&Settings::parse(options)?)
+        }
+        Some((name, options)) if name == "outsider" && !wants_help => {
+            outsider::run(&Settings::parse(options)?)
         }
         // What `contended` starts.
         Some((name, options)) if name == "contended-worker" => contended::run_worker(options),

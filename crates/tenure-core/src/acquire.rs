@@ -32,6 +32,8 @@ pub(crate) struct Acquire {
     pub(crate) cleaned_up: bool,
     /// Nodes that have not been asked yet, because they have not woken us, and when they are asked all the same.
     pub(crate) unasked: Option<Unasked>,
+    /// It was begun because a node had set the lock aside for us.
+    pub(crate) handed: bool,
 }
 
 /// What is still to be sent in an attempt that was begun when the first node woke us.
@@ -112,7 +114,15 @@ impl Acquire {
                 round.record(now, node, Err(fault.clone().not_sent()));
             }
         }
-        Self { entropy, fence: proposal.fence, round, deadlines, cleaned_up: false, unasked: None }
+        Self {
+            entropy,
+            fence: proposal.fence,
+            round,
+            deadlines,
+            cleaned_up: false,
+            unasked: None,
+            handed: false,
+        }
     }
 
     /// What to send to each node that may vote.

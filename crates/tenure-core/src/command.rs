@@ -75,6 +75,16 @@ pub enum Command {
         /// Get in line first: it comes back to us where nobody is ahead.
         requeue: Option<Ticket>,
     },
+    /// Delete the key if it is ours; and if somebody is in line, set it aside for nobody and give it to nobody who waits for
+    /// a moment ([`OPENING`](crate::OPENING)).
+    Open {
+        /// The lock.
+        key: LockKey,
+        /// The owner.
+        token: OwnerToken,
+        /// Whether the owner's label is to be removed, too.
+        labelled: bool,
+    },
     /// Delete the key as [`Command::Release`] does, and get in line again. Nobody is woken.
     Requeue {
         /// The lock.
@@ -139,6 +149,7 @@ impl Command {
             | Self::Extend { key, .. }
             | Self::Release { key, .. }
             | Self::PassOn { key, .. }
+            | Self::Open { key, .. }
             | Self::Requeue { key, .. }
             | Self::Enqueue { key, .. }
             | Self::Leave { key, .. }

@@ -74,8 +74,8 @@ pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BY
 pub use patience::Patience;
 pub use query::Query;
 pub use queue::{
-    Beside, CLAIM_WINDOW, ClientId, DEAD_MAX, LABEL_BYTES_MAX, LABEL_LIFE, POLL_MAX, Place, QUEUE_LIFE,
-    QueueReport, REFRESH, RESERVATION, Ticket, Turn, WAITERS_MAX,
+    Beside, CLAIM_WINDOW, ClientId, DEAD_MAX, LABEL_BYTES_MAX, LABEL_LIFE, OPENING, POLL_MAX, Place,
+    QUEUE_LIFE, QueueReport, REFRESH, RESERVATION, TURN, Ticket, Turn, WAITERS_MAX,
 };
 pub use quorum::{NODES_MAX, NodeIndex, NodeSet, Quorum, QuorumError, Tally, Verdict};
 pub use release::{Claim, Release, ReleaseOutcome, Undo};

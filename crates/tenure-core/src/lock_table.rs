@@ -79,7 +79,7 @@ impl LockTable {
                 let answer = self.acquire(now, &wanted, &mut queue);
                 match (&answer, beside.turn) {
                     (Answer::Refused(Refusal::Held { .. } | Refusal::Reserved { .. }), Some(turn))
-                        if self.entries.get(key).is_some_and(|entry| entry.owner != Owner::Token(token)) =>
+                        if self.entries.get(key).is_none_or(|entry| entry.owner != Owner::Token(token)) =>
                     {
                         self.line_up(now_ms, key, turn, answer, &mut fence, &mut queue)
                     }
@@ -102,6 +102,9 @@ impl LockTable {
             Command::PassOn { key, token, labelled, requeue } => {
                 self.release_and_pass_on(now_ms, key, *token, *labelled, *requeue, &mut queue)
             }
+            Command::Open { key, token, labelled } => {
+                self.release_and_open(now_ms, key, *token, *labelled, &mut queue)
+            }
             Command::Requeue { key, token, ticket } => self.requeue(now_ms, key, *token, *ticket),
             Command::Enqueue { key, ticket } => self.enqueue(now_ms, key, *ticket),
             Command::Leave { key, ticket } => self.leave(now_ms, key, *ticket),
@@ -118,6 +121,7 @@ impl LockTable {
         };
         if let Command::Acquire { key, .. }
         | Command::PassOn { key, .. }
+        | Command::Open { key, .. }
         | Command::Leave { key, .. }
         | Command::Nudge { key } = command
         {
@@ -200,6 +204,7 @@ impl LockTable {
                 let (_, key) = kept.fence_ends.pop_first().expect("just seen");
                 kept.fences.remove(&key);
             }
+            kept.open.retain(|_, ends_ms| *ends_ms >= now_ms);
         }
     }
 }

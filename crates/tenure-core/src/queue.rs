@@ -28,6 +28,20 @@ pub const RESERVATION: Duration = Duration::from_millis(200);
 /// quarter more until the next in line asks.
 pub const CLAIM_WINDOW: Duration = Duration::from_millis(250);
 
+/// A lock that goes from waiter to waiter is left to those outside the line once in this time: to clients of other libraries, to
+/// `unqueued` callers, to whoever tries once. They would never find it free.
+pub const TURN: Duration = Duration::from_secs(5);
+
+/// For how long it is then: whoever asks more often than that finds it free. A little longer than the longest default pause
+/// between two attempts of an `unqueued` caller; a fortieth of [`TURN`], which is what it costs those in line.
+pub const OPENING: Duration = Duration::from_millis(125);
+
+/// When a lock that was passed on is nudged: a little after the reservation is over, and before the claim window is.
+pub(crate) const NUDGE_AFTER: Duration = Duration::from_millis(225);
+
+/// And one that was left to those outside: when the moment is over on all nodes, although some heard of it later.
+pub(crate) const AFTER_OPENING: Duration = Duration::from_millis(128);
+
 /// How often the first waiter of a client asks by itself at least.
 pub const POLL_MAX: Duration = Duration::from_secs(2);
 
@@ -153,6 +167,15 @@ impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.number, self.client)
     }
+}
+
+/// Whether whoever releases a lock that came to it from the line leaves it to those outside: if a turn of theirs has begun since
+/// a little before it was acquired. The lock goes with its fence from one to the next, so exactly one of them decides so, and all
+/// nodes hear the same. After an opening the next fence is too large for the same turn.
+pub(crate) fn opens(acquired_us: u64, held: Duration) -> bool {
+    let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
+    let turn = |time_us: u64| time_us / micros(TURN);
+    turn(acquired_us.saturating_sub(micros(OPENING) / 2)) != turn(acquired_us.saturating_add(micros(held)))
 }
 
 /// One waiter: its ticket and what it has been told.
@@ -317,6 +340,33 @@ mod tests {
         (waiter.places, waiter.behind_own) = (vec![(900, 1_000)], true);
         assert!(waiter.poll_after(None, u64::MAX) <= REFRESH);
         assert!(waiter.poll_after(None, 0) > POLL_MAX);
+    }
+
+    #[test]
+    fn every_turn_of_those_outside_the_line_is_given_by_exactly_one_holder() {
+        let turn_us = u64::try_from(TURN.as_micros()).unwrap();
+        for (hold_us, pause_us) in
+            [(200, 150), (5_000, 300), (90_000, 1_000), (700_000, 40_000), (9_000_000, 500)]
+        {
+            let (mut now_us, mut given) = (1_700_000_000_000_000_u64, vec![]);
+            let begun_us = now_us;
+            while now_us < begun_us + 20 * turn_us {
+                let (acquired_us, released_us) = (now_us, now_us + hold_us);
+                now_us = released_us + pause_us;
+                if opens(acquired_us, Duration::from_micros(hold_us)) {
+                    given.push(released_us);
+                    now_us = released_us + u64::try_from(OPENING.as_micros()).unwrap();
+                }
+            }
+            // A hold that is longer than a turn can give only one.
+            let longest_us = turn_us + hold_us + pause_us + u64::try_from(OPENING.as_micros()).unwrap();
+            let pauses: Vec<u64> = given.windows(2).map(|pair| pair[1] - pair[0]).collect();
+            assert!(pauses.len() > 8, "hold {hold_us} us: {given:?}");
+            assert!(
+                pauses.iter().all(|pause| (turn_us / 2..=longest_us.max(2 * hold_us)).contains(pause)),
+                "hold {hold_us} us: {pauses:?}"
+            );
+        }
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::command::{Command, Fault, Reply, Vote};
 use crate::config::Term;
 use crate::names::LockKey;
 use crate::patience::{Deadlines, Patience};
-use crate::queue::Ticket;
+use crate::queue::{AFTER_OPENING, NUDGE_AFTER, Ticket};
 use crate::quorum::{NodeIndex, NodeSet, Quorum};
 use crate::round::{Ballot, Round, RoundNumber};
 use crate::time::Time;
@@ -50,6 +50,11 @@ pub enum Undo {
         labelled: bool,
         /// We get in line again, and it comes back to us where nobody is ahead.
         requeue: Option<Ticket>,
+    },
+    /// It is left to those outside the line for a moment.
+    Open {
+        /// Whether there is a label to be removed.
+        labelled: bool,
     },
 }
 
@@ -236,6 +241,16 @@ impl Release {
         self.passed_on
     }
 
+    /// When the next in line gets a nudge, if the lock was passed on: when it should have come, or when the moment is over that
+    /// belongs to others.
+    #[must_use]
+    pub const fn nudge_after(&self) -> Duration {
+        match self.undo {
+            Undo::Open { .. } => AFTER_OPENING,
+            _ => NUDGE_AFTER,
+        }
+    }
+
     /// Nodes that may still have the key.
     #[must_use]
     pub const fn owed(&self) -> NodeSet {
@@ -285,6 +300,7 @@ impl Release {
                 Undo::Silently => Command::Release { key, token },
                 Undo::Requeue(ticket) => Command::Requeue { key, token, ticket },
                 Undo::PassOn { labelled, requeue } => Command::PassOn { key, token, labelled, requeue },
+                Undo::Open { labelled } => Command::Open { key, token, labelled },
             };
             self.outputs.push_back(Output::Send { node, command });
         }

@@ -6,6 +6,7 @@ use crate::command::{Answer, Fault, Refusal, Reply, Vote};
 use crate::config::{MaxHold, Term, Terms};
 use crate::extend::{Extend, NotExtended};
 use crate::fence::Fence;
+use crate::queue;
 use crate::quorum::{NodeIndex, NodeSet};
 use crate::release::{Claim, Undo};
 use crate::renewal;
@@ -21,6 +22,8 @@ pub struct Standing {
     pub(crate) claim: Claim,
     pub(crate) fence: Option<Fence>,
     pub(crate) acquired: Time,
+    /// It came to us from the line: nobody outside could have it in between.
+    pub(crate) handed: bool,
     /// How long other processes had held it before.
     held_before: Duration,
     pub(crate) validity: Validity,
@@ -92,6 +95,7 @@ impl Standing {
             claim,
             fence,
             acquired,
+            handed: false,
             held_before: Duration::ZERO,
             validity,
             round,
@@ -122,6 +126,19 @@ impl Standing {
     pub(crate) fn handover(&self, now: Time) -> Handover {
         let (token, fence, members) = (self.claim.token, self.fence, self.members);
         Handover { token, fence, members, held: self.held_before.saturating_add(now.since(self.acquired)) }
+    }
+
+    /// What has to be undone when the lock is given up at `now`, and how.
+    pub(crate) fn end(mut self, now: Time) -> Claim {
+        // Without a fence our own clock serves: then each client has turns of its own, and holds the lock at a part of them.
+        let acquired_us = self.fence.map_or(self.acquired.as_nanos() / 1_000, Fence::get);
+        if let Undo::PassOn { labelled, requeue: None } = self.claim.undo
+            && self.handed
+            && queue::opens(acquired_us, now.since(self.acquired))
+        {
+            self.claim.undo = Undo::Open { labelled };
+        }
+        self.claim
     }
 
     /// How the lock stands at `now`.

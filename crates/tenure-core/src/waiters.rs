@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use crate::names::LockKey;
-use crate::queue::{CLAIM_WINDOW, RESERVATION, Ticket};
+use crate::queue::Ticket;
 use crate::time::Time;
 
 /// The leases of one client that wait in line, each known by an `Id`.
@@ -75,9 +75,9 @@ impl<Id: Copy> Waiters<Id> {
         self.numbers.values().copied()
     }
 
-    /// A lock was passed on at `now`. If the one whose turn it was does not come, the next in line gets a nudge.
-    pub fn passed_on(&mut self, now: Time, key: &LockKey) {
-        let due = now + nudge_after();
+    /// A lock was passed on at `now`. If the one whose turn it was does not come, the next in line gets a nudge after this time.
+    pub fn passed_on(&mut self, now: Time, key: &LockKey, nudge_after: Duration) {
+        let due = now + nudge_after;
         self.passed_on.push_back((due, key.clone()));
         self.nudges.insert(key.clone(), due);
     }
@@ -102,16 +102,11 @@ impl<Id: Copy> Waiters<Id> {
     }
 }
 
-/// A little after the reservation is over, and before the claim window is.
-fn nudge_after() -> Duration {
-    (RESERVATION + CLAIM_WINDOW) / 2
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::names::Prefix;
-    use crate::queue::ClientId;
+    use crate::queue::{ClientId, NUDGE_AFTER};
 
     fn key(name: &str) -> LockKey {
         LockKey::new(&Prefix::default(), name).unwrap()
@@ -141,7 +136,7 @@ mod tests {
         let at = |millis: u64| Time::from_nanos(millis * 1_000_000);
         let mut waiters = Waiters::<u32>::default();
         for millis in [0, 100, 200] {
-            waiters.passed_on(at(millis), &key("x"));
+            waiters.passed_on(at(millis), &key("x"), NUDGE_AFTER);
         }
         assert_eq!(waiters.poll_timeout(), Some(at(225)));
         assert!(waiters.is_wanted(&key("x")));

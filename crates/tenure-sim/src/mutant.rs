@@ -245,6 +245,7 @@ impl World {
             Command::Extend { token, .. } => ("extend", token),
             Command::Release { token, .. } => ("release", token),
             Command::PassOn { token, .. } => ("pass on", token),
+            Command::Open { token, .. } => ("open", token),
             Command::Requeue { token, .. } => ("requeue", token),
             _ => return,
         };

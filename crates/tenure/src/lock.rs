@@ -44,12 +44,14 @@ pub struct Lock {
     name: String,
     /// Shared by all locks that have the manager's defaults, and with their guards.
     options: Arc<Options>,
+    /// Nothing is left to those outside the line.
+    closed: bool,
 }
 
 impl Lock {
     pub(crate) fn new(manager: Arc<Inner>, name: String) -> Self {
         let options = Arc::clone(&manager.defaults);
-        Self { manager, name, options }
+        Self { manager, name, options, closed: false }
     }
 
     /// The term: how long the lock lives unless it is extended or released. Default 30 s. While the guard lives, the
@@ -134,6 +136,13 @@ impl Lock {
     /// be free. Others who wait in line are served before, if the holder is a Tenure client.
     pub fn unqueued(mut self) -> Self {
         self.options_mut().queued = false;
+        self
+    }
+
+    /// Leaves nothing to those outside the line. Only there to measure what that costs.
+    #[doc(hidden)]
+    pub const fn closed(mut self, closed: bool) -> Self {
+        self.closed = closed;
         self
     }
 
@@ -279,7 +288,8 @@ impl Lock {
         let entropy =
             draw_entropy().map_err(|error| self.error(&terms, AcquireFailure::NoRandomness(error)))?;
         let lease = Lease::new(key.clone(), Arc::clone(&terms), self.manager.quorum)
-            .labelled(self.options.label.clone());
+            .labelled(self.options.label.clone())
+            .closed(self.closed);
         let lease = Arc::new(Mutex::new(lease));
         let (reply, answer) = oneshot::channel();
         // From here on, dropping `hold` gives up whatever the lease has come to.

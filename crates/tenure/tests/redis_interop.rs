@@ -5,6 +5,8 @@
 mod support;
 
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Instant;
 
 use support::*;
@@ -147,4 +149,68 @@ async fn we_and_a_yii2_mutex_exclude_each_other() {
     guard.release().await.unwrap();
     assert_eq!(foreign_acquire(&servers, key), 1);
     assert!(locks.lock("testmutex").try_acquire().await.unwrap().is_none());
+}
+
+/// One round of a foreign client over connections of its own: whether it got the lock on a majority. If so it holds it for a
+/// moment; in any case it deletes what it has set.
+fn foreign_turn(connections: &mut [redis::Connection]) -> bool {
+    let set = |connection: &mut redis::Connection| {
+        let command = redis::cmd("SET").arg(&["x", "my_random_value", "NX", "PX", "3000"]).to_owned();
+        command.query::<Option<String>>(connection).unwrap().is_some()
+    };
+    let granted = connections.iter_mut().filter_map(|connection| set(connection).then_some(())).count();
+    let won = granted > connections.len() / 2;
+    if won {
+        std::thread::sleep(ms(2));
+    }
+    for connection in connections {
+        redis::cmd("EVAL").arg(&[RELEASE, "1", "x", "my_random_value"]).query::<()>(connection).unwrap();
+    }
+    won
+}
+
+/// Five clients pass the lock on to each other without an end. A client of another library polls as it always did, and another one
+/// of ours does not wait in line.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_asks_again_and_again_gets_a_turn_beside_a_line_that_never_empties() {
+    for servers in [Vec::from(servers::<1>()), Vec::from(servers::<3>())] {
+        let client = || builder(servers.iter().map(RedisServer::url)).prefix("").build().unwrap();
+        let (done, served) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
+        let queued = async |locks: Locks, done: Arc<AtomicBool>, served: Arc<AtomicU32>| {
+            let lock = locks.lock("x").ttl(secs(5)).wait_forever();
+            while !done.load(Ordering::Relaxed) {
+                let guard = lock.acquire().await.unwrap();
+                served.fetch_add(1, Ordering::Relaxed);
+                tokio::time::sleep(ms(1)).await;
+                guard.release().await.unwrap();
+            }
+        };
+        let loops: Vec<_> =
+            (0..5).map(|_| tokio::spawn(queued(client(), done.clone(), served.clone()))).collect();
+        until("they are at it", || served.load(Ordering::Relaxed) > 20).await;
+        let mut connections: Vec<_> = servers.iter().map(RedisServer::connection).collect();
+        let foreign = tokio::task::spawn_blocking(move || {
+            let (start, mut tries) = (Instant::now(), 1);
+            while !foreign_turn(&mut connections) && start.elapsed() < secs(30) {
+                std::thread::sleep(ms(35));
+                tries += 1;
+            }
+            (start.elapsed(), tries)
+        });
+        let unqueued = client();
+        let start = Instant::now();
+        let guard = unqueued.lock("x").unqueued().wait(secs(30)).acquire().await;
+        let ours = start.elapsed();
+        drop(guard.map(|guard| tokio::spawn(guard.release())));
+        let (theirs, tries) = foreign.await.unwrap();
+        done.store(true, Ordering::Relaxed);
+        for queued in loops {
+            queued.await.unwrap();
+        }
+        let nodes = servers.len();
+        println!("{nodes} nodes: foreign after {theirs:?} and {tries} tries, unqueued after {ours:?}");
+        // Every five seconds, and a busy machine may miss a turn.
+        assert!(theirs < secs(16), "{nodes} nodes: {theirs:?}");
+        assert!(ours < secs(16), "{nodes} nodes: {ours:?}");
+    }
 }

@@ -31,10 +31,10 @@ async fn commands_of_2000_callers_arrive_in_the_order_they_were_asked_for_and_on
     // Not what is asked about the node itself now and then.
     sent.retain(|command| command.len() > 3 && command[3].starts_with("tenure:"));
     assert_eq!(sent.len(), 4_000, "one acquire and one release each");
-    // EVALSHA sha 4 key fence fences record owner ..; EVALSHA sha 2 key queue owner.
+    // EVALSHA sha 4 key fence fences record owner ..; EVALSHA sha 3 key queue open owner.
     let is_acquire = |command: &Vec<String>| command[2] == "4";
     let lock_of = |command: &Vec<String>| {
-        let owner = if is_acquire(command) { 7 } else { 5 };
+        let owner = if is_acquire(command) { 7 } else { 6 };
         (command[3].clone(), command[owner].clone())
     };
     let acquires = sent.iter().filter(|command| is_acquire(command)).map(|command| lock_of(command).0);

@@ -37,6 +37,7 @@ impl Lease {
         }
         let beside = self.beside();
         let woken = self.waiter.as_mut().and_then(|waiter| waiter.claims.take());
+        acquire.handed = woken.is_some();
         let mut unasked = vec![];
         for (node, command) in acquire.commands(&self.key, self.terms.term, proposal, beside) {
             if woken.is_none_or(|woken| woken.contains(node)) {
@@ -67,7 +68,9 @@ impl Lease {
                 let undo = Undo::PassOn { labelled: self.label.is_some(), requeue: None };
                 let (claim, round) = (acquire.claim(self.terms.term, undo), acquire.round.clone());
                 let fence = acquire.fence.map(|claim| claim.fence);
+                let handed = acquire.handed && !self.closed;
                 let mut standing = Standing::new(claim, fence, validity, round);
+                standing.handed = handed;
                 standing.plan_renewal(&self.terms, standing.acquired);
                 self.leave_refused(&standing);
                 self.phase = Phase::Held(Box::new(standing));

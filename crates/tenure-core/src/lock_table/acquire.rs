@@ -51,6 +51,10 @@ impl LockTable {
                 Answer::Granted
             }
             Some(entry) => Answer::Refused(held(now_ms, entry)),
+            // Those in line had their turns.
+            None if let Some(left) = self.open_for(now_ms, key).filter(|_| ticket.is_some() && !aside) => {
+                Answer::Refused(Refusal::Reserved { left })
+            }
             None => {
                 if let Some(claim @ FenceClaim { fence, bounds, .. }) = claim {
                     // Whole milliseconds, in which nodes count.

@@ -23,6 +23,8 @@ pub(super) struct Kept {
     /// Who waits for which lock.
     pub(super) lines: BTreeMap<LockKey, Line>,
     pub(super) labels: BTreeMap<LockKey, Label>,
+    /// Locks that nobody in line is given, up to and including this millisecond.
+    pub(super) open: BTreeMap<LockKey, u64>,
 }
 
 /// The last fence of a lock.

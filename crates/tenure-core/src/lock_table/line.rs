@@ -10,7 +10,7 @@ use crate::command::{Answer, Refusal};
 use crate::fence::Fence;
 use crate::names::LockKey;
 use crate::queue::{
-    ClientId, DEAD_MAX, LABEL_LIFE, QUEUE_LIFE, QueueReport, RESERVATION, Ticket, Turn, WAITERS_MAX,
+    ClientId, DEAD_MAX, LABEL_LIFE, OPENING, QUEUE_LIFE, QueueReport, RESERVATION, Ticket, Turn, WAITERS_MAX,
 };
 use crate::token::OwnerToken;
 
@@ -202,6 +202,34 @@ impl LockTable {
         Answer::Granted
     }
 
+    pub(super) fn release_and_open(
+        &mut self,
+        now_ms: u64,
+        key: &LockKey,
+        token: OwnerToken,
+        labelled: bool,
+        queue: &mut Option<Box<QueueReport>>,
+    ) -> Answer {
+        if self.entries.get(key).is_none_or(|entry| entry.owner != Owner::Token(token)) {
+            return Answer::Refused(Refusal::NotHeld);
+        }
+        self.remove(key);
+        if labelled {
+            self.kept(key).labels.remove(key);
+        }
+        if !self.line(now_ms, key).tickets.is_empty() {
+            self.kept(key).open.insert(key.clone(), now_ms + millis(OPENING));
+            *queue = Some(Box::new(QueueReport { ahead: Some(Ticket::SOMEBODY), ..QueueReport::default() }));
+        }
+        Answer::Granted
+    }
+
+    /// For how much longer nobody in line is given the lock.
+    pub(super) fn open_for(&self, now_ms: u64, key: &LockKey) -> Option<Duration> {
+        let ends_ms = self.prefixes.get(key.prefix())?.open.get(key)?;
+        (*ends_ms >= now_ms).then(|| Duration::from_millis(ends_ms - now_ms))
+    }
+
     pub(super) fn requeue(
         &mut self,
         now_ms: u64,
@@ -239,6 +267,9 @@ impl LockTable {
 
     /// Sets a free lock aside for the first waiter that listens, and wakes it. Others are gone, and leave the line.
     fn pass_on(&mut self, now_ms: u64, key: &LockKey) -> Option<Ticket> {
+        if self.open_for(now_ms, key).is_some() {
+            return None;
+        }
         for _ in 0..DEAD_MAX {
             let ticket = self.line(now_ms, key).tickets.pop_first()?;
             if self.listeners.contains(&ticket.client) {

@@ -62,6 +62,7 @@ const fn named(command: &Command) -> Option<OwnerToken> {
         | Command::Extend { token, .. }
         | Command::Release { token, .. }
         | Command::PassOn { token, .. }
+        | Command::Open { token, .. }
         | Command::Requeue { token, .. } => Some(*token),
         _ => None,
     }

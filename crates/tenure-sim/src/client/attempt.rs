@@ -109,7 +109,7 @@ impl World {
                     let state = &mut self.clients[client];
                     let release = &state.releases[index].release;
                     if release.passed_on() {
-                        state.waiters.passed_on(now, release.key());
+                        state.waiters.passed_on(now, release.key(), release.nudge_after());
                     }
                 }
                 release::Output::Done { .. } => {}

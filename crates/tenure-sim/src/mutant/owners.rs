@@ -25,6 +25,7 @@ impl World {
         }
         let (Command::Release { key, token }
         | Command::PassOn { key, token, .. }
+        | Command::Open { key, token, .. }
         | Command::Requeue { key, token, .. }) = &mut bent
         else {
             return None;

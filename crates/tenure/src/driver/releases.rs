@@ -75,7 +75,8 @@ impl Driver {
                 }
                 release::Output::Outcome { outcome, .. } => {
                     if entry.release.passed_on() {
-                        self.waiters.passed_on(self.now, entry.release.key());
+                        let nudge_after = entry.release.nudge_after();
+                        self.waiters.passed_on(self.now, entry.release.key(), nudge_after);
                     }
                     if let Some(caller) = &mut entry.caller {
                         caller.decided = Some((outcome, self.now + caller.patience));

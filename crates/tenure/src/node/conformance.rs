@@ -72,6 +72,11 @@ enum Step {
         fresh: bool,
         label: bool,
     },
+    Open {
+        name: u8,
+        owner: u8,
+        labelled: bool,
+    },
     PassOn {
         name: u8,
         owner: u8,
@@ -135,6 +140,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             }),
         4 => (name.clone(), owner.clone(), any::<bool>(), prop::option::of(0..6_u8))
             .prop_map(|(name, owner, labelled, requeue)| Step::PassOn { name, owner, labelled, requeue }),
+        2 => (name.clone(), owner.clone(), any::<bool>())
+            .prop_map(|(name, owner, labelled)| Step::Open { name, owner, labelled }),
         1 => (name.clone(), owner, 0..6_u8).prop_map(|(name, owner, ticket)| Step::Requeue { name, owner, ticket }),
         1 => (name.clone(), 0..6_u8).prop_map(|(name, ticket)| Step::Enqueue { name, ticket }),
         2 => (name.clone(), 0..6_u8).prop_map(|(name, ticket)| Step::Leave { name, ticket }),
@@ -300,6 +307,9 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
                 let (key, token, requeue) = (key(name), token(owner), requeue.map(ticket));
                 Command::PassOn { key, token, labelled, requeue }
             }
+            Step::Open { name, owner, labelled } => {
+                Command::Open { key: key(name), token: token(owner), labelled }
+            }
             Step::Requeue { name, owner, ticket: number } => {
                 Command::Requeue { key: key(name), token: token(owner), ticket: ticket(number) }
             }
@@ -372,6 +382,50 @@ const CLAIMED: &[Step] = &[
     Step::Fenced { name: 0, owner: 0, ttl_ms: 50, fence_ms: 5, record: 0 },
 ];
 
+/// One waits, and the lock is left to those outside: neither a release nor a nudge gives it to the waiter for now, nor does it get
+/// it by asking. Whoever comes along does.
+const OPENED: &[Step] = &[
+    Step::Wait { name: 0, owner: 0, ttl_ms: 500, fence_ms: Some(1), ticket: None, fresh: false, label: true },
+    Step::Wait {
+        name: 0,
+        owner: 1,
+        ttl_ms: 500,
+        fence_ms: Some(2),
+        ticket: Some(0),
+        fresh: true,
+        label: false,
+    },
+    Step::Open { name: 0, owner: 0, labelled: true },
+    Step::Nudge { name: 0 },
+    Step::Wait {
+        name: 0,
+        owner: 1,
+        ttl_ms: 500,
+        fence_ms: Some(3),
+        ticket: Some(0),
+        fresh: false,
+        label: false,
+    },
+    Step::Inspect { name: 0 },
+    Step::Acquire { name: 0, owner: 2, ttl_ms: 500 },
+    Step::PassOn { name: 0, owner: 2, labelled: false, requeue: None },
+    Step::Inspect { name: 0 },
+    Step::Sleep { millis: 140 },
+    Step::Nudge { name: 0 },
+    Step::Inspect { name: 0 },
+    Step::Wait {
+        name: 0,
+        owner: 1,
+        ttl_ms: 500,
+        fence_ms: Some(4),
+        ticket: Some(0),
+        fresh: false,
+        label: false,
+    },
+    Step::Open { name: 0, owner: 1, labelled: false },
+    Step::Inspect { name: 0 },
+];
+
 /// Where a server tells by itself that the record has changed, acquires do not look at it: then it must stay as it is.
 fn conforms(node: impl Fn() -> Node, looks_at_record: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -381,7 +435,9 @@ fn conforms(node: impl Fn() -> Node, looks_at_record: bool) {
         let steps: Vec<Step> = steps.into_iter().filter(|step| looks_at_record || !step.is_about_records()).collect();
         runtime.block_on(compare(node(), &steps))?;
     });
-    runtime.block_on(compare(node(), CLAIMED)).unwrap();
+    for steps in [CLAIMED, OPENED] {
+        runtime.block_on(compare(node(), steps)).unwrap();
+    }
     let compared = COMPARED.load(Ordering::Relaxed) - before;
     assert!(compared > 100, "only {compared} answers could be compared");
 }

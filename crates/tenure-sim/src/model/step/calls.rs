@@ -182,7 +182,8 @@ impl Step<'_> {
                     let state = self.client(client);
                     if state.releases[index].release.passed_on() {
                         let key = state.releases[index].release.key().clone();
-                        state.waiters.passed_on(now, &key);
+                        let nudge_after = state.releases[index].release.nudge_after();
+                        state.waiters.passed_on(now, &key, nudge_after);
                     }
                 }
                 release::Output::Done { .. } => {}

@@ -162,6 +162,7 @@ impl Step<'_> {
             Command::Extend { token, .. }
             | Command::Release { token, .. }
             | Command::PassOn { token, .. }
+            | Command::Open { token, .. }
             | Command::Requeue { token, .. }
             | Command::Heal { token, .. } => Some(*token),
             _ => None,
@@ -263,6 +264,7 @@ fn verb(command: &Command) -> &'static str {
         Command::Heal { .. } => "heal",
         Command::Release { .. } => "release",
         Command::PassOn { .. } => "release and pass on",
+        Command::Open { .. } => "release to those outside the line",
         Command::Requeue { .. } => "release and line up",
         Command::Enqueue { .. } => "line up",
         Command::Leave { .. } => "leave the line",

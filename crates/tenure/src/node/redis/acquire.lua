@@ -1,6 +1,7 @@
 -- Sets the lock if it is free or set aside for us, the node's record is the one that the client knows, and the fence is a
 -- new highest. If it is not free, and a ticket is given, gets in line.
--- KEYS: lock, fence, queue of fences by their end, record; with a ticket or label also: waiters in line, label
+-- KEYS: lock, fence, queue of fences by their end, record; with a ticket or label also: waiters in line, label, what is there
+--       while those in line are not given the lock
 -- ARGV: owner, node ttl in ms, fence ('' for none), when it is forgotten in ms, nonce, what is kept behind the fence: a colon
 --       and the beginning of the nonce; then, if needed:
 --       1 if the server does not tell by itself that the record has changed (else the record is looked at for names whose last
@@ -22,6 +23,12 @@ local aside = ticket and owner == RESERVED .. ticket
 if aside then
     call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
     owner = false
+end
+local open = ticket and known and not owner and not aside and call('PTTL', KEYS[7]) or -2
+if open >= 0 then
+    -- As if it were set aside, for those outside the line.
+    call('DEL', KEYS[1])
+    owner = RESERVED
 end
 if known and not owner then
     -- Cheaper than asking for the time.
@@ -116,7 +123,7 @@ elseif owner == ARGV[1] then
     return now
 end
 local why = string.sub(owner, 1, #RESERVED) == RESERVED and 5 or 1
-local left = call('PTTL', KEYS[1])
+local left = open >= 0 and open or call('PTTL', KEYS[1])
 if not ticket or name == ARGV[1] then
     return {now, why, left, lowest}
 end

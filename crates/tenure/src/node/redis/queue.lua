@@ -4,12 +4,17 @@
 -- WAITERS_MAX: how many may wait   DEAD_MAX: how many that are gone are passed over at a time. All set in a line before this
 
 -- Sets a free lock aside for the first waiter that listens, and wakes it: true, or false if there is none.
-local function pass_on(lock, waiters)
+local function pass_on(lock, waiters, open)
     for _ = 1, DEAD_MAX do
         -- Whatever lies there that is no line must not keep the lock from anybody.
         local first = redis.pcall('ZPOPMIN', waiters)
         local ticket = first[1]
         if not ticket then
+            return false
+        end
+        -- For this moment it belongs to those outside the line.
+        if redis.call('EXISTS', open) == 1 then
+            redis.call('ZADD', waiters, first[2], ticket)
             return false
         end
         local number, client = string.match(ticket, '^(%d+):(%x+)$')

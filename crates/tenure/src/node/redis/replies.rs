@@ -54,18 +54,26 @@ impl Scripts {
             (Command::Acquire { .. }, Value::List(list)) => acquired(&list),
             (Command::Heal { .. }, Value::List(list)) => not_had(&list, Refusal::Behind),
             (
-                Command::Release { .. } | Command::PassOn { .. } | Command::Requeue { .. },
+                Command::Release { .. }
+                | Command::PassOn { .. }
+                | Command::Open { .. }
+                | Command::Requeue { .. },
                 Value::Number(0),
             ) => answer(Answer::Refused(Refusal::NotHeld)),
             (
                 Command::Release { .. }
                 | Command::PassOn { .. }
+                | Command::Open { .. }
                 | Command::Requeue { .. }
                 | Command::Enqueue { .. }
                 | Command::Leave { .. }
                 | Command::Nudge { .. },
                 Value::Number(1),
             ) => answer(Answer::Granted),
+            (Command::Open { .. }, Value::Number(2)) => {
+                let queue = QueueReport { ahead: Some(Ticket::SOMEBODY), ..QueueReport::default() };
+                Ok(Reply { queue: Some(Box::new(queue)), ..Reply::new(None, Answer::Granted) })
+            }
             (Command::PassOn { .. }, Value::Text(ticket)) => {
                 let ahead = Some(Ticket::parse(&ticket).unwrap_or(Ticket::SOMEBODY));
                 let queue = Some(Box::new(QueueReport { ahead, ..QueueReport::default() }));

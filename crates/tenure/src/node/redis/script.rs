@@ -8,8 +8,8 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use tenure_core::{
-    ClientId, Command, DEAD_MAX, FenceBounds, KEY_LEAD_RESERVED, LABEL_LIFE, LockKey, OwnerToken, Prefix,
-    QUEUE_LIFE, RESERVATION, RESERVED_LEAD, TRIM_FENCES, WAITERS_MAX,
+    ClientId, Command, DEAD_MAX, FenceBounds, KEY_LEAD_RESERVED, LABEL_LIFE, LockKey, OPENING, OwnerToken,
+    Prefix, QUEUE_LIFE, RESERVATION, RESERVED_LEAD, TRIM_FENCES, WAITERS_MAX,
 };
 
 use super::resp::{Decimal, Value, encode, push_count, push_part};
@@ -47,6 +47,7 @@ enum Name {
     Extend,
     Release,
     PassOn,
+    Open,
     Requeue,
     Enqueue,
     Leave,
@@ -91,7 +92,10 @@ impl Scripts {
             millis(QUEUE_LIFE),
             millis(LABEL_LIFE)
         );
-        let passing = format!("local DEAD_MAX, CHANNEL = {DEAD_MAX}, '{WAKE_CHANNEL}'\n");
+        let passing = format!(
+            "local DEAD_MAX, CHANNEL, OPENING = {DEAD_MAX}, '{WAKE_CHANNEL}', '{}'\n",
+            millis(OPENING)
+        );
         let owner = |text: &str| Cow::Owned([include_str!("owner.lua"), text].concat());
         let queue =
             |text: &str| Cow::Owned([&*limits, &passing, include_str!("queue.lua"), &owner(text)].concat());
@@ -100,6 +104,7 @@ impl Scripts {
             Cow::Borrowed(include_str!("extend.lua")),
             owner(include_str!("release.lua")),
             queue(include_str!("pass_on.lua")),
+            queue(include_str!("open.lua")),
             queue(include_str!("requeue.lua")),
             queue(include_str!("enqueue.lua")),
             queue(include_str!("leave.lua")),
@@ -176,9 +181,9 @@ impl Scripts {
                     let count = arguments.len() - usize::from(always.is_empty());
                     return script(Name::Acquire).encode(buffer, form, &keys, &arguments[..count]);
                 };
-                let [line, label_key] = [key_beside(WAITERS, key), key_beside(LABEL, key)];
-                let [lock, fence_key, fences, record] = keys;
-                let keys = [lock, fence_key, fences, record, line.as_bytes(), label_key.as_bytes()];
+                let [line, label_key, open] = [WAITERS, LABEL, OPEN].map(|kind| key_beside(kind, key));
+                let beside_keys = [line.as_bytes(), label_key.as_bytes(), open.as_bytes()];
+                let keys = [&keys[..], &beside_keys].concat();
                 let ticket = beside.turn.map_or_else(String::new, |turn| turn.ticket.to_string());
                 let fresh: &[u8] = if beside.turn.is_some_and(|turn| turn.fresh) { b"1" } else { b"" };
                 let label = beside.label.as_deref().unwrap_or_default().as_bytes();
@@ -211,17 +216,25 @@ impl Scripts {
                 }
             }
             Command::PassOn { key, token, labelled, requeue } => {
-                let [line, fence, label] = [WAITERS, FENCE, LABEL].map(|kind| key_beside(kind, key));
-                let keys = [key.as_str().as_bytes(), line.as_bytes(), fence.as_bytes(), label.as_bytes()];
+                let beside = [WAITERS, OPEN, FENCE, LABEL].map(|kind| key_beside(kind, key));
+                let [line, open, fence, label] = beside.each_ref().map(String::as_bytes);
+                let keys = [key.as_str().as_bytes(), line, open, fence, label];
                 let (token, ticket) = (token.to_hex(), requeue.map(|ticket| ticket.to_string()));
                 let arguments = [&token[..], ticket.as_deref().unwrap_or_default().as_bytes()];
                 let count = match (labelled, &ticket) {
-                    (true, _) => 4,
-                    (false, Some(_)) => 3,
-                    (false, None) => 2,
+                    (true, _) => 5,
+                    (false, Some(_)) => 4,
+                    (false, None) => 3,
                 };
                 let arguments = &arguments[..1 + usize::from(ticket.is_some())];
                 script(Name::PassOn).encode(buffer, form, &keys[..count], arguments);
+            }
+            Command::Open { key, token, labelled } => {
+                let beside = [WAITERS, OPEN, LABEL].map(|kind| key_beside(kind, key));
+                let [line, open, label] = beside.each_ref().map(String::as_bytes);
+                let keys = [key.as_str().as_bytes(), line, open, label];
+                let count = if *labelled { 4 } else { 3 };
+                script(Name::Open).encode(buffer, form, &keys[..count], &[&token.to_hex()]);
             }
             Command::Requeue { key, token, ticket } => {
                 let [line, fence] = [WAITERS, FENCE].map(|kind| key_beside(kind, key));
@@ -235,13 +248,14 @@ impl Scripts {
                 script(Name::Enqueue).encode(buffer, form, &keys, &[ticket.to_string().as_bytes()]);
             }
             Command::Leave { key, ticket } => {
-                let line = key_beside(WAITERS, key);
-                let keys = [key.as_str().as_bytes(), line.as_bytes()];
+                let [line, open] = [WAITERS, OPEN].map(|kind| key_beside(kind, key));
+                let keys = [key.as_str().as_bytes(), line.as_bytes(), open.as_bytes()];
                 script(Name::Leave).encode(buffer, form, &keys, &[ticket.to_string().as_bytes()]);
             }
             Command::Nudge { key } => {
-                let line = key_beside(WAITERS, key);
-                script(Name::Nudge).encode(buffer, form, &[key.as_str().as_bytes(), line.as_bytes()], &[]);
+                let [line, open] = [WAITERS, OPEN].map(|kind| key_beside(kind, key));
+                let keys = [key.as_str().as_bytes(), line.as_bytes(), open.as_bytes()];
+                script(Name::Nudge).encode(buffer, form, &keys, &[]);
             }
             Command::Record { swap: None, .. } => {
                 script(Name::Record).encode(buffer, form, &[record_key], &[]);
@@ -344,6 +358,8 @@ pub(super) fn is_no_script(value: &Value) -> bool {
 const FENCE: &str = "fence:{";
 const WAITERS: &str = "queue:{";
 const LABEL: &str = "label:{";
+/// There while those in line are not given the lock.
+const OPEN: &str = "open:{";
 
 /// What is kept behind a fence that was granted in no life that anybody knows.
 const NO_LIFE: &[u8; 9] = b":--------";

@@ -1,6 +1,7 @@
 //! Granting a lock: to whoever asks for a free one, and back to a holder whose lock is not there any more.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure_core::{
     Answer, Entry, Fence, FenceBounds, FenceClaim, LockKey, NodeTime, Nonce, Owner, OwnerToken, QueueReport,
@@ -32,7 +33,7 @@ impl Execution<'_> {
     ) -> Result<Answer> {
         let answer = self.try_to_grant(name, wanted, told)?;
         let Answer::Refused(refusal) = answer else { return Ok(answer) };
-        let others = name.entry.is_some_and(|entry| entry.owner != Owner::Token(wanted.token));
+        let others = name.entry.is_none_or(|entry| entry.owner != Owner::Token(wanted.token));
         match (refusal, wanted.turn) {
             (Refusal::Held { .. } | Refusal::Reserved { .. }, Some(turn)) if others => {
                 self.line_up(wanted.key, name, turn, answer, told)
@@ -61,6 +62,11 @@ impl Execution<'_> {
                 && entry.counts_from_ms.is_none()
                 && claim.is_none_or(|claim| name.fence() == Some(claim.fence));
             return Ok(if again { Answer::Granted } else { Answer::Refused(held(self.now_ms, &entry)) });
+        }
+        if ticket.is_some() && !aside && name.open_ends_ms >= self.now_ms {
+            // Those in line had their turns.
+            let left = Duration::from_millis(name.open_ends_ms - self.now_ms);
+            return Ok(Answer::Refused(Refusal::Reserved { left }));
         }
         if let Some(claim) = claim {
             // Whole milliseconds, in which nodes count.

@@ -80,6 +80,15 @@ impl Execution<'_> {
             Command::PassOn { token, labelled, requeue, .. } => {
                 self.release_and_pass_on(key, &mut name, *token, *labelled, *requeue, told)?
             }
+            Command::Open { token, labelled, .. } => {
+                if name.is_held_by(*token) {
+                    name.entry = None;
+                    self.open(&mut name, *labelled, told)?;
+                    Answer::Granted
+                } else {
+                    Answer::Refused(Refusal::NotHeld)
+                }
+            }
             Command::Requeue { token, ticket, .. } => {
                 let answer = release(&mut name, *token);
                 if answer == Answer::Granted {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::OptionalExtension;
 use tenure_core::{
-    Answer, ClientId, DEAD_MAX, Entry, Fence, LABEL_LIFE, LockKey, Owner, OwnerToken, QUEUE_LIFE,
+    Answer, ClientId, DEAD_MAX, Entry, Fence, LABEL_LIFE, LockKey, OPENING, Owner, OwnerToken, QUEUE_LIFE,
     QueueReport, RESERVATION, Refusal, Ticket, Turn, WAITERS_MAX,
 };
 
@@ -115,6 +115,20 @@ impl Execution<'_> {
         Ok(Answer::Granted)
     }
 
+    /// Leaves a lock that was released to those outside the line for a moment, if somebody is in it.
+    pub(super) fn open(&mut self, name: &mut Name, labelled: bool, told: &mut Told) -> Result<()> {
+        if labelled {
+            name.label = None;
+        }
+        self.look_at_line(name)?;
+        if self.count(name)? > 0 {
+            name.open_ends_ms = self.now_ms + millis(OPENING);
+            told.queue =
+                Some(Box::new(QueueReport { ahead: Some(Ticket::SOMEBODY), ..QueueReport::default() }));
+        }
+        Ok(())
+    }
+
     pub(super) fn leave(&mut self, key: &LockKey, name: &mut Name, ticket: Ticket) -> Result<Answer> {
         self.look_at_line(name)?;
         self.remove(name, ticket)?;
@@ -128,6 +142,9 @@ impl Execution<'_> {
     /// Sets a free lock aside for the first waiter that listens, and wakes it. Others are gone, and leave the line.
     pub(super) fn pass_on(&mut self, key: &LockKey, name: &mut Name) -> Result<Option<Ticket>> {
         self.look_at_line(name)?;
+        if name.open_ends_ms >= self.now_ms {
+            return Ok(None);
+        }
         for _ in 0..DEAD_MAX {
             let Some(ticket) = self.first(name)? else { return Ok(None) };
             self.remove(name, ticket)?;

@@ -17,6 +17,8 @@ pub(super) struct Name {
     pub(super) label: Option<Label>,
     /// The last millisecond of those who wait in line, unless somebody touches it.
     pub(super) line_ends_ms: u64,
+    /// The last millisecond at which nobody in line is given the lock.
+    pub(super) open_ends_ms: u64,
 }
 
 /// The last fence of a lock.
@@ -70,7 +72,10 @@ impl Name {
             }
             _ => None,
         };
-        Ok(Self { id: row.get(0)?, entry, remembered, label, line_ends_ms: unsigned(row.get(9)?)? })
+        // One is the mark alone.
+        let open_ends_ms = unsigned(row.get(5)?)?;
+        let line_ends_ms = unsigned(row.get(9)?)?;
+        Ok(Self { id: row.get(0)?, entry, remembered, label, line_ends_ms, open_ends_ms })
     }
 
     /// Writes the row back, or removes it if nothing in it matters any more.
@@ -94,7 +99,11 @@ impl Name {
             signed(self.entry.map_or(0, |entry| entry.ends_ms)),
             self.remembered.map(|remembered| remembered.fence.as_i64()),
             signed(self.remembered.map_or(0, |remembered| remembered.ends_ms)),
-            self.remembered.is_some_and(|remembered| remembered.queued),
+            match self.remembered {
+                Some(Remembered { queued: true, .. }) if self.open_ends_ms < now_ms => 1,
+                Some(Remembered { queued: true, .. }) => signed(self.open_ends_ms),
+                _ => 0,
+            },
             self.label.as_ref().map(|label| label.owner.to_string()),
             self.label.as_ref().map(|label| &*label.text),
             signed(self.label.as_ref().map_or(0, |label| label.ends_ms)),

@@ -8,7 +8,7 @@ CREATE TABLE names (
     ends_ms INTEGER NOT NULL DEFAULT 0,
     fence INTEGER,
     fence_ends_ms INTEGER NOT NULL DEFAULT 0,
-    -- Somebody may be in line.
+    -- Somebody may be in line. More than one: those in line are not given the lock up to this millisecond.
     queued INTEGER NOT NULL DEFAULT 0,
     label_owner TEXT,
     label TEXT,

@@ -156,6 +156,7 @@ impl Line {
             Some(
                 Command::Release { token: released, .. }
                 | Command::PassOn { token: released, .. }
+                | Command::Open { token: released, .. }
                 | Command::Requeue { token: released, .. },
             ) => released == token,
             _ => false,
