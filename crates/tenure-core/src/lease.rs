@@ -374,7 +374,7 @@ impl Lease {
                 self.advance_acquire(now);
             }
             // A grant that comes late must not count for the margin either.
-            Phase::Held(standing) => standing.round.distrust(node),
+            Phase::Held(standing) => standing.distrust(node),
             Phase::Waiting { .. } | Phase::Ended => {}
         }
     }

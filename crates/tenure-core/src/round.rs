@@ -140,6 +140,11 @@ impl Round {
         self.granted().iter().filter(|node| !self.distrusted.contains(*node)).collect()
     }
 
+    /// The nodes that turned out not to be trustworthy while the round was open.
+    pub(crate) const fn distrusted(&self) -> NodeSet {
+        self.distrusted
+    }
+
     /// The nodes that granted, counted or not.
     #[must_use]
     pub fn granted(&self) -> NodeSet {

@@ -91,6 +91,7 @@ pub enum Risk {
 impl Standing {
     pub(crate) fn new(claim: Claim, fence: Option<Fence>, validity: Validity, round: Round) -> Self {
         let (acquired, members, missing) = (round.started(), round.kept(), NodeSet::default());
+        let healed = round.distrusted().iter().map(|node| (node, None)).collect();
         Self {
             claim,
             fence,
@@ -102,7 +103,7 @@ impl Standing {
             members,
             extending: None,
             missing,
-            healed: vec![],
+            healed,
             lost: false,
             risk: None,
             told: HoldState::Held,
@@ -299,6 +300,15 @@ impl Standing {
         extend.round.record(now, node, answer);
         if refused {
             self.forget(node);
+        }
+    }
+
+    /// What this node grants in the round under way must not be counted. If it has not granted the lock before, it may do so in
+    /// a memory that is not the one it was asked in: its key counts as one that was put back there.
+    pub(crate) fn distrust(&mut self, node: NodeIndex) {
+        self.round.distrust(node);
+        if !self.members.contains(node) && !self.healed.iter().any(|(healed, _)| *healed == node) {
+            self.healed.push((node, None));
         }
     }
 

@@ -208,6 +208,40 @@ fn a_healed_node_counts_only_after_the_quarantine() {
     assert!(waited > ms(66_000) && waited < ms(70_000), "{waited:?}");
 }
 
+/// The server's own `SET` does not compare records. It may have set the lock in a memory that nobody knew, and all that we know is
+/// that its answer was not to be counted, or did not come.
+#[test]
+fn a_node_that_forgot_while_it_was_asked_counts_only_after_the_quarantine() {
+    for told_first in [true, false] {
+        let mut cluster = Cluster::of(5);
+        let quorum = Quorum::of(5).unwrap();
+        cluster.nodes[4].mode = Mode::Deaf;
+        let client = cluster.acquire(&options());
+        let distrusted = lease::Input::Distrusted { node: node(quorum, 4) };
+        if told_first {
+            cluster.input(client, distrusted.clone());
+        }
+        cluster.run(ms(100));
+        if !told_first {
+            cluster.input(client, distrusted);
+        }
+        assert!(cluster.owners()[4].is_some(), "it has the lock");
+        cluster.nodes[4].mode = Mode::Up;
+        let seen = cluster.now;
+        loop {
+            cluster.extend(client, &options());
+            cluster.run(ms(10));
+            if cluster.standing(client).margin() == 2 {
+                break;
+            }
+            assert_eq!(cluster.standing(client).margin(), 1, "told first: {told_first}");
+            cluster.run(ms(990));
+        }
+        let waited = cluster.now.since(seen);
+        assert!(waited > ms(66_000) && waited < ms(70_000), "told first: {told_first}, {waited:?}");
+    }
+}
+
 /// Somebody else was granted the node meanwhile, with a larger fence: what is ours there may be over.
 #[test]
 fn a_node_with_a_larger_fence_is_not_healed() {
