@@ -119,6 +119,13 @@ impl Round {
         !behind.is_empty() && self.quorum.nodes() + behind.len() - refused - unknown >= self.needed
     }
 
+    /// Whether a majority is still possible, though not the margin that was asked for.
+    pub(crate) fn lacks_only_margin(&self) -> bool {
+        let majority = self.quorum.majority();
+        let verdict = |needed| self.quorum.verdict(self.tally(), needed);
+        verdict(self.needed) == Verdict::Lost && verdict(majority) != Verdict::Lost
+    }
+
     /// How many nodes said what so far.
     #[must_use]
     pub fn tally(&self) -> Tally {

@@ -162,6 +162,53 @@ fn waiters_that_reach_only_a_minority_of_nodes_hold_nobody_up_for_long() {
     assert_eq!(cluster.holders(), [waiter]);
 }
 
+/// How long it takes until these many waiters were served, behind one that asks for more nodes than there are.
+fn served_behind(margin: Option<Mode>, min_margin: usize) -> Duration {
+    let mut cluster = fenced_cluster(3);
+    let holder = cluster.acquire(&waiting());
+    cluster.run(ms(5));
+    let mut demanding = waiting();
+    demanding.min_margin = min_margin;
+    if let Some(mode) = margin {
+        cluster.nodes[2].mode = mode;
+        cluster.acquire(&demanding);
+        cluster.run(ms(300));
+    }
+    let others = one_after_another(&mut cluster, 8);
+    cluster.input(holder, lease::Input::Release);
+    let (begun, mut served) = (cluster.now, vec![]);
+    while !others.iter().all(|waiter| served.contains(waiter)) {
+        assert!(cluster.now.since(begun) < ms(60_000), "{margin:?}: only {served:?} of {others:?}");
+        served.extend(serve(&mut cluster, ms(20)));
+    }
+    cluster.now.since(begun)
+}
+
+#[test]
+fn whoever_asks_for_a_margin_that_cannot_be_had_holds_up_nobody() {
+    for mode in [Mode::Down, Mode::Silent] {
+        let modest = served_behind(Some(mode), 0);
+        let took = served_behind(Some(mode), 1);
+        println!("{mode:?}: {took:?} for eight waiters, {modest:?} behind one that asks for no margin");
+        assert!(took < modest + CLAIM_WINDOW * 2, "{mode:?}: {took:?}, and {modest:?} without");
+    }
+}
+
+#[test]
+fn whoever_asks_for_a_margin_gets_the_lock_when_the_nodes_are_back() {
+    let mut cluster = fenced_cluster(3);
+    cluster.nodes[2].mode = Mode::Silent;
+    let mut demanding = waiting();
+    demanding.min_margin = 1;
+    let client = cluster.acquire(&demanding);
+    cluster.run(ms(5_000));
+    assert_eq!(cluster.holders(), [0; 0]);
+    cluster.nodes[2].mode = Mode::Up;
+    cluster.run(ms(3_000));
+    assert_eq!(cluster.holders(), [client]);
+    assert_eq!(cluster.standing(client).margin(), 1);
+}
+
 #[test]
 fn a_waiter_that_gives_up_leaves_the_line_and_passes_on_what_was_kept_for_it() {
     let mut cluster = fenced_cluster(5);

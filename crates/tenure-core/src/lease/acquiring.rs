@@ -10,7 +10,7 @@ use super::{Lease, Output, Phase, waiting};
 use crate::acquire::{Acquire, Cause, Decision, NotAcquired, Unasked};
 use crate::command::Fault;
 use crate::config::Wait;
-use crate::queue::PARTIAL_WAKE_PATIENCE;
+use crate::queue::{PARTIAL_WAKE_PATIENCE, POLL_MAX};
 use crate::release::Undo;
 use crate::standing::Standing;
 use crate::time::Time;
@@ -20,6 +20,10 @@ use crate::trust::Proposal;
 /// How often one attempt may be made again at once with a larger fence. Once is the rule; more often means that
 /// others are winning meanwhile.
 pub(super) const PROPOSALS_MAX: u32 = 4;
+
+/// An attempt keeps nodes from others while it lasts. One whose margin cannot be had is made again after so many times as
+/// long, or when waiters ask by themselves, whichever is sooner.
+const ASIDE: u32 = 20;
 
 impl Lease {
     pub(super) fn handle_attempt(&mut self, now: Time, entropy: Entropy, proposal: &Proposal) {
@@ -80,13 +84,18 @@ impl Lease {
                 if waiting::has_time(self.waiter.as_deref(), &acquire.round) {
                     return;
                 }
-                let is_behind = acquire.round.is_behind();
+                let (is_behind, lacks_margin) =
+                    (acquire.round.is_behind(), acquire.round.lacks_only_margin());
                 if !std::mem::replace(&mut acquire.cleaned_up, true) {
                     // Whom we have not asked by now is asked no more: that would come behind the clean-up.
                     for (node, _) in acquire.unasked.take().into_iter().flat_map(|unasked| unasked.commands) {
                         acquire.round.record(now, node, Err(Fault::Unreachable("not asked".into())));
                     }
-                    let undo = waiting::undo(self.waiter.as_deref());
+                    let undo = if lacks_margin {
+                        Undo::PassOn { labelled: self.label.is_some(), requeue: None }
+                    } else {
+                        waiting::undo(self.waiter.as_deref())
+                    };
                     let claim = acquire.claim(self.terms.term, undo);
                     self.clean_up(now, claim);
                 }
@@ -94,6 +103,8 @@ impl Lease {
                     // The nodes are free, only our number was too small. Another attempt with another owner, behind
                     // the release of this one on the same connections: still one round trip.
                     self.propose_again(self.proposals + 1, false);
+                } else if lacks_margin && self.step_aside(now, cause) {
+                    // Others go first.
                 } else if let Phase::Acquiring(acquire) = &self.phase
                     && let Some(cause) = cause.or_else(|| acquire.cause())
                 {
@@ -101,6 +112,22 @@ impl Lease {
                 }
             }
         }
+    }
+
+    /// The margin that was asked for cannot be had at present. Whoever waits for it in line, or asks again and again, only
+    /// holds up those who need less: it leaves the line, and asks again after many times what the attempt took. `false` if
+    /// there is no time for another attempt.
+    fn step_aside(&mut self, now: Time, cause: Option<Cause>) -> bool {
+        let Phase::Acquiring(acquire) = &self.phase else { return false };
+        let (took, ballots) = (now.since(acquire.round.started()), acquire.round.ballots().to_vec());
+        let pause = self.terms.retry.pause((took * ASIDE).min(POLL_MAX), acquire.entropy.dice);
+        let Some(at) = self.next_attempt(now, pause) else { return false };
+        self.leave_line();
+        self.waiter = None;
+        let cause = cause.unwrap_or(Cause::Unavailable);
+        self.outputs.push_back(Output::Retrying { cause, at, ballots });
+        self.phase = Phase::Waiting { until: Some(at) };
+        true
     }
 
     pub(super) fn propose_again(&mut self, proposals: u32, ticket: bool) {
