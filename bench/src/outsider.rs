@@ -169,7 +169,8 @@ impl Outsider {
     }
 }
 
+/// Of an even number the lower one: what is better by chance must not be what is told.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
+    values[(values.len() - 1) / 2]
 }
