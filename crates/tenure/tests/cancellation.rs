@@ -37,8 +37,8 @@ fn bad_weather(seed: u64, delay_max: Duration) -> [MemoryNode; 5] {
 
 /// Waits until every node has confirmed. A node that loses a fifth of the messages may be silent for a while, and is waited
 /// for here.
-async fn clean_up(locks: &Locks) {
-    locks.shutdown_within(secs(5)).await.unwrap();
+async fn clean_up(locks: &Locks) -> Result<(), ShutdownError> {
+    locks.shutdown_within(secs(5)).await
 }
 
 #[tokio::test(start_paused = true)]
@@ -60,7 +60,7 @@ async fn a_thousand_acquires_dropped_at_random_moments_leave_no_key() {
         }
     }
     assert!(dropped > 300 && acquired > 300, "{dropped} dropped, {acquired} acquired");
-    clean_up(&locks).await;
+    clean_up(&locks).await.unwrap();
     assert_eq!(keys(&nodes), [""; 0]);
 }
 
@@ -81,7 +81,7 @@ async fn a_thousand_concurrent_acquires_dropped_at_random_moments_leave_no_key()
         acquired += u32::from(task.await.unwrap());
     }
     assert!((200..900).contains(&acquired), "{acquired}");
-    clean_up(&locks).await;
+    clean_up(&locks).await.unwrap();
     assert_eq!(keys(&nodes), [""; 0]);
 }
 
@@ -97,7 +97,7 @@ async fn a_thousand_guards_dropped_without_release_leave_no_key() {
     }
     assert!(keys(&nodes).len() >= 3_000);
     drop(guards);
-    clean_up(&locks).await;
+    clean_up(&locks).await.unwrap();
     assert_eq!(keys(&nodes), [""; 0]);
 }
 
@@ -115,7 +115,7 @@ async fn extensions_and_releases_dropped_at_random_moments_leave_no_key() {
     // Never polled at all.
     let guard = locks.lock("unpolled").acquire().await.unwrap();
     drop(guard.release());
-    clean_up(&locks).await;
+    clean_up(&locks).await.unwrap();
     assert_eq!(keys(&nodes), [""; 0]);
 }
 
