@@ -130,6 +130,19 @@ impl LockTable {
         Reply { time: Some(now), fence, queue, answer }
     }
 
+    /// Executes a command as a server with a `SET` of its own does, whose connection is told of a change of the record before
+    /// any later reply. An acquire without a fence is that `SET`, which looks at no record: the key is set in whatever life the
+    /// node's memory is in, and only the answer is taken back.
+    pub fn execute_natively(&mut self, now: NodeTime, command: &Command) -> Reply {
+        let reply = self.execute(now, command);
+        if let Command::Acquire { key, token, node_ttl_ms, fence: None, beside: None, .. } = command
+            && reply.answer == Answer::Refused(Refusal::Stranger)
+        {
+            self.execute(now, &Command::plain_acquire(key.clone(), *token, *node_ttl_ms));
+        }
+        reply
+    }
+
     /// The keys that are there at the node's time `now`, in order.
     pub fn keys(&self, now: NodeTime) -> impl Iterator<Item = (&LockKey, &Entry)> {
         let now_ms = now.as_millis();

@@ -229,7 +229,7 @@ impl World {
                 .or_else(|| self.bend_record(mutant, &asked))
                 .or_else(|| self.bend_line(mutant, &asked))
         });
-        let reply = bent.unwrap_or_else(|| self.nodes[server].table.execute(now, command));
+        let reply = bent.unwrap_or_else(|| self.nodes[server].table.execute_natively(now, command));
         if self.options.mutant.is_some() {
             self.note_command(&asked, &reply);
         }

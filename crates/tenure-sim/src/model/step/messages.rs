@@ -156,7 +156,7 @@ impl Step<'_> {
         let now = self.world.node_time(self.config, node);
         let state = self.node(node);
         let owner_before = state.owner(now);
-        let reply = state.table.execute(now, command);
+        let reply = state.table.execute_natively(now, command);
         let owner_after = state.owner(now);
         let own = match command {
             Command::Extend { token, .. }
