@@ -134,6 +134,12 @@ pub enum FleetError {
     /// Too many nodes are gone.
     #[error("too many nodes of the old list are gone to know what they granted; start a majority of them")]
     TooManyGone,
+    /// The two lists are called the same.
+    #[error(
+        "the old list and the new one are the same. Give the old one as the nodes (--nodes), and a fleet with a name another \
+         name (--to-fleet)"
+    )]
+    Same,
 }
 
 impl FleetChange {
@@ -340,6 +346,7 @@ impl Lines {
             Refused::Other { to } => FleetError::Other { to: to.to_string() },
             Refused::TooLate => FleetError::TooLate,
             Refused::TooManyGone => FleetError::TooManyGone,
+            Refused::Same => FleetError::Same,
         }
     }
 }

@@ -168,6 +168,8 @@ pub enum Refused {
     TooLate,
     /// With so many nodes gone, nobody knows what the old list granted.
     TooManyGone,
+    /// The two lists go by the same words: nobody could tell which of them a node belongs to.
+    Same,
 }
 
 /// What to write over this record so that the node belongs to nobody; `None` if it does already. `seed` must be random.
@@ -218,6 +220,8 @@ impl FleetChange {
         let gone = change.nodes.iter().filter(|node| node.gone && node.old.is_some()).count();
         if gone >= quorum.majority() || change.nodes.iter().any(|node| node.gone && node.new.is_some()) {
             change.fail(Refused::TooManyGone);
+        } else if change.from.roster().list() == change.to.roster().list() {
+            change.fail(Refused::Same);
         }
         change
     }

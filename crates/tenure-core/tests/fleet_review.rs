@@ -1,0 +1,122 @@
+//! Changes of the node list that meet older lists, other changes, wrong clocks and clients that are already there.
+
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
+
+#[path = "support/fleets.rs"]
+#[allow(dead_code, reason = "each test program uses a part")]
+mod fleets;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use fleets::{QUARANTINE, World, settings};
+use tenure_core::trust::change::{Input, Output, Refused};
+use tenure_core::trust::{ChangeNode, FleetChange};
+use tenure_core::*;
+
+/// One run of a change, whose messages are executed at once.
+struct Run {
+    change: FleetChange,
+    nodes: Vec<usize>,
+    /// By how much the clock of a node is ahead.
+    ahead: BTreeMap<usize, Duration>,
+    ended: Option<Result<(), Refused>>,
+    commands: usize,
+}
+
+fn place(list: &[usize], node: usize) -> Option<NodeIndex> {
+    let position = list.iter().position(|listed| *listed == node)?;
+    Quorum::of(list.len()).unwrap().indexes().nth(position)
+}
+
+impl Run {
+    fn new(world: &World, old: &[usize], new: &[usize], gone: &[usize], abort: bool, seed: u64) -> Self {
+        Self::with(world, (settings(old), old), (settings(new), new), gone, abort, seed)
+    }
+
+    fn with(
+        world: &World,
+        (from, old): (Settings, &[usize]),
+        (to, new): (Settings, &[usize]),
+        gone: &[usize],
+        abort: bool,
+        seed: u64,
+    ) -> Self {
+        let mut nodes = old.to_vec();
+        nodes.extend(new.iter().filter(|node| !old.contains(node)));
+        let parts = nodes.iter().map(|node| {
+            let part = ChangeNode::new(place(old, *node), place(new, *node));
+            if gone.contains(node) { part.gone() } else { part }
+        });
+        let mut change = FleetChange::new(from, to, Prefix::default(), parts.collect(), seed);
+        if abort {
+            change = change.aborting();
+        }
+        for (index, node) in nodes.iter().enumerate().filter(|(_, node)| !gone.contains(node)) {
+            change.handle(world.now, Input::Connected { node: index, facts: world.facts(*node) });
+        }
+        Self { change, nodes, ahead: BTreeMap::new(), ended: None, commands: 0 }
+    }
+
+    /// Executes so many commands at most. Whether there was nothing more to do.
+    fn serve(&mut self, world: &mut World, most: usize) -> bool {
+        let mut done = 0;
+        while self.ended.is_none() {
+            if done == most {
+                return false;
+            }
+            match self.change.poll_output() {
+                None => return true,
+                Some(Output::Send { node, command }) => {
+                    (done, self.commands) = (done + 1, self.commands + 1);
+                    let index = self.nodes[node];
+                    let ahead = self.ahead.get(&index).copied().unwrap_or_default();
+                    let time = NodeTime::from_micros(world.time().as_micros() + ahead.as_micros() as u64);
+                    let reply = world.nodes[index].table.execute(time, &command);
+                    self.change.handle(world.now, Input::Answer { node, answer: Ok(reply) });
+                }
+                Some(Output::Progress(_)) => {}
+                Some(Output::Done) => self.ended = Some(Ok(())),
+                Some(Output::Failed(refused)) => self.ended = Some(Err(refused)),
+            }
+        }
+        true
+    }
+
+    /// Goes on for so long, or until it ends.
+    fn pass(&mut self, world: &mut World, time: Duration) -> Option<Result<(), Refused>> {
+        let end = world.now + time;
+        assert!(self.serve(world, 2_000), "it never stops");
+        while let Some(next) = self.change.poll_timeout().filter(|next| *next <= end && self.ended.is_none())
+        {
+            world.now = world.now.max(next);
+            self.change.handle(world.now, Input::Timeout);
+            assert!(self.serve(world, 2_000), "it never stops");
+        }
+        self.ended.clone()
+    }
+}
+
+fn change(world: &mut World, old: &[usize], new: &[usize], gone: &[usize], seed: u64) {
+    let mut run = Run::new(world, old, new, gone, false, seed);
+    assert_eq!(run.pass(world, QUARANTINE * 3), Some(Ok(())));
+}
+
+/// Whoever has put the new list into the settings already, and runs the change again, names the same list twice.
+#[test]
+fn a_change_to_the_same_list_is_refused_at_once() {
+    let mut world = World::new(4);
+    let client = world.client(&[0, 1, 2]);
+    let before = world.record(0);
+    let mut run = Run::new(&world, &[0, 1, 2], &[0, 1, 2], &[], false, 7);
+    assert_eq!(run.pass(&mut world, QUARANTINE * 3), Some(Err(Refused::Same)));
+    assert_eq!(world.record(0), before);
+    assert_eq!(world.trusted(&client), [0, 1, 2]);
+    let named = || Settings::new(MaxTtl::default(), Roster::named("blue", vec!["/0"; 3]));
+    let mut run = Run::with(&world, (named(), &[0, 1, 2]), (named(), &[0, 1, 3]), &[], false, 8);
+    assert_eq!(
+        run.pass(&mut world, QUARANTINE * 3),
+        Some(Err(Refused::Same)),
+        "nobody could tell them apart"
+    );
+}
