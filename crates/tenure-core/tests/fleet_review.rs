@@ -120,3 +120,19 @@ fn a_change_to_the_same_list_is_refused_at_once() {
         "nobody could tell them apart"
     );
 }
+
+/// {0,1,4} to {0,1,2} to {0,1,3}, where node 2 is switched off; then back, with node 2 as it was. Its record says that the list
+/// {0,1,2} is open: it is, of a time that is over. Who holds on {0,3} meanwhile must not see {1,2} opened.
+#[test]
+fn a_node_that_was_switched_off_does_not_open_its_list_when_it_is_used_again() {
+    let mut world = World::new(5);
+    world.client(&[0, 1, 4]);
+    change(&mut world, &[0, 1, 4], &[0, 1, 2], &[], 10);
+    change(&mut world, &[0, 1, 2], &[0, 1, 3], &[2], 20);
+    let client = world.client(&[0, 1, 3]);
+    assert_eq!(world.trusted(&client), [0, 1, 3]);
+    change(&mut world, &[0, 1, 3], &[0, 1, 2], &[], 30);
+    assert!(world.record(3).contains(" phase=closed:"), "{}", world.record(3));
+    let client = world.client(&[0, 1, 2]);
+    assert_eq!(world.trusted(&client), [0, 1, 2]);
+}

@@ -312,7 +312,8 @@ impl FleetChange {
             }
             return;
         }
-        let seen: Vec<Seen> = (0..self.nodes.len()).map(|node| self.look(node)).collect();
+        let mut seen: Vec<Seen> = (0..self.nodes.len()).map(|node| self.look(node)).collect();
+        self.find_outdated(&mut seen);
         match self.next(&seen) {
             Ok(Step::Swap(swaps)) => {
                 for (node, record) in swaps {
@@ -519,6 +520,21 @@ impl FleetChange {
         }
     }
 
+    /// A node that was switched off when the new list was left behind some time ago still says that it is open.
+    fn find_outdated(&self, seen: &mut [Seen]) {
+        let mut epochs: Vec<u64> = seen.iter().filter_map(Seen::old_epoch).collect();
+        epochs.sort_unstable_by(|a, b| b.cmp(a));
+        // One alone may have been forgotten and taken back by a client that still has the old list.
+        let Some(now) = epochs.get(self.quorum.majority() - 1).copied() else { return };
+        for seen in seen {
+            if let Seen::Opened(record) = seen
+                && record.epoch <= now
+            {
+                *seen = Seen::Vacant(record.clone());
+            }
+        }
+    }
+
     /// How long the last lock of the old list may still be.
     fn left(&self, seen: &[Seen]) -> Option<Duration> {
         let gone = self.nodes.iter().any(|node| node.gone);
@@ -718,7 +734,7 @@ impl FleetChange {
 enum Seen {
     /// There is no record, or one that nobody can have been given anything by.
     Empty,
-    /// It was taken out of its last fleet.
+    /// It was taken out of its last fleet, or that fleet has gone on without it.
     Vacant(Record),
     /// It is switched off, and not looked at.
     Gone,
@@ -738,6 +754,14 @@ enum Seen {
 }
 
 impl Seen {
+    /// The epoch of the old list, if the node belongs to that.
+    fn old_epoch(&self) -> Option<u64> {
+        match self {
+            Self::Ours(record) | Self::Closing(record) | Self::Closed(record) => Some(record.epoch),
+            _ => None,
+        }
+    }
+
     /// The epoch that the new list has, as far as this record says.
     fn epoch(&self) -> Option<u64> {
         match self {
