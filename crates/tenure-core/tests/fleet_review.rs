@@ -136,3 +136,28 @@ fn a_node_that_was_switched_off_does_not_open_its_list_when_it_is_used_again() {
     let client = world.client(&[0, 1, 2]);
     assert_eq!(world.trusted(&client), [0, 1, 2]);
 }
+
+/// The new list was given to clients when its nodes were ready; then the change is given up.
+#[test]
+fn clients_of_a_list_that_was_given_up_are_not_given_its_nodes() {
+    let mut world = World::new(6);
+    let mut old = world.client(&[0, 1, 2]);
+    let mut run = Run::new(&world, &[0, 1, 2], &[3, 4, 5], &[], false, 10);
+    run.serve(&mut world, 9);
+    assert!((3..6).all(|node| world.record(node).contains(" phase=prepared ")));
+    let mut early = world.client(&[3, 4, 5]);
+    let mut abort = Run::new(&world, &[0, 1, 2], &[3, 4, 5], &[], true, 20);
+    assert_eq!(abort.pass(&mut world, QUARANTINE), Some(Ok(())));
+    let begun = world.now;
+    world.pass(QUARANTINE * 3, &mut early);
+    world.now = begun;
+    world.pass(QUARANTINE * 3, &mut old);
+    assert_eq!(world.trusted(&old), [0, 1, 2]);
+    assert_eq!(world.trusted(&early), [0; 0], "both lists would give the same lock");
+    let late = world.client(&[3, 4, 5]);
+    assert_eq!(world.trusted(&late), [0; 0]);
+    // It can be begun again.
+    change(&mut world, &[0, 1, 2], &[3, 4, 5], &[], 30);
+    let client = world.client(&[3, 4, 5]);
+    assert_eq!(world.trusted(&client), [3, 4, 5]);
+}

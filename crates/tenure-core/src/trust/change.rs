@@ -481,7 +481,9 @@ impl FleetChange {
                 }
                 Seen::Prepared(record) => {
                     let nonce = self.draw_nonce();
-                    swaps.push((node, Record::vacant(&record.to_text(), nonce)));
+                    let vacant = Record::vacant(&record.to_text(), nonce);
+                    // Clients have been given the new list: they are to leave the node alone until it is open.
+                    swaps.push((node, Record { terms: Arc::clone(&record.terms), ..vacant }));
                 }
                 _ => {}
             }

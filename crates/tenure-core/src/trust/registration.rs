@@ -99,10 +99,11 @@ impl Fleet {
             return self.handle_absent(now, node);
         };
         let record = match Record::parse(&text) {
-            Some(record) if record.phase == Phase::Vacant => return self.take_over(now, node, text, &record),
+            // Vacant in our own terms: the change to our list was given up, and the list before may give locks.
             Some(record) if record.terms == self.settings.terms(node) && record.phase != Phase::Disputed => {
                 record
             }
+            Some(record) if record.phase == Phase::Vacant => return self.take_over(now, node, text, &record),
             foreign => return self.handle_foreign(now, node, &text, foreign),
         };
         let member = &mut self.members[node.get()];
