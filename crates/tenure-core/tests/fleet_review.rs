@@ -161,3 +161,25 @@ fn clients_of_a_list_that_was_given_up_are_not_given_its_nodes() {
     let client = world.client(&[3, 4, 5]);
     assert_eq!(world.trusted(&client), [3, 4, 5]);
 }
+
+/// Two people change the list at once, each to another one, and each gets some of the nodes.
+#[test]
+fn two_changes_that_stand_in_each_others_way_can_be_given_up() {
+    let mut world = World::new(5);
+    let mut client = world.client(&[0, 1, 2]);
+    let (old, left, right) = ([0, 1, 2], [0, 1, 3], [0, 1, 4]);
+    let mut one = Run::new(&world, &old, &left, &[], false, 10);
+    let mut two = Run::new(&world, &old, &right, &[], false, 20);
+    two.serve(&mut world, 5);
+    one.serve(&mut world, 6);
+    two.serve(&mut world, 100);
+    one.serve(&mut world, 100);
+    assert!(matches!(one.ended, Some(Err(Refused::Other { .. }))), "{:?}", one.ended);
+    assert!(matches!(two.ended, Some(Err(Refused::Other { .. }))), "{:?}", two.ended);
+    for (seed, to) in [(30, left), (40, right)] {
+        let mut abort = Run::new(&world, &old, &to, &[], true, seed);
+        assert_eq!(abort.pass(&mut world, QUARANTINE), Some(Ok(())));
+    }
+    world.pass(QUARANTINE * 2, &mut client);
+    assert_eq!(world.trusted(&client), [0, 1, 2]);
+}

@@ -356,7 +356,10 @@ impl FleetChange {
         for (node, seen) in seen.iter().enumerate() {
             match seen {
                 Seen::Foreign => return Err(Refused::Foreign { node }),
-                Seen::Elsewhere { to, .. } => return Err(Refused::Other { to: Arc::clone(to) }),
+                // What was begun is taken back all the same: else two changes could be in each other's way for ever.
+                Seen::Elsewhere { to, .. } if !self.abort => {
+                    return Err(Refused::Other { to: Arc::clone(to) });
+                }
                 _ => {}
             }
         }
