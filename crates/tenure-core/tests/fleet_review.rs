@@ -183,3 +183,21 @@ fn two_changes_that_stand_in_each_others_way_can_be_given_up() {
     world.pass(QUARANTINE * 2, &mut client);
     assert_eq!(world.trusted(&client), [0, 1, 2]);
 }
+
+/// A client of the new list saw that node 0 was closed, and writes that back when the node has been emptied.
+#[test]
+fn a_closed_node_that_is_emptied_under_a_client_of_the_new_list_does_not_stop_the_change() {
+    let mut world = World::new(4);
+    let mut old = world.client(&[0, 1, 2]);
+    world.empty(1);
+    world.reconnect(&mut old, 1);
+    let mut run = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], false, 10);
+    assert_eq!(run.pass(&mut world, Duration::from_secs(5)), None, "it waits for what node 1 forgot");
+    assert!(world.record(0).contains(" phase=closed:"), "{}", world.record(0));
+    let mut early = world.client(&[0, 1, 3]);
+    world.empty(0);
+    world.reconnect(&mut early, 0);
+    change(&mut world, &[0, 1, 2], &[0, 1, 3], &[], 20);
+    let client = world.client(&[0, 1, 3]);
+    assert_eq!(world.trusted(&client), [0, 1, 3]);
+}

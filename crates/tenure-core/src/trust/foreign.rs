@@ -107,7 +107,7 @@ impl Fleet {
                 let wait = theirs.quarantine();
                 Record {
                     terms: theirs.terms,
-                    phase: theirs.phase,
+                    phase: theirs.phase.in_new_life(),
                     epoch: theirs.epoch,
                     wait,
                     floor: theirs.floor,
@@ -123,11 +123,7 @@ impl Fleet {
     /// A new life of the node's memory. What its fleet is about to do goes on.
     pub(super) fn new_life(&mut self, node: NodeIndex, facts: &Facts, before: &Record) -> Record {
         let new = self.new_record(node, facts, true);
-        let phase = match &before.phase {
-            // Its locks are not known to be gone in this life.
-            Phase::Closed(to) => Phase::Closing(Arc::clone(to)),
-            phase => phase.clone(),
-        };
+        let phase = before.phase.clone().in_new_life();
         debug_assert_eq!(new.state, State::New);
         Record { phase, epoch: before.epoch, wait: new.wait.max(before.wait), floor: before.floor, ..new }
     }

@@ -263,6 +263,14 @@ impl State {
 }
 
 impl Phase {
+    /// What goes on when the node's memory begins anew: its locks are not known to be gone in that life.
+    pub(super) fn in_new_life(self) -> Self {
+        match self {
+            Self::Closed(to) => Self::Closing(to),
+            phase => phase,
+        }
+    }
+
     fn parse(text: &str) -> Option<Self> {
         match text {
             "open" => return Some(Self::Open),
