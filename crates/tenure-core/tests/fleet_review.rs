@@ -201,3 +201,16 @@ fn a_closed_node_that_is_emptied_under_a_client_of_the_new_list_does_not_stop_th
     let client = world.client(&[0, 1, 3]);
     assert_eq!(world.trusted(&client), [0, 1, 3]);
 }
+
+/// One clock of three that is wrong is no reason to give no locks until all others have got there.
+#[test]
+fn one_wrong_clock_does_not_hold_up_a_change() {
+    let hour = Duration::from_secs(3_600);
+    for (ahead, why) in [(vec![1], "an old node is ahead"), (vec![0, 1, 2], "a new node is behind")] {
+        let mut world = World::new(4);
+        world.client(&[0, 1, 2]);
+        let mut run = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], false, 10);
+        run.ahead = ahead.into_iter().map(|node| (node, hour)).collect();
+        assert_eq!(run.pass(&mut world, QUARANTINE * 3), Some(Ok(())), "{why}");
+    }
+}

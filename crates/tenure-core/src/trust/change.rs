@@ -561,24 +561,36 @@ impl FleetChange {
             let time_us = node.read.as_ref()?.time.as_micros();
             Some(Duration::from_micros(floor_us.saturating_sub(time_us.saturating_add(ahead_us))))
         });
+        // A majority of them is enough: a node whose clock is wrong stays behind.
+        let mut fences: Vec<Duration> = fences.collect();
+        fences.sort_unstable();
+        let fences = fences.get(fences.len() / 2).copied();
         left.chain(fences).max().filter(|left| !left.is_zero())
     }
 
-    /// The highest fence that the old list can have granted.
+    /// The highest fence that the old list can have granted. A majority has granted it, so one clock that is far ahead
+    /// says nothing; of nodes that are gone nobody knows.
     fn floor(&self, seen: &[Seen]) -> Fence {
+        let carried = |seen: &Seen| match seen {
+            Seen::Opened(record) | Seen::Prepared(record) | Seen::Closed(record) => record.floor,
+            _ => Fence::NONE,
+        };
         let of = |seen: &Seen| match seen {
-            Seen::Opened(record) | Seen::Prepared(record) => record.floor,
             Seen::Closed(record) => {
                 let before = match (&record.state, record.created) {
                     (State::New | State::Waited, Some(created)) => self.from.floor(created, Duration::ZERO),
                     _ => Fence::NONE,
                 };
                 let granted = record.closed.map_or(Fence::NONE, |closed| self.from.bounds().highest(closed));
-                granted.max(record.floor).max(before)
+                Some(granted.max(before))
             }
-            _ => Fence::NONE,
+            _ => None,
         };
-        seen.iter().map(of).max().unwrap_or(Fence::NONE).max(Fence::new(1))
+        let mut granted: Vec<Fence> = seen.iter().filter_map(of).collect();
+        granted.sort_unstable_by(|a, b| b.cmp(a));
+        let unknown = self.nodes.iter().filter(|node| node.gone).count();
+        let granted = granted.get(self.quorum.majority().saturating_sub(1 + unknown)).copied();
+        seen.iter().map(carried).chain(granted).max().unwrap_or(Fence::NONE).max(Fence::new(1))
     }
 
     fn quarantine(&self) -> Duration {
