@@ -214,3 +214,25 @@ fn one_wrong_clock_does_not_hold_up_a_change() {
         assert_eq!(run.pass(&mut world, QUARANTINE * 3), Some(Ok(())), "{why}");
     }
 }
+
+/// A client that was left with the old list looks at a node that was emptied, and taken by a client of the new list that had
+/// never seen it before.
+#[test]
+fn a_client_with_the_old_list_disputes_nothing() {
+    let mut world = World::new(4);
+    let mut stale = world.client(&[0, 1, 2]);
+    let mut cut_off = world.client(&[0, 1, 2]);
+    change(&mut world, &[0, 1, 2], &[0, 1, 3], &[], 10);
+    for node in 0..3 {
+        world.reconnect(&mut stale, node);
+    }
+    world.empty(0);
+    let mut client = world.client(&[0, 1, 3]);
+    world.reconnect(&mut stale, 0);
+    assert!(!world.record(0).contains(" phase=disputed "), "{}", world.record(0));
+    world.reconnect(&mut cut_off, 0);
+    assert!(!world.record(0).contains(" phase=disputed "), "{}", world.record(0));
+    world.reconnect(&mut client, 0);
+    world.pass(QUARANTINE * 2, &mut client);
+    assert_eq!(world.trusted(&client), [0, 1, 3]);
+}

@@ -28,6 +28,14 @@ impl Fleet {
         })
     }
 
+    /// Whether a node was ours, and has gone on with another list: it is we who are wrong.
+    fn is_outdated(&self) -> bool {
+        self.members.iter().any(|member| {
+            let foreign = member.foreign.as_ref().and_then(|text| Record::parse(text));
+            member.seen.is_some() && foreign.is_some_and(|foreign| foreign.epoch > member.epoch)
+        })
+    }
+
     /// A record that cannot be ours.
     pub(super) fn handle_foreign(
         &mut self,
@@ -43,7 +51,7 @@ impl Fleet {
         let member = &self.members[node.get()];
         // What is written down may come from programs with other lists on this machine: only what we saw ourselves counts.
         let (was_ours, newer) = (member.seen.is_some(), record.epoch > member.epoch);
-        if was_ours && !newer && record.phase == Phase::Open {
+        if was_ours && !newer && record.phase == Phase::Open && !self.is_outdated() {
             let nonce = self.draw_nonce();
             let disputed = Record { nonce, continues: Some(record.nonce), phase: Phase::Disputed, ..record };
             return self.swap(now, node, Arc::clone(text), &disputed);

@@ -269,8 +269,13 @@ impl Fleet {
         if self.settings.restart_guard == RestartGuard::Evidence {
             self.start_fresh(now);
         }
-        let barred = self.is_barred();
+        let (barred, epoch) = (self.is_barred(), self.epoch());
         for node in self.quorum.indexes() {
+            let older = |known: &&Known| known.record.phase == Phase::Open && known.record.epoch < epoch;
+            if let Some(known) = self.members[node.get()].idle_record().filter(older).cloned() {
+                // Whoever wrote it had not seen the other nodes. Clients with an older list are to know that it is older.
+                self.swap(now, node, known.text, &Record { epoch, ..known.record });
+            }
             let over =
                 |known: &Known| known.record.state == State::New && now >= known.trusted_from && !barred;
             if let Some(known) = self.members[node.get()].idle_record().filter(|known| over(known)).cloned() {
@@ -390,13 +395,18 @@ impl Fleet {
             returned,
             durable: facts.durable,
             phase: Phase::Open,
-            epoch: self.members[node.get()].epoch,
+            epoch: self.epoch(),
             wait: self.settings.quarantine(),
             floor: Fence::NONE,
             terms: self.settings.terms(node),
             created: None,
             closed: None,
         }
+    }
+
+    /// How often our list has been changed, as far as any node has told us.
+    fn epoch(&self) -> u64 {
+        self.members.iter().map(|member| member.epoch).max().unwrap_or(0)
     }
 
     pub(super) fn draw_nonce(&mut self) -> Nonce {
