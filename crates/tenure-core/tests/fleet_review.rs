@@ -236,3 +236,24 @@ fn a_client_with_the_old_list_disputes_nothing() {
     world.pass(QUARANTINE * 2, &mut client);
     assert_eq!(world.trusted(&client), [0, 1, 3]);
 }
+
+/// Somebody runs the change from {0,1,2} to {3,4,5} again when that list has long been changed to {6,7,8}.
+#[test]
+fn a_change_that_is_run_again_later_does_not_bring_back_a_list_that_was_left() {
+    let mut world = World::new(9);
+    world.client(&[0, 1, 2]);
+    change(&mut world, &[0, 1, 2], &[3, 4, 5], &[], 10);
+    let stale = world.client(&[3, 4, 5]);
+    assert_eq!(world.trusted(&stale), [3, 4, 5]);
+    change(&mut world, &[3, 4, 5], &[6, 7, 8], &[], 20);
+    let mut again = Run::new(&world, &[0, 1, 2], &[3, 4, 5], &[], false, 30);
+    let ended = again.pass(&mut world, QUARANTINE * 3);
+    let (left, client) = (world.client(&[3, 4, 5]), world.client(&[6, 7, 8]));
+    assert_eq!(world.trusted(&client), [6, 7, 8]);
+    assert_eq!(world.trusted(&left), [0; 0], "both lists would give the same lock");
+    assert!(matches!(ended, Some(Err(Refused::Other { .. }))), "{ended:?}");
+    // And back: what was left may be used again.
+    change(&mut world, &[6, 7, 8], &[3, 4, 5], &[], 40);
+    let client = world.client(&[3, 4, 5]);
+    assert_eq!(world.trusted(&client), [3, 4, 5]);
+}

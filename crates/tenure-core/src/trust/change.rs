@@ -465,7 +465,7 @@ impl FleetChange {
                     swaps.push((node, Record { returned: true, epoch, floor, ..new }));
                 }
                 Seen::Opened(_) | Seen::InUse | Seen::Empty | Seen::Gone => {}
-                Seen::Vacant(_) | Seen::Foreign | Seen::Elsewhere { .. } => {}
+                Seen::Vacant(_) | Seen::Foreign | Seen::Elsewhere { .. } | Seen::Retired { .. } => {}
             }
         }
         if swaps.is_empty() { Step::Done } else { Step::Swap(swaps) }
@@ -515,8 +515,7 @@ impl FleetChange {
             Phase::Closing(_) if old => Seen::Closing(record),
             Phase::Closed(_) if old => Seen::Closed(record),
             Phase::Prepared if new => Seen::Prepared(record),
-            // It was in this list before, and was taken out of it.
-            Phase::Closed(_) if new && node.old.is_none() => Seen::Empty,
+            Phase::Closed(to) if new && node.old.is_none() => Seen::Retired { to, epoch: record.epoch },
             Phase::Open if new && record.floor > Fence::NONE => Seen::Opened(record),
             // A client came with the new list before it was time, and has not been given anything.
             Phase::Open if new && record.state == State::New && young && node.old.is_none() => Seen::Empty,
@@ -530,12 +529,18 @@ impl FleetChange {
         let mut epochs: Vec<u64> = seen.iter().filter_map(Seen::old_epoch).collect();
         epochs.sort_unstable_by(|a, b| b.cmp(a));
         // One alone may have been forgotten and taken back by a client that still has the old list.
-        let Some(now) = epochs.get(self.quorum.majority() - 1).copied() else { return };
+        let now = epochs.get(self.quorum.majority() - 1).copied();
         for seen in seen {
-            if let Seen::Opened(record) = seen
-                && record.epoch <= now
-            {
-                *seen = Seen::Vacant(record.clone());
+            match seen {
+                Seen::Opened(record) if now.is_some_and(|now| record.epoch <= now) => {
+                    *seen = Seen::Vacant(record.clone());
+                }
+                // This change was made long ago, and the new list has been left for another one.
+                Seen::Retired { to, epoch } if *epoch > now.unwrap_or(0) => {
+                    *seen = Seen::Elsewhere { to: Arc::clone(to), epoch: *epoch };
+                }
+                Seen::Retired { .. } => *seen = Seen::Empty,
+                _ => {}
             }
         }
     }
@@ -763,6 +768,11 @@ enum Seen {
         to: Arc<str>,
         epoch: u64,
     },
+    /// It was in the new list before, and was taken out of it when that was changed to this one.
+    Retired {
+        to: Arc<str>,
+        epoch: u64,
+    },
     Ours(Record),
     Closing(Record),
     Closed(Record),
@@ -784,7 +794,7 @@ impl Seen {
         match self {
             Self::Ours(record) | Self::Closing(record) | Self::Closed(record) => Some(record.epoch + 1),
             Self::Prepared(record) | Self::Opened(record) => Some(record.epoch),
-            Self::Elsewhere { epoch, .. } => Some(*epoch),
+            Self::Elsewhere { epoch, .. } | Self::Retired { epoch, .. } => Some(*epoch),
             Self::Vacant(record) => Some(record.epoch),
             Self::Empty | Self::Gone | Self::Foreign | Self::InUse => None,
         }
