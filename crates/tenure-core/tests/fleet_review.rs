@@ -257,3 +257,22 @@ fn a_change_that_is_run_again_later_does_not_bring_back_a_list_that_was_left() {
     let client = world.client(&[3, 4, 5]);
     assert_eq!(world.trusted(&client), [3, 4, 5]);
 }
+
+/// {0,1,2} was changed to {3,4,5}, and its nodes restarted since. Somebody who had wanted to give that change up does so now,
+/// when the list is {6,7,8}.
+#[test]
+fn a_list_that_was_closed_is_never_given_back() {
+    let mut world = World::new(9);
+    let mut stale = world.client(&[0, 1, 2]);
+    change(&mut world, &[0, 1, 2], &[3, 4, 5], &[], 10);
+    change(&mut world, &[3, 4, 5], &[6, 7, 8], &[], 20);
+    for node in 0..3 {
+        world.restart(node);
+        world.reconnect(&mut stale, node);
+    }
+    let mut abort = Run::new(&world, &[0, 1, 2], &[3, 4, 5], &[], true, 30);
+    let ended = abort.pass(&mut world, QUARANTINE);
+    world.pass(QUARANTINE * 3, &mut stale);
+    assert_eq!(world.trusted(&stale), [0; 0], "both lists would give the same lock: {}", world.record(0));
+    assert_eq!(ended, Some(Err(Refused::TooLate)));
+}

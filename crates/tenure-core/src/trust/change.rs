@@ -351,7 +351,10 @@ impl FleetChange {
     /// What is to be done, from what the records say.
     fn next(&mut self, seen: &[Seen]) -> Result<Step, Refused> {
         let epoch = seen.iter().filter_map(Seen::epoch).max().unwrap_or(0);
-        let closed = seen.iter().any(|seen| matches!(seen, Seen::Closed(_)));
+        let was_closed = |record: &Record| matches!(record.phase, Phase::Closed(_) | Phase::Reclosing(_));
+        let closed = seen
+            .iter()
+            .any(|seen| matches!(seen, Seen::Closing(record) | Seen::Closed(record) if was_closed(record)));
         let opened = seen.iter().any(|seen| matches!(seen, Seen::Opened(_)));
         for (node, seen) in seen.iter().enumerate() {
             match seen {
@@ -509,13 +512,17 @@ impl FleetChange {
         match record.phase.clone() {
             Phase::Vacant => Seen::Vacant(record),
             Phase::Open if old => Seen::Ours(record),
-            Phase::Closing(to) | Phase::Closed(to) if old && to != *self.to.roster().list() => {
+            Phase::Closing(to) | Phase::Closed(to) | Phase::Reclosing(to)
+                if old && to != *self.to.roster().list() =>
+            {
                 Seen::Elsewhere { to, epoch: record.epoch }
             }
-            Phase::Closing(_) if old => Seen::Closing(record),
+            Phase::Closing(_) | Phase::Reclosing(_) if old => Seen::Closing(record),
             Phase::Closed(_) if old => Seen::Closed(record),
             Phase::Prepared if new => Seen::Prepared(record),
-            Phase::Closed(to) if new && node.old.is_none() => Seen::Retired { to, epoch: record.epoch },
+            Phase::Closed(to) | Phase::Reclosing(to) if new && node.old.is_none() => {
+                Seen::Retired { to, epoch: record.epoch }
+            }
             Phase::Open if new && record.floor > Fence::NONE => Seen::Opened(record),
             // A client came with the new list before it was time, and has not been given anything.
             Phase::Open if new && record.state == State::New && young && node.old.is_none() => Seen::Empty,

@@ -20,7 +20,9 @@ impl Fleet {
         let Some(known) = &member.record else { return Err(Distrust::Unknown) };
         match &known.record.phase {
             Phase::Open => {}
-            Phase::Closing(to) | Phase::Closed(to) => return Err(Distrust::Changing { to: Arc::clone(to) }),
+            Phase::Closing(to) | Phase::Closed(to) | Phase::Reclosing(to) => {
+                return Err(Distrust::Changing { to: Arc::clone(to) });
+            }
             Phase::Prepared | Phase::Vacant | Phase::Disputed => return Err(Distrust::Prepared),
         }
         if !self.is_kept(node, known.record.nonce) {

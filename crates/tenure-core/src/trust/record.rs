@@ -78,6 +78,8 @@ pub(super) enum Phase {
     Closing(Arc<str>),
     /// And its locks are gone. There is no way back.
     Closed(Arc<str>),
+    /// It was closed, and its memory has begun anew since: its locks are to be looked for again, and there is no way back.
+    Reclosing(Arc<str>),
     /// It waits until its fleet takes over from the one before.
     Prepared,
 }
@@ -266,7 +268,7 @@ impl Phase {
     /// What goes on when the node's memory begins anew: its locks are not known to be gone in that life.
     pub(super) fn in_new_life(self) -> Self {
         match self {
-            Self::Closed(to) => Self::Closing(to),
+            Self::Closed(to) => Self::Reclosing(to),
             phase => phase,
         }
     }
@@ -283,6 +285,7 @@ impl Phase {
         match name {
             "closing" => Some(Self::Closing(to.into())),
             "closed" => Some(Self::Closed(to.into())),
+            "reclosing" => Some(Self::Reclosing(to.into())),
             _ => None,
         }
     }
@@ -312,6 +315,7 @@ impl fmt::Display for Phase {
             Self::Vacant => f.write_str("vacant"),
             Self::Closing(to) => write!(f, "closing:{to}"),
             Self::Closed(to) => write!(f, "closed:{to}"),
+            Self::Reclosing(to) => write!(f, "reclosing:{to}"),
             Self::Prepared => f.write_str("prepared"),
         }
     }
@@ -361,6 +365,7 @@ mod tests {
             Phase::Vacant,
             Phase::Closing(to()),
             Phase::Closed(to()),
+            Phase::Reclosing(to()),
             Phase::Prepared,
         ];
         let life = Some(Life { process: "p".into(), lineage: "l".into() });

@@ -145,7 +145,7 @@ impl Fleet {
         let came_back = lately
             && member.seen.is_some_and(|seen| !is_this(seen))
             && (record.state != State::New || age >= quarantine);
-        if unwarranted || came_back {
+        if (unwarranted || came_back) && record.phase == Phase::Open {
             // It was taken for a first start while we knew better and could not say so in time. Or it would vote at once, and
             // we knew another life of it so short a time ago that this one cannot have begun since and be over its
             // quarantine: an earlier life has come back, and what was granted in between is still held.

@@ -159,6 +159,11 @@ impl World {
         self.nodes[node].table = LockTable::default();
     }
 
+    /// The node's server is started anew, with its data.
+    pub(crate) fn restart(&mut self, node: usize) {
+        self.nodes[node].process += 100;
+    }
+
     /// Which of its nodes a client counts.
     pub(crate) fn trusted(&self, client: &Client) -> Vec<usize> {
         let voters = client.fleet.voters(self.now);
