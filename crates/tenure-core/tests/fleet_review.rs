@@ -22,6 +22,8 @@ struct Run {
     ahead: BTreeMap<usize, Duration>,
     ended: Option<Result<(), Refused>>,
     commands: usize,
+    /// It has begun to look for locks, which it removes.
+    clears: bool,
 }
 
 fn place(list: &[usize], node: usize) -> Option<NodeIndex> {
@@ -55,7 +57,7 @@ impl Run {
         for (index, node) in nodes.iter().enumerate().filter(|(_, node)| !gone.contains(node)) {
             change.handle(world.now, Input::Connected { node: index, facts: world.facts(*node) });
         }
-        Self { change, nodes, ahead: BTreeMap::new(), ended: None, commands: 0 }
+        Self { change, nodes, ahead: BTreeMap::new(), ended: None, commands: 0, clears: false }
     }
 
     /// Executes so many commands at most. Whether there was nothing more to do.
@@ -69,6 +71,7 @@ impl Run {
                 None => return true,
                 Some(Output::Send { node, command }) => {
                     (done, self.commands) = (done + 1, self.commands + 1);
+                    self.clears |= matches!(command, Command::List { .. });
                     let index = self.nodes[node];
                     let ahead = self.ahead.get(&index).copied().unwrap_or_default();
                     let time = NodeTime::from_micros(world.time().as_micros() + ahead.as_micros() as u64);
@@ -275,4 +278,19 @@ fn a_list_that_was_closed_is_never_given_back() {
     world.pass(QUARANTINE * 3, &mut stale);
     assert_eq!(world.trusted(&stale), [0; 0], "both lists would give the same lock: {}", world.record(0));
     assert_eq!(ended, Some(Err(Refused::TooLate)));
+}
+
+/// The change is killed while it removes locks, before it has marked any node as closed. Were it given up then, the nodes
+/// would vote without the locks that are still held.
+#[test]
+fn a_change_that_has_begun_to_remove_locks_cannot_be_given_up() {
+    let mut world = World::new(4);
+    world.client(&[0, 1, 2]);
+    let mut run = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], false, 10);
+    while !run.clears {
+        run.serve(&mut world, 1);
+    }
+    let mut abort = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], true, 20);
+    assert_eq!(abort.pass(&mut world, QUARANTINE), Some(Err(Refused::TooLate)));
+    change(&mut world, &[0, 1, 2], &[0, 1, 3], &[], 30);
 }

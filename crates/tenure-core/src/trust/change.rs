@@ -416,6 +416,18 @@ impl FleetChange {
             if !closed && self.nodes.iter().any(|node| node.before != text(node)) {
                 return Ok(Step::Confirm);
             }
+            // From here on there is no way back, and whoever would give the change up has to see that before a lock is gone.
+            for node in &closing {
+                if let Seen::Closing(record) = &seen[*node]
+                    && let Phase::Closing(to) = &record.phase
+                {
+                    let phase = Phase::Reclosing(Arc::clone(to));
+                    swaps.push((*node, Record { phase, ..record.clone() }));
+                }
+            }
+            if !swaps.is_empty() {
+                return Ok(Step::Swap(swaps));
+            }
             let uncleared =
                 |node: &usize| !self.nodes[*node].clearing.as_ref().is_some_and(|clearing| clearing.done);
             let to_clear: Vec<usize> = closing.iter().copied().filter(uncleared).collect();
@@ -543,7 +555,7 @@ impl FleetChange {
                     *seen = Seen::Vacant(record.clone());
                 }
                 // This change was made long ago, and the new list has been left for another one.
-                Seen::Retired { to, epoch } if *epoch > now.unwrap_or(0) => {
+                Seen::Retired { to, epoch } if now.is_none_or(|now| *epoch >= now) => {
                     *seen = Seen::Elsewhere { to: Arc::clone(to), epoch: *epoch };
                 }
                 Seen::Retired { .. } => *seen = Seen::Empty,

@@ -78,7 +78,7 @@ pub(super) enum Phase {
     Closing(Arc<str>),
     /// And its locks are gone. There is no way back.
     Closed(Arc<str>),
-    /// It was closed, and its memory has begun anew since: its locks are to be looked for again, and there is no way back.
+    /// Its locks are being removed, or its memory has begun anew since they were: there is no way back.
     Reclosing(Arc<str>),
     /// It waits until its fleet takes over from the one before.
     Prepared,

@@ -19,6 +19,8 @@ pub(crate) struct Wandering {
     clients: Vec<Client>,
     coordinators: Vec<Coordinator>,
     lists: Vec<Vec<usize>>,
+    /// Those that have been in use.
+    left: Vec<Vec<usize>>,
     /// When a node was emptied last.
     lost_at: Time,
     pub(crate) calm: bool,
@@ -92,6 +94,7 @@ impl Wandering {
             new: new.to_vec(),
             clients: vec![],
             coordinators: vec![],
+            left: vec![old.to_vec()],
             lists: lists.iter().map(|list| list.to_vec()).collect(),
             lost_at: Time::from_nanos(5_000_000_000),
             calm: false,
@@ -299,8 +302,8 @@ impl Wandering {
             }
             if self.below(12) == 0 {
                 // Somebody runs an old command again.
-                let which = self.below(self.lists.len());
-                from.clone_from(&self.lists[which]);
+                let which = self.below(self.left.len());
+                from.clone_from(&self.left[which]);
             }
         }
         let abort = self.below(4) == 0;
@@ -494,6 +497,7 @@ impl Wandering {
                     self.seen.done += usize::from(!*abort);
                     if !*abort && *from == self.old {
                         self.old.clone_from(to);
+                        self.left.push(to.clone());
                         let others: Vec<Vec<usize>> =
                             self.lists.iter().filter(|list| **list != self.old).cloned().collect();
                         let other = self.below(others.len());
