@@ -294,3 +294,37 @@ fn a_change_that_has_begun_to_remove_locks_cannot_be_given_up() {
     assert_eq!(abort.pass(&mut world, QUARANTINE), Some(Err(Refused::TooLate)));
     change(&mut world, &[0, 1, 2], &[0, 1, 3], &[], 30);
 }
+
+/// A replica, a full disk, a user without the rights: the old list may be closed by then, and somebody has to be told.
+#[test]
+fn a_node_that_only_gives_errors_ends_the_change() {
+    let mut world = World::new(4);
+    world.client(&[0, 1, 2]);
+    let mut run = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], false, 10);
+    let mut failed = None;
+    for _ in 0..2_000 {
+        match run.change.poll_output() {
+            Some(Output::Send { node, command }) => {
+                let is_write = matches!(command, Command::Record { swap: Some(_), .. });
+                let answer = if node == 3 && is_write {
+                    Err(Fault::Error("READONLY".into()))
+                } else {
+                    let time = world.time();
+                    Ok(world.nodes[run.nodes[node]].table.execute(time, &command))
+                };
+                run.change.handle(world.now, Input::Answer { node, answer });
+            }
+            Some(Output::Failed(refused)) => failed = Some(refused),
+            Some(_) => {}
+            None => match run.change.poll_timeout() {
+                Some(at) => {
+                    world.now = world.now.max(at);
+                    run.change.handle(world.now, Input::Timeout);
+                }
+                None => break,
+            },
+        }
+    }
+    let fault = Some(Fault::Error("READONLY".into()));
+    assert_eq!(failed, Some(Refused::Silent { node: 3, fault }));
+}

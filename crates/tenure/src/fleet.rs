@@ -12,7 +12,7 @@ use std::time::Duration;
 use tenure_core::trust::change::{self, Input, Output, Progress, Refused};
 use tenure_core::trust::{ChangeNode, FleetChange as Machine};
 use tenure_core::{
-    Answer, ClientId, Command, FenceBounds, NodeIndex, Prefix, Quorum, Reply, RoundNumber, Time,
+    Answer, ClientId, Command, Fault, FenceBounds, NodeIndex, Prefix, Quorum, Reply, RoundNumber, Time,
 };
 
 use crate::clock::Clock;
@@ -134,6 +134,16 @@ pub enum FleetError {
     /// Too many nodes are gone.
     #[error("too many nodes of the old list are gone to know what they granted; start a majority of them")]
     TooManyGone,
+    /// A node is connected, and does not do what it is asked.
+    #[error(
+        "{node} does not do what it is asked: {reason}. Nothing is lost: see to it and run the command again"
+    )]
+    Silent {
+        /// The node.
+        node: String,
+        /// What it said.
+        reason: String,
+    },
     /// The two lists are called the same.
     #[error(
         "the old list and the new one are the same. Give the old one as the nodes (--nodes), and a fleet with a name another \
@@ -235,22 +245,37 @@ impl FleetChange {
 pub async fn forget_nodes(nodes: Builder) -> Result<(), FleetError> {
     let (settings, prefix) = nodes.agreed()?;
     let nodes = nodes.into_nodes();
-    let mut left = nodes.len();
-    let mut lines = Lines::connect(nodes, &prefix, settings.bounds(), vec![false; left])?;
+    let mut left: Vec<bool> = nodes.iter().map(|_| true).collect();
+    // An error is answered by another try, a few times.
+    let mut tries = vec![3_u32; nodes.len()];
+    let mut lines = Lines::connect(nodes, &prefix, settings.bounds(), vec![false; left.len()])?;
     let read = || Command::Record { prefix: prefix.clone(), swap: None };
-    while left > 0 {
-        match lines.next(None).await? {
-            Some((node, NodeEvent::Connected(_))) => lines.send(node, read()),
+    let mut patience = Clock::System.now() + REACH_WITHIN;
+    while let Some(waiting) = left.iter().position(|left| *left) {
+        match lines.next(Some(patience)).await? {
+            None if Clock::System.now() >= patience => return Err(lines.silent(waiting, None)),
+            Some((node, NodeEvent::Connected(_))) => {
+                patience = Clock::System.now() + REACH_WITHIN;
+                lines.send(node, read());
+            }
             Some((node, NodeEvent::Answer(_, Ok(Reply { answer: Answer::Record(text), .. })))) => {
                 match text.as_deref().and_then(|text| change::vacate(text, lines.seed)) {
-                    None => left -= 1,
+                    None => left[node] = false,
                     Some(swap) => {
                         lines.seed = random()?;
                         lines.send(node, Command::Record { prefix: prefix.clone(), swap: Some(swap) });
                     }
                 }
             }
-            Some((node, NodeEvent::Answer(_, Err(_)))) => lines.send(node, read()),
+            // It is asked again when it is connected again.
+            Some((_, NodeEvent::Answer(_, Err(Fault::Disconnected | Fault::Unreachable(_))))) => {}
+            Some((node, NodeEvent::Answer(_, Err(fault)))) => {
+                tries[node] -= 1;
+                if tries[node] == 0 {
+                    return Err(lines.silent(node, Some(&fault)));
+                }
+                lines.send(node, read());
+            }
             _ => {}
         }
     }
@@ -325,6 +350,11 @@ impl Lines {
         Ok(event)
     }
 
+    fn silent(&self, node: usize, fault: Option<&Fault>) -> FleetError {
+        let reason = fault.unwrap_or(&Fault::Timeout).to_string();
+        FleetError::Silent { node: self.addresses[node].to_string(), reason }
+    }
+
     fn names(&self, nodes: &[usize]) -> Vec<String> {
         nodes.iter().map(|node| self.addresses[*node].to_string()).collect()
     }
@@ -347,6 +377,7 @@ impl Lines {
             Refused::TooLate => FleetError::TooLate,
             Refused::TooManyGone => FleetError::TooManyGone,
             Refused::Same => FleetError::Same,
+            Refused::Silent { node, fault } => self.silent(node, fault.as_ref()),
         }
     }
 }

@@ -31,6 +31,9 @@ use crate::token::OwnerToken;
 /// How long an answer may take before the node is asked again.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// A node that has kept us waiting so often in a row is not asked again.
+const LATE_MAX: u32 = 3;
+
 /// How often the clocks of the nodes are looked at while the last locks run out.
 const LOOK: Duration = Duration::from_millis(100);
 
@@ -61,6 +64,9 @@ pub struct ChangeNode {
     gone: bool,
     facts: Option<Facts>,
     asked: Option<Time>,
+    /// How often in a row it gave no answer that is one, and what it said last.
+    late: u32,
+    fault: Option<Fault>,
     read: Option<Reading>,
     /// What was read the time before.
     before: Option<Arc<str>>,
@@ -168,6 +174,13 @@ pub enum Refused {
     TooLate,
     /// With so many nodes gone, nobody knows what the old list granted.
     TooManyGone,
+    /// The node is connected, and does not do what it is asked.
+    Silent {
+        /// Which node.
+        node: usize,
+        /// What it said, if anything.
+        fault: Option<Fault>,
+    },
     /// The two lists go by the same words: nobody could tell which of them a node belongs to.
     Same,
 }
@@ -186,7 +199,8 @@ impl ChangeNode {
     /// A node with its place in the old list and in the new one.
     #[must_use]
     pub const fn new(old: Option<NodeIndex>, new: Option<NodeIndex>) -> Self {
-        Self { old, new, gone: false, facts: None, asked: None, read: None, before: None, clearing: None }
+        let (asked, late, fault, read, before, clearing) = (None, 0, None, None, None, None);
+        Self { old, new, gone: false, facts: None, asked, late, fault, read, before, clearing }
     }
 
     /// It is switched off, and will not come back while clients have the old list.
@@ -246,12 +260,18 @@ impl FleetChange {
             Input::Disconnected { node } => {
                 let node = &mut self.nodes[node];
                 (node.facts, node.asked, node.read, node.clearing) = (None, None, None, None);
+                (node.late, node.fault) = (0, None);
             }
             Input::Answer { node, answer } => self.handle_answer(now, node, answer),
             Input::Timeout => {
                 let late = |asked: Time| now >= asked + PATIENCE;
                 for node in 0..self.nodes.len() {
                     if self.nodes[node].facts.is_some() && self.nodes[node].asked.is_some_and(late) {
+                        self.nodes[node].late += 1;
+                        if self.nodes[node].late >= LATE_MAX && !self.nodes[node].gone {
+                            let fault = self.nodes[node].fault.take();
+                            return self.fail(Refused::Silent { node, fault });
+                        }
                         self.nodes[node].clearing = None;
                         self.ask(now, node, None);
                     }
@@ -280,6 +300,12 @@ impl FleetChange {
         let node = &mut self.nodes[index];
         if node.facts.is_none() || node.asked.is_none() {
             return;
+        }
+        match &answer {
+            // What it can be asked may still be more than what it does.
+            Ok(_) if node.fault.is_none() => node.late = 0,
+            Ok(_) => {}
+            Err(fault) => node.fault = Some(fault.clone()),
         }
         match answer {
             Ok(Reply { answer: Answer::Record(text), time: Some(time), .. }) => {
