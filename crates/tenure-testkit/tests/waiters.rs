@@ -134,6 +134,12 @@ fn longest_idle(calls: &[Call], term: Duration) -> Duration {
         let freed =
             call.released.or_else(|| call.gone.map(|gone| gone + term.as_nanos())).unwrap_or(u128::MAX);
         let Some(next) = served.iter().find(|served| **served > begun) else { continue };
+        // Whoever was killed in between may just have been given it, and had no time to say so: it keeps it for its term.
+        let just_given =
+            |other: &&Call| other.served.is_none() && other.gone.is_some_and(|gone| gone < *next);
+        let killed =
+            calls.iter().filter(just_given).filter_map(|other| other.gone).filter(|gone| *gone > begun);
+        let freed = killed.max().map_or(freed, |gone| freed.max(gone + term.as_nanos()));
         // Who waited for it all that time?
         let waited = |other: &&Call| {
             other.called.is_some_and(|called| called < freed)

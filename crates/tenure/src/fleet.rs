@@ -27,7 +27,7 @@ const REACH_WITHIN: Duration = Duration::from_secs(10);
 ///
 /// At no moment do both lists give the same lock. The old list stops giving locks when the change begins, its locks are
 /// taken from their holders, who are told before another can have them, and the new list gives locks when all of them are over:
-/// a quarantine (`max_ttl` and a tenth) at most, or at once if none was held.
+/// after a quarantine (`max_ttl` and a tenth).
 ///
 /// Give clients the new list any time after [`FleetProgress::Prepared`]; they get locks from it when it is open. It may be
 /// ended at any moment and run again, by anybody, and goes on where it was.

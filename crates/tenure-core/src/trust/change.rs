@@ -9,7 +9,7 @@
 //!    this change, and no other change can have got further than that.
 //! 3. *Clear* each of them of its locks, and mark it as closed with its time. An extension needs a majority that still has
 //!    the key, so none succeeds after that; a key that is put back counts only after a quarantine, and by then the lock is lost.
-//! 4. *Wait* until every lock that was there is over: a quarantine after the last node was closed, or nothing if none had any.
+//! 4. *Wait* until every lock that was there is over: a quarantine after the last node was closed.
 //! 5. *Open* the new list. Its fences begin above all that the old one can have granted.
 //!
 //! All of it is in the records: whoever runs it next, after a crash at any point, reads them and goes on. Two that run at once
@@ -82,7 +82,6 @@ struct Reading {
 /// What is being removed from a node.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Clearing {
-    found: bool,
     /// Something was found on this walk: another one follows.
     again: bool,
     releasing: usize,
@@ -384,6 +383,7 @@ impl FleetChange {
         let opened = seen.iter().any(|seen| matches!(seen, Seen::Opened(_)));
         for (node, seen) in seen.iter().enumerate() {
             match seen {
+                Seen::Foreign if self.abort && self.nodes[node].old.is_none() => {}
                 Seen::Foreign => return Err(Refused::Foreign { node }),
                 // What was begun is taken back all the same: else two changes could be in each other's way for ever.
                 Seen::Elsewhere { to, .. } if !self.abort => {
@@ -462,7 +462,7 @@ impl FleetChange {
             }
             for node in closing {
                 let Seen::Closing(record) = &seen[node] else { continue };
-                swaps.push((node, self.closed(node, record)));
+                swaps.push((node, self.closed(record)));
             }
             return Ok(Step::Swap(swaps));
         }
@@ -557,7 +557,8 @@ impl FleetChange {
             }
             Phase::Closing(_) | Phase::Reclosing(_) if old => Seen::Closing(record),
             Phase::Closed(_) if old => Seen::Closed(record),
-            Phase::Prepared if new => Seen::Prepared(record),
+            // Prepared from another list than ours, it is foreign: that list may still give locks.
+            Phase::Prepared(from) if new && from == *self.from.roster().list() => Seen::Prepared(record),
             Phase::Closed(to) | Phase::Reclosing(to) if new && node.old.is_none() => {
                 Seen::Retired { to, epoch: record.epoch }
             }
@@ -592,11 +593,9 @@ impl FleetChange {
 
     /// How long the last lock of the old list may still be.
     fn left(&self, seen: &[Seen]) -> Option<Duration> {
-        let gone = self.nodes.iter().any(|node| node.gone);
         let left = seen.iter().zip(&self.nodes).filter_map(|(seen, node)| {
             let time = node.read.as_ref()?.time;
             let (wait, since) = match seen {
-                Seen::Closed(record) if gone => (record.wait.max(self.quarantine()), record.closed),
                 Seen::Closed(record) => (record.wait, record.closed),
                 Seen::Prepared(record) if record.returned => (record.wait, record.created),
                 _ => return None,
@@ -673,18 +672,13 @@ impl FleetChange {
     }
 
     fn prepared(&mut self, node: usize, epoch: u64) -> Record {
-        Record { phase: Phase::Prepared, epoch, ..self.record(node, true) }
+        let phase = Phase::Prepared(Arc::clone(self.from.roster().list()));
+        Record { phase, epoch, ..self.record(node, true) }
     }
 
-    fn closed(&mut self, node: usize, record: &Record) -> Record {
-        let part = &self.nodes[node];
-        let known =
-            part.facts.as_ref().is_some_and(|facts| facts.life.is_none() || facts.life == record.life);
-        let intact = part.facts.as_ref().is_some_and(|facts| facts.intact);
-        let trusted = intact || (known && record.state != State::New);
-        let found = part.clearing.as_ref().is_none_or(|clearing| clearing.found);
-        let wait = if trusted && !found { Duration::ZERO } else { self.quarantine() };
-        let (nonce, continues) = (self.draw_nonce(), Some(record.nonce));
+    /// Whoever ran this before may have removed locks already, so it does not matter whether we found any.
+    fn closed(&mut self, record: &Record) -> Record {
+        let (nonce, continues, wait) = (self.draw_nonce(), Some(record.nonce), self.quarantine());
         let phase = Phase::Closed(Arc::clone(self.to.roster().list()));
         Record { nonce, continues, phase, wait, closed: None, ..record.clone() }
     }
@@ -725,7 +719,6 @@ impl FleetChange {
             }
         }
         clearing.releasing = releases.len();
-        clearing.found |= !releases.is_empty();
         clearing.again |= !releases.is_empty();
         for command in releases {
             self.outputs.push_back(Output::Send { node: index, command });

@@ -23,7 +23,7 @@ impl Fleet {
             Phase::Closing(to) | Phase::Closed(to) | Phase::Reclosing(to) => {
                 return Err(Distrust::Changing { to: Arc::clone(to) });
             }
-            Phase::Prepared | Phase::Vacant | Phase::Disputed => return Err(Distrust::Prepared),
+            Phase::Prepared(_) | Phase::Vacant | Phase::Disputed => return Err(Distrust::Prepared),
         }
         if !self.is_kept(node, known.record.nonce) {
             return Err(Distrust::Unknown);

@@ -80,8 +80,8 @@ pub(super) enum Phase {
     Closed(Arc<str>),
     /// Its locks are being removed, or its memory has begun anew since they were: there is no way back.
     Reclosing(Arc<str>),
-    /// It waits until its fleet takes over from the one before.
-    Prepared,
+    /// It waits until its fleet takes over from the one before, which had this list.
+    Prepared(Arc<str>),
 }
 
 impl Nonce {
@@ -278,7 +278,6 @@ impl Phase {
             "open" => return Some(Self::Open),
             "disputed" => return Some(Self::Disputed),
             "vacant" => return Some(Self::Vacant),
-            "prepared" => return Some(Self::Prepared),
             _ => {}
         }
         let (name, to) = text.split_once(':')?;
@@ -286,6 +285,7 @@ impl Phase {
             "closing" => Some(Self::Closing(to.into())),
             "closed" => Some(Self::Closed(to.into())),
             "reclosing" => Some(Self::Reclosing(to.into())),
+            "prepared" => Some(Self::Prepared(to.into())),
             _ => None,
         }
     }
@@ -316,7 +316,7 @@ impl fmt::Display for Phase {
             Self::Closing(to) => write!(f, "closing:{to}"),
             Self::Closed(to) => write!(f, "closed:{to}"),
             Self::Reclosing(to) => write!(f, "reclosing:{to}"),
-            Self::Prepared => f.write_str("prepared"),
+            Self::Prepared(from) => write!(f, "prepared:{from}"),
         }
     }
 }
@@ -366,7 +366,7 @@ mod tests {
             Phase::Closing(to()),
             Phase::Closed(to()),
             Phase::Reclosing(to()),
-            Phase::Prepared,
+            Phase::Prepared(to()),
         ];
         let life = Some(Life { process: "p".into(), lineage: "l".into() });
         let states = [State::New, State::Waited, State::Fresh(vec![Nonce(1), Nonce(u64::MAX)])];

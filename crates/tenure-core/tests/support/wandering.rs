@@ -148,7 +148,7 @@ impl Wandering {
             12..16 if self.clients.len() < 6 => {
                 let list = if changing && self.below(2) == 0 { self.new.clone() } else { self.old.clone() };
                 // Nobody is given the new list before its nodes are ready.
-                if list == self.old || self.is_prepared() {
+                if list == self.old || !self.calm && self.is_prepared() {
                     self.add_client(list);
                 }
             }
@@ -171,7 +171,7 @@ impl Wandering {
                 && self.now >= self.lost_at + 3 * MAX_TTL
                 && self.below(2) == 0 =>
             {
-                self.empty()
+                self.empty();
             }
             _ => {
                 for _ in 0..=self.below(8) {
@@ -542,6 +542,10 @@ impl Wandering {
     /// Everybody who interferes is gone: one more change is made.
     pub(crate) fn settle(&mut self) -> Result<(), String> {
         (self.calm, self.coordinators) = (true, vec![]);
+        // Nodes may have to be forgotten: clients of other lists are stopped before, as the message says.
+        let old = self.old.clone();
+        self.clients.retain(|client| client.list == old);
+        self.add_client(old);
         let done = self.seen.done;
         for _ in 0..40_000 {
             self.step(true);

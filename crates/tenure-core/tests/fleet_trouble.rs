@@ -74,7 +74,9 @@ impl Run {
                     self.clears |= matches!(command, Command::List { .. });
                     let index = self.nodes[node];
                     let ahead = self.ahead.get(&index).copied().unwrap_or_default();
-                    let time = NodeTime::from_micros(world.time().as_micros() + ahead.as_micros() as u64);
+                    let time = NodeTime::from_micros(
+                        world.time().as_micros() + u64::try_from(ahead.as_micros()).unwrap(),
+                    );
                     let reply = world.nodes[index].table.execute(time, &command);
                     self.change.handle(world.now, Input::Answer { node, answer: Ok(reply) });
                 }
@@ -147,7 +149,7 @@ fn clients_of_a_list_that_was_given_up_are_not_given_its_nodes() {
     let mut old = world.client(&[0, 1, 2]);
     let mut run = Run::new(&world, &[0, 1, 2], &[3, 4, 5], &[], false, 10);
     run.serve(&mut world, 9);
-    assert!((3..6).all(|node| world.record(node).contains(" phase=prepared ")));
+    assert!((3..6).all(|node| world.record(node).contains(" phase=prepared:")));
     let mut early = world.client(&[3, 4, 5]);
     let mut abort = Run::new(&world, &[0, 1, 2], &[3, 4, 5], &[], true, 20);
     assert_eq!(abort.pass(&mut world, QUARANTINE), Some(Ok(())));
