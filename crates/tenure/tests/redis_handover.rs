@@ -34,7 +34,7 @@ async fn an_earlier_handover_counts_a_healed_node_no_sooner_than_a_later_one() {
     let locks = client(&servers).await;
     let lock = locks.lock("x").ttl(MAX_TTL).renewal(Renewal::Off).node_timeout(secs(1));
     let mut guard = lock.acquire().await.unwrap();
-    until("all nodes have it", || servers.iter().all(has_lock)).await;
+    until("all nodes have it, and it knows", || servers.iter().all(has_lock) && guard.margin() == 1).await;
     let earlier = guard.to_handover();
     // Node 2 loses the lock, and an extension puts it back.
     servers[2].execute(&["DEL", "tenure:x"]);

@@ -42,23 +42,31 @@ async fn work_of_ten_terms_keeps_its_lock_while_two_of_five_nodes_are_killed_at_
             sleep(ms(20)).await;
         }
     });
+    // How often two were killed, and how often the lock was on all nodes again after that.
+    let (killed, whole) = (Arc::new(AtomicU32::new(0)), Arc::new(AtomicU32::new(0)));
+    let (kills, recovered) = (killed.clone(), whole.clone());
     let killer = std::thread::spawn(move || {
         std::thread::sleep(secs(1));
-        servers[..2].iter_mut().for_each(RedisServer::kill);
-        std::thread::sleep(secs(2));
-        servers[..2].iter_mut().for_each(RedisServer::restart);
-        std::thread::sleep(secs(3));
-        servers[2..4].iter_mut().for_each(RedisServer::kill);
-        std::thread::sleep(secs(2));
-        servers[2..4].iter_mut().for_each(RedisServer::restart);
+        for pair in [0..2, 2..4] {
+            while recovered.load(Ordering::SeqCst) < kills.load(Ordering::SeqCst) {
+                std::thread::sleep(ms(5));
+            }
+            servers[pair.clone()].iter_mut().for_each(RedisServer::kill);
+            std::thread::sleep(secs(2));
+            servers[pair].iter_mut().for_each(RedisServer::restart);
+            kills.fetch_add(1, Ordering::SeqCst);
+        }
         servers
     });
     let lock = locks.lock("x").ttl(TTL);
     let worked = lock.with(async |guard| {
         begun.notify_one();
         let (start, fence) = (Instant::now(), guard.fence());
-        while start.elapsed() < TTL * 10 {
+        while start.elapsed() < TTL * 10 || killed.load(Ordering::SeqCst) < 2 {
             assert!(guard.is_valid() && guard.fence() == fence);
+            if guard.margin() == 2 {
+                whole.store(killed.load(Ordering::SeqCst), Ordering::SeqCst);
+            }
             sleep(ms(5)).await;
         }
         done.store(true, Ordering::SeqCst);
