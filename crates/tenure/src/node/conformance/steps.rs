@@ -1,0 +1,226 @@
+//! What is asked of a node: at random, and in the order of a few stories.
+
+use proptest::prelude::*;
+
+#[derive(Clone, Debug)]
+pub(super) enum Step {
+    Acquire {
+        name: u8,
+        owner: u8,
+        ttl_ms: u64,
+    },
+    /// With a fence that lies so many milliseconds from the beginning of the case, in the life of this record.
+    Fenced {
+        name: u8,
+        owner: u8,
+        ttl_ms: u64,
+        fence_ms: i64,
+        record: u8,
+    },
+    Heal {
+        name: u8,
+        owner: u8,
+        ttl_ms: u64,
+        fence_ms: Option<i64>,
+        quarantine_ms: u64,
+    },
+    /// Puts one record in the place of another, or of none.
+    Record {
+        from: Option<u8>,
+        to: u8,
+        stamp: bool,
+    },
+    /// Changes nothing that anybody could see.
+    Trim,
+    Extend {
+        name: u8,
+        owner: u8,
+        ttl_ms: u64,
+    },
+    Release {
+        name: u8,
+        owner: u8,
+    },
+    /// Even tickets are those of a client that listens.
+    Wait {
+        name: u8,
+        owner: u8,
+        ttl_ms: u64,
+        fence_ms: Option<i64>,
+        ticket: Option<u8>,
+        fresh: bool,
+        label: bool,
+    },
+    Open {
+        name: u8,
+        owner: u8,
+        labelled: bool,
+    },
+    PassOn {
+        name: u8,
+        owner: u8,
+        labelled: bool,
+        requeue: Option<u8>,
+    },
+    Requeue {
+        name: u8,
+        owner: u8,
+        ticket: u8,
+    },
+    Enqueue {
+        name: u8,
+        ticket: u8,
+    },
+    Leave {
+        name: u8,
+        ticket: u8,
+    },
+    Nudge {
+        name: u8,
+    },
+    Inspect {
+        name: u8,
+    },
+    List,
+    Sleep {
+        millis: u64,
+    },
+}
+
+impl Step {
+    pub(super) const fn is_about_records(&self) -> bool {
+        matches!(self, Self::Record { .. } | Self::Fenced { record: 1.., .. })
+    }
+}
+
+pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let (name, owner, ttl) = (0..2_u8, 0..3_u8, 1..60_u64);
+    let step = prop_oneof![
+        4 => (name.clone(), owner.clone(), ttl.clone())
+            .prop_map(|(name, owner, ttl_ms)| Step::Acquire { name, owner, ttl_ms }),
+        6 => (name.clone(), owner.clone(), ttl.clone(), fence(), 0..10_u8).prop_map(
+            |(name, owner, ttl_ms, fence_ms, record)| {
+                Step::Fenced { name, owner, ttl_ms, fence_ms, record: record / 9 }
+            }
+        ),
+        4 => (name.clone(), owner.clone(), ttl.clone(), prop::option::of(fence()), 0..60_u64).prop_map(
+            |(name, owner, ttl_ms, fence_ms, quarantine_ms)| {
+                Step::Heal { name, owner, ttl_ms, fence_ms, quarantine_ms }
+            }
+        ),
+        1 => (prop::option::of(0..2_u8), 0..2_u8, any::<bool>())
+            .prop_map(|(from, to, stamp)| Step::Record { from, to, stamp }),
+        1 => Just(Step::Trim),
+        3 => (name.clone(), owner.clone(), ttl.clone()).prop_map(|(name, owner, ttl_ms)| Step::Extend { name, owner, ttl_ms }),
+        2 => (name.clone(), owner.clone()).prop_map(|(name, owner)| Step::Release { name, owner }),
+        6 => (name.clone(), owner.clone(), ttl, prop::option::of(fence()), prop::option::of(0..6_u8), any::<[bool; 2]>())
+            .prop_map(|(name, owner, ttl_ms, fence_ms, ticket, [fresh, label])| {
+                Step::Wait { name, owner, ttl_ms, fence_ms, ticket, fresh, label }
+            }),
+        4 => (name.clone(), owner.clone(), any::<bool>(), prop::option::of(0..6_u8))
+            .prop_map(|(name, owner, labelled, requeue)| Step::PassOn { name, owner, labelled, requeue }),
+        2 => (name.clone(), owner.clone(), any::<bool>())
+            .prop_map(|(name, owner, labelled)| Step::Open { name, owner, labelled }),
+        1 => (name.clone(), owner, 0..6_u8).prop_map(|(name, owner, ticket)| Step::Requeue { name, owner, ticket }),
+        1 => (name.clone(), 0..6_u8).prop_map(|(name, ticket)| Step::Enqueue { name, ticket }),
+        2 => (name.clone(), 0..6_u8).prop_map(|(name, ticket)| Step::Leave { name, ticket }),
+        1 => name.clone().prop_map(|name| Step::Nudge { name }),
+        3 => name.prop_map(|name| Step::Inspect { name }),
+        1 => Just(Step::List),
+        3 => (1..40_u64).prop_map(|millis| Step::Sleep { millis }),
+    ];
+    prop::collection::vec(step, 1..30)
+}
+
+/// Fences close to each other, and some that are far too old or too new.
+fn fence() -> impl Strategy<Value = i64> {
+    prop_oneof![10 => 0..30_i64, 1 => Just(-100_000_i64), 1 => Just(100_000_i64)]
+}
+
+/// Two wait, the lock is passed on to the first, and that one claims it. Its lock ends without a release: who comes along then
+/// must still hear that somebody is in line.
+pub(super) const CLAIMED: &[Step] = &[
+    Step::Wait { name: 0, owner: 0, ttl_ms: 50, fence_ms: Some(1), ticket: None, fresh: false, label: false },
+    Step::Wait {
+        name: 0,
+        owner: 1,
+        ttl_ms: 50,
+        fence_ms: Some(2),
+        ticket: Some(0),
+        fresh: true,
+        label: false,
+    },
+    Step::Wait {
+        name: 0,
+        owner: 2,
+        ttl_ms: 50,
+        fence_ms: Some(3),
+        ticket: Some(2),
+        fresh: true,
+        label: false,
+    },
+    Step::PassOn { name: 0, owner: 0, labelled: false, requeue: None },
+    Step::Wait {
+        name: 0,
+        owner: 1,
+        ttl_ms: 50,
+        fence_ms: Some(4),
+        ticket: Some(0),
+        fresh: false,
+        label: false,
+    },
+    Step::Release { name: 0, owner: 1 },
+    Step::Fenced { name: 0, owner: 0, ttl_ms: 50, fence_ms: 5, record: 0 },
+];
+
+/// One waits, and the lock is left to those outside: neither a release nor a nudge gives it to the waiter for now, nor does it get
+/// it by asking. Whoever comes along does.
+pub(super) const OPENED: &[Step] = &[
+    Step::Wait { name: 0, owner: 0, ttl_ms: 500, fence_ms: Some(1), ticket: None, fresh: false, label: true },
+    Step::Wait {
+        name: 0,
+        owner: 1,
+        ttl_ms: 500,
+        fence_ms: Some(2),
+        ticket: Some(0),
+        fresh: true,
+        label: false,
+    },
+    Step::Open { name: 0, owner: 0, labelled: true },
+    Step::Nudge { name: 0 },
+    Step::Wait {
+        name: 0,
+        owner: 1,
+        ttl_ms: 500,
+        fence_ms: Some(3),
+        ticket: Some(0),
+        fresh: false,
+        label: false,
+    },
+    Step::Inspect { name: 0 },
+    Step::Acquire { name: 0, owner: 2, ttl_ms: 500 },
+    Step::PassOn { name: 0, owner: 2, labelled: false, requeue: None },
+    Step::Inspect { name: 0 },
+    Step::Sleep { millis: 140 },
+    Step::Nudge { name: 0 },
+    Step::Inspect { name: 0 },
+    Step::Wait {
+        name: 0,
+        owner: 1,
+        ttl_ms: 500,
+        fence_ms: Some(4),
+        ticket: Some(0),
+        fresh: false,
+        label: false,
+    },
+    Step::Open { name: 0, owner: 1, labelled: false },
+    Step::Inspect { name: 0 },
+];
+
+/// A lock that is put back about when it ends: it was there still, or was set anew, and both are answered alike.
+pub(super) const AT_THE_END: &[Step] = &[
+    Step::Heal { name: 0, owner: 0, ttl_ms: 4, fence_ms: None, quarantine_ms: 7 },
+    Step::Sleep { millis: 3 },
+    Step::Heal { name: 0, owner: 0, ttl_ms: 45, fence_ms: None, quarantine_ms: 7 },
+    Step::Fenced { name: 0, owner: 1, ttl_ms: 4, fence_ms: 27, record: 0 },
+];
