@@ -298,6 +298,12 @@ impl Lease {
         &self.key
     }
 
+    /// Whether the lock has a fence.
+    #[must_use]
+    pub fn is_fenced(&self) -> bool {
+        self.terms.fenced
+    }
+
     /// How many attempts were begun.
     #[must_use]
     pub const fn attempts(&self) -> u32 {

@@ -7,8 +7,8 @@
 //! Read it in the order of a request: [`Lease`] (one acquire call and the hold that follows) begins an
 //! attempt, which opens a [`Round`], which sends one [`Command`] to every node and counts the [`Vote`]s
 //! by [`Quorum`]; a majority in time gives a [`Validity`]. Whatever ends the lease becomes a
-//! [`Release`]. Which nodes may vote at all, and with which fence, is decided by [`Fleet`]. What one node does
-//! with a command is defined by [`LockTable`].
+//! [`Release`]. Which nodes may vote at all, and with which fence, is decided by [`Fleet`]. All of it
+//! together is a [`Client`]. What one node does with a command is defined by [`LockTable`].
 //!
 //! ```
 //! use tenure_core::*;
@@ -40,6 +40,7 @@
 
 mod acquire;
 mod agreement;
+pub mod client;
 mod command;
 mod config;
 mod extend;
@@ -64,6 +65,7 @@ mod waiters;
 
 pub use acquire::{Cause, NotAcquired};
 pub use agreement::{Agreement, LockState, Word};
+pub use client::Client;
 pub use command::{Answer, Command, Fault, Holding, Refusal, Reply, Swap, Vote};
 pub use config::{Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, TTL_MIN, Term, Terms, Wait};
 pub use extend::NotExtended;

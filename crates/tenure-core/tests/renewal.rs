@@ -261,7 +261,13 @@ fn a_lock_that_was_extended_for_longer_is_still_renewed_in_its_own_time() {
 /// A client that goes on with what another has handed over.
 fn resume(cluster: &mut Cluster, handover: &Handover, options: &Options) -> usize {
     let lease = Lease::resume(key("x"), terms(options), cluster.quorum, handover, cluster.now);
-    cluster.clients.push(Client { lease, told: VecDeque::new(), sent: vec![], tokens: vec![], dead: false });
+    cluster.clients.push(cluster::Client {
+        lease,
+        told: VecDeque::new(),
+        sent: vec![],
+        tokens: vec![],
+        dead: false,
+    });
     let client = cluster.clients.len() - 1;
     cluster.extend(client, options);
     client

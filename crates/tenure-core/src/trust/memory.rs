@@ -57,9 +57,14 @@ impl Fleet {
     /// new to be kept, and no life counts that is not.
     #[must_use]
     pub fn remembering(mut self, memory: Vec<NodeMemory>) -> Self {
+        self.begin_with(memory);
+        self
+    }
+
+    /// The same, for a fleet that has just been made.
+    pub(crate) fn begin_with(&mut self, memory: Vec<NodeMemory>) {
         self.diary = Diary::Idle;
         self.recall(memory);
-        self
     }
 
     /// Takes what the memory says, and tells which nodes there is news of.

@@ -1,0 +1,29 @@
+//! How much clean-up each node owes: a node that confirms nothing is asked for no more locks.
+//!
+//! Every lock that a silent node may have granted leaves a release that is sent again and again. Without
+//! a bound, a busy program would pile them up at the rate of its locks.
+
+use crate::quorum::{NODES_MAX, NodeIndex, NodeSet};
+
+/// A node that lets more releases than this pass their deadline is skipped until it catches up: far more
+/// than a healthy node ever has, and little memory.
+const OVERDUE_MAX: usize = 1_024;
+
+/// The releases that each node has let pass their deadline.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(super) struct Debts {
+    overdue: [usize; NODES_MAX],
+}
+
+impl Debts {
+    pub(super) fn is_full(&self, node: NodeIndex) -> bool {
+        self.overdue[node.get()] >= OVERDUE_MAX
+    }
+
+    /// Counts a release that was a debt at `before` and is one at `after` now.
+    pub(super) fn change(&mut self, before: &mut NodeSet, after: NodeSet) {
+        before.iter().for_each(|node| self.overdue[node.get()] -= 1);
+        after.iter().for_each(|node| self.overdue[node.get()] += 1);
+        *before = after;
+    }
+}

@@ -1,0 +1,121 @@
+//! Releases under way: what ends is told to the nodes until they confirm, even if nobody waits for it.
+
+use std::time::Duration;
+
+use super::output::Output;
+use super::tag::{Addressee, Id};
+use super::timers::{Machine, Timer};
+use super::{Client, LeaseCell};
+use crate::lease;
+use crate::quorum::NodeSet;
+use crate::release::{self, Release, ReleaseOutcome};
+use crate::round::RoundNumber;
+use crate::time::Time;
+
+/// How long the votes of the other nodes are waited for when a majority has decided, for callers who want
+/// to know of all: longer than a near node takes, also on an overloaded machine.
+const ALL_VOTES_MAX: Duration = Duration::from_millis(150);
+
+/// What a release is known by: the lease, and the round that it undoes. Each is undone once.
+pub(super) type ReleaseId = (Id, RoundNumber);
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct ReleaseEntry {
+    pub(super) release: Release,
+    /// The nodes at which this release counts as a debt.
+    debt: NodeSet,
+    pub(super) timer: Option<Timer>,
+    caller: Option<Caller>,
+}
+
+/// Who waits for the outcome.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Caller {
+    /// How long the votes of all nodes are waited for when the outcome is known.
+    patience: Duration,
+    /// The outcome, and until when the other votes are waited for.
+    decided: Option<(ReleaseOutcome, Time)>,
+}
+
+impl<L: LeaseCell> Client<L> {
+    /// Releases what the lease holds, and tells the outcome: at once, or when all nodes had a moment to
+    /// answer.
+    pub(super) fn release(&mut self, now: Time, lease: Id, hears_all: bool) {
+        let release = self.advance_lease(now, lease, lease::Input::Release);
+        match release.and_then(|release| self.releases.get_mut(release)) {
+            Some(entry) => {
+                let patience = if hears_all { ALL_VOTES_MAX } else { Duration::ZERO };
+                entry.caller = Some(Caller { patience, decided: None });
+            }
+            None => self.outbox.say(Output::NotReleased { lease }),
+        }
+    }
+
+    pub(super) fn begin_release(&mut self, now: Time, lease: Id, release: Release) -> ReleaseId {
+        let id = (lease, release.acquire_round());
+        let entry = ReleaseEntry { release, debt: NodeSet::default(), timer: None, caller: None };
+        self.releases.insert(id, entry);
+        self.drain_release(now, id);
+        id
+    }
+
+    pub(super) fn advance_release(&mut self, now: Time, id: ReleaseId, input: release::Input) {
+        if let Some(entry) = self.releases.get_mut(id) {
+            entry.release.handle(now, input);
+            self.drain_release(now, id);
+        }
+    }
+
+    fn drain_release(&mut self, now: Time, id: ReleaseId) {
+        let Some(entry) = self.releases.get_mut(id) else { return };
+        let (lease, round) = id;
+        let mut done = None;
+        while let Some(output) = entry.release.poll_output() {
+            match output {
+                release::Output::Send { node, command } => {
+                    self.outbox.send(now, Addressee::Release { lease, round }, node, command);
+                }
+                release::Output::Outcome { outcome, .. } => {
+                    if entry.release.passed_on() {
+                        let nudge_after = entry.release.nudge_after();
+                        self.waiters.passed_on(now, entry.release.key(), nudge_after);
+                    }
+                    if let Some(caller) = &mut entry.caller {
+                        caller.decided = Some((outcome, now + caller.patience));
+                    }
+                }
+                release::Output::Done { unconfirmed } => done = Some(unconfirmed),
+            }
+        }
+        if let Some(outcome) = entry.take_outcome(now, done.is_some()) {
+            let ballots = entry.release.ballots().to_vec();
+            let frees_within = entry.release.give_up_at().since(now);
+            self.outbox.say(Output::Released { lease, outcome, ballots, frees_within });
+        }
+        let timeout = entry.timeout();
+        self.timers.set(Machine::Release(lease, round), &mut entry.timer, timeout);
+        let overdue = done.is_none() && entry.release.is_overdue();
+        let debt = if overdue { entry.release.owed() } else { NodeSet::default() };
+        self.debts.change(&mut entry.debt, debt);
+        if let Some(unconfirmed) = done {
+            let key = entry.release.key().clone();
+            self.outbox.say(Output::CleanedUp { key, unconfirmed });
+            self.releases.remove(id);
+        }
+    }
+}
+
+impl ReleaseEntry {
+    /// The outcome, when it is time to tell it. `last`: no more votes will come.
+    fn take_outcome(&mut self, now: Time, last: bool) -> Option<ReleaseOutcome> {
+        let all = self.release.ballots().iter().all(Option::is_some);
+        let is_time =
+            |caller: &mut Caller| matches!(caller.decided, Some((_, until)) if all || last || now >= until);
+        self.caller.take_if(is_time)?.decided.map(|(outcome, _)| outcome)
+    }
+
+    fn timeout(&self) -> Option<Time> {
+        let decided = self.caller.as_ref().and_then(|caller| caller.decided);
+        self.release.poll_timeout().into_iter().chain(decided.map(|(_, until)| until)).min()
+    }
+}
