@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fence::{Fence, FenceClaim};
-use crate::lock_table::RESERVED_LEAD;
 use crate::names::{LockKey, Prefix};
+use crate::node::RESERVED_LEAD;
 use crate::queue::{Beside, QueueReport, Ticket};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
@@ -157,6 +157,12 @@ impl Command {
             | Self::Inspect { key } => Some(key),
             Self::Record { .. } | Self::Trim { .. } | Self::List { .. } => None,
         }
+    }
+
+    /// Whether it leaves the node as it is.
+    #[must_use]
+    pub const fn only_reads(&self) -> bool {
+        matches!(self, Self::Inspect { .. } | Self::List { .. } | Self::Record { swap: None, .. })
     }
 
     /// An acquire without fence or record: what any other Redlock client does.

@@ -8,7 +8,8 @@
 //! attempt, which opens a [`Round`], which sends one [`Command`] to every node and counts the [`Vote`]s
 //! by [`Quorum`]; a majority in time gives a [`Validity`]. Whatever ends the lease becomes a
 //! [`Release`]. Which nodes may vote at all, and with which fence, is decided by [`Fleet`]. All of it
-//! together is a [`Client`]. What one node does with a command is defined by [`LockTable`].
+//! together is a [`Client`]. What one node does with a command is defined in [`node`]; [`LockTable`]
+//! is such a node.
 //!
 //! ```
 //! use tenure_core::*;
@@ -46,8 +47,8 @@ mod config;
 mod extend;
 mod fence;
 pub mod lease;
-mod lock_table;
 mod names;
+pub mod node;
 mod patience;
 pub mod query;
 mod queue;
@@ -71,8 +72,8 @@ pub use config::{Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, 
 pub use extend::NotExtended;
 pub use fence::{Fence, FenceBounds, FenceClaim, FenceClock};
 pub use lease::Lease;
-pub use lock_table::{Entry, LockTable, Owner, RESERVED_LEAD, TRIM_FENCES};
 pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
+pub use node::{Entry, LockTable, Owner, RESERVED_LEAD, TRIM_FENCES};
 pub use patience::Patience;
 pub use query::Query;
 pub use queue::{

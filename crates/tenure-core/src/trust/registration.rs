@@ -10,7 +10,7 @@ use super::{
 };
 use crate::command::{Answer, Command, Fault, Reply, Swap};
 use crate::fence::Fence;
-use crate::lock_table::TRIM_FENCES;
+use crate::node::TRIM_FENCES;
 use crate::quorum::{NodeIndex, NodeSet};
 use crate::time::{NodeTime, Time};
 

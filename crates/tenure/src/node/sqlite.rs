@@ -1,16 +1,14 @@
 //! A node that is a file: the processes of one machine share it, and need nothing else.
 //!
-//! It is a `SQLite` database with a write-ahead log. Every command of the core does there what `LockTable` says
-//! (`execute.rs`, `acquire.rs`, `line.rs`), inside a transaction that is on disk before the answer leaves (`store.rs`). A thread does the
+//! It is a `SQLite` database with a write-ahead log. The core's rules for a node (`tenure_core::node`) work on its rows
+//! (`rows.rs`, `name.rs`), inside a transaction that is on disk before the answer leaves (`store.rs`). A thread does the
 //! blocking work (`worker.rs`), and commands that wait together share one transaction. Waiters of other processes are woken
 //! by datagrams (`wake.rs`). `docs/decisions/0009-embedded-store.md` has the why.
 
-mod acquire;
-mod execute;
 mod files;
-mod line;
 mod name;
 mod place;
+mod rows;
 mod store;
 #[cfg(test)]
 mod tests;

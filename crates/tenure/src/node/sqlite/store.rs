@@ -7,11 +7,11 @@ use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
-use tenure_core::{Command, Reply, Ticket};
+use tenure_core::{Command, Reply, Ticket, node};
 
-use super::execute::{Execution, only_reads};
 use super::files::{Files, refuse_old_log};
 use super::place;
+use super::rows::Rows;
 use super::time::{Clock, Machine};
 use super::trouble::{Result, Trouble};
 use super::wake;
@@ -149,7 +149,7 @@ impl Store {
         listens: &dyn Fn(Ticket) -> bool,
         wakes: &mut Vec<(Arc<str>, Ticket)>,
     ) -> std::result::Result<Vec<Reply>, NotDone> {
-        let reads = commands.clone().all(only_reads);
+        let reads = commands.clone().all(Command::only_reads);
         let behavior = if reads { TransactionBehavior::Deferred } else { TransactionBehavior::Immediate };
         let not_done = |maybe: bool| move |trouble: Trouble| NotDone { trouble, maybe };
         let transaction = self.database.transaction_with_behavior(behavior);
@@ -159,11 +159,9 @@ impl Store {
         }
         let mut replies = Vec::with_capacity(commands.size_hint().0);
         for command in commands {
-            let now = self.clock.now();
-            let now_ms = now.as_millis();
-            let mut execution = Execution { store: &transaction, now, now_ms, listens, wakes };
+            let mut rows = Rows { store: &transaction, listens, wakes, id: None };
             // What was done before is undone with the rest.
-            replies.push(execution.execute(command).map_err(not_done(false))?);
+            replies.push(node::execute(&mut rows, self.clock.now(), command).map_err(not_done(false))?);
         }
         if !reads {
             // The machine may have been suspended in between.

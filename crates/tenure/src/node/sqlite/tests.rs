@@ -285,7 +285,7 @@ fn over_hours_the_store_says_what_the_lock_table_says() {
         let client = if number.is_multiple_of(2) { listening } else { ClientId::new(u64::MAX) };
         Ticket { number: 1_000 + u64::from(number), client }
     };
-    let step = (0..14_u8, 0..3_u8, 0..6_u8, any::<[bool; 3]>(), 0..30_u64, 0..GAPS_US.len());
+    let step = (0..15_u8, 0..3_u8, 0..6_u8, any::<[bool; 3]>(), 0..30_u64, 0..GAPS_US.len());
     let config = ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() };
     proptest!(config, |(steps in prop::collection::vec(step, 1..60))| {
         let folder = tempfile::tempdir().unwrap();
@@ -326,6 +326,7 @@ fn over_hours_the_store_says_what_the_lock_table_says() {
                 10 => Command::Enqueue { key, ticket: ticket(number) },
                 11 => Command::Leave { key, ticket: ticket(number) },
                 12 => Command::Nudge { key },
+                13 => Command::Open { key, token, labelled: a },
                 _ if a => Command::Trim { prefix: Prefix::default() },
                 _ => Command::Inspect { key },
             };

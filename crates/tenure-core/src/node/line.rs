@@ -1,0 +1,210 @@
+//! Those who wait in line for a lock: who gets in, who gets out, and whose turn it is.
+
+use super::rules::Visit;
+use super::{Entry, LastFence, Owner, Shelf};
+use crate::command::{Answer, Refusal};
+use crate::fence::Fence;
+use crate::names::LockKey;
+use crate::queue::{DEAD_MAX, OPENING, QUEUE_LIFE, QueueReport, RESERVATION, Ticket, Turn, WAITERS_MAX};
+use crate::token::OwnerToken;
+
+impl<S: Shelf> Visit<'_, S> {
+    /// Whoever is granted a lock waits for it no longer, and hears who is first in line. One who
+    /// did not wait hears only that somebody may be, because the line is not looked at.
+    pub(super) fn step_out(
+        &mut self,
+        key: &LockKey,
+        ticket: Option<Ticket>,
+        aside: bool,
+        fenced: bool,
+    ) -> Result<Option<Ticket>, S::Trouble> {
+        if aside {
+            // It left the line when the lock was set aside for it. Who is next does not matter: it
+            // was its turn.
+            if fenced {
+                self.mark();
+            }
+            return Ok(None);
+        }
+        let Some(ticket) = ticket else {
+            if !fenced || !self.name.is_marked() {
+                return Ok(None);
+            }
+            self.mark();
+            return Ok(Some(Ticket::SOMEBODY));
+        };
+        self.look_at_line(key)?;
+        self.shelf.remove(key, ticket)?;
+        let first = self.shelf.first(key)?;
+        if fenced && first.is_some() {
+            self.mark();
+        } else if fenced && let Some(last) = &mut self.name.fence {
+            last.queued = false;
+        }
+        Ok(first)
+    }
+
+    /// Puts a waiter in line whose acquire was refused, and tells it where it stands.
+    pub(super) fn line_up(
+        &mut self,
+        key: &LockKey,
+        Turn { ticket, fresh }: Turn,
+        refusal: Refusal,
+    ) -> Result<Answer, S::Trouble> {
+        self.look_at_line(key)?;
+        if fresh
+            && let Some(last) = self.shelf.last(key)?.filter(|last| last.number >= ticket.number)
+            && !self.shelf.contains(key, ticket)?
+        {
+            self.fence = Some(Fence::new(last.number));
+            return Ok(Answer::Refused(Refusal::Overtaken));
+        }
+        let waiters = self.get_in_line(key, ticket)?;
+        let place = Some((self.shelf.ahead_of(key, ticket)?, waiters));
+        self.queue = Some(Box::new(QueueReport { ahead: None, place, holder: self.name.label() }));
+        Ok(Answer::Refused(refusal))
+    }
+
+    pub(super) fn enqueue(&mut self, key: &LockKey, ticket: Ticket) -> Result<Answer, S::Trouble> {
+        self.get_in_line(key, ticket)?;
+        Ok(Answer::Granted)
+    }
+
+    pub(super) fn requeue(
+        &mut self,
+        key: &LockKey,
+        token: OwnerToken,
+        ticket: Ticket,
+    ) -> Result<Answer, S::Trouble> {
+        let answer = self.release(token);
+        if answer == Answer::Granted {
+            self.get_in_line(key, ticket)?;
+        }
+        Ok(answer)
+    }
+
+    pub(super) fn release_and_pass_on(
+        &mut self,
+        key: &LockKey,
+        token: OwnerToken,
+        labelled: bool,
+        requeue: Option<Ticket>,
+    ) -> Result<Answer, S::Trouble> {
+        if !self.let_go(token, labelled) {
+            return Ok(Answer::Refused(Refusal::NotHeld));
+        }
+        // Ahead of those who came later: where nobody is before us, it comes back to us.
+        if let Some(ticket) = requeue {
+            self.get_in_line(key, ticket)?;
+        }
+        let ahead = self.pass_on(key)?;
+        self.tell_ahead(ahead);
+        Ok(Answer::Granted)
+    }
+
+    /// Leaves a lock that is released to those outside the line for a moment, if somebody is in it.
+    pub(super) fn release_and_open(
+        &mut self,
+        key: &LockKey,
+        token: OwnerToken,
+        labelled: bool,
+    ) -> Result<Answer, S::Trouble> {
+        if !self.let_go(token, labelled) {
+            return Ok(Answer::Refused(Refusal::NotHeld));
+        }
+        self.look_at_line(key)?;
+        if self.shelf.first(key)?.is_some() {
+            self.name.open_ends_ms = self.end_of(OPENING);
+            self.tell_ahead(Some(Ticket::SOMEBODY));
+        }
+        Ok(Answer::Granted)
+    }
+
+    pub(super) fn leave(&mut self, key: &LockKey, ticket: Ticket) -> Result<Answer, S::Trouble> {
+        self.look_at_line(key)?;
+        self.shelf.remove(key, ticket)?;
+        if self.name.is_reserved_for(ticket) {
+            self.name.entry = None;
+            self.pass_on(key)?;
+        }
+        Ok(Answer::Granted)
+    }
+
+    pub(super) fn nudge(&mut self, key: &LockKey) -> Result<Answer, S::Trouble> {
+        if self.name.entry.is_none() {
+            self.pass_on(key)?;
+        }
+        Ok(Answer::Granted)
+    }
+
+    pub(super) fn reserve(&mut self, ticket: Ticket) {
+        let ends_ms = self.end_of(RESERVATION);
+        self.name.entry = Some(Entry { owner: Owner::Reserved(ticket), ends_ms, counts_from_ms: None });
+    }
+
+    pub(super) fn tell_ahead(&mut self, ahead: Option<Ticket>) {
+        let report = |ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() });
+        self.queue = ahead.map(report);
+    }
+
+    /// Deletes the key if it is the owner's, and its label.
+    fn let_go(&mut self, token: OwnerToken, labelled: bool) -> bool {
+        let ours = self.name.is_held_by(token);
+        if ours {
+            self.name.entry = None;
+        }
+        if ours && labelled {
+            self.name.label = None;
+        }
+        ours
+    }
+
+    /// Puts a waiter in line, if there is room. How many are there then.
+    fn get_in_line(&mut self, key: &LockKey, ticket: Ticket) -> Result<u64, S::Trouble> {
+        self.look_at_line(key)?;
+        let mut waiters = self.shelf.in_line(key)?;
+        if waiters < WAITERS_MAX as u64 {
+            waiters += u64::from(self.shelf.insert(key, ticket)?);
+        }
+        self.name.line_ends_ms = self.end_of(QUEUE_LIFE);
+        self.mark();
+        Ok(waiters)
+    }
+
+    /// Sets a free lock aside for the first waiter that listens, and wakes it. Others are gone, and
+    /// leave the line.
+    fn pass_on(&mut self, key: &LockKey) -> Result<Option<Ticket>, S::Trouble> {
+        self.look_at_line(key)?;
+        if self.name.open_for(self.now_ms).is_some() {
+            return Ok(None);
+        }
+        for _ in 0..DEAD_MAX {
+            let Some(ticket) = self.shelf.first(key)? else { break };
+            self.shelf.remove(key, ticket)?;
+            if self.shelf.listens(ticket) {
+                self.reserve(ticket);
+                self.shelf.wake(key, ticket);
+                return Ok(Some(ticket));
+            }
+        }
+        Ok(None)
+    }
+
+    /// A line that nobody has got into for long is none.
+    fn look_at_line(&mut self, key: &LockKey) -> Result<(), S::Trouble> {
+        if self.name.is_line_over(self.now_ms) {
+            self.shelf.clear(key)?;
+            self.name.line_ends_ms = 0;
+        }
+        Ok(())
+    }
+
+    /// Leaves a mark beside the fence that somebody may be in line. It lives as long as the line
+    /// does.
+    fn mark(&mut self) {
+        let ends_ms = self.end_of(QUEUE_LIFE);
+        let last = self.name.fence.get_or_insert(LastFence { fence: Fence::NONE, ends_ms, queued: true });
+        last.queued = true;
+        last.ends_ms = last.ends_ms.max(ends_ms);
+    }
+}

@@ -1,0 +1,207 @@
+//! The commands: who is granted a key, who is refused and why. Those in line are the matter of
+//! `line.rs`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Entry, Label, LastFence, Name, Shelf};
+use crate::command::{Answer, Command, Holding, Refusal, Reply, Swap};
+use crate::fence::{Fence, FenceClaim};
+use crate::names::{LockKey, Prefix};
+use crate::queue::{Beside, LABEL_LIFE, QueueReport};
+use crate::time::NodeTime;
+use crate::token::OwnerToken;
+use crate::trust::Nonce;
+
+/// Executes one command at the node's time `now`.
+///
+/// # Errors
+/// The shelf's trouble. What the command has changed until then must be undone.
+pub fn execute<S: Shelf>(shelf: &mut S, now: NodeTime, command: &Command) -> Result<Reply, S::Trouble> {
+    let now_ms = now.as_millis();
+    let mut name = command.key().map(|key| shelf.load(key)).transpose()?.unwrap_or_default();
+    name.expire(now_ms);
+    let before = name.clone();
+    let mut visit = Visit { shelf, now, now_ms, name, fence: None, queue: None };
+    let answer = match command {
+        Command::Acquire { key, token, node_ttl_ms, nonce, fence, beside } => {
+            let beside = beside.as_deref().cloned().unwrap_or_default();
+            visit.acquire(key, *token, *node_ttl_ms, *nonce, *fence, &beside)?
+        }
+        Command::Heal { token, node_ttl_ms, fence, quarantine_ms, .. } => {
+            let counts_from_ms = Some(now_ms.saturating_add(*quarantine_ms));
+            let entry = Entry { counts_from_ms, ..Entry::acquired(now_ms, *token, *node_ttl_ms) };
+            visit.heal(entry, *fence)
+        }
+        Command::Extend { token, node_ttl_ms, .. } => visit.extend(*token, *node_ttl_ms),
+        Command::Release { token, .. } => visit.release(*token),
+        Command::PassOn { key, token, labelled, requeue } => {
+            visit.release_and_pass_on(key, *token, *labelled, *requeue)?
+        }
+        Command::Open { key, token, labelled } => visit.release_and_open(key, *token, *labelled)?,
+        Command::Requeue { key, token, ticket } => visit.requeue(key, *token, *ticket)?,
+        Command::Enqueue { key, ticket } => visit.enqueue(key, *ticket)?,
+        Command::Leave { key, ticket } => visit.leave(key, *ticket)?,
+        Command::Nudge { key } => visit.nudge(key)?,
+        Command::Inspect { key } => visit.inspect(key)?,
+        Command::Record { prefix, swap } => visit.record(prefix, swap.as_ref())?,
+        Command::Trim { prefix } => visit.shelf.trim(now_ms, prefix)?,
+        Command::List { prefix, cursor } => visit.shelf.list(now_ms, prefix, *cursor)?,
+    };
+    let Visit { shelf, name, fence, queue, .. } = visit;
+    if let Some(key) = command.key().filter(|_| name != before) {
+        assert!(name.may_follow(&before), "{command:?} makes {name:?} of {before:?}");
+        shelf.store(now_ms, key, name)?;
+    }
+    Ok(Reply { time: Some(now), fence, queue, answer })
+}
+
+/// One command at work on one name.
+pub(super) struct Visit<'a, S> {
+    pub(super) shelf: &'a mut S,
+    pub(super) now: NodeTime,
+    pub(super) now_ms: u64,
+    pub(super) name: Name,
+    /// What is told beside the answer.
+    pub(super) fence: Option<Fence>,
+    pub(super) queue: Option<Box<QueueReport>>,
+}
+
+impl<S: Shelf> Visit<'_, S> {
+    fn acquire(
+        &mut self,
+        key: &LockKey,
+        token: OwnerToken,
+        node_ttl_ms: u64,
+        nonce: Option<Nonce>,
+        claim: Option<FenceClaim>,
+        beside: &Beside,
+    ) -> Result<Answer, S::Trouble> {
+        if let Some(nonce) = nonce
+            && !self.shelf.record(key.prefix())?.is_some_and(|record| nonce.begins(&record))
+        {
+            return Ok(Answer::Refused(Refusal::Stranger));
+        }
+        let ticket = beside.turn.map(|turn| turn.ticket);
+        let aside = ticket.is_some_and(|ticket| self.name.is_reserved_for(ticket));
+        if let Some(entry) = self.name.entry.filter(|_| !aside) {
+            let ours = self.name.is_held_by(token);
+            let same_fence = claim.is_none_or(|claim| self.name.last_fence() == Some(claim.fence));
+            return match beside.turn {
+                // Asked again by the same owner: the first answer was lost. Saying no would make
+                // the client refuse itself; setting the end anew would let a late duplicate
+                // lengthen the hold. With another fence it is not the same question, and a key that
+                // was put back is not what was asked for.
+                _ if ours && entry.counts_from_ms.is_none() && same_fence => Ok(Answer::Granted),
+                Some(turn) if !ours => self.line_up(key, turn, entry.refusal(self.now_ms)),
+                _ => Ok(self.refuse(entry.refusal(self.now_ms), claim)),
+            };
+        }
+        if let Some(turn) = beside.turn.filter(|_| !aside)
+            && let Some(left) = self.name.open_for(self.now_ms)
+        {
+            // Those in line had their turns.
+            return self.line_up(key, turn, Refusal::Reserved { left });
+        }
+        if let Some(claim) = claim {
+            if let Some(refusal) = self.refusal_of(claim) {
+                if let Some(ticket) = ticket.filter(|_| aside) {
+                    self.reserve(ticket);
+                }
+                return Ok(self.refuse(refusal, Some(claim)));
+            }
+            // The mark stays until somebody in line looks.
+            let FenceClaim { fence, ends_ms, .. } = claim;
+            self.name.fence = Some(LastFence { fence, ends_ms, queued: self.name.is_marked() });
+        }
+        self.name.entry = Some(Entry::acquired(self.now_ms, token, node_ttl_ms));
+        let ahead = self.step_out(key, ticket, aside, claim.is_some())?;
+        self.tell_ahead(ahead);
+        if let Some(text) = &beside.label {
+            let (text, ends_ms) = (Arc::clone(text), self.end_of(LABEL_LIFE));
+            self.name.label = Some(Label { owner: token, text, ends_ms });
+        }
+        Ok(Answer::Granted)
+    }
+
+    /// Why a fence is not granted, if it is not.
+    fn refusal_of(&self, FenceClaim { fence, bounds, .. }: FenceClaim) -> Option<Refusal> {
+        // Whole milliseconds, in which nodes count.
+        let now = NodeTime::from_micros(self.now_ms * 1_000);
+        if fence > bounds.highest(now) {
+            Some(Refusal::Ahead)
+        } else {
+            let lowest = self.name.last_fence().max(Some(bounds.lowest(now)));
+            (Some(fence) <= lowest).then_some(Refusal::Behind)
+        }
+    }
+
+    /// Says no, and which fence a new one must exceed: unless this one was too large.
+    fn refuse(&mut self, refusal: Refusal, claim: Option<FenceClaim>) -> Answer {
+        if let Some(claim) = claim.filter(|_| refusal != Refusal::Ahead) {
+            self.fence = self.name.last_fence().max(Some(claim.bounds.lowest(self.now)));
+        }
+        Answer::Refused(refusal)
+    }
+
+    fn heal(&mut self, healed: Entry, fence: Option<Fence>) -> Answer {
+        match self.name.entry {
+            Some(entry) if entry.owner == healed.owner => Answer::Granted,
+            Some(entry) => Answer::Refused(Refusal::Held { left: entry.left(self.now_ms) }),
+            None if fence.is_some() && self.name.last_fence() > fence => Answer::Refused(Refusal::Behind),
+            None => {
+                self.name.entry = Some(healed);
+                Answer::Granted
+            }
+        }
+    }
+
+    fn extend(&mut self, token: OwnerToken, node_ttl_ms: u64) -> Answer {
+        let ours = self.name.is_held_by(token);
+        match &mut self.name.entry {
+            Some(entry) if ours => {
+                entry.ends_ms = entry.ends_ms.max(self.now_ms.saturating_add(node_ttl_ms));
+                entry.vote(self.now_ms)
+            }
+            Some(entry) => Answer::Refused(Refusal::Held { left: entry.left(self.now_ms) }),
+            None => Answer::Refused(Refusal::NotHeld),
+        }
+    }
+
+    pub(super) fn release(&mut self, token: OwnerToken) -> Answer {
+        let put_back = self.name.entry.is_some_and(|entry| entry.counts_from_ms.is_some());
+        if !self.name.is_held_by(token) || put_back {
+            // A native compare-and-delete does not tell who else has it, so nobody does.
+            return Answer::Refused(Refusal::NotHeld);
+        }
+        self.name.entry = None;
+        Answer::Granted
+    }
+
+    fn inspect(&self, key: &LockKey) -> Result<Answer, S::Trouble> {
+        let holding = self.name.entry.map(|entry| Holding {
+            fence: self.name.last_fence().filter(|fence| *fence != Fence::NONE),
+            label: self.name.label(),
+            ..entry.holding(self.now_ms, key.as_str())
+        });
+        let line_is_over = self.name.is_line_over(self.now_ms);
+        let waiters = if line_is_over { 0 } else { self.shelf.in_line_listening(key)? };
+        Ok(Answer::Told { holdings: holding.into_iter().collect(), waiters: Some(waiters), next: 0 })
+    }
+
+    fn record(&mut self, prefix: &Prefix, swap: Option<&Swap>) -> Result<Answer, S::Trouble> {
+        let record = self.shelf.record(prefix.as_str())?;
+        let Some(Swap { text, stamp, .. }) = swap.filter(|swap| swap.expected == record) else {
+            return Ok(Answer::Record(record));
+        };
+        let stamped = || format!("{text}{}", self.now.as_micros()).into();
+        let text: Arc<str> = if *stamp { stamped() } else { Arc::clone(text) };
+        self.shelf.put_record(prefix, &text)?;
+        Ok(Answer::Record(Some(text)))
+    }
+
+    /// The last millisecond of what lives so long from now.
+    pub(super) fn end_of(&self, life: Duration) -> u64 {
+        self.now_ms.saturating_add(u64::try_from(life.as_millis()).unwrap_or(u64::MAX))
+    }
+}

@@ -1,0 +1,407 @@
+//! A node that keeps its names in maps: the memory node, the simulated node, and the reference for
+//! every other store.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use super::{Entry, Name, PAGE_KEYS, Shelf, execute};
+use crate::command::{Answer, Command, Holding, Refusal, Reply};
+use crate::fence::Fence;
+use crate::names::{LockKey, Prefix};
+use crate::queue::{ClientId, Ticket};
+use crate::time::NodeTime;
+
+/// The keys of one node.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LockTable {
+    names: BTreeMap<LockKey, Name>,
+    /// The same names by what ends first of each, so that what is over leaves without a search.
+    ends: BTreeSet<(u64, LockKey)>,
+    /// Who waits for which lock. A line without waiters is none.
+    lines: BTreeMap<LockKey, BTreeSet<Ticket>>,
+    /// The record of each prefix.
+    records: BTreeMap<Arc<str>, Arc<str>>,
+    /// The clients that can be woken.
+    listeners: BTreeSet<ClientId>,
+    wakes: VecDeque<(LockKey, Ticket)>,
+}
+
+impl LockTable {
+    /// Executes one command at the node's time `now`.
+    pub fn execute(&mut self, now: NodeTime, command: &Command) -> Reply {
+        self.expire(now.as_millis());
+        let Ok(reply) = execute(self, now, command);
+        if let Some(key) = command.key() {
+            self.drop_empty_line(key);
+        }
+        reply
+    }
+
+    /// Executes a command as a server with a `SET` of its own does, whose connection is told of a
+    /// change of the record before any later reply. An acquire without a fence is that `SET`, which
+    /// looks at no record: the key is set in whatever life the node's memory is in, and only the
+    /// answer is taken back.
+    pub fn execute_natively(&mut self, now: NodeTime, command: &Command) -> Reply {
+        let reply = self.execute(now, command);
+        if let Command::Acquire { key, token, node_ttl_ms, fence: None, beside: None, .. } = command
+            && reply.answer == Answer::Refused(Refusal::Stranger)
+        {
+            self.execute(now, &Command::plain_acquire(key.clone(), *token, *node_ttl_ms));
+        }
+        reply
+    }
+
+    /// The keys that are there at the node's time `now`, in order.
+    pub fn keys(&self, now: NodeTime) -> impl Iterator<Item = (&LockKey, &Entry)> {
+        let now_ms = now.as_millis();
+        let entries = self.names.iter().filter_map(|(key, name)| Some((key, name.entry.as_ref()?)));
+        entries.filter(move |(_, entry)| now_ms <= entry.ends_ms)
+    }
+
+    /// How many fences the node remembers under a prefix.
+    #[must_use]
+    pub fn fences(&self, prefix: &Prefix) -> usize {
+        self.fences_under(prefix).count()
+    }
+
+    /// Whether this waiter is in line.
+    #[must_use]
+    pub fn is_in_line(&self, key: &LockKey, ticket: Ticket) -> bool {
+        self.lines.get(key).is_some_and(|line| line.contains(&ticket))
+    }
+
+    /// How many wait for a lock.
+    #[must_use]
+    pub fn waiters(&self, key: &LockKey) -> usize {
+        self.lines.get(key).map_or(0, BTreeSet::len)
+    }
+
+    /// A client can be woken from now on.
+    pub fn listen(&mut self, client: ClientId) {
+        self.listeners.insert(client);
+    }
+
+    /// A client can be woken no longer: its connection is gone.
+    pub fn stop_listening(&mut self, client: ClientId) {
+        self.listeners.remove(&client);
+    }
+
+    /// All connections are gone: nobody can be woken.
+    pub fn hang_up(&mut self) {
+        self.listeners.clear();
+        self.wakes.clear();
+    }
+
+    /// Whom to wake next: a lock was set aside for this waiter.
+    pub fn poll_wake(&mut self) -> Option<(LockKey, Ticket)> {
+        self.wakes.pop_front()
+    }
+
+    /// Forgets everything but who is connected, as a flush does.
+    pub fn forget(&mut self) {
+        *self = Self { listeners: std::mem::take(&mut self.listeners), ..Self::default() };
+    }
+
+    /// Gets another memory in the place of its own, as when two databases of a server change
+    /// places. Who is connected stays.
+    pub fn exchange(&mut self, other: &mut Self) {
+        std::mem::swap(self, other);
+        std::mem::swap(&mut self.listeners, &mut other.listeners);
+    }
+
+    /// What is over leaves.
+    fn expire(&mut self, now_ms: u64) {
+        while self.ends.first().is_some_and(|(ends_ms, _)| *ends_ms < now_ms) {
+            let (_, key) = self.ends.pop_first().expect("just seen");
+            let mut name = self.names.remove(&key).expect("every end is that of a name");
+            name.expire(now_ms);
+            if name.is_line_over(now_ms) {
+                self.lines.remove(&key);
+                name.line_ends_ms = 0;
+            }
+            self.put(&key, name);
+        }
+        assert_eq!(self.names.len(), self.ends.len(), "every name has one end");
+    }
+
+    fn put(&mut self, key: &LockKey, name: Name) {
+        let ends_ms = name.ends_ms().min();
+        let old = match ends_ms {
+            Some(_) => self.names.insert(key.clone(), name),
+            None => self.names.remove(key),
+        };
+        let old_ms = old.and_then(|old| old.ends_ms().min());
+        if ends_ms != old_ms {
+            old_ms.map(|old_ms| self.ends.remove(&(old_ms, key.clone())));
+            ends_ms.map(|ends_ms| self.ends.insert((ends_ms, key.clone())));
+        }
+    }
+
+    fn drop_empty_line(&mut self, key: &LockKey) {
+        if let Some(name) = self.names.get(key)
+            && name.line_ends_ms != 0
+            && !self.lines.contains_key(key)
+        {
+            self.put(key, Name { line_ends_ms: 0, ..name.clone() });
+        }
+    }
+
+    fn fences_under(&self, prefix: &Prefix) -> impl Iterator<Item = Fence> {
+        let names = self.names.iter().filter(|(key, _)| key.prefix() == prefix.as_str());
+        names.filter_map(|(_, name)| name.last_fence())
+    }
+}
+
+impl Shelf for LockTable {
+    type Trouble = Infallible;
+
+    fn load(&mut self, key: &LockKey) -> Result<Name, Infallible> {
+        Ok(self.names.get(key).cloned().unwrap_or_default())
+    }
+
+    fn store(&mut self, _: u64, key: &LockKey, name: Name) -> Result<(), Infallible> {
+        self.put(key, name);
+        Ok(())
+    }
+
+    fn in_line(&self, key: &LockKey) -> Result<u64, Infallible> {
+        Ok(self.waiters(key) as u64)
+    }
+
+    fn in_line_listening(&self, key: &LockKey) -> Result<u64, Infallible> {
+        let line = self.lines.get(key).into_iter().flatten();
+        Ok(line.filter(|ticket| self.listens(**ticket)).count() as u64)
+    }
+
+    fn first(&self, key: &LockKey) -> Result<Option<Ticket>, Infallible> {
+        Ok(self.lines.get(key).and_then(|line| line.first().copied()))
+    }
+
+    fn last(&self, key: &LockKey) -> Result<Option<Ticket>, Infallible> {
+        Ok(self.lines.get(key).and_then(|line| line.last().copied()))
+    }
+
+    fn contains(&self, key: &LockKey, ticket: Ticket) -> Result<bool, Infallible> {
+        Ok(self.is_in_line(key, ticket))
+    }
+
+    fn ahead_of(&self, key: &LockKey, ticket: Ticket) -> Result<u64, Infallible> {
+        Ok(self.lines.get(key).map_or(0, |line| line.range(..ticket).count() as u64))
+    }
+
+    fn insert(&mut self, key: &LockKey, ticket: Ticket) -> Result<bool, Infallible> {
+        Ok(self.lines.entry(key.clone()).or_default().insert(ticket))
+    }
+
+    fn remove(&mut self, key: &LockKey, ticket: Ticket) -> Result<(), Infallible> {
+        if let Some(line) = self.lines.get_mut(key) {
+            line.remove(&ticket);
+            if line.is_empty() {
+                self.lines.remove(key);
+            }
+        }
+        Ok(())
+    }
+
+    fn clear(&mut self, key: &LockKey) -> Result<(), Infallible> {
+        self.lines.remove(key);
+        Ok(())
+    }
+
+    fn listens(&self, ticket: Ticket) -> bool {
+        self.listeners.contains(&ticket.client)
+    }
+
+    fn wake(&mut self, key: &LockKey, ticket: Ticket) {
+        self.wakes.push_back((key.clone(), ticket));
+    }
+
+    fn record(&self, prefix: &str) -> Result<Option<Arc<str>>, Infallible> {
+        Ok(self.records.get(prefix).cloned())
+    }
+
+    fn put_record(&mut self, prefix: &Prefix, text: &Arc<str>) -> Result<(), Infallible> {
+        self.records.insert(prefix.as_str().into(), Arc::clone(text));
+        Ok(())
+    }
+
+    /// What is over is gone already.
+    fn trim(&mut self, _: u64, prefix: &Prefix) -> Result<Answer, Infallible> {
+        let (left, latest) = (self.fences(prefix) as u64, self.fences_under(prefix).max());
+        Ok(Answer::Trimmed { seen: 0, left, latest })
+    }
+
+    /// The keys in order, from the `cursor`-th on.
+    fn list(&self, now_ms: u64, prefix: &Prefix, cursor: u64) -> Result<Answer, Infallible> {
+        let under_prefix = self.keys(NodeTime::from_micros(now_ms * 1_000));
+        let under_prefix = under_prefix.filter(|(key, _)| key.as_str().starts_with(prefix.as_str()));
+        let skip = usize::try_from(cursor).unwrap_or(usize::MAX);
+        let mut rest = under_prefix.skip(skip).map(|(key, entry)| entry.holding(now_ms, key.as_str()));
+        let holdings: Vec<Holding> = rest.by_ref().take(PAGE_KEYS).collect();
+        let next = if rest.next().is_some() { cursor + holdings.len() as u64 } else { 0 };
+        Ok(Answer::Told { holdings, waiters: None, next })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::token::OwnerToken;
+
+    const A: OwnerToken = OwnerToken::from_bytes([0xa; 20]);
+    const B: OwnerToken = OwnerToken::from_bytes([0xb; 20]);
+
+    fn key() -> LockKey {
+        LockKey::new(&Prefix::default(), "x").unwrap()
+    }
+
+    fn at(ms: u64) -> NodeTime {
+        NodeTime::from_micros(ms * 1_000)
+    }
+
+    fn acquire(table: &mut LockTable, ms: u64, token: OwnerToken) -> Answer {
+        table.execute(at(ms), &Command::plain_acquire(key(), token, 100)).answer
+    }
+
+    fn extend(table: &mut LockTable, ms: u64, token: OwnerToken, node_ttl_ms: u64) -> Answer {
+        table.execute(at(ms), &Command::Extend { key: key(), token, node_ttl_ms }).answer
+    }
+
+    fn release(table: &mut LockTable, ms: u64, token: OwnerToken) -> Answer {
+        table.execute(at(ms), &Command::Release { key: key(), token }).answer
+    }
+
+    fn held_for(left_ms: u64) -> Answer {
+        Answer::Refused(Refusal::Held { left: Duration::from_millis(left_ms) })
+    }
+
+    #[test]
+    fn a_free_key_is_granted_and_then_refused_to_others_with_the_time_left() {
+        let mut table = LockTable::default();
+        assert_eq!(acquire(&mut table, 0, A), Answer::Granted);
+        assert_eq!(acquire(&mut table, 40, B), held_for(60));
+    }
+
+    #[test]
+    fn a_key_lives_up_to_and_including_its_last_millisecond() {
+        let mut table = LockTable::default();
+        acquire(&mut table, 0, A);
+        assert_eq!(acquire(&mut table, 100, B), held_for(0));
+        assert_eq!(table.keys(at(100)).count(), 1);
+        assert_eq!(table.keys(at(101)).count(), 0);
+        assert_eq!(acquire(&mut table, 101, B), Answer::Granted);
+    }
+
+    #[test]
+    fn an_acquire_asked_twice_is_granted_twice_and_lives_no_longer() {
+        let mut table = LockTable::default();
+        acquire(&mut table, 0, A);
+        assert_eq!(acquire(&mut table, 50, A), Answer::Granted);
+        assert_eq!(table.keys(at(100)).count(), 1);
+        assert_eq!(table.keys(at(101)).count(), 0);
+    }
+
+    #[test]
+    fn an_extension_lengthens_and_never_shortens() {
+        let mut table = LockTable::default();
+        acquire(&mut table, 0, A);
+        assert_eq!(extend(&mut table, 90, A, 100), Answer::Granted);
+        assert_eq!(extend(&mut table, 91, A, 5), Answer::Granted);
+        assert_eq!(table.keys(at(190)).count(), 1);
+        assert_eq!(table.keys(at(191)).count(), 0);
+    }
+
+    #[test]
+    fn only_the_owner_extends_and_releases() {
+        let mut table = LockTable::default();
+        acquire(&mut table, 0, A);
+        assert_eq!(extend(&mut table, 10, B, 1_000), held_for(90));
+        assert_eq!(release(&mut table, 20, B), Answer::Refused(Refusal::NotHeld));
+        assert_eq!(release(&mut table, 30, A), Answer::Granted);
+        assert_eq!(table, LockTable::default());
+    }
+
+    #[test]
+    fn a_key_that_was_put_back_keeps_others_out_and_counts_a_quarantine_later() {
+        let mut table = LockTable::default();
+        let heal = Command::Heal { key: key(), token: A, node_ttl_ms: 100, fence: None, quarantine_ms: 150 };
+        assert_eq!(table.execute(at(0), &heal).answer, Answer::Granted);
+        assert_eq!(acquire(&mut table, 40, B), held_for(60));
+        assert_eq!(acquire(&mut table, 40, A), held_for(60), "not what this acquire has set");
+        let put_back = |left_ms| Answer::PutBack { left: Duration::from_millis(left_ms) };
+        assert_eq!(extend(&mut table, 60, A, 100), put_back(90));
+        // Put back once more, it was never away: nothing begins anew.
+        assert_eq!(table.execute(at(100), &heal).answer, Answer::Granted);
+        assert_eq!(extend(&mut table, 149, A, 100), put_back(1));
+        assert_eq!(extend(&mut table, 150, A, 100), Answer::Granted);
+        assert_eq!(table.keys(at(250)).count(), 1, "extended all the same");
+        assert_eq!(release(&mut table, 200, A), Answer::Refused(Refusal::NotHeld), "no attempt's key");
+        let pass_on = Command::PassOn { key: key(), token: A, labelled: false, requeue: None };
+        assert_eq!(table.execute(at(200), &pass_on).answer, Answer::Granted);
+        assert_eq!(table.keys(at(200)).count(), 0);
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_held_for_extend_and_release() {
+        let mut table = LockTable::default();
+        assert_eq!(extend(&mut table, 0, A, 100), Answer::Refused(Refusal::NotHeld));
+        assert_eq!(release(&mut table, 0, A), Answer::Refused(Refusal::NotHeld));
+        acquire(&mut table, 0, A);
+        assert_eq!(extend(&mut table, 101, A, 100), Answer::Refused(Refusal::NotHeld));
+    }
+
+    #[test]
+    fn the_table_tells_who_has_a_key() {
+        let mut table = LockTable::default();
+        let inspect = |table: &mut LockTable, ms| match table
+            .execute(at(ms), &Command::Inspect { key: key() })
+            .answer
+        {
+            Answer::Told { holdings, waiters: Some(0), next: 0 } => holdings,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(inspect(&mut table, 0), []);
+        acquire(&mut table, 0, A);
+        let left = Some(Duration::from_millis(60));
+        let expected =
+            Holding { key: "tenure:x".into(), owner: A.to_string().into(), left, fence: None, label: None };
+        assert_eq!(inspect(&mut table, 40), [expected]);
+        assert_eq!(inspect(&mut table, 101), []);
+    }
+
+    #[test]
+    fn a_list_comes_in_pages_and_is_whole() {
+        let mut table = LockTable::default();
+        for number in 0..250 {
+            let key = LockKey::new(&Prefix::new("app:").unwrap(), &number.to_string()).unwrap();
+            table.execute(at(0), &Command::plain_acquire(key, A, 100));
+        }
+        acquire(&mut table, 0, A);
+        let (mut keys, mut cursor, mut pages) = (std::collections::BTreeSet::new(), 0, 0);
+        loop {
+            let command = Command::List { prefix: Prefix::new("app:").unwrap(), cursor };
+            let Answer::Told { holdings, waiters: None, next } = table.execute(at(1), &command).answer else {
+                panic!("a list")
+            };
+            keys.extend(holdings.into_iter().map(|holding| holding.key));
+            (cursor, pages) = (next, pages + 1);
+            if next == 0 {
+                break;
+            }
+        }
+        assert_eq!((keys.len(), pages), (250, 3));
+    }
+
+    #[test]
+    fn expired_keys_of_other_names_do_not_pile_up() {
+        let mut table = LockTable::default();
+        for n in 0..1_000 {
+            let key = LockKey::new(&Prefix::default(), &n.to_string()).unwrap();
+            table.execute(at(n), &Command::plain_acquire(key, A, 10));
+        }
+        assert_eq!(table.names.len(), 11);
+    }
+}
