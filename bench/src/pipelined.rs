@@ -12,11 +12,27 @@ use crate::settings::Settings;
 
 const PIPELINE: usize = 64;
 
-/// The script that Tenure acquires with.
-const ACQUIRE: &str = concat!(
-    "local SLACK, AGE = 10000000, 43200000000\n",
-    include_str!("../../crates/tenure/src/node/redis/acquire.lua")
-);
+/// The script that Tenure acquires with. Its names are replaced as the library does it.
+fn acquire_script() -> String {
+    const TEXT: &str = include_str!("../../crates/tenure/src/node/redis/script/acquire.lua");
+    const ARGUMENTS: [&str; 10] =
+        ["owner", "ttl", "fence", "ends", "nonce", "life", "looks_at_record", "ticket", "fresh", "label"];
+    let limits = [("SLACK", "10000000"), ("AGE", "43200000000"), ("RESERVED", "'rsv:'")];
+    let mut text = TEXT.to_owned();
+    for (name, value) in limits {
+        text = text.replace(&format!("LIMIT.{name}"), value);
+    }
+    // One name begins with another: the longer one first.
+    for (place, key) in [(3, "fences"), (1, "lock"), (2, "fence"), (4, "record"), (5, "line")] {
+        text = text.replace(&format!("KEYS.{key}"), &format!("KEYS[{place}]"));
+    }
+    for (place, name) in (1..).zip(ARGUMENTS) {
+        let argument = format!("ARGV[{place}]");
+        text = text.replace(&format!("GIVEN.{name}"), &format!("({argument} ~= '' and {argument})"));
+        text = text.replace(&format!("ARGV.{name}"), &argument);
+    }
+    text
+}
 
 const NONCE: &str = "0123456789abcdef";
 const OWNER: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -58,7 +74,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
 /// Acquires one new lock after another for this time. Returns how many.
 fn acquire(server: &RedisServer, way: Way, names: &str, time: Duration) -> Result<u32> {
     let mut connection = server.connection();
-    let sha: String = cmd("SCRIPT").arg("LOAD").arg(ACQUIRE).query(&mut connection)?;
+    let sha: String = cmd("SCRIPT").arg("LOAD").arg(acquire_script()).query(&mut connection)?;
     let (begin, mut count) = (Instant::now(), 0);
     while begin.elapsed() < time {
         let mut batch = pipe();

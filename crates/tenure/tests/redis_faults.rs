@@ -164,7 +164,7 @@ async fn a_script_flush_does_not_bring_a_given_up_acquire_back() {
     let asked = |requests: &[u8]| String::from_utf8_lossy(requests).matches("EVALSHA").count() as u64;
     until("acquires and releases are under way", || asked(&proxy.requests()) >= 2 * ACQUIRES).await;
     servers[0].execute(&["SCRIPT", "FLUSH"]);
-    let acquires = |text: &str| text.contains("-- Sets the lock if it is free or set aside for us");
+    let acquires = |text: &str| text.contains("-- Grants the lock if it is free or set aside");
     for command in commands(&proxy.requests()).iter().filter(|command| command[..2] == ["SCRIPT", "LOAD"]) {
         if !acquires(&command[2]) {
             servers[0].execute(&["SCRIPT", "LOAD", &command[2]]);

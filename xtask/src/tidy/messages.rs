@@ -49,7 +49,7 @@ const NO_PROBLEMS: &[&str] = &[
     "the node was emptied",
     "(a long text)",
     "a label's owner",
-    "ERR unknown command",
+    "(ARGV[…] ~= '' and ARGV[…])",
     "max number of clients",
 ];
 

@@ -11,7 +11,7 @@ use tokio::time::timeout;
 
 use super::info;
 use super::resp::{Decimal, Push, Value, decode, encode};
-use super::script::{NativeRelease, Scripts};
+use super::script::Scripts;
 use super::{Endpoint, Password, RedisNode};
 use crate::node::Server;
 
@@ -77,7 +77,7 @@ async fn attempt(
     stream.write_all(&requests).await.map_err(|error| failed(&error))?;
     stream.flush().await.map_err(|error| failed(&error))?;
     let (replies, unread) = read_replies(&mut stream, asked.len()).await?;
-    let (mut identity, mut native, mut names) = (None, NativeRelease::None, vec![]);
+    let (mut identity, mut names) = (None, vec![]);
     let (mut about, mut config, mut tracked) = (String::new(), Value::Null, 0);
     for (question, reply) in asked.into_iter().zip(replies) {
         match (question, reply) {
@@ -97,9 +97,8 @@ async fn attempt(
             // Not allowed to load: the text is sent with every command. Anything else means not ready.
             (Question::Load, Value::Error(message)) if message.starts_with("NOPERM") => names.push(None),
             (Question::Load, Value::Error(message)) => return Err(down(message)),
-            (Question::Native, Value::List(commands)) => native = native_of(&commands),
             // An older connection that is gone already, or a server that does not tell: both are fine.
-            (Question::Kill | Question::Client | Question::Native | Question::Select, _) => {}
+            (Question::Kill | Question::Client | Question::Select, _) => {}
             // A user who may not do this has less protection, which is said where nodes are reported.
             (Question::Track | Question::Info | Question::Listen, _) => {}
             (Question::Hello | Question::Load, other) => {
@@ -109,7 +108,7 @@ async fn attempt(
     }
     // A user must be allowed both: to be told, and to say of what.
     let tracks_record = tracked == 2;
-    scripts.loaded(names, native, tracks_record);
+    scripts.loaded(names, tracks_record);
     let server = info::server(&about, &config, tracks_record, scripts.listens);
     Ok(Established { stream, server, scripts, identity, unread })
 }
@@ -153,7 +152,6 @@ enum Question {
     Listen,
     Info,
     Config,
-    Native,
     Load,
 }
 
@@ -195,7 +193,6 @@ async fn greeting(
     ask(Question::Track, &[b"CLIENT", b"CACHING", b"YES"]);
     ask(Question::Info, info::INFO);
     ask(Question::Config, info::CONFIG);
-    ask(Question::Native, &[b"COMMAND", b"LIST", b"FILTERBY", b"PATTERN", b"del*"]);
     for text in scripts.texts() {
         ask(Question::Load, &[b"SCRIPT", b"LOAD", text.as_bytes()]);
     }
@@ -291,18 +288,6 @@ fn identity_of(info: &str) -> Option<Identity> {
         |name: &str| info.split_whitespace().find_map(|field| field.strip_prefix(name)).map(str::to_owned);
     let identity = Identity { id: field("id=")?, address: field("addr=")? };
     (!identity.address.ends_with(":0")).then_some(identity)
-}
-
-fn native_of(commands: &[Value]) -> NativeRelease {
-    let has =
-        |name: &str| commands.iter().any(|command| matches!(command, Value::Text(text) if text == name));
-    if has("delifeq") {
-        NativeRelease::DelIfEq
-    } else if has("delex") {
-        NativeRelease::DelEx
-    } else {
-        NativeRelease::None
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,12 @@ use tenure_core::{Answer, Command, Fault, Fence, Holding, NodeTime, QueueReport,
 
 use super::resp::Value;
 use super::script::Scripts;
+use super::script::answers::{
+    self, Acquired, Inspected, Listed, NotHealed, Outcome, Place, Recorded, Trimmed,
+};
+
+/// No fence, and no number of a ticket, is as large.
+const FENCES_END: u64 = 10_u64.pow(17);
 
 impl Scripts {
     /// What the reply to several extensions means for each of them.
@@ -39,52 +45,25 @@ impl Scripts {
         })
     }
 
-    /// What the reply to a script, or to the server's own release, means.
-    pub(super) fn reply(command: &Command, value: Value) -> Result<Reply, Fault> {
-        let answer = |answer| Ok(Reply::new(None, answer));
-        match (command, value) {
-            // The server's own release meets a key of another kind, which is not ours.
-            (Command::Release { .. }, Value::Error(message)) if message.starts_with("WRONGTYPE") => {
-                answer(Answer::Refused(Refusal::NotHeld))
-            }
-            (_, Value::Error(message)) => Err(Fault::Error(message.into())),
-            (Command::Acquire { .. } | Command::Heal { .. }, Value::Number(micros)) => {
-                Ok(Reply::new(time(micros), Answer::Granted))
-            }
-            (Command::Acquire { .. }, Value::List(list)) => acquired(&list),
-            (Command::Heal { .. }, Value::List(list)) => not_had(&list, Refusal::Behind),
-            (
-                Command::Release { .. }
-                | Command::PassOn { .. }
-                | Command::Open { .. }
-                | Command::Requeue { .. },
-                Value::Number(0),
-            ) => answer(Answer::Refused(Refusal::NotHeld)),
-            (
-                Command::Release { .. }
-                | Command::PassOn { .. }
-                | Command::Open { .. }
-                | Command::Requeue { .. }
-                | Command::Enqueue { .. }
-                | Command::Leave { .. }
-                | Command::Nudge { .. },
-                Value::Number(1),
-            ) => answer(Answer::Granted),
-            (Command::Open { .. }, Value::Number(2)) => {
-                let queue = QueueReport { ahead: Some(Ticket::SOMEBODY), ..QueueReport::default() };
-                Ok(Reply { queue: Some(Box::new(queue)), ..Reply::new(None, Answer::Granted) })
-            }
-            (Command::PassOn { .. }, Value::Text(ticket)) => {
-                let ahead = Some(Ticket::parse(&ticket).unwrap_or(Ticket::SOMEBODY));
-                let queue = Some(Box::new(QueueReport { ahead, ..QueueReport::default() }));
-                Ok(Reply { queue, ..Reply::new(None, Answer::Granted) })
-            }
-            (Command::Record { .. }, Value::List(list)) => recorded(&list),
-            (Command::Trim { .. }, Value::List(list)) => trimmed(&list),
-            (Command::Inspect { .. }, Value::List(list)) => inspected(&list),
-            (Command::List { .. }, Value::List(list)) => listed(&list),
-            (_, other) => Err(unexpected(&other)),
-        }
+    /// What the reply to a script means.
+    pub(super) fn reply(command: &Command, value: &Value) -> Result<Reply, Fault> {
+        let told = match value {
+            Value::Error(message) => return Err(Fault::Error(message.as_str().into())),
+            Value::List(list) => &list[..],
+            scalar => std::slice::from_ref(scalar),
+        };
+        let reply = match (command, value) {
+            (Command::Acquire { .. } | Command::Heal { .. }, Value::Number(now)) => Some(granted(*now)),
+            (Command::Acquire { .. }, _) => answers::read(told).and_then(acquired),
+            (Command::Heal { .. }, _) => answers::read(told).map(not_healed),
+            (Command::PassOn { .. }, Value::Text(ticket)) => Some(queued(None, ticket)),
+            (Command::Record { .. }, _) => answers::read(told).map(recorded),
+            (Command::Trim { .. }, _) => answers::read(told).map(trimmed),
+            (Command::Inspect { .. }, _) => answers::read(told).map(inspected),
+            (Command::List { .. }, _) => answers::read(told).and_then(listed),
+            _ => answers::read(told).as_ref().and_then(undone),
+        };
+        reply.ok_or_else(|| unexpected(value))
     }
 
     /// What the reply to the server's own `SET` means: granted, and whether it was set just now. `None` if another owner
@@ -129,110 +108,85 @@ impl Scripts {
     }
 }
 
-fn inspected(list: &[Value]) -> Result<Reply, Fault> {
-    let unexpected = || unexpected(&Value::List(list.to_vec()));
-    let [Value::Number(micros), Value::Text(_), Value::Number(waiters), holding @ ..] = list else {
-        return Err(unexpected());
+fn acquired(Acquired { now, outcome }: Acquired<'_>) -> Option<Reply> {
+    let (refusal, fence, place) = match outcome {
+        Outcome::Granted { next_ticket } => return Some(queued(time(now), next_ticket)),
+        Outcome::Held { left, lowest, place } => (held(left), lowest, place),
+        Outcome::Reserved { left, lowest, place } => (reserved(left), lowest, place),
+        Outcome::Overtaken { last_number } => (Refusal::Overtaken, last_number, None),
+        Outcome::Behind { lowest } => (Refusal::Behind, lowest, None),
+        Outcome::Ahead {} => (Refusal::Ahead, "", None),
+        Outcome::Stranger {} => (Refusal::Stranger, "", None),
+        Outcome::NotHeld {} | Outcome::Done {} | Outcome::Opened {} => return None,
     };
-    let holdings = match holding {
-        [] => vec![],
-        [_, _, _, Value::Text(fence), Value::Text(label)] => {
-            let fence = fence.parse().ok().map(Fence::new);
-            let label = (!label.is_empty()).then(|| label.as_str().into());
-            let holding = holding_of(&holding[..3]).ok_or_else(unexpected)?;
-            vec![Holding { fence, label, ..holding }]
-        }
-        _ => return Err(unexpected()),
-    };
-    let waiters = u64::try_from(*waiters).ok();
-    Ok(Reply::new(time(*micros), Answer::Told { holdings, waiters, next: 0 }))
+    let queue = place.map(|Place { ahead, waiters, label }| {
+        let place = Some((count(ahead), count(waiters)));
+        Box::new(QueueReport { ahead: None, place, holder: text(label) })
+    });
+    let fence = fence.parse().ok().filter(|number| (1..FENCES_END).contains(number)).map(Fence::new);
+    Some(Reply { time: time(now), fence, queue, answer: Answer::Refused(refusal) })
 }
 
-fn listed(list: &[Value]) -> Result<Reply, Fault> {
-    let unexpected = || unexpected(&Value::List(list.to_vec()));
-    let [Value::Number(micros), Value::Text(next), holdings @ ..] = list else { return Err(unexpected()) };
-    let holdings = holdings.chunks(3).map(holding_of).collect::<Option<_>>().ok_or_else(unexpected)?;
-    let next = next.parse().map_err(|_| unexpected())?;
-    Ok(Reply::new(time(*micros), Answer::Told { holdings, waiters: None, next }))
+/// What comes of a release, and of a change of the line.
+fn undone(outcome: &Outcome<'_>) -> Option<Reply> {
+    match outcome {
+        Outcome::NotHeld {} => Some(Reply::new(None, Answer::Refused(Refusal::NotHeld))),
+        Outcome::Done {} => Some(Reply::new(None, Answer::Granted)),
+        Outcome::Opened {} => Some(queued(None, "")),
+        _ => None,
+    }
 }
 
-fn holding_of(parts: &[Value]) -> Option<Holding> {
-    let [Value::Text(key), Value::Text(owner), Value::Number(left)] = parts else { return None };
-    Some(Holding {
-        key: key.as_str().into(),
-        owner: owner.as_str().into(),
-        left: u64::try_from(*left).ok().map(Duration::from_millis),
-        fence: None,
-        label: None,
-    })
+fn not_healed(NotHealed { now, left }: NotHealed) -> Reply {
+    Reply::new(time(now), Answer::Refused(left.map_or(Refusal::Behind, held)))
 }
 
-/// What the reply to an acquire means that is not simply granted.
-fn acquired(list: &[Value]) -> Result<Reply, Fault> {
-    let mut queue = None;
-    let (micros, refusal, fence) = match list {
-        [Value::Number(micros), Value::Number(0), Value::Text(first)] => {
-            let ahead = Some(Ticket::parse(first).unwrap_or(Ticket::SOMEBODY));
-            let queue = Some(Box::new(QueueReport { ahead, ..QueueReport::default() }));
-            return Ok(Reply { queue, ..Reply::new(time(*micros), Answer::Granted) });
-        }
-        [
-            Value::Number(micros),
-            Value::Number(why @ (1 | 5)),
-            Value::Number(millis),
-            Value::Text(fence),
-            rest @ ..,
-        ] => {
-            if let [Value::Number(ahead), Value::Number(waiters), Value::Text(label)] = rest {
-                let count = |number: i64| u64::try_from(number).unwrap_or(0);
-                let place = Some((count(*ahead), count(*waiters)));
-                let holder = (!label.is_empty()).then(|| label.as_str().into());
-                queue = Some(Box::new(QueueReport { ahead: None, place, holder }));
-            }
-            (micros, if *why == 1 { held(*millis) } else { reserved(*millis) }, Some(fence))
-        }
-        [Value::Number(micros), Value::Number(6), Value::Text(tail)] => {
-            (micros, Refusal::Overtaken, Some(tail))
-        }
-        [Value::Number(micros), Value::Number(2), Value::Text(fence)] => {
-            (micros, Refusal::Behind, Some(fence))
-        }
-        [Value::Number(micros), Value::Number(3)] => (micros, Refusal::Ahead, None),
-        [Value::Number(micros), Value::Number(4)] => (micros, Refusal::Stranger, None),
-        _ => return Err(unexpected(&Value::List(list.to_vec()))),
-    };
-    // Scores come in the server's own notation, which has an exponent when it is shorter.
-    let number =
-        fence.and_then(|fence| fence.parse::<f64>().ok()).filter(|number| (1.0..1e17).contains(number));
-    let fence = number.and_then(|number| format!("{number:.0}").parse().ok()).map(Fence::new);
-    Ok(Reply { time: time(*micros), fence, queue, answer: Answer::Refused(refusal) })
+fn recorded(Recorded { now, record }: Recorded<'_>) -> Reply {
+    Reply::new(time(now), Answer::Record(text(record)))
 }
 
-fn not_had(list: &[Value], refusal: Refusal) -> Result<Reply, Fault> {
-    let (micros, refusal) = match *list {
-        [Value::Number(micros)] => (micros, refusal),
-        [Value::Number(micros), Value::Number(millis)] => (micros, held(millis)),
-        _ => return Err(unexpected(&Value::List(list.to_vec()))),
-    };
-    Ok(Reply::new(time(micros), Answer::Refused(refusal)))
-}
-
-fn recorded(list: &[Value]) -> Result<Reply, Fault> {
-    let [Value::Number(micros), Value::Text(record)] = list else {
-        return Err(unexpected(&Value::List(list.to_vec())));
-    };
-    let record = (!record.is_empty()).then(|| Arc::from(record.as_str()));
-    Ok(Reply::new(time(*micros), Answer::Record(record)))
-}
-
-fn trimmed(list: &[Value]) -> Result<Reply, Fault> {
-    let [Value::Number(micros), Value::Number(seen), Value::Number(left), Value::Text(latest)] = list else {
-        return Err(unexpected(&Value::List(list.to_vec())));
-    };
-    let count = |number: &i64| u64::try_from(*number).unwrap_or(0);
+fn trimmed(Trimmed { now, seen, left, latest }: Trimmed<'_>) -> Reply {
     let latest = latest.parse().ok().map(Fence::new);
-    let answer = Answer::Trimmed { seen: count(seen), left: count(left), latest };
-    Ok(Reply::new(time(*micros), answer))
+    Reply::new(time(now), Answer::Trimmed { seen: count(seen), left: count(left), latest })
+}
+
+fn inspected(Inspected { now, waiters, holder }: Inspected<'_>) -> Reply {
+    let holding = |answers::Holder { held, fence, label }| Holding {
+        fence: fence.parse().ok().map(Fence::new),
+        label: text(label),
+        ..holding_of(held)
+    };
+    let holdings = holder.into_iter().map(holding).collect();
+    Reply::new(time(now), Answer::Told { holdings, waiters: u64::try_from(waiters).ok(), next: 0 })
+}
+
+fn listed(Listed { now, next, locks }: Listed<'_>) -> Option<Reply> {
+    let holdings = locks.into_iter().map(holding_of).collect();
+    Some(Reply::new(time(now), Answer::Told { holdings, waiters: None, next: next.parse().ok()? }))
+}
+
+fn holding_of(answers::Held { key, owner, left }: answers::Held<'_>) -> Holding {
+    let left = u64::try_from(left).ok().map(Duration::from_millis);
+    Holding { key: key.into(), owner: owner.into(), left, fence: None, label: None }
+}
+
+fn granted(now: i64) -> Reply {
+    Reply::new(time(now), Answer::Granted)
+}
+
+/// Done, and this one is first in line: somebody, if the script did not look who.
+fn queued(time: Option<NodeTime>, ticket: &str) -> Reply {
+    let ahead = Some(Ticket::parse(ticket).unwrap_or(Ticket::SOMEBODY));
+    let queue = Some(Box::new(QueueReport { ahead, ..QueueReport::default() }));
+    Reply { queue, ..Reply::new(time, Answer::Granted) }
+}
+
+fn text(text: &str) -> Option<Arc<str>> {
+    (!text.is_empty()).then(|| text.into())
+}
+
+fn count(number: i64) -> u64 {
+    u64::try_from(number).unwrap_or(0)
 }
 
 /// Held by another for so many milliseconds. A key without an end (-1) was not set by a lock client and is held all

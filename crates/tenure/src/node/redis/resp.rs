@@ -30,6 +30,13 @@ pub(super) fn push_part(buffer: &mut Vec<u8>, part: &[u8]) {
     buffer.extend_from_slice(b"\r\n");
 }
 
+/// Appends one part of a command that is made of pieces.
+pub(super) fn push_joined(buffer: &mut Vec<u8>, pieces: &[&str]) {
+    push_header(buffer, b'$', pieces.iter().map(|piece| piece.len()).sum());
+    pieces.iter().for_each(|piece| buffer.extend_from_slice(piece.as_bytes()));
+    buffer.extend_from_slice(b"\r\n");
+}
+
 fn push_header(buffer: &mut Vec<u8>, kind: u8, number: usize) {
     buffer.push(kind);
     buffer.extend_from_slice(Decimal::of(number as u64).as_bytes());

@@ -119,7 +119,7 @@ impl Line {
             self.asked = Some(command);
             return Ok(None);
         }
-        if form == Form::Short && self.scripts.was_not_executed(&command, &value) {
+        if form == Form::Short && is_no_script(&value) {
             // It goes to the end of the queue, where what sets a lock must not come: its release may be before it.
             if self.is_overtaken(&command) {
                 return answer(Err(Fault::Error("the server forgot the script".into())));
@@ -127,7 +127,7 @@ impl Line {
             self.send_as(tag, command, Form::Whole);
             return Ok(None);
         }
-        let mut reply = Scripts::reply(&command, value);
+        let mut reply = Scripts::reply(&command, &value);
         if let Command::Acquire { .. } = command {
             reply = self.in_known_memory(reply);
         }

@@ -10,7 +10,6 @@ use tenure_core::{
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
-use crate::node::redis::script::NativeRelease;
 
 const CHANGED: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$6\r\nrecord\r\n";
 const NO_SCRIPT: &str = "-NOSCRIPT No matching script.\r\n";
@@ -25,7 +24,7 @@ fn line() -> (Line, DuplexStream) {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let mut scripts = Scripts::new(&Prefix::default(), bounds(), ClientId::default());
     let names = scripts.texts().map(|_| Some("0".repeat(40))).collect();
-    scripts.loaded(names, NativeRelease::None, true);
+    scripts.loaded(names, true);
     let server = Server::default();
     let established = Established { stream: Box::new(ours), server, scripts, identity: None, unread: vec![] };
     (Line::new(established), theirs)

@@ -1,0 +1,3 @@
+-- Gets in line, if not there already.
+line_up(KEYS.line, KEYS.fence, ARGV.ticket)
+return OUTCOME.DONE
