@@ -1,25 +1,25 @@
-//! One client process: a fleet, its leases and releases, and the duties of a driver.
+//! One client process: the production client with its connections and its clock, and what the workload means to do with its
+//! leases.
 //!
-//! The order of things here is what a real driver must keep: a reply is shown to the fleet before it is counted; a
-//! clean-up goes out before the next attempt on the same connections; distrust reaches every lease at once.
+//! What a client does is in the core ([`tenure_core::Client`]). The world carries messages, time and randomness to it, does
+//! what it says ([`outputs`]), and tells it what becomes of its connections ([`connection`]), as they guarantee it
+//! ([`crate::links`]).
 
-mod attempt;
 mod connection;
-mod line;
-mod timer;
+mod outputs;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
+use tenure_core::client::{Id, Input};
 use tenure_core::{
-    Fault, Fleet, Handover, Lease, NodeSet, Nonce, Prefix, Release, RoundNumber, Terms, Ticket, Time, Waiters,
+    Client as Core, Fleet, Handover, Lease, NodeSet, Nonce, Prefix, RoundNumber, Standing, Terms, Time,
 };
 
 use crate::clock::ClientClock;
-use crate::links::Link;
-use crate::mutant::{BentLease, Mutant};
+use crate::mutant::{BentClient, BentLease};
 use crate::options::Options;
 use crate::trace::Mark;
-use crate::world::{ClientEvent, World};
+use crate::world::{ClientEvent, Event, World};
 
 /// A client process.
 #[derive(Clone, Debug)]
@@ -27,15 +27,16 @@ pub(crate) struct Client {
     pub(crate) life: u32,
     pub(crate) alive: bool,
     pub(crate) clock: ClientClock,
-    pub(crate) fleet: Fleet,
-    pub(crate) leases: Vec<Slot>,
-    releases: Vec<Cleaning>,
+    pub(crate) core: Core,
+    pub(crate) slots: Vec<Slot>,
     /// The connection to each node, while it is up as far as the client knows.
     pub(crate) links: Vec<Option<usize>>,
     /// The connection to each node that is being made.
     pub(crate) greeting: Vec<Option<usize>>,
     /// Which plan to connect to each node is in force.
     pub(crate) dials: Vec<u32>,
+    /// Nodes to which a first try to connect has ended.
+    tried: NodeSet,
     pub(crate) paused: bool,
     /// The nodes that it can reach.
     pub(crate) reach: NodeSet,
@@ -48,20 +49,15 @@ pub(crate) struct Client {
     /// Nodes whose clock it has seen.
     pub(crate) watched: NodeSet,
     pub(crate) leases_begun: u32,
-    releases_begun: u32,
-    pub(crate) waiters: Waiters<u32>,
-    /// The place in line of each lease that has one.
-    pub(crate) tickets: BTreeMap<u32, Ticket>,
-    /// The largest fence that it was shown. Only a known-bad variant follows it.
-    pub(crate) followed: u64,
+    /// What only known-bad variants keep.
+    pub(crate) bent: BentClient,
 }
 
-/// A lease and what the workload means to do with it.
+/// What the workload means to do with a lease.
 #[derive(Clone, Debug)]
 pub(crate) struct Slot {
     pub(crate) id: u32,
     pub(crate) name: usize,
-    pub(crate) lease: Lease,
     pub(crate) terms: Terms,
     /// When it asked for the lock, in true time, and when a majority of nodes had it in line.
     pub(crate) called_ns: u64,
@@ -73,8 +69,6 @@ pub(crate) struct Slot {
     pub(crate) asked: bool,
     /// The lease extends by itself at the moment.
     pub(crate) renewing: bool,
-    /// The last renewal that was sent and is counted together with others.
-    pub(crate) together: Option<RoundNumber>,
     /// The lock was handed over, and nothing is known about it yet.
     pub(crate) unproved: bool,
     /// The handover as it was when the lock was acquired, and the lives of the nodes it names: somebody may have kept it.
@@ -85,15 +79,10 @@ pub(crate) struct Slot {
     pub(crate) evicted_ns: Vec<u64>,
     /// Grants of the present attempt.
     pub(crate) grants: u32,
+    /// The last round that was undone, and in which event.
+    pub(crate) undone: Option<(RoundNumber, u64)>,
     /// What only known-bad variants keep.
     pub(crate) bent: BentLease,
-}
-
-#[derive(Clone, Debug)]
-struct Cleaning {
-    id: u32,
-    lease: u32,
-    release: Release,
 }
 
 /// What the workload does next.
@@ -106,26 +95,40 @@ pub(crate) enum Act {
     End {
         lease: u32,
     },
+    /// Leave a lock as it is.
+    Forget {
+        lease: u32,
+    },
     /// Of a known-bad variant.
     TellLoss {
         lease: u32,
     },
 }
 
+/// What the core calls a lease of ours.
+pub(crate) fn id(lease: u32) -> Id {
+    Id(lease.into())
+}
+
+/// What we call a lease of the core.
+pub(crate) fn number(id: Id) -> u32 {
+    u32::try_from(id.0).expect("ids are ours")
+}
+
 impl Client {
-    pub(crate) fn new(options: &Options, clock: ClientClock, life: u32, seed: u64) -> Self {
+    pub(crate) fn new(options: &Options, clock: ClientClock, life: u32, seed: u64, now_ns: u64) -> Self {
         let quorum = options.quorum();
         let fleet = Fleet::new(options.settings(), quorum, Prefix::default(), seed);
         Self {
             life,
             alive: false,
             clock,
-            fleet,
-            leases: vec![],
-            releases: vec![],
+            core: Core::new(clock.read(now_ns), fleet),
+            slots: vec![],
             links: vec![None; options.nodes],
             greeting: vec![None; options.nodes],
             dials: vec![0; options.nodes],
+            tried: NodeSet::default(),
             paused: false,
             reach: quorum.all(),
             resumed_ns: None,
@@ -134,58 +137,97 @@ impl Client {
             wake_ns: None,
             watched: NodeSet::default(),
             leases_begun: 0,
-            releases_begun: 0,
-            waiters: Waiters::default(),
-            tickets: BTreeMap::new(),
-            followed: 0,
+            bent: BentClient::default(),
         }
     }
 
     pub(crate) fn slot(&mut self, lease: u32) -> Option<&mut Slot> {
-        self.leases.iter_mut().find(|slot| slot.id == lease)
+        self.slots.iter_mut().find(|slot| slot.id == lease)
+    }
+
+    /// A lease that was begun and has not ended.
+    pub(crate) fn lease(&self, lease: u32) -> Option<&Lease> {
+        self.core.lease(id(lease))
+    }
+
+    /// What another process needs to go on with a lock of it.
+    pub(crate) fn handover(&self, lease: u32, now_ns: u64) -> Option<Handover> {
+        self.lease(lease)?.handover(self.clock.read(now_ns))
+    }
+
+    /// How a lock of it stands.
+    pub(crate) fn standing(&self, lease: u32) -> Option<&Standing> {
+        self.lease(lease)?.standing()
     }
 }
 
 impl World {
     pub(crate) fn handle_client_event(&mut self, client: usize, life: u32, event: ClientEvent) {
+        if self.take_in(client, life, event) {
+            self.settle(client);
+        }
+    }
+
+    /// Tells a client what has reached it; what is due is left to [`World::settle`]. `false` if it takes nothing in.
+    pub(crate) fn take_in(&mut self, client: usize, life: u32, event: ClientEvent) -> bool {
         let state = &mut self.clients[client];
         if !state.alive || state.life != life {
-            return;
+            return false;
         }
         if state.paused {
-            return state.inbox.push_back(event);
+            state.inbox.push_back(event);
+            return false;
         }
-        self.follow(client);
         let attempts = self.marks.count(Mark::Attempt);
         match event {
-            ClientEvent::Reply { link, to, sent, reply, asked } => {
-                let Link { broken, noticed, node, .. } = self.links[link];
-                if !noticed && broken.is_none_or(|broken| broken.answers) {
-                    self.links[link].pending.pop_front();
-                    self.handle_reply(client, node, to, sent, reply, asked);
+            ClientEvent::Reply { link, tag, reply, asked } => {
+                if self.takes_answer(link) {
+                    self.handle_reply(client, self.links[link].node, tag, reply, asked);
                 }
             }
-            ClientEvent::Unsent { node, to } => {
-                self.deliver(client, node, to, Err(Fault::Unreachable("no connection".into())));
+            ClientEvent::Renewed { link, renewals, time } => {
+                if self.takes_answer(link) {
+                    self.handle_renewed(client, self.links[link].node, renewals, time);
+                }
             }
+            ClientEvent::Split { link, renewals, replies } => {
+                if self.takes_answer(link) {
+                    self.handle_split(client, self.links[link].node, &renewals, replies);
+                }
+            }
+            ClientEvent::Unsent { node, tag, fault } => self.handle_no_answer(client, node, tag, fault),
+            ClientEvent::Pretended { node, tag, reply } => self.handle_pretended(client, node, tag, reply),
+            ClientEvent::Unreachable { node } => self.handle_unreachable(client, node),
             ClientEvent::Welcome { link, facts } => self.handle_welcome(client, link, facts),
             ClientEvent::Surveyed { link, facts } => self.handle_surveyed(client, link, facts),
             ClientEvent::Broken { link } => self.handle_broken(client, link),
-            ClientEvent::Woken { link, number, key } => self.handle_woken(client, link, number, key),
+            ClientEvent::Woken { link, number, key } => self.handle_woken(client, link, number, &key),
             ClientEvent::Changed { link } => self.handle_changed(client, link),
             ClientEvent::Reconnect { node, dial } => {
                 if self.clients[client].dials[node.get()] == dial {
                     self.connect(client, node);
                 }
             }
-            ClientEvent::Wake => self.handle_wake(client),
+            ClientEvent::Wake => self.clients[client].wake_ns = None,
             ClientEvent::Act(act) => self.handle_act(client, act),
             ClientEvent::TakeOver { name, terms, handover, lives } => {
                 self.take_over(client, name, *terms, handover, lives);
             }
         }
-        self.clients[client].leases.retain(|slot| !slot.lease.is_ended());
-        self.clients[client].releases.retain(|cleaning| cleaning.release.poll_timeout().is_some());
+        if self.clients[client].pause_armed && self.marks.count(Mark::Attempt) > attempts {
+            self.plan_wake(client);
+            self.pause_client(client);
+        }
+        true
+    }
+
+    /// All that has reached a client is taken in: what is due is done, and the next moment planned.
+    pub(crate) fn settle(&mut self, client: usize) {
+        if self.clients[client].paused {
+            return;
+        }
+        let attempts = self.marks.count(Mark::Attempt);
+        self.tell(client, Input::Wake);
         self.plan_wake(client);
         let violation = self.loss.overdue(self.now_ns, client, self.clients[client].resumed_ns);
         self.judge(violation);
@@ -194,12 +236,23 @@ impl World {
         }
     }
 
-    /// Every lease waits for the nodes as their round trips suggest.
-    pub(crate) fn follow(&mut self, client: usize) {
-        if self.options.mutant != Some(Mutant::TimeoutFixed) {
-            let Client { fleet, leases, .. } = &mut self.clients[client];
-            leases.iter_mut().for_each(|slot| slot.lease.follow(fleet.patience()));
+    pub(crate) fn plan_wake(&mut self, client: usize) {
+        let now = self.time(client);
+        let state = &self.clients[client];
+        let Some(next) = state.core.poll_timeout(now) else { return };
+        let life = state.life;
+        let late_ns = if self.dice.chance(100) { self.dice.below(2_000_000) } else { 0 };
+        let next_ns = (self.clients[client].clock.when(next) + late_ns).max(self.now_ns + 1_000);
+        if self.clients[client].wake_ns.is_none_or(|wake_ns| next_ns < wake_ns) {
+            self.clients[client].wake_ns = Some(next_ns);
+            self.at(next_ns, Event::Timer { client, life, at_ns: next_ns });
         }
+    }
+
+    /// Whether a timer that rings was set anew meanwhile, so that nothing happens.
+    pub(crate) fn is_stale(&self, event: &Event) -> bool {
+        matches!(*event, Event::Timer { client, life, at_ns }
+            if self.clients[client].life != life || self.clients[client].wake_ns != Some(at_ns))
     }
 
     pub(crate) fn time(&self, client: usize) -> Time {

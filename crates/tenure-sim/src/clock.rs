@@ -43,6 +43,8 @@ pub(crate) struct NodeClock {
     rate_ppm: i64,
     /// The latest that it has ever shown.
     highest_us: i64,
+    /// By how much it has stepped in all.
+    pub(crate) stepped_us: i64,
 }
 
 /// The rate of a clock that stands still.
@@ -51,7 +53,7 @@ pub(crate) const FROZEN: i64 = -1_000_000;
 impl NodeClock {
     pub(crate) const fn new(offset_us: i64, rate_ppm: i64) -> Self {
         let base_us = EPOCH_US + offset_us;
-        Self { since_ns: 0, base_us, rate_ppm, highest_us: base_us }
+        Self { since_ns: 0, base_us, rate_ppm, highest_us: base_us, stepped_us: 0 }
     }
 
     pub(crate) fn read(&self, true_ns: u64) -> NodeTime {
@@ -65,6 +67,7 @@ impl NodeClock {
 
     pub(crate) fn step(&mut self, true_ns: u64, by_us: i64) {
         self.rebase(true_ns, by_us);
+        self.stepped_us += by_us;
     }
 
     /// How far it is behind the latest that it has ever shown.

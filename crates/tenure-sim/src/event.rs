@@ -1,12 +1,16 @@
 //! Everything that can happen in the world.
 
 use std::cmp::Ordering;
+use std::sync::Arc;
 
-use tenure_core::{ClientId, Command, Facts, Handover, LockKey, NodeIndex, Nonce, Reply, Terms, Time};
+use tenure_core::client::{Renewals, Tag};
+use tenure_core::{
+    ClientId, Command, Facts, Fault as NoAnswer, Handover, LockKey, NodeIndex, NodeTime, Nonce, Reply, Terms,
+};
 
 use crate::client::Act;
 use crate::epoch::Plan;
-use crate::links::To;
+use crate::links::Message;
 use crate::mutant::Effect;
 use crate::node::Fault;
 use crate::stage::Turn;
@@ -14,24 +18,21 @@ use crate::stage::Turn;
 /// What happens.
 #[derive(Clone, Debug)]
 pub(crate) enum Event {
-    /// A command reaches a node.
+    /// A message reaches a node.
     Request {
         link: usize,
-        to: To,
-        sent: Time,
-        command: Command,
+        message: Message,
         late: bool,
     },
-    /// A command reaches a node once more.
+    /// A message reaches a node once more.
     Duplicate {
         link: usize,
-        command: Command,
+        message: Message,
     },
     /// A part of a command that a known-bad variant does not execute at once.
     Effect {
         link: usize,
-        to: To,
-        sent: Time,
+        tag: Tag,
         effect: Effect,
     },
     /// A new connection reaches a node.
@@ -83,15 +84,37 @@ pub(crate) enum Event {
 pub(crate) enum ClientEvent {
     Reply {
         link: usize,
-        to: To,
-        sent: Time,
+        tag: Tag,
         reply: Reply,
         asked: Option<Box<Command>>,
+    },
+    /// A node has granted all renewals of a batch.
+    Renewed {
+        link: usize,
+        renewals: Arc<Renewals>,
+        time: Option<NodeTime>,
+    },
+    /// A node has not granted all renewals of a batch.
+    Split {
+        link: usize,
+        renewals: Arc<Renewals>,
+        replies: Vec<Reply>,
     },
     /// The command was not sent.
     Unsent {
         node: NodeIndex,
-        to: To,
+        tag: Tag,
+        fault: NoAnswer,
+    },
+    /// A known-bad variant makes the answer up.
+    Pretended {
+        node: NodeIndex,
+        tag: Tag,
+        reply: Reply,
+    },
+    /// A try to connect has failed.
+    Unreachable {
+        node: NodeIndex,
     },
     Welcome {
         link: usize,

@@ -7,6 +7,7 @@ use crate::client::{Client, Slot};
 use crate::node::Fault;
 use crate::options::Scenario;
 use crate::trace::Mark;
+use crate::workload::key;
 use crate::world::{Event, World};
 
 impl World {
@@ -25,17 +26,18 @@ impl World {
         let beyond = self.options.scenario == Scenario::EvictedBeyondMargin;
         let now_ns = self.now_ns;
         let found = self.clients.iter().enumerate().find_map(|(client, state)| {
-            let slot = state.leases.iter().find(|slot| may_lose(state, slot, index, now_ns, beyond))?;
+            let slot = state.slots.iter().find(|slot| may_lose(state, slot, index, now_ns, beyond))?;
             Some((client, slot.id))
         });
         let Some((client, lease)) = found else {
             self.evict_armed = true;
             return;
         };
+        let Some(standing) = self.clients[client].standing(lease) else { return };
+        let token = standing.token();
         let Some(slot) = self.clients[client].slot(lease) else { return };
-        let Some(standing) = slot.lease.standing() else { return };
-        let command = Command::Release { key: slot.lease.key().clone(), token: standing.token() };
         slot.evicted_ns.push(now_ns);
+        let command = Command::Release { key: key(slot.name), token };
         let now = self.nodes[node].clock.read(now_ns);
         self.nodes[node].table.execute(now, &command);
         self.marks.see(Mark::Evicted);
@@ -46,7 +48,7 @@ impl World {
 /// Whether a lock that is held counts on this node, and may be forgotten there. What vanished before the round began that
 /// it counts on was seen in that round.
 fn may_lose(client: &Client, slot: &Slot, node: NodeIndex, now_ns: u64, beyond: bool) -> bool {
-    let Some(standing) = slot.lease.standing().filter(|_| !slot.unproved) else { return false };
+    let Some(standing) = client.standing(slot.id).filter(|_| !slot.unproved) else { return false };
     let valid = !standing.is_lost() && now_ns < client.clock.when(standing.validity().end());
     let begun_ns = client.clock.when(standing.round().started());
     let evicted = slot.evicted_ns.iter().filter(|at_ns| **at_ns >= begun_ns).count();

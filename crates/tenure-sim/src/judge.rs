@@ -1,12 +1,12 @@
 //! What the checkers are told, and when they judge.
 
-use tenure_core::{Answer, Command, NodeIndex, Owner, Refusal, Reply};
+use tenure_core::client::Addressee;
+use tenure_core::{Answer, Command, Lease, NodeIndex, Owner, Refusal, Reply};
 
 use crate::checker::leftovers::Afterwards;
 use crate::checker::order::InLine;
 use crate::checker::{Holder, Violation, continuity, order};
-use crate::client::Slot;
-use crate::links::To;
+use crate::client::{Client, Slot, id, number};
 use crate::options::{Kinds, Scenario};
 use crate::trace::Mark;
 use crate::workload::key;
@@ -29,7 +29,7 @@ impl World {
     }
 
     /// Executes a command on a node, and looks whether it touched what is not its own.
-    pub(crate) fn execute_judged(&mut self, link: usize, to: To, command: &Command) -> Reply {
+    pub(crate) fn execute_judged(&mut self, link: usize, to: Addressee, command: &Command) -> Reply {
         let (client, life, node) = (self.links[link].client, self.links[link].life, self.links[link].node);
         let index = node.get();
         let before = command.key().and_then(|key| self.nodes[index].entry(self.now_ns, key));
@@ -38,12 +38,12 @@ impl World {
         let violation = self.ownership.executed(index, client, command, before, after);
         self.judge(violation);
         match (&reply.answer, command, to) {
-            (Answer::Granted, Command::Heal { token, .. }, To::Lease { lease, .. }) => {
+            (Answer::Granted, Command::Heal { token, .. }, Addressee::Lease { lease, .. }) => {
                 if before.is_none() {
                     self.healing.put_back(self.now_ns, index, *token);
                 }
                 if self.clients[client].life == life
-                    && let Some(slot) = self.clients[client].slot(lease)
+                    && let Some(slot) = self.clients[client].slot(number(lease))
                 {
                     slot.healed.insert(node);
                 }
@@ -71,10 +71,11 @@ impl World {
             return;
         }
         let (nodes, majority, now_ns) = (&self.nodes, self.options.quorum().majority(), self.now_ns);
-        for slot in self.clients.iter_mut().flat_map(|client| &mut client.leases) {
-            if let Some(ticket) = slot.lease.ticket().filter(|_| slot.in_line_ns.is_none()) {
-                let in_line =
-                    nodes.iter().filter(|node| node.table.is_in_line(slot.lease.key(), ticket)).count();
+        for Client { core, slots, .. } in &mut self.clients {
+            for slot in slots.iter_mut().filter(|slot| slot.in_line_ns.is_none()) {
+                let Some(lease) = core.lease(id(slot.id)) else { continue };
+                let Some(ticket) = lease.ticket() else { continue };
+                let in_line = nodes.iter().filter(|node| node.table.is_in_line(lease.key(), ticket)).count();
                 slot.in_line_ns = (in_line >= majority).then_some(now_ns);
             }
         }
@@ -121,7 +122,8 @@ impl World {
         let later = self.holder(client, lease);
         let alive = self.clients.iter().enumerate().filter(|(_, state)| state.alive);
         let waiting = alive.flat_map(|(client, state)| {
-            let in_line = state.leases.iter().filter(|slot| slot.lease.ticket().is_some());
+            let waits = |slot: &&Slot| state.lease(slot.id).and_then(Lease::ticket).is_some();
+            let in_line = state.slots.iter().filter(waits);
             in_line.map(move |slot| InLine {
                 waiter: Holder { client, life: state.life, lease: slot.id },
                 since_ns: slot.in_line_ns,
@@ -147,10 +149,11 @@ impl World {
         if small_steps || steps_forward || steps_back || freeze || slew {
             return;
         }
-        let (now, holder) = (self.time(client), self.holder(client, lease));
-        let Some(slot) = self.clients[client].slot(lease) else { return };
-        let (name, handover) = (slot.name, slot.lease.handover(now));
-        let Some((handover, standing)) = handover.zip(slot.lease.standing()) else { return };
+        let holder = self.holder(client, lease);
+        let Some(name) = self.clients[client].slot(lease).map(|slot| slot.name) else { return };
+        let state = &self.clients[client];
+        let handover = state.handover(lease, self.now_ns);
+        let Some((handover, standing)) = handover.zip(state.standing(lease)) else { return };
         let granted = standing.round().granted();
         // Clocks are no more than two in a hundred apart.
         let quarantine_ns = self.options.quarantine_us() * 980;
@@ -169,10 +172,10 @@ impl World {
         let majority = self.options.quorum().majority();
         let since_ns = self.now_ns - self.options.stuck_ns();
         for (number, state) in self.clients.iter().enumerate() {
-            let stuck = |slot: &&Slot| slot.lease.standing().is_none() && slot.called_ns < since_ns;
+            let stuck = |slot: &&Slot| state.standing(slot.id).is_none() && slot.called_ns < since_ns;
             if state.alive
                 && state.reach.len() >= majority
-                && let Some(slot) = state.leases.iter().find(stuck)
+                && let Some(slot) = state.slots.iter().find(stuck)
             {
                 let waiter = Holder { client: number, life: state.life, lease: slot.id };
                 return self.judge(Some(Violation::Stuck { name: slot.name, waiter }));

@@ -1,28 +1,41 @@
-//! The connections there are. Each keeps the order of its commands and of its answers; a broken one loses answers, and what
-//! it had taken may still arrive, late, unless the server was told to end it.
+//! The connections there are: the stand-in for those of the library, of which the core asks no more than this.
+//!
+//! - **Order.** A connection keeps the order of its commands and of its answers. A node executes them one after another.
+//! - **At most once.** A command is answered once, with its tag, or its connection breaks. A broken one loses answers, and what
+//!   it had taken may still arrive, late, unless the server was told to end it. (The world also makes duplicates, which no
+//!   connection does: see `docs/simulator.md`.)
+//! - **The end.** The client first hears that the connection broke, then a fault for every command whose answer is still out.
+//!   What is handed out while there is none is answered with a fault that says that it was not sent.
+//! - **Batches.** Renewals that are handed out together are executed together, and granted as a whole; or the client hears that
+//!   the batch is split, and then the answers one by one. A connection that cannot do that sends them one by one, and says so
+//!   at once.
+//! - **Changes.** Where the server can tell that its data was replaced, that comes before any answer of its new life.
+//! - **Wake-ups** come over the newest connection, in order with the answers, unless it breaks.
+//! - **First tries.** Whether a first try to connect went well or not is told, and then that there was one.
 //!
 //! A history makes thousands of them, so those that still matter are kept by client and node: nobody looks through all.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};
+use std::sync::Arc;
 
-use tenure_core::{NodeIndex, RoundNumber};
+use tenure_core::client::{Renewals, Tag};
+use tenure_core::{Command, NodeIndex};
 
 use crate::partition::Gate;
 
-/// Who in a client sent a command and gets the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum To {
-    Fleet,
-    Lease {
-        lease: u32,
-        round: RoundNumber,
-    },
-    Release {
-        release: u32,
-    },
-    /// Nobody waits for the answer.
-    Nobody,
+/// What a client sends over a connection in one piece.
+#[derive(Clone, Debug)]
+pub(crate) enum Message {
+    Command { tag: Tag, command: Command },
+    Renewals(Arc<Renewals>),
+}
+
+/// What was sent and is not answered.
+#[derive(Clone, Debug)]
+pub(crate) enum Unanswered {
+    Command(Tag),
+    Renewals(Arc<Renewals>),
 }
 
 /// One connection from one client process to one server process.
@@ -35,7 +48,9 @@ pub(crate) struct Link {
     /// The client has seen that it is gone.
     pub(crate) noticed: bool,
     /// What was sent and not answered, in order.
-    pub(crate) pending: VecDeque<To>,
+    pub(crate) unanswered: VecDeque<Unanswered>,
+    /// It can send renewals together.
+    pub(crate) batches: bool,
     request_ns: u64,
     reply_ns: u64,
 }
@@ -50,9 +65,29 @@ pub(crate) struct Broken {
 }
 
 impl Link {
-    pub(crate) const fn new(client: usize, life: u32, node: NodeIndex) -> Self {
-        let pending = VecDeque::new();
-        Self { client, life, node, broken: None, noticed: false, pending, request_ns: 0, reply_ns: 0 }
+    pub(crate) const fn new(client: usize, life: u32, node: NodeIndex, batches: bool) -> Self {
+        let unanswered = VecDeque::new();
+        let (broken, noticed, request_ns, reply_ns) = (None, false, 0, 0);
+        Self { client, life, node, broken, noticed, unanswered, batches, request_ns, reply_ns }
+    }
+
+    /// Takes note that this is under way.
+    pub(crate) fn expect_answer(&mut self, message: &Message) {
+        self.unanswered.push_back(match message {
+            Message::Command { tag, .. } => Unanswered::Command(*tag),
+            Message::Renewals(renewals) => Unanswered::Renewals(Arc::clone(renewals)),
+        });
+    }
+
+    /// Whose answers will not come any more.
+    pub(crate) fn take_unanswered(&mut self) -> Vec<Tag> {
+        let unanswered = std::mem::take(&mut self.unanswered).into_iter();
+        unanswered
+            .flat_map(|unanswered| match unanswered {
+                Unanswered::Command(tag) => vec![tag],
+                Unanswered::Renewals(renewals) => renewals.tags().collect(),
+            })
+            .collect()
     }
 
     /// What is sent from now on arrives no sooner.
@@ -159,15 +194,15 @@ mod tests {
         let node = Quorum::of(3).unwrap().indexes().nth(1).unwrap();
         let mut links = Links::new(2, 3);
         for _ in 0..100 {
-            let link = links.push(Link::new(1, 0, node));
+            let link = links.push(Link::new(1, 0, node, true));
             assert_eq!(links.newest(1, 0, node), Some(link));
             links[link].broken = Some(Broken { strays_ns: None, answers: false });
         }
         assert_eq!(links.between(1, node).len(), 1);
         assert_eq!(links.newest(1, 0, node), None);
-        let stray = links.push(Link::new(1, 0, node));
+        let stray = links.push(Link::new(1, 0, node, true));
         links[stray].broken = Some(Broken { strays_ns: Some(5), answers: false });
-        let open = links.push(Link::new(1, 1, node));
+        let open = links.push(Link::new(1, 1, node, true));
         assert_eq!(links.between(1, node), [stray, open]);
         assert_eq!((links.unbroken(), links.to_node(1)), (vec![open], vec![stray, open]));
         assert_eq!((links.of_client(0, 0), links.of_client(1, 0)), (vec![], vec![stray]));

@@ -1,7 +1,7 @@
 //! Known-bad variants of the algorithm. Each must be caught, or the checkers see too little.
 //!
-//! They bend what nodes do and what clients make of answers, around the production structs; none is in the core. The
-//! parts are by theme: fences, keys and owners, extensions, votes, trust in nodes, waiting in line. [`Mutant::ALL`] says
+//! They bend what nodes do, what is drawn for an attempt and asked for, and commands and answers on their way, around the
+//! production structs; none is in the core. The parts are by theme: fences, keys and owners, extensions, votes, trust in nodes, waiting in line. [`Mutant::ALL`] says
 //! of each what it does wrong and which checker must see it, [`Mutant::hunt`] looks for it.
 
 mod extensions;
@@ -183,6 +183,24 @@ pub(crate) struct BentLease {
     token: Option<OwnerToken>,
     round: Option<RoundNumber>,
     grants: usize,
+}
+
+/// What a mutant remembers of a client.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BentClient {
+    /// The largest fence that it was shown.
+    followed: u64,
+    /// Rounds of which nothing is undone.
+    left: Vec<(u32, RoundNumber)>,
+    /// What it makes of the steps of each node's clock.
+    clocks: BTreeMap<usize, SeenSteps>,
+}
+
+/// How far a node's clock has stepped: as far as a client would see it, and what it overlooks. Microseconds.
+#[derive(Clone, Copy, Debug, Default)]
+struct SeenSteps {
+    seen_us: i64,
+    overlooked_us: i64,
 }
 
 /// What a node keeps that only mutants do. It is lost with the rest of the memory.

@@ -1,13 +1,22 @@
 //! How messages travel, and how connections come about and break.
 
-use tenure_core::{ClientId, Command, NodeIndex};
+use std::sync::Arc;
+
+use tenure_core::client::{Renewals, Tag};
+use tenure_core::{ClientId, Command, Fault, NodeIndex};
 
 use crate::client::Client;
 use crate::dice::Dice;
-use crate::links::{Broken, Link, To};
+use crate::links::{Broken, Link, Message};
 use crate::options::Options;
 use crate::trace::Mark;
 use crate::world::{ClientEvent, Event, World};
+
+/// A first try to connect has ended by then, well or not.
+const FIRST_TRY_NS: u64 = 50_000_000;
+
+/// How many of a thousand connections can send renewals together: those of Redis servers do, others do not.
+const BATCHES_PER_MILLE: u64 = 700;
 
 /// How long a message takes.
 pub(crate) fn delay_ns(dice: &mut Dice, options: &Options) -> u64 {
@@ -17,7 +26,17 @@ pub(crate) fn delay_ns(dice: &mut Dice, options: &Options) -> u64 {
 }
 
 impl World {
-    pub(crate) fn connect_later(&mut self, client: usize, node: NodeIndex, within_ns: u64) {
+    /// Tries to connect for the first time.
+    pub(crate) fn connect_first(&mut self, client: usize, node: NodeIndex) {
+        if self.connect_later(client, node, 500_000) > FIRST_TRY_NS {
+            let (life, event) = (self.clients[client].life, ClientEvent::Unreachable { node });
+            let after_ns = self.dice.of_any_size(100_000, FIRST_TRY_NS);
+            self.at(self.now_ns + after_ns, Event::Client { client, life, event });
+        }
+    }
+
+    /// Tries to connect after a pause, which is returned.
+    pub(crate) fn connect_later(&mut self, client: usize, node: NodeIndex, within_ns: u64) -> u64 {
         let cut_off = self.dice.chance(self.options.cut_off_per_mille);
         let most_ns = if cut_off { self.options.horizon_ns / 2 } else { within_ns };
         let pause_ns = self.dice.of_any_size(100_000, most_ns);
@@ -26,14 +45,15 @@ impl World {
         let dial = state.dials[node.get()];
         let (life, event) = (state.life, ClientEvent::Reconnect { node, dial });
         self.at(self.now_ns + pause_ns, Event::Client { client, life, event });
+        pause_ns
     }
 
     pub(crate) fn connect(&mut self, client: usize, node: NodeIndex) {
         if !self.clients[client].reach.contains(node) {
-            return;
+            return self.handle_unreachable(client, node);
         }
-        let life = self.clients[client].life;
-        let link = self.links.push(Link::new(client, life, node));
+        let (life, batches) = (self.clients[client].life, self.dice.chance(BATCHES_PER_MILLE));
+        let link = self.links.push(Link::new(client, life, node, batches));
         self.links[link].wait(self.gates[client * self.options.nodes + node.get()]);
         let state = &mut self.clients[client];
         state.dials[node.get()] += 1;
@@ -61,12 +81,10 @@ impl World {
         }
         let facts = self.facts(link);
         if self.clients[client].life == life {
-            let listener = self.clients[client].fleet.client();
+            let listener = self.clients[client].core.fleet().client();
             self.nodes[node.get()].table.listen(listener);
         }
-        let delay = delay_ns(&mut self.dice, &self.options);
-        let arrives = self.links[link].reply_arrives(self.now_ns, delay);
-        self.at(arrives, Event::Client { client, life, event: ClientEvent::Welcome { link, facts } });
+        self.send_back(link, ClientEvent::Welcome { link, facts });
     }
 
     /// Asks a node's server about itself again, in the order of the connection.
@@ -78,12 +96,9 @@ impl World {
     }
 
     pub(crate) fn handle_survey(&mut self, link: usize) {
-        let Link { client, life, .. } = self.links[link];
         if self.links[link].broken.is_none() {
             let facts = self.facts(link);
-            let delay = delay_ns(&mut self.dice, &self.options);
-            let arrives = self.links[link].reply_arrives(self.now_ns, delay);
-            self.at(arrives, Event::Client { client, life, event: ClientEvent::Surveyed { link, facts } });
+            self.send_back(link, ClientEvent::Surveyed { link, facts });
         }
     }
 
@@ -121,7 +136,7 @@ impl World {
         // The server notices at once as a rule, and sometimes late.
         let late_ns = if self.dice.chance(700) { 0 } else { self.options.max_ttl_ms * 1_000_000 };
         self.lasts_until(last_ns.max(self.now_ns + late_ns));
-        let listener = self.clients[client].fleet.client();
+        let listener = self.clients[client].core.fleet().client();
         self.at(self.now_ns + late_ns, Event::HangUp { link, listener });
     }
 
@@ -138,36 +153,52 @@ impl World {
         while let Some((key, ticket)) = self.nodes[node.get()].table.poll_wake() {
             self.marks.see(Mark::PassedOn);
             self.note(|| format!("node {}: the lock is set aside for {ticket}", node.get()));
-            let listens = |client: &Client| client.fleet.client() == ticket.client;
+            let listens = |client: &Client| client.core.fleet().client() == ticket.client;
             let Some(client) = self.clients.iter().position(listens) else { continue };
             let (life, number) = (self.clients[client].life, ticket.number);
             let Some(link) = self.links.newest(client, life, node) else { continue };
-            let delay = delay_ns(&mut self.dice, &self.options);
-            let arrives = self.links[link].reply_arrives(self.now_ns, delay);
-            let event = ClientEvent::Woken { link, number, key };
-            self.at(arrives, Event::Client { client, life, event });
+            self.send_back(link, ClientEvent::Woken { link, number, key });
         }
     }
 
-    pub(crate) fn send(&mut self, client: usize, to: To, node: NodeIndex, command: Command) {
-        let (sent, life) = (self.time(client), self.clients[client].life);
+    /// Sends a command, or answers that it could not be sent.
+    pub(crate) fn send(&mut self, client: usize, tag: Tag, node: NodeIndex, command: Command) {
         let Some(link) = self.clients[client].links[node.get()] else {
-            let event = ClientEvent::Unsent { node, to };
+            let fault = Fault::Unreachable("no connection".into());
+            let (life, event) = (self.clients[client].life, ClientEvent::Unsent { node, tag, fault });
             return self.at(self.now_ns, Event::Client { client, life, event });
         };
-        let violation = self.ownership.sent(client, life, &command);
+        let violation = self.ownership.sent(client, self.clients[client].life, &command);
         self.judge(violation);
+        self.dispatch(link, Message::Command { tag, command });
+    }
+
+    /// Sends renewals together. `false` if they have to be sent one by one.
+    pub(crate) fn send_renewals(&mut self, client: usize, node: NodeIndex, renewals: &Arc<Renewals>) -> bool {
+        let Some(link) = self.clients[client].links[node.get()].filter(|link| self.links[*link].batches)
+        else {
+            return false;
+        };
+        for (_, command) in renewals.commands() {
+            let violation = self.ownership.sent(client, self.clients[client].life, &command);
+            self.judge(violation);
+        }
+        self.dispatch(link, Message::Renewals(Arc::clone(renewals)));
+        true
+    }
+
+    fn dispatch(&mut self, link: usize, message: Message) {
         let delay = delay_ns(&mut self.dice, &self.options);
         let state = &mut self.links[link];
-        state.pending.push_back(to);
+        state.expect_answer(&message);
         if state.broken.is_none() {
             let arrives = state.request_arrives(self.now_ns, delay);
             if self.dice.chance(self.options.duplicates_per_mille) {
                 let later_ns = self.dice.of_any_size(1_000, self.options.max_ttl_ms * 1_000_000);
                 self.lasts_until(arrives + later_ns);
-                self.at(arrives + later_ns, Event::Duplicate { link, command: command.clone() });
+                self.at(arrives + later_ns, Event::Duplicate { link, message: message.clone() });
             }
-            self.at(arrives, Event::Request { link, to, sent, command, late: false });
+            self.at(arrives, Event::Request { link, message, late: false });
         }
     }
 }

@@ -171,7 +171,8 @@ impl World {
     /// Restarts a node empty as a careful operator does: when the long-held lock is on all nodes.
     fn restart_when_safe(&mut self, node: usize) {
         let full = self.options.quorum().margin(self.nodes.len());
-        let standing = self.clients[0].leases.iter().find_map(|slot| slot.lease.standing());
+        let first = &self.clients[0];
+        let standing = first.slots.iter().find_map(|slot| first.standing(slot.id));
         if standing.is_some_and(|standing| standing.margin() == full) {
             self.marks.see(Mark::Rolled);
             self.restart(node, Memory::Lost);

@@ -10,6 +10,12 @@ use tenure_core::{MaxTtl, Quorum, RestartGuard, Settings};
 use crate::dice::Dice;
 use crate::mutant::{Extra, Mutant};
 
+/// How many leases one client has at a time.
+const LEASES_MAX: usize = 2;
+
+/// How many wait in line, if there are few clients.
+const WAITERS_MAX: usize = 14;
+
 /// What is allowed to happen, and what must hold all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -208,6 +214,13 @@ impl Options {
     /// Whoever has waited for so long is stuck. Some sixteen wait at a time; each costs at most a term and a guard band if
     /// it dies while it holds the lock, and the time after which the next one asks by itself.
     pub(crate) const STUCK_NS: u64 = 16 * (2_200 + 2_000) * 1_000_000;
+
+    /// How many leases one client has at a time. Where they wait in line, few clients have more each: some of one client are
+    /// then in line for a lock that it passes on.
+    pub(crate) fn leases_max(&self) -> usize {
+        let ordered = self.scenario == Scenario::Waiting && !self.extra.few_wait;
+        if ordered { (WAITERS_MAX / self.clients).max(LEASES_MAX) } else { LEASES_MAX }
+    }
 
     /// How long a node is left alone before the next one is restarted: a few extensions at the least.
     pub(crate) const fn rolling_interval_ns(&self) -> u64 {

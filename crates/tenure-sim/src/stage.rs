@@ -169,15 +169,16 @@ impl World {
     /// Whoever waits for ever must be served as well.
     fn count_the_patient(&mut self) {
         for (client, state) in self.clients.iter().enumerate() {
-            let patient = |slot: &&Slot| slot.terms.wait == Wait::Forever && slot.lease.standing().is_none();
-            for slot in state.leases.iter().filter(patient) {
+            let patient =
+                |slot: &&Slot| slot.terms.wait == Wait::Forever && state.standing(slot.id).is_none();
+            for slot in state.slots.iter().filter(patient) {
                 self.liveness.wants(slot.name, Holder { client, life: state.life, lease: slot.id });
             }
         }
     }
 
     fn waiting(&self) -> u64 {
-        self.clients.iter().map(|client| client.leases.len() as u64).sum()
+        self.clients.iter().map(|client| client.slots.len() as u64).sum()
     }
 
     /// Terms for which nobody is in a hurry.
@@ -224,7 +225,7 @@ impl World {
         }
         self.note(|| "EVERYBODY STOPS".into());
         for client in 0..self.clients.len() {
-            let leases: Vec<u32> = self.clients[client].leases.iter().map(|slot| slot.id).collect();
+            let leases: Vec<u32> = self.clients[client].slots.iter().map(|slot| slot.id).collect();
             for lease in leases {
                 let holder = self.holder(client, lease);
                 self.exclusion.end_holder(holder);

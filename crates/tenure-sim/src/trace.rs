@@ -69,6 +69,8 @@ marks! {
     SplitVote "attempts lost with some grants though nobody held the lock",
     Extended "extensions",
     RenewedByTimer "extensions begun by the timer of the lease",
+    RenewedTogether "renewals of several locks sent together",
+    Split "renewals sent together that a node did not all grant",
     ReleaseRacedRenewal "releases while an extension was under way",
     HandedOver "locks handed over",
     EarlierCopy "locks handed over by a copy from before the nodes changed",

@@ -5,11 +5,12 @@ mod trouble;
 
 use std::time::Duration;
 
+use tenure_core::client::{Input, Request, Resuming};
 use tenure_core::{
-    Handover, HoldState, Lease, LockKey, MaxHold, NodeSet, Nonce, Prefix, Renewal, Term, Terms, Wait, lease,
+    Handover, HoldState, Lease, LockKey, MaxHold, NodeSet, Nonce, Prefix, Renewal, Term, Terms, Wait,
 };
 
-use crate::client::{Act, Slot};
+use crate::client::{Act, Slot, id};
 use crate::mutant::BentLease;
 use crate::options::Scenario;
 use crate::stage::Stage;
@@ -18,9 +19,6 @@ use crate::world::{ClientEvent, Event, World};
 
 /// The shortest term of whoever waits for ever: a round trip takes at most 20 ms, and nodes have half of it to answer.
 const PATIENT_TTL_MS: u64 = 100;
-
-/// How many leases one client has at a time.
-const LEASES_MAX: usize = 2;
 
 impl World {
     pub(crate) fn start_client(&mut self, client: usize) {
@@ -46,8 +44,9 @@ impl World {
         state.alive = true;
         let life = state.life;
         self.note(|| format!("client {client}.{life} starts"));
+        self.tell(client, Input::Recalled { memory: None });
         for node in self.options.quorum().indexes() {
-            self.connect_later(client, node, 500_000);
+            self.connect_first(client, node);
         }
         self.act_later(client, 50_000_000, Act::Begin);
     }
@@ -57,25 +56,25 @@ impl World {
             Act::Begin if self.stage == Stage::Safety => self.begin_any_lease(client),
             Act::Begin => {}
             Act::Extend { lease } if self.stage == Stage::Safety => {
-                let (now, other) = (self.time(client), self.other_term());
+                let other = self.other_term();
                 self.resume_if_late(client, lease);
                 let Some(term) = self.clients[client].slot(lease).map(|slot| slot.terms.term) else { return };
                 let term = self.extension_term(other.unwrap_or(term));
                 if let Some(slot) = self.clients[client].slot(lease) {
                     slot.asked = true;
-                    slot.lease.handle(now, lease::Input::Extend(term));
-                    self.drain_lease(client, lease);
+                    self.ask(client, Request::Extend { id: id(lease), term });
                 }
             }
             Act::Extend { lease } | Act::End { lease } => self.end_lease(client, lease),
+            Act::Forget { lease } => self.forget_lease(client, lease),
             Act::TellLoss { lease } => self.handle_state(client, lease, HoldState::Lost),
         }
     }
 
     fn begin_any_lease(&mut self, client: usize) {
         let long_hold = self.options.scenario.has_long_hold() && client == 0;
-        let leases_max = if long_hold { 1 } else { LEASES_MAX };
-        if self.clients[client].leases.len() < leases_max {
+        let leases_max = if long_hold { 1 } else { self.options.leases_max() };
+        if self.clients[client].slots.len() < leases_max {
             let name = self.dice.index(self.options.names);
             let terms = self.any_terms(long_hold);
             let terms = self.bend_terms(client, terms);
@@ -86,15 +85,11 @@ impl World {
 
     /// Asks for a lock.
     pub(crate) fn begin_lease(&mut self, client: usize, name: usize, terms: Terms) -> u32 {
-        let lease = Lease::new(key(name), terms, self.options.quorum());
-        let id = self.add_slot(client, name, lease, terms);
-        self.note(|| format!("client {client} lease {id}: wants lock {name} for {:?}", terms.term.ttl()));
-        let state = &self.clients[client];
-        let lease = &state.leases[state.leases.len() - 1].lease;
-        let wanted = lease.waits() && state.waiters.is_wanted(lease.key());
-        self.attempt(client, id, terms.fenced, wanted);
-        self.drain_lease(client, id);
-        id
+        let lease = self.add_slot(client, name, terms);
+        self.note(|| format!("client {client} lease {lease}: wants lock {name} for {:?}", terms.term.ttl()));
+        let wanted = Lease::new(key(name), terms, self.options.quorum());
+        self.ask(client, Request::Acquire { id: id(lease), lease: wanted });
+        lease
     }
 
     /// Goes on with a lock that another client had.
@@ -106,30 +101,27 @@ impl World {
         handover: Handover,
         lives: Vec<Nonce>,
     ) {
-        let (now, life) = (self.time(client), self.clients[client].life);
-        self.ownership.draw(self.now_ns, handover.token, client, life);
-        let members = self.members_of(client, &handover, &lives);
-        let lease =
-            Lease::resume(key(name), terms, self.options.quorum(), &Handover { members, ..handover }, now);
-        let id = self.add_slot(client, name, lease, terms);
-        self.note(|| format!("client {client} lease {id}: goes on with lock {name}, counts {members:?}"));
-        if let Some(slot) = self.clients[client].slot(id) {
+        self.ownership.draw(self.now_ns, handover.token, client, self.clients[client].life);
+        let lease = self.add_slot(client, name, terms);
+        self.note(|| format!("client {client} lease {lease}: goes on with lock {name}"));
+        if let Some(slot) = self.clients[client].slot(lease) {
             (slot.asked, slot.unproved) = (true, true);
-            slot.copy = Some((handover, lives));
-            slot.lease.handle(now, lease::Input::Extend(terms.term));
-            self.drain_lease(client, id);
+            slot.copy = Some((handover, lives.clone()));
         }
+        let lives = self.bend_lives(client, &handover, lives);
+        let resuming = Box::new(Resuming { key: key(name), terms, handover, lives });
+        let resumed = Lease::new(key(name), terms, self.options.quorum());
+        self.ask(client, Request::Resume { id: id(lease), lease: resumed, resuming });
     }
 
-    fn add_slot(&mut self, client: usize, name: usize, lease: Lease, terms: Terms) -> u32 {
+    fn add_slot(&mut self, client: usize, name: usize, terms: Terms) -> u32 {
         let state = &mut self.clients[client];
         state.leases_begun += 1;
-        let id = state.leases_begun;
-        let mut slot = Slot::new(id, name, lease, terms);
+        let lease = state.leases_begun;
+        let mut slot = Slot::new(lease, name, terms);
         slot.called_ns = self.now_ns;
-        state.leases.push(slot);
-        self.follow(client);
-        id
+        state.slots.push(slot);
+        lease
     }
 
     fn any_terms(&mut self, whole_term: bool) -> Terms {
@@ -175,6 +167,7 @@ impl World {
         } else if self.dice.chance(300) && ttl_ms > 200 && !whole_term {
             options.node_timeout = Some(Duration::from_millis(self.dice.between(1, ttl_ms / 2)));
         }
+        self.bend_options(&mut options);
         options.check(self.options.max_ttl()).expect("drawn within the limits")
     }
 
@@ -235,30 +228,40 @@ impl World {
             }
             self.release_lease(client, lease);
         } else if !self.hands_over(client, lease) {
-            self.clients[client].leases.retain(|slot| slot.id != lease);
+            self.forget_lease(client, lease);
         }
     }
 
     /// Releases a lock, or gives up whatever there is.
     pub(crate) fn release_lease(&mut self, client: usize, lease: u32) {
-        let now = self.time(client);
-        if let Some(slot) = self.clients[client].slot(lease) {
-            slot.lease.handle(now, lease::Input::Release);
-            self.drain_lease(client, lease);
+        let (held, id) = (self.clients[client].standing(lease).is_some(), id(lease));
+        self.ask(client, if held { Request::Release { id } } else { Request::Abandon { id } });
+        self.drop_unbegun(client, lease);
+    }
+
+    /// Leaves a lock as it is: nobody releases it, and nobody goes on with it.
+    pub(crate) fn forget_lease(&mut self, client: usize, lease: u32) {
+        self.ask(client, Request::HandOver { id: id(lease) });
+        self.drop_unbegun(client, lease);
+    }
+
+    /// Nothing is told about a lease that was given up before it began.
+    fn drop_unbegun(&mut self, client: usize, lease: u32) {
+        if self.clients[client].lease(lease).is_none() {
+            self.drop_slot(client, lease);
         }
     }
 
     /// Leaves a lock to another client, or to the same one.
     fn hand_over(&mut self, client: usize, lease: u32) {
-        let (now, other) = (self.time(client), self.dice.index(self.clients.len()));
+        let other = self.dice.index(self.clients.len());
         let earlier = self.dice.chance(500);
         let Some(slot) = self.clients[client].slot(lease) else { return };
-        let (name, terms, handover) = (slot.name, slot.terms, slot.lease.handover(now));
-        let copy = slot.copy.take();
-        slot.lease.handle(now, lease::Input::HandOver);
-        self.drain_lease(client, lease);
+        let (name, terms, copy) = (slot.name, slot.terms, slot.copy.take());
+        let handover = self.clients[client].handover(lease, self.now_ns);
+        self.forget_lease(client, lease);
         let Some(handover) = handover else { return };
-        let lives = self.clients[client].fleet.lives(handover.members);
+        let lives = self.clients[client].core.fleet().lives(handover.members);
         let (handover, lives) = match copy.filter(|_| earlier) {
             Some((copy, copied)) => {
                 if copied != lives {
@@ -289,11 +292,10 @@ pub(crate) fn key(name: usize) -> LockKey {
 }
 
 impl Slot {
-    fn new(id: u32, name: usize, lease: Lease, terms: Terms) -> Self {
+    fn new(id: u32, name: usize, terms: Terms) -> Self {
         Self {
             id,
             name,
-            lease,
             terms,
             called_ns: 0,
             in_line_ns: None,
@@ -302,12 +304,12 @@ impl Slot {
             extensions_left: u32::MAX,
             asked: false,
             renewing: false,
-            together: None,
             unproved: false,
             copy: None,
             healed: NodeSet::default(),
             evicted_ns: vec![],
             grants: 0,
+            undone: None,
             bent: BentLease::default(),
         }
     }

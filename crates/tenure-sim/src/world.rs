@@ -2,8 +2,10 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
-use tenure_core::{Command, Reply, Time};
+use tenure_core::client::{Addressee, Renewals, Tag};
+use tenure_core::{Answer, Command, Reply};
 
 use crate::checker::exclusion::Exclusion;
 use crate::checker::extension::Extension;
@@ -19,7 +21,7 @@ use crate::dice::Dice;
 use crate::epoch::Epoch;
 use crate::event::Scheduled;
 pub(crate) use crate::event::{ClientEvent, Event};
-use crate::links::{Broken, Links, To};
+use crate::links::{Broken, Links, Message};
 use crate::network::delay_ns;
 use crate::node::{Fault, Node};
 use crate::options::{Options, Scenario};
@@ -135,7 +137,7 @@ impl World {
         for client in 0..world.options.clients {
             let clock = world.any_clock();
             let seed = world.dice.next();
-            world.clients.push(Client::new(&world.options, clock, 0, seed));
+            world.clients.push(Client::new(&world.options, clock, 0, seed, 0));
             let begins_ns = world.dice.between(0, 20_000_000);
             world.at(begins_ns, Event::Start { client });
         }
@@ -169,12 +171,10 @@ impl World {
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Request { link, to, sent, command, late } => {
-                self.handle_request(link, to, sent, command, late);
-            }
-            Event::Duplicate { link, command } => self.handle_duplicate(link, &command),
+            Event::Request { link, message, late } => self.handle_request(link, message, late),
+            Event::Duplicate { link, message } => self.handle_duplicate(link, &message),
             Event::CutLink { link } => self.cut_link(link),
-            Event::Effect { link, to, sent, effect } => self.handle_effect(link, to, sent, effect),
+            Event::Effect { link, tag, effect } => self.handle_effect(link, tag, effect),
             Event::Hello { link } => self.handle_hello(link),
             Event::Survey { link } => self.handle_survey(link),
             Event::HangUp { link, listener } => self.handle_hang_up(link, listener),
@@ -188,43 +188,75 @@ impl World {
         }
     }
 
-    fn handle_request(&mut self, link: usize, to: To, sent: Time, command: Command, late: bool) {
+    fn handle_request(&mut self, link: usize, message: Message, late: bool) {
         match self.links[link].broken {
             Some(Broken { strays_ns: None, .. }) => return,
             Some(Broken { strays_ns: Some(later_ns), .. }) if !late => {
-                return self
-                    .at(self.now_ns + later_ns, Event::Request { link, to, sent, command, late: true });
+                return self.at(self.now_ns + later_ns, Event::Request { link, message, late: true });
             }
             Some(_) => self.marks.see(Mark::Stray),
             None => {}
         }
-        if !self.begin_effects(link, to, sent, &command) {
-            let reply = self.execute_judged(link, to, &command);
-            if late {
-                self.mark_ghost(&reply, &command);
+        match message {
+            Message::Command { tag, command } => {
+                if self.begin_effects(link, tag, &command) {
+                    return;
+                }
+                let reply = self.execute_judged(link, tag.to, &command);
+                if late {
+                    self.mark_ghost(&reply, &command);
+                }
+                self.reply(link, tag, reply, Some(command));
             }
-            self.reply(link, to, sent, reply, Some(command));
-            self.wake_waiters(self.links[link].node);
-            self.note_in_line();
+            Message::Renewals(renewals) => self.execute_renewals(link, renewals),
         }
+        self.wake_waiters(self.links[link].node);
+        self.note_in_line();
     }
 
-    /// A command that arrives twice is executed twice, and nobody waits for the second answer.
-    fn handle_duplicate(&mut self, link: usize, command: &Command) {
+    /// A message that arrives twice is executed twice, and nobody waits for the second answer.
+    fn handle_duplicate(&mut self, link: usize, message: &Message) {
         let node = self.links[link].node;
         let ended = matches!(self.links[link].broken, Some(Broken { strays_ns: None, .. }));
         if ended || !self.nodes[node.get()].up {
             return;
         }
-        let reply = self.execute_judged(link, To::Nobody, command);
+        let mut again = |command: &Command| {
+            let reply = self.execute_judged(link, Addressee::Nobody, command);
+            self.mark_ghost(&reply, command);
+        };
+        match message {
+            Message::Command { command, .. } => again(command),
+            Message::Renewals(renewals) => renewals.commands().for_each(|(_, command)| again(&command)),
+        }
         self.marks.see(Mark::Duplicated);
-        self.mark_ghost(&reply, command);
         self.wake_waiters(node);
         self.note_in_line();
     }
 
+    /// Executes renewals together, and answers them as a whole if all are granted.
+    fn execute_renewals(&mut self, link: usize, renewals: Arc<Renewals>) {
+        let execute = |(tag, command): (Tag, Command)| {
+            let reply = self.execute_judged(link, tag.to, &command);
+            self.mark_reply(&reply, Some(&command));
+            reply
+        };
+        let mut replies: Vec<Reply> = renewals.commands().map(execute).collect();
+        self.maybe_snapshot(self.links[link].node);
+        if self.links[link].broken.is_some() {
+            return;
+        }
+        replies.iter_mut().for_each(|reply| self.bend_time(link, reply));
+        let granted = replies.iter().all(|reply| reply.answer == Answer::Granted);
+        let event = match replies.last() {
+            Some(last) if granted => ClientEvent::Renewed { link, renewals, time: last.time },
+            _ => ClientEvent::Split { link, renewals, replies },
+        };
+        self.send_back(link, event);
+    }
+
     /// Sends an answer back, unless the connection is gone.
-    pub(crate) fn reply(&mut self, link: usize, to: To, sent: Time, reply: Reply, asked: Option<Command>) {
+    pub(crate) fn reply(&mut self, link: usize, tag: Tag, mut reply: Reply, asked: Option<Command>) {
         let node = self.links[link].node;
         if self.options.scenario == crate::options::Scenario::Waiting {
             self.note_queue_command(node, link, &reply, asked.as_ref());
@@ -234,11 +266,16 @@ impl World {
         if self.links[link].broken.is_some() {
             return;
         }
-        let delay = delay_ns(&mut self.dice, &self.options);
+        self.bend_time(link, &mut reply);
         let asked = asked.filter(|_| self.options.mutant.is_some()).map(Box::new);
+        self.send_back(link, ClientEvent::Reply { link, tag, reply, asked });
+    }
+
+    /// Something travels from a node to its client, in the order of the connection.
+    pub(crate) fn send_back(&mut self, link: usize, event: ClientEvent) {
+        let delay = delay_ns(&mut self.dice, &self.options);
         let state = &mut self.links[link];
         let (client, life, arrives) = (state.client, state.life, state.reply_arrives(self.now_ns, delay));
-        let event = ClientEvent::Reply { link, to, sent, reply, asked };
         self.at(arrives, Event::Client { client, life, event });
     }
 

@@ -1,11 +1,12 @@
-//! What a client makes of its connections and of the answers that come over them: a reply is shown to the fleet before it is
-//! counted, and distrust reaches every lease at once.
+//! What a client hears of its connections, and the answers that come over them.
 
-use tenure_core::trust;
-use tenure_core::{Answer, Command, Distrust, Facts, Fault, NodeIndex, Refusal, Reply, Time, lease, release};
+use std::sync::Arc;
 
-use super::Cleaning;
-use crate::links::{Link, To};
+use tenure_core::client::{Addressee, Input, Renewals, Tag};
+use tenure_core::{Answer, Command, Facts, Fault, LockKey, NodeIndex, NodeTime, Reply};
+
+use super::number;
+use crate::links::Link;
 use crate::trace::Mark;
 use crate::world::World;
 
@@ -16,154 +17,153 @@ impl World {
             return;
         }
         self.clients[client].greeting[node.get()] = None;
-        let now = self.time(client);
         self.note(|| format!("client {client} is connected to node {}", node.get()));
         self.clients[client].links[node.get()] = Some(link);
-        self.clients[client].fleet.handle(now, trust::Input::Connected { node, facts });
-        self.drain_fleet(client);
-        for index in 0..self.clients[client].releases.len() {
-            let cleaning = &mut self.clients[client].releases[index];
-            cleaning.release.handle(now, release::Input::Connected { node });
-            self.drain_release(client, index);
-        }
-        self.tell_leases(client, &lease::Input::Connected { node });
+        self.tell(client, Input::Connected { node, facts });
+        self.note_tried(client, node);
     }
 
     pub(super) fn handle_surveyed(&mut self, client: usize, link: usize, facts: Facts) {
-        let Link { noticed, node, .. } = self.links[link];
-        if !noticed && self.clients[client].links[node.get()] == Some(link) {
-            let now = self.time(client);
-            self.clients[client].fleet.handle(now, trust::Input::Surveyed { node, facts });
-            self.drain_fleet(client);
+        if self.is_up(client, link) {
+            self.tell(client, Input::Surveyed { node: self.links[link].node, facts });
         }
     }
 
     pub(super) fn handle_broken(&mut self, client: usize, link: usize) {
-        let now = self.time(client);
         let node = self.links[link].node;
         self.links[link].noticed = true;
         if self.clients[client].greeting[node.get()] == Some(link) {
             self.clients[client].greeting[node.get()] = None;
+            self.handle_unreachable(client, node);
         }
         if self.clients[client].links[node.get()] == Some(link) {
             self.note(|| format!("client {client} sees the connection to node {} break", node.get()));
             self.clients[client].links[node.get()] = None;
-            self.clients[client]
-                .fleet
-                .handle(now, trust::Input::Disconnected { node, fault: Fault::Disconnected });
-            self.drain_fleet(client);
-            self.tell_leases(client, &lease::Input::Disconnected { node });
-            for to in std::mem::take(&mut self.links[link].pending) {
-                self.deliver(client, node, to, Err(Fault::Disconnected));
+            self.tell(client, Input::Disconnected { node, fault: Fault::Disconnected });
+            for tag in self.links[link].take_unanswered() {
+                self.handle_no_answer(client, node, tag, Fault::Disconnected);
             }
         }
         self.connect_later(client, node, self.options.max_ttl_ms * 500_000);
+    }
+
+    /// A try to connect has failed.
+    pub(crate) fn handle_unreachable(&mut self, client: usize, node: NodeIndex) {
+        if self.clients[client].links[node.get()].is_none() {
+            let fault = Fault::Unreachable("no connection".into());
+            self.tell(client, Input::Unreachable { node, fault });
+            self.note_tried(client, node);
+        }
+    }
+
+    fn note_tried(&mut self, client: usize, node: NodeIndex) {
+        let state = &mut self.clients[client];
+        state.tried.insert(node);
+        if state.core.awaits_nodes() {
+            let nodes = state.tried;
+            self.tell(client, Input::Tried { nodes });
+        }
+    }
+
+    pub(crate) fn handle_changed(&mut self, client: usize, link: usize) {
+        if self.is_up(client, link) {
+            self.tell(client, Input::Changed { node: self.links[link].node });
+        }
+    }
+
+    pub(super) fn handle_woken(&mut self, client: usize, link: usize, number: u64, key: &LockKey) {
+        let Link { noticed, node, .. } = self.links[link];
+        if noticed {
+            return;
+        }
+        let in_vain = self.marks.count(Mark::WokenInVain);
+        self.tell(client, Input::Woken { node, number, key: key.as_str().into() });
+        if self.marks.count(Mark::WokenInVain) == in_vain {
+            self.marks.see(Mark::Woken);
+        }
+    }
+
+    /// Whether an answer that comes over a connection reaches the client. It is awaited no longer then.
+    pub(super) fn takes_answer(&mut self, link: usize) -> bool {
+        let state = &mut self.links[link];
+        let comes = !state.noticed && state.broken.is_none_or(|broken| broken.answers);
+        if comes {
+            state.unanswered.pop_front();
+        }
+        comes
     }
 
     pub(super) fn handle_reply(
         &mut self,
         client: usize,
         node: NodeIndex,
-        to: To,
-        sent: Time,
+        tag: Tag,
         reply: Reply,
         asked: Option<Box<Command>>,
     ) {
-        let now = self.time(client);
-        let state = &mut self.clients[client];
-        state.watched.insert(node);
-        state.fleet.observe(now, node, sent, &reply);
-        self.drain_fleet(client);
-        if reply.answer == Answer::Refused(Refusal::Stranger) {
-            self.clients[client].fleet.handle(now, trust::Input::Changed { node });
-            self.drain_fleet(client);
+        self.clients[client].watched.insert(node);
+        if self.options.mutant.is_none() {
+            self.note_grant(client, tag, &reply);
+            return self.tell(client, Input::Answer { node, tag, answer: Ok(reply) });
         }
-        if self.forgets_renewal(client, to, now.since(sent)) {
-            return;
-        }
-        let Some((to, reply)) = self.bend_reply(client, node, to, reply, asked) else { return };
-        self.deliver(client, node, to, Ok(reply));
-    }
-
-    pub(super) fn deliver(&mut self, client: usize, node: NodeIndex, to: To, answer: Result<Reply, Fault>) {
+        // The same in two steps, so that the answer can be bent when the fleet has seen it.
         let now = self.time(client);
-        match to {
-            To::Nobody => {}
-            To::Fleet => {
-                self.clients[client].fleet.handle(now, trust::Input::Answer { node, answer });
-                self.drain_fleet(client);
-            }
-            To::Release { release } => {
-                let releases = &mut self.clients[client].releases;
-                if let Some(index) = releases.iter().position(|cleaning| cleaning.id == release) {
-                    releases[index].release.handle(now, release::Input::Answer { node, answer });
-                    self.drain_release(client, index);
-                }
-            }
-            To::Lease { lease, round } => {
-                let undoes = |cleaning: &Cleaning| {
-                    cleaning.lease == lease && cleaning.release.acquire_round() == round
-                };
-                let granted = matches!(&answer, Ok(reply) if reply.answer == Answer::Granted);
-                if let Some(index) = self.clients[client].releases.iter().position(undoes) {
-                    if granted {
-                        self.marks.see(Mark::LateGrant);
-                    }
-                    let input = release::Input::AcquireAnswer { node, answer: answer.clone() };
-                    self.clients[client].releases[index].release.handle(now, input);
-                    self.drain_release(client, index);
-                }
-                if let Some(slot) = self.clients[client].slot(lease) {
-                    slot.grants += u32::from(granted);
-                    let input = if granted && slot.together == Some(round) {
-                        lease::Input::Granted { round, nodes: [node].into_iter().collect() }
-                    } else {
-                        lease::Input::Answer { round, node, answer }
-                    };
-                    slot.lease.handle(now, input);
-                    self.drain_lease(client, lease);
-                }
-            }
+        self.clients[client].core.observe(now, node, tag.sent, &reply);
+        self.drain(client);
+        if let Some((tag, reply)) = self.bend_reply(client, node, tag, reply, asked) {
+            self.note_grant(client, tag, &reply);
+            self.clients[client].core.deliver(now, node, tag, Ok(reply));
+            self.drain(client);
         }
     }
 
-    pub(crate) fn drain_fleet(&mut self, client: usize) {
-        while let Some(output) = self.clients[client].fleet.poll_output() {
-            match output {
-                trust::Output::Send { node, command } => self.send(client, To::Fleet, node, command),
-                trust::Output::Distrust { node, forgot } if !self.tolerates(client, node, forgot) => {
-                    self.note(|| format!("client {client} distrusts node {} (forgot: {forgot})", node.get()));
-                    self.tell_leases(client, &lease::Input::Distrusted { node });
-                    if forgot {
-                        self.tell_leases(client, &lease::Input::Disconnected { node });
-                    }
-                }
-                trust::Output::Distrust { .. } | trust::Output::Life { .. } => {}
-                trust::Output::Notice { node, distrust } => {
-                    match distrust {
-                        Some(Distrust::Quarantined { .. }) => self.marks.see(Mark::Quarantined),
-                        Some(Distrust::ClockJumped { .. }) => self.marks.see(Mark::ClockJumped),
-                        Some(Distrust::ClockApart { .. }) => self.marks.see(Mark::ClockApart),
-                        _ => {}
-                    }
-                    self.note(|| format!("client {client} on node {}: {distrust:?}", node.get()));
-                }
-                trust::Output::Survey { node } => self.survey(client, node),
-                trust::Output::Poisoned { .. } => self.marks.see(Mark::Poisoned),
-                // Simulated clients are never restarted: their memory is the fleet itself.
-                trust::Output::Remember { .. } => {}
+    /// A command was not sent, or its answer will not come any more.
+    pub(super) fn handle_no_answer(&mut self, client: usize, node: NodeIndex, tag: Tag, fault: Fault) {
+        self.tell(client, Input::Answer { node, tag, answer: Err(fault) });
+    }
+
+    pub(super) fn handle_renewed(
+        &mut self,
+        client: usize,
+        node: NodeIndex,
+        renewals: Arc<Renewals>,
+        time: Option<NodeTime>,
+    ) {
+        self.clients[client].watched.insert(node);
+        if !self.forgets_renewals(client, &renewals) {
+            self.tell(client, Input::Renewed { node, renewals, time });
+        }
+    }
+
+    pub(super) fn handle_split(
+        &mut self,
+        client: usize,
+        node: NodeIndex,
+        renewals: &Renewals,
+        replies: Vec<Reply>,
+    ) {
+        self.marks.see(Mark::Split);
+        self.tell(client, Input::Split { batch: renewals.batch });
+        for (tag, reply) in renewals.tags().zip(replies) {
+            self.handle_reply(client, node, tag, reply, None);
+        }
+    }
+
+    /// Takes note of a grant of the present attempt, or of one that comes too late for it.
+    fn note_grant(&mut self, client: usize, tag: Tag, reply: &Reply) {
+        if let (Addressee::Lease { lease, round }, Answer::Granted) = (tag.to, &reply.answer)
+            && let Some(slot) = self.clients[client].slot(number(lease))
+        {
+            slot.grants += 1;
+            if slot.undone.is_some_and(|(undone, _)| undone == round) {
+                self.marks.see(Mark::LateGrant);
             }
         }
     }
 
-    pub(super) fn tell_leases(&mut self, client: usize, input: &lease::Input) {
-        let now = self.time(client);
-        let leases: Vec<u32> = self.clients[client].leases.iter().map(|slot| slot.id).collect();
-        for lease in leases {
-            if let Some(slot) = self.clients[client].slot(lease) {
-                slot.lease.handle(now, input.clone());
-                self.drain_lease(client, lease);
-            }
-        }
+    /// Whether a connection is the one that the client takes for up.
+    fn is_up(&self, client: usize, link: usize) -> bool {
+        let Link { noticed, node, .. } = self.links[link];
+        !noticed && self.clients[client].links[node.get()] == Some(link)
     }
 }

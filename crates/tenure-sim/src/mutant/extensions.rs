@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use tenure_core::{Answer, Command, Handover, Lease, NodeSet, Nonce, Reply, Standing, Term};
+use tenure_core::client::{Addressee, Renewals, Tag};
+use tenure_core::{Answer, Command, Handover, Lease, Nonce, Reply, Standing, Term};
 
 use super::{Asked, Mutant};
-use crate::client::Act;
-use crate::links::To;
+use crate::client::{Act, id};
 use crate::world::{ClientEvent, Event, World};
 
 impl World {
@@ -24,8 +24,10 @@ impl World {
             }
             Mutant::LateExtend if !granted => table.execute(now, &set),
             Mutant::HealCounts if !granted => {
-                let holder = self.clients.iter().flat_map(|client| &client.leases);
-                let mut standings = holder.filter_map(|slot| slot.lease.standing());
+                let mut standings = self
+                    .clients
+                    .iter()
+                    .flat_map(|client| client.slots.iter().filter_map(|slot| client.standing(slot.id)));
                 let fence = standings.find(|held| held.token() == *token).and_then(Standing::fence);
                 let (key, token, node_ttl_ms) = (key.clone(), *token, *node_ttl_ms);
                 // It counts at once.
@@ -44,36 +46,36 @@ impl World {
         })
     }
 
-    /// The nodes that a handover means to this client.
-    pub(crate) fn members_of(&self, client: usize, handover: &Handover, lives: &[Nonce]) -> NodeSet {
+    /// The lives of the nodes that a handover means to this client.
+    pub(crate) fn bend_lives(&self, client: usize, handover: &Handover, lives: Vec<Nonce>) -> Vec<Nonce> {
         if self.options.mutant == Some(Mutant::EarlierCopy) {
-            return handover.members;
+            // Whatever is in their places by now.
+            return self.clients[client].core.fleet().lives(handover.members);
         }
-        self.clients[client].fleet.nodes_in(lives)
+        lives
     }
 
     /// An extension has failed, and the holder's library releases the lock.
     pub(crate) fn bend_not_extended(&mut self, client: usize, lease: u32) {
         let now = self.time(client);
-        let Some(slot) = self.clients[client].slot(lease) else { return };
-        let Some(standing) = slot.lease.standing() else { return };
-        let (key, token) = (slot.lease.key().clone(), standing.token());
+        let Some(held) = self.clients[client].lease(lease) else { return };
+        let Some(standing) = held.standing() else { return };
+        let (key, token) = (held.key().clone(), standing.token());
         let ours = !standing.is_lost() && !standing.validity().is_over(now);
         if self.options.mutant != Some(Mutant::ReleaseOnFailedExtend) || !ours {
             return;
         }
         self.note(|| format!("client {client} lease {lease}: releases, because it was not extended"));
         for node in self.options.quorum().indexes() {
-            self.send(client, To::Nobody, node, Command::Release { key: key.clone(), token });
+            let tag = Tag { to: Addressee::Nobody, sent: now };
+            self.send(client, tag, node, Command::Release { key: key.clone(), token });
         }
     }
 
-    /// A renewal is granted, and what was sent together is forgotten by now.
-    pub(crate) fn forgets_renewal(&mut self, client: usize, to: To, took: Duration) -> bool {
-        let To::Lease { lease, round } = to else { return false };
+    /// Renewals are granted that were sent together, and are forgotten by now.
+    pub(crate) fn forgets_renewals(&self, client: usize, renewals: &Renewals) -> bool {
         self.options.mutant == Some(Mutant::RenewalForgotten)
-            && took > Duration::from_millis(20)
-            && self.clients[client].slot(lease).is_some_and(|slot| slot.together == Some(round))
+            && self.time(client).since(renewals.sent) > Duration::from_millis(20)
     }
 
     /// For how long a holder extends: now and then for less than before.
@@ -87,11 +89,8 @@ impl World {
 
     /// Leaves a lock that is not released to another process, which goes on with it at any time. `false` if nobody does.
     pub(crate) fn hands_over(&mut self, client: usize, lease: u32) -> bool {
-        let life = self.clients[client].life;
-        let Some(slot) = self.clients[client].slot(lease).filter(|slot| slot.lease.standing().is_some())
-        else {
-            return false;
-        };
+        let (life, held) = (self.clients[client].life, self.clients[client].standing(lease).is_some());
+        let Some(slot) = self.clients[client].slot(lease).filter(|_| held) else { return false };
         let ttl_ns = u64::try_from(slot.terms.term.ttl().as_nanos()).unwrap_or(u64::MAX);
         if !self.options.extra.resumes {
             return false;
@@ -106,11 +105,12 @@ impl World {
     pub(crate) fn resume_if_late(&mut self, client: usize, lease: u32) {
         let (now, quorum) = (self.time(client), self.options.quorum());
         let resumes = self.options.extra.resumes;
-        let Some(slot) = self.clients[client].slot(lease).filter(|_| resumes) else { return };
-        let late = slot.lease.standing().is_some_and(|standing| standing.validity().is_lost(now));
-        if let Some(handover) = slot.lease.handover(now).filter(|_| late) {
-            let key = slot.lease.key().clone();
-            slot.lease = Lease::resume(key, slot.terms, quorum, &handover, now);
+        let state = &mut self.clients[client];
+        let Some(terms) = state.slot(lease).filter(|_| resumes).map(|slot| slot.terms) else { return };
+        let Some(held) = state.core.lease_mut(id(lease)) else { return };
+        let late = held.standing().is_some_and(|standing| standing.validity().is_lost(now));
+        if let Some(handover) = held.handover(now).filter(|_| late) {
+            *held = Lease::resume(held.key().clone(), terms, quorum, &handover, now);
             // Whoever goes on with it is another one than who was told of the loss.
             let holder = self.holder(client, lease);
             self.loss.end(holder);

@@ -1,9 +1,10 @@
 //! Fences that are given, kept or counted wrongly.
 
+use tenure_core::client::{Addressee, Tag};
 use tenure_core::{Answer, Command, Fence, FenceBounds, FenceClaim, NodeIndex, Proposal, Refusal, Reply};
 
 use super::{Asked, Mutant};
-use crate::links::To;
+use crate::client::number;
 use crate::options::Options;
 use crate::world::World;
 
@@ -82,7 +83,7 @@ impl World {
             *claim = FenceClaim::new(Fence::new(claim.fence.get() + AHEAD_US), claim.bounds);
         }
         if let (Some(Mutant::FollowsAhead), Some(claim)) = (self.options.mutant, &mut proposal.fence) {
-            let fence = claim.fence.max(Fence::new(self.clients[client].followed + 1));
+            let fence = claim.fence.max(Fence::new(self.clients[client].bent.followed + 1));
             *claim = FenceClaim::new(fence, claim.bounds);
         }
     }
@@ -93,15 +94,17 @@ impl World {
         &mut self,
         client: usize,
         node: NodeIndex,
-        to: To,
+        tag: Tag,
         reply: &Reply,
         asked: &Command,
     ) -> bool {
-        let (To::Lease { lease, .. }, Command::Acquire { fence: Some(claim), .. }) = (to, asked) else {
+        let (Addressee::Lease { lease, .. }, Command::Acquire { fence: Some(claim), .. }) = (tag.to, asked)
+        else {
             return true;
         };
+        let (now, lease) = (self.time(client), number(lease));
         if let (Some(Mutant::FollowsAhead), Some(fence)) = (self.options.mutant, reply.fence) {
-            let followed = &mut self.clients[client].followed;
+            let followed = &mut self.clients[client].bent.followed;
             *followed = (*followed).max(fence.get());
         }
         let Some(slot) = self.clients[client].slot(lease) else { return true };
@@ -119,7 +122,7 @@ impl World {
                     let (node, larger) = (node.get(), larger.fence);
                     format!("client {client} lease {lease}: asks node {node} alone with fence {larger}")
                 });
-                self.send(client, to, node, with_claim(asked, Some(larger)));
+                self.send(client, Tag { sent: now, ..tag }, node, with_claim(asked, Some(larger)));
                 return false;
             }
             _ => {}

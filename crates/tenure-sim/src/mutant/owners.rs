@@ -1,9 +1,10 @@
 //! Owners that are used twice, or not compared.
 
-use tenure_core::{Command, Entropy, Owner, OwnerToken, Reply};
+use tenure_core::client::Tag;
+use tenure_core::{Answer, Command, Entropy, NodeIndex, Owner, OwnerToken, Reply, RoundNumber};
 
 use super::{Asked, Mutant};
-use crate::world::World;
+use crate::world::{ClientEvent, Event, World};
 
 impl World {
     pub(super) fn bend_owner(&mut self, mutant: Mutant, asked: &Asked<'_>) -> Option<Reply> {
@@ -60,12 +61,34 @@ impl World {
         }
     }
 
-    /// Whether what a lost attempt has set stays: the next one asks with the same owner, or nobody cares.
-    pub(crate) fn leaves_keys(&mut self, client: usize, lease: u32, held: bool) -> bool {
-        if let Some(slot) = self.clients[client].slot(lease).filter(|_| !held) {
+    /// An attempt that was lost is being undone.
+    pub(crate) fn bend_undo(&mut self, client: usize, lease: u32, round: RoundNumber) {
+        let state = &mut self.clients[client];
+        if let Some(slot) = state.slot(lease) {
             // What is granted from now on is released again, and nobody believes in it.
             slot.bent.token = None;
         }
-        matches!(self.options.mutant, Some(Mutant::SameOwnerAnyFence | Mutant::NoCleanUp)) && !held
+        // What it has set stays: the next one asks with the same owner, or nobody cares.
+        if let Some(Mutant::SameOwnerAnyFence | Mutant::NoCleanUp) = self.options.mutant {
+            state.bent.left.push((lease, round));
+        }
+    }
+
+    /// Whether nothing that would undo this round is sent.
+    pub(crate) fn leaves_key(&self, client: usize, lease: u32, round: RoundNumber) -> bool {
+        self.clients[client].bent.left.contains(&(lease, round))
+    }
+
+    /// A command gets lost on its way, and its client believes that it was executed.
+    pub(crate) fn pretend(&mut self, client: usize, node: NodeIndex, tag: Tag) {
+        let (life, reply) = (self.clients[client].life, Reply::new(None, Answer::Granted));
+        let event = ClientEvent::Pretended { node, tag, reply };
+        self.at(self.now_ns, Event::Client { client, life, event });
+    }
+
+    pub(crate) fn handle_pretended(&mut self, client: usize, node: NodeIndex, tag: Tag, reply: Reply) {
+        let now = self.time(client);
+        self.clients[client].core.deliver(now, node, tag, Ok(reply));
+        self.drain(client);
     }
 }

@@ -1,10 +1,10 @@
 //! Commands that are not executed as a whole.
 
-use tenure_core::{Answer, Command, Fence, FenceBounds, FenceClaim, LockKey, Refusal, Reply, Time};
+use tenure_core::client::Tag;
+use tenure_core::{Answer, Command, Fence, FenceBounds, FenceClaim, LockKey, Refusal, Reply};
 
 use super::Mutant;
 use super::fences::with_claim;
-use crate::links::To;
 use crate::world::{Event, World};
 
 /// How often the second of two writes of a script fails, of a thousand times.
@@ -20,33 +20,33 @@ pub(crate) enum Effect {
 
 impl World {
     /// Begins a command that is not executed as a whole. `false` if it is.
-    pub(crate) fn begin_effects(&mut self, link: usize, to: To, sent: Time, command: &Command) -> bool {
+    pub(crate) fn begin_effects(&mut self, link: usize, tag: Tag, command: &Command) -> bool {
         if !matches!(command, Command::Acquire { .. }) {
             return false;
         }
         match self.options.mutant {
-            Some(Mutant::NativePipeline) => self.begin_pipeline(link, to, sent, command),
-            Some(Mutant::KeyBeforeFence) => return self.fail_before_fence(link, to, sent, command),
+            Some(Mutant::NativePipeline) => self.begin_pipeline(link, tag, command),
+            Some(Mutant::KeyBeforeFence) => return self.fail_before_fence(link, tag, command),
             _ => return false,
         }
         true
     }
 
-    fn begin_pipeline(&mut self, link: usize, to: To, sent: Time, command: &Command) {
+    fn begin_pipeline(&mut self, link: usize, tag: Tag, command: &Command) {
         // The record is looked at by an acquire that sets nothing: one that is too far ahead of every clock.
         let bounds = FenceBounds { slack_us: 0, retention_us: 1 };
         let probe = with_claim(command, Some(FenceClaim::new(Fence::new(u64::MAX), bounds)));
         let reply = self.execute(link, &probe);
         if reply.answer == Answer::Refused(Refusal::Stranger) {
-            self.reply(link, to, sent, reply, None);
+            self.reply(link, tag, reply, None);
         } else {
-            self.effect_later(link, to, sent, Effect::SetKey { command: command.clone() });
+            self.effect_later(link, tag, Effect::SetKey { command: command.clone() });
         }
     }
 
     /// The script sets the key, and then cannot write the fence; nothing is rolled back. Its client asks again, as
     /// libraries do after an error, and the node finds the key of this owner.
-    fn fail_before_fence(&mut self, link: usize, to: To, sent: Time, command: &Command) -> bool {
+    fn fail_before_fence(&mut self, link: usize, tag: Tag, command: &Command) -> bool {
         let (node, now) = (self.links[link].node.get(), self.now_ns);
         let state = &self.nodes[node];
         let allowed = state.table.clone().execute(state.clock.read(now), command).answer == Answer::Granted;
@@ -55,20 +55,20 @@ impl World {
         }
         self.execute(link, &with_claim(command, None));
         self.note(|| format!("node {node}: the key is set, the fence is not; the client asks again"));
-        self.effect_later(link, to, sent, Effect::AskAgain { command: command.clone() });
+        self.effect_later(link, tag, Effect::AskAgain { command: command.clone() });
         true
     }
 
-    pub(crate) fn handle_effect(&mut self, link: usize, to: To, sent: Time, effect: Effect) {
+    pub(crate) fn handle_effect(&mut self, link: usize, tag: Tag, effect: Effect) {
         let node = self.links[link].node.get();
         match effect {
             Effect::SetKey { command: Command::Acquire { key, token, node_ttl_ms, fence, .. } } => {
                 let reply = self.execute(link, &Command::plain_acquire(key.clone(), token, node_ttl_ms));
                 if reply.answer == Answer::Granted {
                     let raise = Effect::RaiseFence { key, claim: fence, granted: reply };
-                    self.effect_later(link, to, sent, raise);
+                    self.effect_later(link, tag, raise);
                 } else {
-                    self.reply(link, to, sent, reply, None);
+                    self.reply(link, tag, reply, None);
                 }
             }
             Effect::SetKey { .. } => {}
@@ -83,20 +83,20 @@ impl World {
                     }
                 }
                 granted.time = Some(self.nodes[node].clock.read(self.now_ns));
-                self.reply(link, to, sent, granted, None);
+                self.reply(link, tag, granted, None);
             }
             Effect::AskAgain { command } => {
                 let reply = match self.is_ours(node, &command) {
                     true => Reply::new(Some(self.nodes[node].clock.read(self.now_ns)), Answer::Granted),
                     false => self.execute(link, &command),
                 };
-                self.reply(link, to, sent, reply, Some(command));
+                self.reply(link, tag, reply, Some(command));
             }
         }
     }
 
-    fn effect_later(&mut self, link: usize, to: To, sent: Time, effect: Effect) {
+    fn effect_later(&mut self, link: usize, tag: Tag, effect: Effect) {
         let delay_ns = self.dice.between(1_000, self.options.delay_us * 5_000);
-        self.at(self.now_ns + delay_ns, Event::Effect { link, to, sent, effect });
+        self.at(self.now_ns + delay_ns, Event::Effect { link, tag, effect });
     }
 }

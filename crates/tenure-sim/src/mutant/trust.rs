@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Command, Distrust, Facts, Fault, Fleet, MaxTtl, NodeIndex, Prefix, Proposal, Reply, Settings,
-    Swap, Terms,
+    Answer, Client, Command, Distrust, Facts, Fault, Fleet, MaxTtl, NodeTime, Prefix, Proposal, Reply,
+    Settings, Swap, Terms,
 };
 
-use super::{Asked, Mutant};
+use super::{Asked, Mutant, SeenSteps};
 use crate::world::World;
 
 /// How many times shorter the largest ttl of some clients is, where settings are not compared.
@@ -46,16 +46,29 @@ impl World {
             Some(Mutant::FreshByMajority) => {
                 let seed = self.dice.next();
                 let fleet = Fleet::new(self.options.settings(), quorum, prefix, seed);
-                self.clients[client].fleet = fleet.starting_fresh_with(quorum.majority());
+                self.replace_fleet(client, fleet.starting_fresh_with(quorum.majority()));
             }
             Some(Mutant::OtherSettings) if client % 2 == 1 => {
                 let settings = Settings::new(self.shorter_max_ttl(), "simulated")
                     .restart_guard(options.restart_guard)
                     .fence_retention(Duration::from_millis(options.retention_ms));
                 let seed = self.dice.next();
-                self.clients[client].fleet = Fleet::new(settings, quorum, prefix, seed);
+                self.replace_fleet(client, Fleet::new(settings, quorum, prefix, seed));
             }
             _ => {}
+        }
+    }
+
+    fn replace_fleet(&mut self, client: usize, fleet: Fleet) {
+        let now = self.time(client);
+        self.clients[client].core = Client::new(now, fleet);
+    }
+
+    /// Bends what a new lease is asked for with.
+    pub(crate) fn bend_options(&self, options: &mut tenure_core::Options) {
+        if self.options.mutant == Some(Mutant::TimeoutFixed) {
+            let (near, _) = options.node_timeout_range(options.ttl);
+            options.node_timeout.get_or_insert(near);
         }
     }
 
@@ -77,7 +90,7 @@ impl World {
 
     /// Asks nodes that may not vote.
     pub(super) fn bend_voters(&self, client: usize, proposal: &mut Proposal) {
-        let (now, fleet) = (self.time(client), &self.clients[client].fleet);
+        let (now, fleet) = (self.time(client), self.clients[client].core.fleet());
         let nodes = self.options.quorum().indexes().zip(&*proposal.nodes);
         proposal.nodes = nodes
             .map(|(node, voter)| match voter {
@@ -89,10 +102,32 @@ impl World {
             .collect();
     }
 
-    /// Whether an attempt under way goes on counting a node that has just shown that it should not.
-    pub(crate) fn tolerates(&self, client: usize, node: NodeIndex, forgot: bool) -> bool {
-        let trust = self.clients[client].fleet.report(self.time(client), node).trust;
-        !forgot && trust.is_err_and(|distrust| self.ignores(client, &distrust))
+    /// Bends the time that a node tells a client: steps of its clock that the client does not mind are not in it.
+    pub(crate) fn bend_time(&mut self, link: usize, reply: &mut Reply) {
+        let Some(mutant @ (Mutant::ClockUnwatched | Mutant::ClockOwnGuard)) = self.options.mutant else {
+            return;
+        };
+        let (client, node) = (self.links[link].client, self.links[link].node.get());
+        let stepped_us = self.nodes[node].clock.stepped_us;
+        let watched = self.clients[client].bent.clocks.get(&node).copied();
+        let mut steps = watched.unwrap_or(SeenSteps { seen_us: stepped_us, overlooked_us: 0 });
+        let by_us = stepped_us - steps.seen_us - steps.overlooked_us;
+        if mutant == Mutant::ClockUnwatched || self.is_within_guard(client, by_us) {
+            steps.overlooked_us += by_us;
+        } else {
+            steps.seen_us += by_us;
+        }
+        self.clients[client].bent.clocks.insert(node, steps);
+        reply.time = reply
+            .time
+            .map(|time| NodeTime::from_micros(time.as_micros().saturating_add_signed(-steps.overlooked_us)));
+    }
+
+    /// Whether a jump is within the guard band of a lock of this client.
+    fn is_within_guard(&self, client: usize, by_us: i64) -> bool {
+        let terms = self.clients[client].slots.iter().map(|slot| slot.terms.term);
+        let guards = terms.map(|term| u128::from(term.node_ttl_ms()) * 1_000 - term.ttl().as_micros());
+        guards.max().is_some_and(|guard_us| u128::from(by_us.unsigned_abs()) < guard_us)
     }
 
     fn ignores(&self, client: usize, distrust: &Distrust) -> bool {
@@ -103,10 +138,7 @@ impl World {
                 true
             }
             (Some(Mutant::ClockOwnGuard), Distrust::ClockJumped { by_us, .. }) => {
-                let terms = self.clients[client].leases.iter().map(|slot| slot.terms.term);
-                let guards =
-                    terms.map(|term| u128::from(term.node_ttl_ms()) * 1_000 - term.ttl().as_micros());
-                guards.max().is_some_and(|guard_us| u128::from(by_us.unsigned_abs()) < guard_us)
+                self.is_within_guard(client, *by_us)
             }
             _ => false,
         }

@@ -1,12 +1,12 @@
 //! Attempts that are begun, counted or believed in wrongly.
 
+use tenure_core::client::{Addressee, Tag};
 use tenure_core::{
     Answer, Command, Entropy, HoldState, NodeIndex, Proposal, Reply, RoundNumber, Time, Validity,
 };
 
 use super::{BentLease, Mutant};
-use crate::client::Act;
-use crate::links::To;
+use crate::client::{Act, id, number};
 use crate::world::{ClientEvent, Event, World};
 
 impl World {
@@ -29,8 +29,8 @@ impl World {
     }
 
     /// Takes note of the round of an attempt.
-    pub(crate) fn note_round(&mut self, client: usize, lease: u32, round: RoundNumber, command: &Command) {
-        if let (Some(slot), Command::Acquire { .. }) = (self.clients[client].slot(lease), command) {
+    pub(crate) fn note_round(&mut self, client: usize, lease: u32, round: RoundNumber) {
+        if let Some(slot) = self.clients[client].slot(lease) {
             slot.bent.round = Some(round);
         }
     }
@@ -40,17 +40,18 @@ impl World {
         &mut self,
         client: usize,
         node: NodeIndex,
-        to: To,
+        tag: Tag,
         reply: Reply,
         asked: Option<Box<Command>>,
-    ) -> Option<(To, Reply)> {
-        let (Some(mutant), Some(asked)) = (self.options.mutant, asked) else { return Some((to, reply)) };
+    ) -> Option<(Tag, Reply)> {
+        let (Some(mutant), Some(asked)) = (self.options.mutant, asked) else { return Some((tag, reply)) };
         let granted = reply.answer == Answer::Granted;
-        if !self.counts_fence(client, node, to, &reply, &asked) {
+        if !self.counts_fence(client, node, tag, &reply, &asked) {
             return None;
         }
-        match (mutant, to, *asked) {
-            (Mutant::HalfIsEnough, To::Lease { lease, .. }, Command::Acquire { token, .. }) if granted => {
+        let lease = if let Addressee::Lease { lease, .. } = tag.to { Some(number(lease)) } else { None };
+        match (mutant, lease, *asked) {
+            (Mutant::HalfIsEnough, Some(lease), Command::Acquire { token, .. }) if granted => {
                 let half = self.options.nodes / 2;
                 let slot = self.clients[client].slot(lease).filter(|slot| slot.bent.token == Some(token));
                 if let Some(slot) = slot {
@@ -61,7 +62,7 @@ impl World {
                     }
                 }
             }
-            (Mutant::OlderRound, To::Lease { lease, .. }, Command::Acquire { token, .. }) if granted => {
+            (Mutant::OlderRound, Some(lease), Command::Acquire { token, .. }) if granted => {
                 let bent = self.clients[client].slot(lease).map(|slot| slot.bent);
                 if let Some(BentLease { round: Some(round), token: Some(present), .. }) = bent
                     && present != token
@@ -70,13 +71,14 @@ impl World {
                         let node = node.get();
                         format!("client {client} lease {lease}: counts an old grant of node {node}")
                     });
-                    return Some((To::Lease { lease, round }, reply));
+                    let to = Addressee::Lease { lease: id(lease), round };
+                    return Some((Tag { to, ..tag }, reply));
                 }
             }
-            (Mutant::NoYield, ..) => return Some((to, unaware_of_others(reply))),
+            (Mutant::NoYield, ..) => return Some((tag, unaware_of_others(reply))),
             _ => {}
         }
-        Some((to, reply))
+        Some((tag, reply))
     }
 
     /// A client takes the lock for its own, uses it to the end and leaves the keys to their time.
@@ -85,7 +87,7 @@ impl World {
         let Some(slot) = self.clients[client].slot(lease) else { return };
         let end = Validity::of(clock.read(slot.begun_ns), &slot.terms.term).end();
         let (name, until_ns) = (slot.name, clock.when(end));
-        self.clients[client].leases.retain(|slot| slot.id != lease);
+        self.forget_lease(client, lease);
         self.note(|| {
             format!("client {client} lease {lease}: half of the nodes granted lock {name}, ACQUIRED")
         });
@@ -109,7 +111,7 @@ impl World {
     /// Tells a holder of the loss when the lock ends. `false` if it is to be told now.
     pub(crate) fn tells_later(&mut self, client: usize, lease: u32, state: HoldState) -> bool {
         let (now, clock, life) = (self.time(client), self.clients[client].clock, self.clients[client].life);
-        let standing = self.clients[client].slot(lease).and_then(|slot| slot.lease.standing());
+        let standing = self.clients[client].standing(lease);
         let Some(standing) = standing.filter(|standing| !standing.is_lost()) else { return false };
         let end = standing.validity().end();
         if standing.validity().loss() == end {

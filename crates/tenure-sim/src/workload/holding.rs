@@ -2,17 +2,18 @@
 
 use tenure_core::{HoldState, NotExtended, Standing};
 
+use crate::client::Act;
 use crate::trace::Mark;
-use crate::world::World;
+use crate::world::{ClientEvent, Event, World};
 
 impl World {
     pub(crate) fn handle_acquired(&mut self, client: usize, lease: u32) {
         self.marks.see(Mark::Acquired);
         self.plan_extensions(client, lease);
         self.copy_handover(client, lease);
+        let Some(fence) = self.clients[client].standing(lease).map(Standing::fence) else { return };
         let Some(slot) = self.clients[client].slot(lease) else { return };
         let (name, begun_ns) = (slot.name, slot.begun_ns);
-        let Some(fence) = slot.lease.standing().map(Standing::fence) else { return };
         let fence = self.shown_fence(client, lease, fence);
         self.note(|| format!("client {client} lease {lease}: ACQUIRED lock {name}, fence {fence:?}"));
         let holder = self.holder(client, lease);
@@ -32,10 +33,10 @@ impl World {
 
     /// Keeps what the lock could be handed over with at this moment.
     fn copy_handover(&mut self, client: usize, lease: u32) {
-        let now = self.time(client);
+        let now_ns = self.now_ns;
         let state = &mut self.clients[client];
-        let handover = state.slot(lease).and_then(|slot| slot.lease.handover(now));
-        let copy = handover.map(|handover| (handover, state.fleet.lives(handover.members)));
+        let handover = state.handover(lease, now_ns);
+        let copy = handover.map(|handover| (handover, state.core.fleet().lives(handover.members)));
         if let Some(slot) = state.slot(lease) {
             slot.copy = copy;
         }
@@ -52,12 +53,12 @@ impl World {
     pub(crate) fn handle_extended(&mut self, client: usize, lease: u32) {
         self.marks.see(Mark::Extended);
         self.note(|| format!("client {client} lease {lease}: extended"));
-        let now = self.time(client);
+        let handover = self.clients[client].handover(lease, self.now_ns);
         let Some(slot) = self.clients[client].slot(lease) else { return };
         slot.renewing = false;
         let asked = std::mem::take(&mut slot.asked);
         let proved = std::mem::take(&mut slot.unproved);
-        if let Some(handover) = slot.lease.handover(now) {
+        if let Some(handover) = handover {
             let counted: Vec<_> =
                 slot.healed.iter().filter(|node| handover.members.contains(*node)).collect();
             counted.iter().for_each(|node| slot.healed.remove(*node));
@@ -80,14 +81,15 @@ impl World {
         self.marks.see(Mark::NotExtended);
         self.note(|| format!("client {client} lease {lease}: not extended, {reason:?}"));
         let holder = self.holder(client, lease);
+        let (life, lost) =
+            (self.clients[client].life, self.clients[client].standing(lease).is_some_and(Standing::is_lost));
         let Some(slot) = self.clients[client].slot(lease) else { return };
         slot.renewing = false;
         let (name, asked) = (slot.name, std::mem::take(&mut slot.asked));
-        let lost = slot.lease.standing().is_some_and(Standing::is_lost);
         if slot.unproved {
             // Nothing is known about the lock, and it is left as it is.
-            self.clients[client].leases.retain(|slot| slot.id != lease);
-            return;
+            let event = ClientEvent::Act(Act::Forget { lease });
+            return self.at(self.now_ns, Event::Client { client, life, event });
         }
         if lost {
             self.marks.see(Mark::Lost);
@@ -120,9 +122,8 @@ impl World {
     /// Tells the checkers until when the client counts on the lock.
     fn hold(&mut self, client: usize, lease: u32) {
         let (clock, holder) = (self.clients[client].clock, self.holder(client, lease));
-        let Some(slot) = self.clients[client].slot(lease) else { return };
-        let Some(standing) = slot.lease.standing() else { return };
-        let (name, validity) = (slot.name, standing.validity());
+        let Some(validity) = self.clients[client].standing(lease).map(Standing::validity) else { return };
+        let Some(name) = self.clients[client].slot(lease).map(|slot| slot.name) else { return };
         let (due_ns, end_ns) = (clock.when(validity.loss()), clock.when(validity.end()));
         let until_ns = clock.when(self.bend_end(client, lease, validity.end()));
         let violation = self.exclusion.hold(self.now_ns, name, holder, until_ns);

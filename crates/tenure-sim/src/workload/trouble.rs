@@ -1,8 +1,10 @@
 //! What happens to clients: they stand still, die, and come back knowing nothing.
 
+use tenure_core::client::Input;
+
 use crate::client::{Client, Slot};
 use crate::trace::Mark;
-use crate::world::{ClientEvent, Event, World};
+use crate::world::{Event, World};
 
 impl World {
     pub(crate) fn pause_any_client(&mut self) {
@@ -38,25 +40,25 @@ impl World {
         state.paused = false;
         state.resumed_ns = Some(self.now_ns);
         let now = state.clock.read(self.now_ns);
-        if let Some(meant_ns) = state.wake_ns.filter(|meant_ns| *meant_ns < self.now_ns) {
-            state.fleet.note_pause(state.clock.read(meant_ns), now);
-        }
-        let over = |slot: &Slot| slot.lease.standing().is_some_and(|held| held.validity().is_over(now));
-        if state.leases.iter().any(over) {
+        let meant = state.wake_ns.take().filter(|meant_ns| *meant_ns < self.now_ns);
+        let meant = meant.map(|meant_ns| state.clock.read(meant_ns));
+        let over = |slot: &Slot| state.standing(slot.id).is_some_and(|held| held.validity().is_over(now));
+        if state.slots.iter().any(over) {
             self.marks.see(Mark::ExpiredInPause);
         }
         self.note(|| format!("client {client} goes on"));
-        // Timers and what waits on the sockets are looked at in either order.
-        let mut waiting = std::mem::take(&mut self.clients[client].inbox);
-        if self.dice.chance(500) {
-            waiting.push_front(ClientEvent::Wake);
-        } else {
-            waiting.push_back(ClientEvent::Wake);
+        if let Some(meant) = meant {
+            self.tell(client, Input::Paused { meant });
         }
-        for event in waiting {
-            self.handle_client_event(client, life, event);
+        // Timers and what waits on the sockets are looked at in either order.
+        if self.dice.chance(500) {
+            self.settle(client);
+        }
+        for event in std::mem::take(&mut self.clients[client].inbox) {
+            self.take_in(client, life, event);
         }
         // If it was paused again at once, what is left waits on.
+        self.settle(client);
     }
 
     pub(crate) fn crash_any_client(&mut self) {
@@ -74,7 +76,7 @@ impl World {
             self.break_link(link, broken);
         }
         let (clock, seed) = (self.any_clock(), self.dice.next());
-        self.clients[client] = Client::new(&self.options, clock, life + 1, seed);
+        self.clients[client] = Client::new(&self.options, clock, life + 1, seed, self.now_ns);
         let pause_ns = self.dice.of_any_size(1_000_000, self.options.max_ttl_ms * 1_000_000);
         self.lasts_until(self.now_ns + pause_ns);
         self.at(self.now_ns + pause_ns, Event::Start { client });

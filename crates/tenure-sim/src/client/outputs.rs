@@ -1,0 +1,191 @@
+//! What a client asks for and tells, in its order: commands leave, randomness is drawn, and the checkers hear of the rest.
+
+use std::sync::Arc;
+
+use tenure_core::client::{Addressee, Input, News, Output, Renewals, Request, Tag};
+use tenure_core::{Cause, Command, Distrust, Entropy, Lease, NodeIndex, OwnerToken, Proposal, RoundNumber};
+
+use super::number;
+use crate::trace::Mark;
+use crate::world::World;
+
+impl World {
+    /// Asks a client for something, as its callers do.
+    pub(crate) fn ask(&mut self, client: usize, request: Request<Lease>) {
+        let now = self.time(client);
+        self.clients[client].core.request(now, request);
+        self.drain(client);
+    }
+
+    /// Tells a client what happened.
+    pub(crate) fn tell(&mut self, client: usize, input: Input) {
+        let now = self.time(client);
+        self.clients[client].core.handle(now, input);
+        self.drain(client);
+    }
+
+    /// Does what a client says, in its order.
+    pub(crate) fn drain(&mut self, client: usize) {
+        while let Some(output) = self.clients[client].core.poll_output() {
+            match output {
+                Output::Send { node, tag, command } => self.hand_out(client, node, tag, command),
+                Output::Renew(renewals) => self.renew(client, &renewals),
+                Output::Survey { node } => self.survey(client, node),
+                Output::Draw { lease, proposal } => self.attempt(client, number(lease), proposal),
+                Output::Tell { lease, news } => self.hear(client, number(lease), news),
+                Output::Ended { id, .. } => self.drop_slot(client, number(id)),
+                Output::Refused { id, reason, .. } => {
+                    self.note(|| format!("client {client} lease {}: refused, {reason:?}", id.0));
+                    self.drop_slot(client, number(id));
+                }
+                Output::Notice { node, distrust } => {
+                    match distrust {
+                        Some(Distrust::Quarantined { .. }) => self.marks.see(Mark::Quarantined),
+                        Some(Distrust::ClockJumped { .. }) => self.marks.see(Mark::ClockJumped),
+                        Some(Distrust::ClockApart { .. }) => self.marks.see(Mark::ClockApart),
+                        _ => {}
+                    }
+                    self.note(|| format!("client {client} on node {}: {distrust:?}", node.get()));
+                }
+                Output::Poisoned { .. } => self.marks.see(Mark::Poisoned),
+                // Simulated clients keep no memory that outlives them, and nobody asks for the rest.
+                Output::Remember { .. }
+                | Output::Life { .. }
+                | Output::Released { .. }
+                | Output::NotReleased { .. }
+                | Output::CleanedUp { .. }
+                | Output::Found { .. }
+                | Output::Started { .. }
+                | Output::Settled { .. }
+                | Output::ShutDown { .. } => {}
+            }
+        }
+    }
+
+    fn hand_out(&mut self, client: usize, node: NodeIndex, tag: Tag, command: Command) {
+        match (tag.to, &command) {
+            (Addressee::Lease { lease, .. }, Command::Extend { .. }) => {
+                if let Some(slot) = self.clients[client].slot(number(lease)) {
+                    slot.renewing = true;
+                }
+            }
+            (Addressee::Lease { lease, round }, Command::Acquire { .. }) => {
+                self.note_round(client, number(lease), round);
+            }
+            (Addressee::Release { lease, round }, _) => {
+                if matches!(&command, Command::PassOn { requeue: Some(_), .. }) {
+                    self.marks.see(Mark::Yielded);
+                }
+                self.note_undo(client, number(lease), round);
+                if self.leaves_key(client, number(lease), round) {
+                    return self.pretend(client, node, tag);
+                }
+            }
+            (Addressee::Nobody, Command::Leave { .. }) => self.marks.see(Mark::WokenInVain),
+            (Addressee::Nobody, Command::Nudge { .. }) if node.get() == 0 => self.marks.see(Mark::Nudged),
+            _ => {}
+        }
+        self.send(client, tag, node, command);
+    }
+
+    /// Sends renewals to all nodes, together where the connection can do that.
+    fn renew(&mut self, client: usize, renewals: &Arc<Renewals>) {
+        for (lease, _) in &renewals.locks {
+            self.marks.see(Mark::RenewedByTimer);
+            if let Some(slot) = self.clients[client].slot(number(*lease)) {
+                slot.renewing = true;
+            }
+        }
+        if renewals.locks.len() > 1 {
+            self.marks.see(Mark::RenewedTogether);
+        }
+        let mut split = false;
+        for node in self.options.quorum().indexes() {
+            if !self.send_renewals(client, node, renewals) {
+                split = true;
+                for (tag, command) in renewals.commands() {
+                    self.send(client, tag, node, command);
+                }
+            }
+        }
+        if split {
+            let now = self.time(client);
+            self.clients[client].core.handle(now, Input::Split { batch: renewals.batch });
+        }
+    }
+
+    fn attempt(&mut self, client: usize, lease: u32, mut proposal: Proposal) {
+        let now = self.time(client);
+        let mut bytes = [0; 20];
+        bytes[..8].copy_from_slice(&self.dice.next().to_be_bytes());
+        bytes[8..16].copy_from_slice(&self.dice.next().to_be_bytes());
+        let token = OwnerToken::from_bytes(bytes);
+        let mut entropy = Entropy { token, dice: self.dice.next() };
+        self.bend_attempt(client, lease, &mut entropy, &mut proposal);
+        self.ownership.draw(self.now_ns, entropy.token, client, self.clients[client].life);
+        self.marks.see(Mark::Attempt);
+        let (begun_ns, fence) = (self.now_ns, proposal.fence.map(|claim| claim.fence.get()));
+        let voters = proposal.nodes.iter().filter(|voter| voter.is_ok()).count();
+        self.note(|| {
+            format!("client {client} lease {lease}: attempt with fence {fence:?} at {voters} nodes")
+        });
+        let events = self.events;
+        if let Some(slot) = self.clients[client].slot(lease) {
+            (slot.begun_ns, slot.grants) = (begun_ns, 0);
+            if slot.undone.is_some_and(|(_, undone)| undone == events) && proposal.ticket.is_none() {
+                self.marks.see(Mark::Reproposed);
+            }
+        }
+        let lease = super::id(lease);
+        self.clients[client].core.handle(now, Input::Attempt { lease, entropy, proposal });
+    }
+
+    fn hear(&mut self, client: usize, lease: u32, news: News) {
+        match news {
+            News::Waiting { .. } => self.marks.see(Mark::Waiting),
+            News::Retrying { cause, .. } => self.mark_cause(cause),
+            News::NotAcquired(not) => {
+                self.mark_cause(not.cause);
+                self.note(|| format!("client {client} lease {lease}: not acquired, {:?}", not.cause));
+            }
+            News::Acquired => self.handle_acquired(client, lease),
+            News::Extended => self.handle_extended(client, lease),
+            News::NotExtended(reason) => self.handle_not_extended(client, lease, &reason),
+            News::State(state) => self.handle_state(client, lease, state),
+            News::GivenUp | News::ShutDown => {}
+        }
+    }
+
+    /// Takes note that a round is being undone: with the first command that says so.
+    fn note_undo(&mut self, client: usize, lease: u32, round: RoundNumber) {
+        let events = self.events;
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        if slot.undone.is_some_and(|(undone, _)| undone == round) {
+            return;
+        }
+        slot.undone = Some((round, events));
+        let (held, grants, name) = (slot.extensions_left < u32::MAX, slot.grants, slot.name);
+        if held {
+            return;
+        }
+        self.bend_undo(client, lease, round);
+        if grants > 0 {
+            self.marks.see(Mark::PartialGrant);
+            if self.exclusion.holder(self.now_ns, name).is_none() {
+                self.marks.see(Mark::SplitVote);
+            }
+        }
+    }
+
+    fn mark_cause(&mut self, cause: Cause) {
+        match cause {
+            Cause::Contended { .. } => self.marks.see(Mark::Contended),
+            Cause::TooLate => self.marks.see(Mark::TooLate),
+            _ => {}
+        }
+    }
+
+    pub(crate) fn drop_slot(&mut self, client: usize, lease: u32) {
+        self.clients[client].slots.retain(|slot| slot.id != lease);
+    }
+}
