@@ -78,6 +78,8 @@ mod request;
 mod requests;
 mod shutdown;
 mod tag;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod waiting;
 mod waking;

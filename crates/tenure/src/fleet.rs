@@ -11,14 +11,12 @@ use std::time::Duration;
 
 use tenure_core::trust::change::{self, Input, Output, Progress, Refused};
 use tenure_core::trust::{ChangeNode, FleetChange as Machine};
-use tenure_core::{
-    Answer, ClientId, Command, Fault, FenceBounds, NodeIndex, Prefix, Quorum, Reply, RoundNumber, Time,
-};
+use tenure_core::{Answer, ClientId, Command, Fault, FenceBounds, NodeIndex, Prefix, Quorum, Reply, Time};
 
 use crate::clock::Clock;
 use crate::error::BuildError;
 use crate::manager::Builder;
-use crate::node::{Connection, Node, NodeEvent, Tag};
+use crate::node::{Addressee, Connection, Node, NodeEvent, Tag};
 
 /// A node that cannot be reached for so long ends the change, which can be run again.
 const REACH_WITHIN: Duration = Duration::from_secs(10);
@@ -311,7 +309,7 @@ impl Lines {
     }
 
     fn send(&mut self, node: usize, command: Command) {
-        let tag = Tag { machine: 0, round: RoundNumber::default(), sent: Clock::System.now() };
+        let tag = Tag { to: Addressee::Nobody, sent: Clock::System.now() };
         self.nodes[node].send(tag, command);
     }
 

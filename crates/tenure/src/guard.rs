@@ -10,7 +10,7 @@ use tenure_core::{
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::driver::{MachineId, ReleaseReply, Request, SharedLease, look};
+use crate::driver::{Id, ReleaseReply, Request, SharedLease, look};
 use crate::error::{ExtendError, ReleaseError};
 use crate::manager::Inner;
 use crate::votes::Votes;
@@ -301,7 +301,7 @@ pub(crate) struct Hold {
     manager: Arc<Inner>,
     key: LockKey,
     lease: SharedLease,
-    id: MachineId,
+    id: Id,
     /// What becomes of the lease when this is dropped.
     end: End,
     /// Made when somebody wants to hear how the lock stands.
@@ -342,7 +342,7 @@ impl Hold {
         self.end = End::HandOver;
     }
 
-    pub(crate) const fn id(&self) -> MachineId {
+    pub(crate) const fn id(&self) -> Id {
         self.id
     }
 

@@ -294,8 +294,8 @@ impl Lock {
         let (reply, answer) = oneshot::channel();
         // From here on, dropping `hold` gives up whatever the lease has come to.
         let hold = Hold::new(Arc::clone(&self.manager), key, Arc::clone(&lease));
-        let (id, fenced) = (hold.id(), terms.fenced);
-        self.manager.send(Request::Acquire { id, lease, fenced, entropy, reply });
+        let id = hold.id();
+        self.manager.send(Request::Acquire { id, lease, entropy, reply });
         match answer.await.unwrap_or(Err(AcquireFailure::ShutDown)) {
             Ok(()) => self.guard(hold, &terms),
             Err(failure) => {

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::Clock;
-use crate::driver::{Driver, MachineId, Request, Unfinished};
+use crate::driver::{Driver, Id, Request, Unfinished};
 use crate::error::{BuildError, ShutdownError};
 use crate::handover::Lives;
 use crate::key_scheme::KeyScheme;
@@ -489,8 +489,8 @@ impl Inner {
         self.key_scheme.key(&self.prefix, name)
     }
 
-    pub(crate) fn next_id(&self) -> MachineId {
-        self.ids.fetch_add(1, Ordering::Relaxed)
+    pub(crate) fn next_id(&self) -> Id {
+        Id(self.ids.fetch_add(1, Ordering::Relaxed))
     }
 
     pub(crate) fn votes(&self, ballots: &[Option<Ballot>]) -> Votes {

@@ -10,11 +10,13 @@ mod server;
 mod sqlite;
 mod url;
 
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
 
-use tenure_core::lease::Renewing;
-use tenure_core::{ClientId, Command, Fault, FenceBounds, NodeTime, Prefix, Reply, RoundNumber, Time};
+use tenure_core::client;
+pub(crate) use tenure_core::client::{Addressee, Tag};
+use tenure_core::{ClientId, Command, Fault, FenceBounds, NodeTime, Prefix, Reply};
 
 pub use memory::{Faults, MemoryNode};
 #[cfg(feature = "redis")]
@@ -229,29 +231,16 @@ pub(crate) enum NodeEvent {
 /// Renewals that are sent together, to every node.
 #[derive(Debug)]
 pub(crate) struct Renewals {
-    pub(crate) batch: u64,
-    pub(crate) sent: Time,
-    pub(crate) locks: Vec<(u64, Renewing)>,
+    pub(crate) shared: Arc<client::Renewals>,
     /// What was sent to the first node, for others that are to be sent the very same.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory nodes are asked one by one"))]
     pub(crate) encoded: OnceLock<Vec<u8>>,
 }
 
-impl Renewals {
-    pub(crate) fn tags(&self) -> impl Iterator<Item = Tag> {
-        self.locks.iter().map(|(machine, renewing)| Tag {
-            machine: *machine,
-            round: renewing.round,
-            sent: self.sent,
-        })
-    }
-}
+impl Deref for Renewals {
+    type Target = client::Renewals;
 
-/// Where an answer belongs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Tag {
-    pub(crate) machine: u64,
-    pub(crate) round: RoundNumber,
-    /// When the command was handed over.
-    pub(crate) sent: Time,
+    fn deref(&self) -> &client::Renewals {
+        &self.shared
+    }
 }

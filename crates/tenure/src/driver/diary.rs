@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_core::trust;
+use tenure_core::client::Input;
 use tenure_core::trust::NodeMemory;
 use tokio::sync::oneshot;
 use tokio::time::Sleep;
@@ -86,26 +86,25 @@ impl Driver {
         while let Poll::Ready(outcome) = self.diary.poll(cx) {
             let opened = std::mem::take(&mut self.diary.opening);
             if opened {
-                // Only now the nodes are tried.
-                self.begun = self.clock.now();
+                self.now = self.clock.now();
             }
             match outcome {
                 Ok(Recalled { memory, complaint }) => {
                     if let Some(reason) = complaint {
                         self.observer.observe(&Event::NodesNotRemembered { reason: &reason });
                     }
-                    if opened {
-                        self.fleet = self.fleet.clone().remembering(memory);
-                    } else {
-                        self.advance_fleet(trust::Input::Remembered { memory });
-                    }
+                    self.tell(match opened {
+                        true => Input::Recalled { memory: Some(memory) },
+                        false => Input::Remembered { memory },
+                    });
                 }
                 Err(reason) => {
                     self.diary.known = None;
                     self.observer.observe(&Event::NodesNotRemembered { reason: &reason });
-                    if !opened {
-                        self.advance_fleet(trust::Input::Forgetful);
-                    }
+                    self.tell(match opened {
+                        true => Input::Recalled { memory: None },
+                        false => Input::Forgetful,
+                    });
                 }
             }
         }

@@ -3,59 +3,55 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{
-    Ballot, Entropy, Handover, Lease, LockKey, NodeSet, Nonce, NotAcquired, NotExtended, OwnerToken, Query,
-    Quorum, ReleaseOutcome, Term, Terms, Time,
-};
+use tenure_core::client::{Found, Id, Resuming, Unfinished};
+use tenure_core::{Ballot, Entropy, NotAcquired, NotExtended, OwnerToken, Query, ReleaseOutcome, Term};
 use tokio::sync::oneshot;
 
-use super::queries::Found;
+use super::SharedLease;
 use super::survey::Surveyed;
-use super::{MachineId, SharedLease};
 use crate::watch::Watch;
 
 /// What callers ask of the driver.
 pub(crate) enum Request {
     Acquire {
-        id: MachineId,
+        id: Id,
         lease: SharedLease,
-        fenced: bool,
         entropy: Entropy,
         reply: oneshot::Sender<AcquireReply>,
     },
     Extend {
-        id: MachineId,
+        id: Id,
         term: Term,
         reply: oneshot::Sender<Result<(), NotExtended>>,
     },
     /// Goes on with a lock that another process held, in the place of a lease that has not begun.
     Resume {
-        id: MachineId,
+        id: Id,
         lease: SharedLease,
         resuming: Box<Resuming>,
         reply: oneshot::Sender<Result<(), NotExtended>>,
     },
     /// Asks to be told how a held lock stands.
     Watch {
-        id: MachineId,
+        id: Id,
         watch: Arc<Watch>,
     },
     /// Another process goes on with the lock.
     HandOver {
-        id: MachineId,
+        id: Id,
     },
     Release {
-        id: MachineId,
+        id: Id,
         reply: oneshot::Sender<ReleaseReply>,
     },
     /// Releases a lock that another process held.
     ReleaseResumed {
-        id: MachineId,
+        id: Id,
         lease: SharedLease,
         reply: oneshot::Sender<ReleaseReply>,
     },
     Abandon {
-        id: MachineId,
+        id: Id,
     },
     Query {
         query: Query,
@@ -81,30 +77,6 @@ pub(crate) enum Request {
     },
 }
 
-impl Request {
-    /// Whether this asks for the lock of that lease.
-    pub(super) fn begins(&self, lease: MachineId) -> bool {
-        matches!(self, Self::Acquire { id, .. } | Self::Resume { id, .. } if *id == lease)
-    }
-}
-
-/// A lock to go on with.
-pub(crate) struct Resuming {
-    pub(crate) key: LockKey,
-    pub(crate) terms: Terms,
-    /// Its members are the nodes that are in these lives when it begins.
-    pub(crate) handover: Handover,
-    pub(crate) lives: Vec<Nonce>,
-}
-
-impl Resuming {
-    /// The lease that counts these nodes.
-    pub(crate) fn begin(&self, quorum: Quorum, members: NodeSet, now: Time) -> Lease {
-        let handover = Handover { members, ..self.handover };
-        Lease::resume(self.key.clone(), self.terms, quorum, &handover, now)
-    }
-}
-
 pub(crate) type AcquireReply = Result<(), AcquireFailure>;
 
 /// Why an acquire ended without the lock.
@@ -118,14 +90,6 @@ pub(crate) enum AcquireFailure {
 pub(crate) struct ReleaseReply {
     pub(crate) outcome: ReleaseOutcome,
     pub(crate) ballots: Vec<Option<Ballot>>,
-    pub(crate) frees_within: Duration,
-}
-
-/// Clean-up that a shutdown did not wait for.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Unfinished {
-    pub(crate) keys: usize,
-    pub(crate) nodes: NodeSet,
     pub(crate) frees_within: Duration,
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tenure_core::trust::Report;
-use tenure_core::{Fleet, NODES_MAX, NodeIndex, NodeSet, Quorum, Time};
+use tenure_core::{Fleet, NODES_MAX, NodeIndex, NodeSet, Time};
 use tokio::sync::oneshot;
 
 use crate::node::Server;
@@ -42,7 +42,7 @@ impl Surveys {
     }
 
     /// Answers those who have waited for long enough, or have nobody left to wait for.
-    pub(super) fn answer(&mut self, now: Time, fleet: &Fleet, quorum: &Quorum) {
+    pub(super) fn answer(&mut self, now: Time, fleet: &Fleet) {
         let settled = fleet.is_settled();
         let ready = |waiting: &mut Waiting| waiting.asked.is_empty() && settled || now >= waiting.limit;
         let surveyed = |node: NodeIndex| Surveyed {
@@ -50,7 +50,7 @@ impl Surveys {
             server: self.servers[node.get()].clone(),
         };
         for Waiting { reply, .. } in self.waiting.extract_if(.., ready) {
-            let _ = reply.send(quorum.indexes().map(surveyed).collect());
+            let _ = reply.send(fleet.quorum().indexes().map(surveyed).collect());
         }
     }
 

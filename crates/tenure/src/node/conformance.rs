@@ -14,7 +14,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use proptest::prelude::*;
 use tenure_core::{
     Answer, Beside, ClientId, Command, Fence, FenceBounds, FenceClaim, Holding, LockKey, LockTable, NodeTime,
-    Nonce, OwnerToken, Prefix, Refusal, Reply, RoundNumber, Swap, Ticket, Time, Turn,
+    Nonce, OwnerToken, Prefix, Refusal, Reply, Swap, Ticket, Time, Turn,
 };
 use tenure_testkit::RedisServer;
 
@@ -54,7 +54,7 @@ async fn ask(connection: &mut dyn Connection, command: Command) -> Reply {
 }
 
 async fn ask_once(connection: &mut dyn Connection, command: Command) -> Reply {
-    connection.send(Tag { machine: 0, round: RoundNumber::default(), sent: Time::from_nanos(0) }, command);
+    connection.send(Tag { to: Addressee::Nobody, sent: Time::from_nanos(0) }, command);
     loop {
         if let NodeEvent::Answer(_, answer) = poll_fn(|cx| connection.poll_event(cx)).await {
             return answer.expect("the node answers");

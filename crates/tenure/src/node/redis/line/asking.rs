@@ -5,14 +5,14 @@
 
 use std::sync::Arc;
 
-use tenure_core::{Command, RoundNumber, Time};
+use tenure_core::{Command, Time};
 use tokio::time::Instant;
 
 use super::{Asks, InFlight, Line};
 use crate::node::redis::info;
 use crate::node::redis::resp::encode;
 use crate::node::redis::script::{Form, Scripts};
-use crate::node::{Renewals, Tag};
+use crate::node::{Addressee, Renewals, Tag};
 
 /// The most extensions in one script: a tenth of a millisecond of the server's time, which others wait for.
 const EXTENDS_MAX: usize = 64;
@@ -36,7 +36,7 @@ impl Line {
 
     /// Asks the server about itself.
     pub(in crate::node::redis) fn survey(&mut self) {
-        let tag = Tag { machine: 0, round: RoundNumber::default(), sent: Time::from_nanos(0) };
+        let tag = Tag { to: Addressee::Nobody, sent: Time::from_nanos(0) };
         if self.in_flight.is_empty() {
             self.progress = Instant::now();
         }
@@ -66,7 +66,7 @@ impl Line {
         } else {
             encode(&mut self.output, &self.scripts);
         }
-        let tag = Tag { machine: 0, round: RoundNumber::default(), sent: renewals.sent };
+        let tag = Tag { to: Addressee::Nobody, sent: renewals.sent };
         self.renewals_sent.push_back(renewals);
         self.ask(tag, None, Asks::Renewals(form));
     }

@@ -4,12 +4,12 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, ClientId, Fence, FenceBounds, FenceClaim, LockKey, Nonce, OwnerToken, Prefix, RoundNumber,
-    Ticket, Time,
+    Answer, ClientId, Fence, FenceBounds, FenceClaim, LockKey, Nonce, OwnerToken, Prefix, Ticket, Time,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
+use crate::node::Addressee;
 
 const CHANGED: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$6\r\nrecord\r\n";
 const NO_SCRIPT: &str = "-NOSCRIPT No matching script.\r\n";
@@ -31,7 +31,7 @@ fn line() -> (Line, DuplexStream) {
 }
 
 fn tag() -> Tag {
-    Tag { machine: 1, round: RoundNumber::default(), sent: Time::from_nanos(0) }
+    Tag { to: Addressee::Nobody, sent: Time::from_nanos(0) }
 }
 
 fn token() -> OwnerToken {

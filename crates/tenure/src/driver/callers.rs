@@ -1,0 +1,226 @@
+//! Who waits for what, and what they are told.
+
+use std::collections::HashMap;
+use std::ops::{Deref, DerefMut};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tenure_core::client::{Id, LeaseCell, News, Output, Refused, Request};
+use tenure_core::{
+    Entropy, HoldState, Lease, LockKey, NotAcquired, NotExtended, Place, Proposal, Standing, Time,
+};
+use tokio::sync::oneshot;
+
+use super::{
+    AcquireFailure, AcquireReply, Driver, Found, Input, ReleaseReply, SharedLease, Unfinished, draw_entropy,
+    look,
+};
+use crate::observe::{Event, Observer};
+use crate::votes::Votes;
+use crate::watch::Watch;
+
+/// So much randomness is kept that callers drew and then did not need.
+const DRAWN_MAX: usize = 64;
+
+/// A lease, which its caller can look at, and who waits for what it tells.
+pub(super) struct Caller {
+    lease: SharedLease,
+    pub(super) acquire: Option<oneshot::Sender<AcquireReply>>,
+    pub(super) extend: Option<oneshot::Sender<Result<(), NotExtended>>>,
+    /// Who wants to hear how the lock stands.
+    pub(super) watch: Option<Arc<Watch>>,
+}
+
+/// Those who wait for something else, by what they asked for.
+pub(super) type Replies = HashMap<Id, Reply>;
+
+pub(super) enum Reply {
+    Release(oneshot::Sender<ReleaseReply>),
+    Query(oneshot::Sender<Found>),
+    Done(oneshot::Sender<()>),
+    Shutdown(oneshot::Sender<Option<Unfinished>>),
+}
+
+/// What events say about a lease.
+struct Facts {
+    key: LockKey,
+    attempts: u32,
+    elapsed: Duration,
+    margin: usize,
+    valid_for: Duration,
+    place: Place,
+}
+
+impl Facts {
+    fn of(lease: &Lease, now: Time) -> Self {
+        Self {
+            key: lease.key().clone(),
+            attempts: lease.attempts(),
+            elapsed: lease.elapsed(now),
+            margin: lease.standing().map_or(0, Standing::margin),
+            place: lease.place().unwrap_or_default(),
+            valid_for: lease.standing().map_or(Duration::ZERO, |standing| standing.validity().left(now)),
+        }
+    }
+}
+
+impl LeaseCell for Caller {
+    fn look(&self) -> impl Deref<Target = Lease> {
+        look(&self.lease)
+    }
+
+    fn open(&mut self) -> impl DerefMut<Target = Lease> {
+        look(&self.lease)
+    }
+}
+
+impl Driver {
+    /// Keeps randomness that a caller has drawn for an attempt.
+    pub(super) fn keep(&mut self, entropy: Entropy) {
+        if self.drawn.len() < DRAWN_MAX {
+            self.drawn.push(entropy);
+        }
+    }
+
+    /// Draws randomness for an attempt. Whatever was drawn is used once.
+    pub(super) fn draw(&mut self, lease: Id, proposal: Proposal) {
+        match self.drawn.pop().map_or_else(draw_entropy, Ok) {
+            Ok(entropy) => self.client.handle(self.now, Input::Attempt { lease, entropy, proposal }),
+            Err(error) => {
+                if let Some(caller) = self.client.lease_mut(lease) {
+                    caller.tell_acquired(Err(AcquireFailure::NoRandomness(error)));
+                }
+                self.client.request(self.now, Request::Abandon { id: lease });
+            }
+        }
+    }
+
+    /// Passes on what the client tells its callers.
+    pub(super) fn tell_caller(&mut self, output: Output<Caller>) {
+        match output {
+            Output::Tell { lease, news } => {
+                if let Some(caller) = self.client.lease_mut(lease) {
+                    caller.tell((&mut self.observer, &self.addresses), self.now, news);
+                }
+            }
+            Output::Refused { lease: mut caller, reason: Refused::ShutDown, .. } => {
+                caller.tell_acquired(Err(AcquireFailure::ShutDown));
+            }
+            Output::Refused { lease: mut caller, reason: Refused::Outdated { left }, .. } => {
+                caller.tell_extended(Err(NotExtended::Outdated { left }));
+            }
+            Output::Ended { lease: caller, .. } => caller.tell_ended(),
+            Output::Released { lease, outcome, ballots, frees_within } => {
+                if let Some(Reply::Release(reply)) = self.replies.remove(&lease) {
+                    let _ = reply.send(ReleaseReply { outcome, ballots, frees_within });
+                }
+            }
+            Output::NotReleased { lease } => drop(self.replies.remove(&lease)),
+            Output::CleanedUp { key, unconfirmed } => {
+                let name = key.name();
+                self.observer.observe(&match unconfirmed.len() {
+                    0 => Event::CleanedUp { name },
+                    nodes => Event::NotCleanedUp { name, nodes },
+                });
+            }
+            Output::Found { id, found } => {
+                if let Some(Reply::Query(reply)) = self.replies.remove(&id) {
+                    let _ = reply.send(found);
+                }
+            }
+            Output::Started { id } | Output::Settled { id } => {
+                if let Some(Reply::Done(reply)) = self.replies.remove(&id) {
+                    let _ = reply.send(());
+                }
+            }
+            Output::ShutDown { id, unfinished } => {
+                if let Some(Reply::Shutdown(reply)) = self.replies.remove(&id) {
+                    let _ = reply.send(unfinished);
+                }
+            }
+            // For the connections.
+            Output::Send { .. }
+            | Output::Renew(_)
+            | Output::Survey { .. }
+            | Output::Draw { .. }
+            | Output::Remember { .. }
+            | Output::Life { .. }
+            | Output::Notice { .. }
+            | Output::Poisoned { .. } => {}
+        }
+    }
+}
+
+impl Caller {
+    pub(super) const fn of(lease: SharedLease) -> Self {
+        Self { lease, acquire: None, extend: None, watch: None }
+    }
+
+    /// Passes on what becomes of a lease.
+    fn tell(&mut self, (observer, addresses): (&mut Observer, &[Arc<str>]), now: Time, news: News) {
+        let facts = Facts::of(&look(&self.lease), now);
+        let Facts { attempts, elapsed, margin, valid_for, .. } = facts;
+        let name = facts.key.name();
+        match news {
+            News::Acquired => {
+                observer.observe(&Event::Acquired { name, attempts, elapsed, margin });
+                self.tell_acquired(Ok(()));
+            }
+            News::NotAcquired(end) => {
+                let NotAcquired { cause, attempts, elapsed, .. } = end;
+                observer.observe(&Event::NotAcquired { name, cause, attempts, elapsed });
+                self.tell_acquired(Err(AcquireFailure::NotAcquired(end)));
+            }
+            News::Waiting { at, free_after } => {
+                let Place { ahead, waiters, nodes, ref holder, .. } = facts.place;
+                let (holder, asks_in) = (holder.as_deref(), at.since(now));
+                observer.observe(&Event::Waiting {
+                    name,
+                    ahead,
+                    waiters,
+                    nodes,
+                    holder,
+                    free_after,
+                    asks_in,
+                });
+            }
+            News::Retrying { cause, at, ballots } => {
+                let votes = &Votes::new(addresses, &ballots);
+                observer.observe(&Event::Retrying { name, cause, pause: at.since(now), votes });
+            }
+            News::Extended => {
+                observer.observe(&Event::Extended { name, valid_for });
+                self.tell_extended(Ok(()));
+            }
+            News::NotExtended(reason) => {
+                let lost = matches!(reason, NotExtended::Lost { .. });
+                observer.observe(&Event::NotExtended { name, lost, valid_for });
+                self.tell_extended(Err(reason));
+            }
+            News::State(state) => {
+                observer.observe(&match state {
+                    HoldState::Held => Event::Safe { name, valid_for },
+                    HoldState::AtRisk => Event::AtRisk { name, valid_for },
+                    HoldState::Lost => Event::Lost { name, valid_for },
+                });
+                self.watch.iter().for_each(|watch| watch.tell(state));
+            }
+            News::GivenUp => observer.observe(&Event::GivenUp { name }),
+            News::ShutDown => self.tell_acquired(Err(AcquireFailure::ShutDown)),
+        }
+    }
+
+    fn tell_acquired(&mut self, reply: AcquireReply) {
+        // A caller that is gone has sent, or will send, an `Abandon`.
+        self.acquire.take().map(|caller| caller.send(reply));
+    }
+
+    fn tell_extended(&mut self, reply: Result<(), NotExtended>) {
+        self.extend.take().map(|caller| caller.send(reply));
+    }
+
+    /// There is nothing to hold any more.
+    pub(super) fn tell_ended(&self) {
+        self.watch.iter().for_each(|watch| watch.tell(HoldState::Lost));
+    }
+}
