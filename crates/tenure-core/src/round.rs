@@ -57,12 +57,14 @@ impl Round {
     /// Asks for more than a majority, so that the margin is at least this.
     pub(crate) fn with_margin(mut self, min_margin: usize) -> Self {
         self.needed = self.quorum.needed(min_margin);
+        assert!(self.needed >= self.quorum.majority(), "two that hold a lock share a node");
         self
     }
 
     /// Takes a node's answer. It replaces only a vote that is missing or was written off by the deadline, so
     /// what was counted stays counted, and what was lost stays lost.
     pub(crate) fn record(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
+        assert!(now >= self.started, "the time is taken before the first command leaves");
         let ballot = &mut self.ballots[node.get()];
         if matches!(ballot, None | Some(Ballot { vote: Vote::Unknown(Fault::Timeout), .. })) {
             *ballot = Some(Ballot::new(answer.into(), now.since(self.started)));

@@ -357,6 +357,7 @@ impl Standing {
     pub(crate) fn confirm(&mut self, validity: Validity) -> Time {
         let extend = self.extending.take().expect("only an extension under way is confirmed");
         assert!(validity.end() >= self.validity.end(), "an extension never shortens");
+        assert!(!self.lost && self.told != HoldState::Lost, "what is lost stays lost");
         let started = extend.round.started();
         self.risk = None;
         self.countable(&extend.round).iter().for_each(|node| self.members.insert(node));

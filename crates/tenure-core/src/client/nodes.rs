@@ -13,6 +13,7 @@ impl<L: LeaseCell> Client<L> {
     /// Looks at what a reply tells about its node besides the answer: its clock decides whether the
     /// answer counts. The first half of [`Input::Answer`](super::Input::Answer).
     pub fn observe(&mut self, now: Time, node: NodeIndex, sent: Time, reply: &Reply) {
+        assert!(sent <= now, "the time is taken before a command leaves, and never goes back");
         self.shutdown.note_heard(now, node);
         self.fleet.observe(now, node, sent, reply);
         if reply.answer == Answer::Refused(Refusal::Stranger) {

@@ -66,6 +66,13 @@ impl Lease {
             Decision::Open => {}
             Decision::Won(_) if yields => self.yield_lock(now),
             Decision::Won(validity) => {
+                let granted = acquire.round.tally().granted;
+                assert!(
+                    granted >= self.quorum.majority(),
+                    "a majority of nodes that may vote has granted it"
+                );
+                assert!(!acquire.cleaned_up, "what is undone is not held");
+                assert!(validity.end() > now, "a lock is given while it is valid");
                 // A larger margin, and others kept out.
                 self.ask_the_rest();
                 let Phase::Acquiring(acquire) = &mut self.phase else { return };
