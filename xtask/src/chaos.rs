@@ -1,10 +1,10 @@
-//! The chaos campaign; `crates/tenure-testkit` has it.
+//! The chaos campaign; `crates/tenure-chaos` has it.
 
 use anyhow::{Context, Result, bail};
 
 use crate::command::cargo;
 
-const PACKAGE: [&str; 4] = ["--release", "--quiet", "--package", "tenure-testkit"];
+const PACKAGE: [&str; 4] = ["--release", "--quiet", "--package", "tenure-chaos"];
 
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     // The clients are a program of their own, which `cargo run` alone would not build.

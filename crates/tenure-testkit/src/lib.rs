@@ -10,12 +10,8 @@
     reason = "a test that cannot be set up has to fail"
 )]
 
-pub mod chaos;
-pub mod checker;
 mod clients;
 mod clock_preload;
-mod dice;
-pub mod history;
 mod nursery;
 mod proxy;
 mod redis_server;
@@ -24,7 +20,6 @@ mod skipping;
 
 pub use clients::Client;
 pub use clock_preload::MovedClock;
-pub use dice::Dice;
 pub use proxy::{Direction, Mode, Parted, Proxy};
 pub use redis::{Value, cmd, pipe};
 pub use redis_server::RedisServer;

@@ -21,14 +21,10 @@
 //!
 //! `testclient queue WAITERS HOLD IMPATIENT TTL URL...` and `testclient crowd MANAGERS WAITERS HOLD URL...`: see `queue.rs`.
 //!
-//! `testclient contend ...` is a client of the chaos campaign: see `contend.rs`.
-//!
 //! `testclient serve` starts two servers, prints their process ids and waits to be killed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test client that cannot go on has to fail")]
 
-mod contend;
 mod queue;
-mod resource;
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -102,7 +98,6 @@ async fn main() {
             let hold = Duration::from_millis(hold_ms.parse().unwrap());
             queue::crowd(managers.parse().unwrap(), waiters.parse().unwrap(), hold, urls).await;
         }
-        ["contend", arguments @ ..] => contend::contend(arguments).await,
         ["serve"] => {
             let servers: [RedisServer; 2] = RedisServer::start_many(&[]);
             println!("{} {}", servers[0].pid(), servers[1].pid());

@@ -3,9 +3,10 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
+use tenure_testkit::{MovedClock, Proxy, RedisServer};
+
 use super::Kind;
 use crate::history::Ns;
-use crate::{MovedClock, Proxy, RedisServer};
 
 /// How many nodes there are.
 pub const NODES: usize = 5;

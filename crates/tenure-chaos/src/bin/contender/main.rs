@@ -1,6 +1,11 @@
 //! A client of the chaos campaign: some workers that contend for a few locks and say what becomes of them.
 //!
+//! `contender seed=S workers=W locks=L max_ttl_ms=T guard=on|off hold=mixed|steady resource=URL URL...`
+//!
 //! A line is written before the worker relies on what it says, see `history.rs`.
+#![allow(clippy::unwrap_used, reason = "a client that cannot go on has to fail")]
+
+mod resource;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -8,13 +13,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure::{AcquireError, Distrust, Event, Guard, Locks, RedisNode, Renewal, RestartGuard};
-use tenure_testkit::Dice;
-use tenure_testkit::history::{Doubt, Line, Miss, Ns, now};
+use tenure_chaos::Dice;
+use tenure_chaos::history::{Doubt, Line, Miss, Ns, now};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
 
-use crate::resource::Resource;
+use self::resource::Resource;
 
 /// Six clients and five servers share two cores: a node may have to wait for its turn.
 const NODE_TIMEOUT: Duration = Duration::from_millis(100);
@@ -37,9 +42,11 @@ struct Manners {
     steady: bool,
 }
 
-/// `testclient contend seed=S workers=W locks=L max_ttl_ms=T guard=on|off hold=mixed|steady resource=URL URL...`
-pub(crate) async fn contend(arguments: &[&str]) {
-    let (settings, urls): (Vec<&str>, Vec<&str>) = arguments.iter().partition(|word| word.contains('='));
+#[tokio::main(flavor = "current_thread")]
+async fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words = arguments.iter().map(String::as_str);
+    let (settings, urls): (Vec<&str>, Vec<&str>) = words.partition(|word| word.contains('='));
     let settings: BTreeMap<&str, &str> = settings.iter().filter_map(|word| word.split_once('=')).collect();
     let number = |name: &str| settings[name].parse::<u64>().unwrap();
     let manners = Manners {

@@ -3,9 +3,10 @@
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tenure_testkit::Client;
+
 use super::Options;
 use super::nodes::{Node, SIDES};
-use crate::Client;
 use crate::history::{History, Line, Ns, Process, now};
 
 pub(super) struct Cast {
@@ -45,7 +46,7 @@ impl Cast {
         let urls = std::array::from_fn(|side| nodes.iter().map(|node| node.proxies[side].url()).collect());
         let (listening, heard_all) = channel();
         Self {
-            program: options.testclient.display().to_string(),
+            program: options.contender.display().to_string(),
             settings,
             urls,
             running: (0..options.clients).map(|_| None).collect(),
@@ -61,7 +62,7 @@ impl Cast {
     pub(super) fn start(&mut self, client: usize) {
         self.lives += 1;
         let seed = format!("seed={}", self.seed.wrapping_mul(10_000).wrapping_add(self.lives));
-        let words = ["contend", &seed].into_iter().chain(self.settings.split(' '));
+        let words = [seed.as_str()].into_iter().chain(self.settings.split(' '));
         let urls = self.urls[client % SIDES].iter().map(String::as_str);
         let started = now();
         let mut process = Client::start_talking(&self.program, words.chain(urls));
@@ -160,7 +161,7 @@ mod tests {
 
     #[test]
     fn a_client_that_ends_by_itself_is_noticed_and_one_that_is_killed_is_not_blamed() {
-        let options = |testclient: &str| Options { testclient: testclient.into(), ..Options::default() };
+        let options = |program: &str| Options { contender: program.into(), ..Options::default() };
         let mut cast = Cast::new(&options("true"), &[], "");
         cast.start(0);
         let start = Instant::now();

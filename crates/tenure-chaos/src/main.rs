@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tenure_testkit::chaos::{Kind, Options, Outcome, run};
+use tenure_chaos::{Kind, Options, Outcome, run};
 
 const HELP: &str = "\
 Real servers and client processes, everything goes wrong, and a checker looks at what they did.
@@ -68,8 +68,8 @@ fn read(arguments: &[String]) -> Result<Wishes, String> {
         Wishes { options: Options::default(), picture: None, from_s: None, window_s: 60, history: None };
     let options = &mut wishes.options;
     options.seed = some_seed();
-    options.testclient =
-        std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("testclient");
+    options.contender =
+        std::env::current_exe().map_err(|error| error.to_string())?.with_file_name("contender");
     let mut words = arguments.iter();
     while let Some(word) = words.next() {
         let mut text = || words.next().cloned().ok_or(format!("{word} needs something after it"));

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use tenure_testkit::{Direction, Mode};
+
 use super::nodes::{Memory, NODES, SIDES, memory};
-use super::{Kind, Options};
-use crate::{Dice, Direction, Mode};
+use super::{Dice, Kind, Options};
 
 /// The pause between two wishes, on average half of it.
 const PAUSE_MAX_MS: u64 = 1_200;

@@ -1,8 +1,8 @@
 //! Moves the clocks of servers, and puts them right.
 
-use super::super::report::{What, Where};
 use super::{AGAIN_NS, Action, NS_PER_MS, Nemesis};
 use crate::history::{Ns, now};
+use crate::report::{What, Where};
 
 /// Clients that have not seen a clock for so long after it was to be put right are replaced by new ones.
 const BLIND_NS: Ns = 2_000 * NS_PER_MS;

@@ -1,11 +1,21 @@
 //! The chaos campaign: real servers and client processes, everything goes wrong, and a checker looks at what they did.
 //!
-//! Five servers, each behind two proxies and with a clock of its own; client processes that contend for a few locks and
-//! write down what they do (`history.rs`); a nemesis that follows a plan drawn from one seed (`chaos/plan.rs`) as far as
-//! the assumptions of `docs/guarantees.md` allow (`chaos/rules.rs`); then everything is put right and every lock must be
-//! given again. `docs/chaos.md` has the rest.
+//! Five servers, each behind two proxies and with a clock of its own; client processes that contend
+//! for a few locks and write down what they do (`bin/contender`, `history.rs`); a nemesis that
+//! follows a plan drawn from one seed (`plan.rs`) as far as the assumptions of `docs/guarantees.md`
+//! allow (`rules.rs`); then everything is put right and every lock must be given again. `checker.rs`
+//! looks at the history alone. `docs/chaos.md` has the rest.
+#![forbid(unsafe_code)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::missing_panics_doc,
+    reason = "a campaign that cannot be set up has to fail"
+)]
 
 mod cast;
+pub mod checker;
+mod dice;
+pub mod history;
 mod nemesis;
 mod nodes;
 mod picture;
@@ -16,13 +26,15 @@ mod rules;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use tenure_testkit::RedisServer;
+
 use self::cast::Cast;
+pub use self::dice::Dice;
+use self::history::{Line, Ns, now};
 use self::nemesis::Nemesis;
 pub use self::nodes::{NODES, SIDES};
 use self::nodes::{Node, memory};
 pub use self::report::{Episode, Outcome, What, Where};
-use crate::RedisServer;
-use crate::history::{Line, Ns, now};
 
 /// How long a machine with two cores may need for what takes a moment.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -62,8 +74,8 @@ pub struct Options {
     pub locks: usize,
     /// The longest ttl; with its guard band it is the quarantine.
     pub max_ttl: Duration,
-    /// The program `testclient`.
-    pub testclient: PathBuf,
+    /// The program `contender`.
+    pub contender: PathBuf,
 }
 
 impl Default for Options {
@@ -78,7 +90,7 @@ impl Default for Options {
             workers: 3,
             locks: 5,
             max_ttl: Duration::from_secs(1),
-            testclient: "testclient".into(),
+            contender: "contender".into(),
         }
     }
 }

@@ -5,6 +5,8 @@ mod clocks;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use tenure_testkit::{Direction, Mode};
+
 use super::cast::Cast;
 use super::nodes::{Memory, NODES, Node, memory};
 use super::plan::{Fault, Wish};
@@ -12,7 +14,6 @@ use super::report::{Episode, What, Where};
 use super::rules::Rules;
 use super::{Kind, Options};
 use crate::history::{Doubt, Line, Ns, now};
-use crate::{Direction, Mode};
 
 const NS_PER_MS: Ns = 1_000_000;
 

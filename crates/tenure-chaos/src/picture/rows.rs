@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::super::{Episode, NODES, Outcome, What, Where};
 use super::{CLIENT_HEIGHT, CLIENTS, LEFT, LOCK_HEIGHT, NODE_HEIGHT, RIGHT, Window, count};
 use crate::checker::Violation;
 use crate::history::{Doubt, Line, Ns};
+use crate::{Episode, NODES, Outcome, What, Where};
 
 /// What is shorter would not be seen.
 const THIN: f64 = 0.8;
