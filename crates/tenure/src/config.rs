@@ -29,7 +29,8 @@ pub use self::known_nodes::KnownNodes;
 pub use self::node_url::NodeUrl;
 pub use self::source::{Source, Sourced};
 use self::source::{default, first, optional};
-use crate::{BuildError, Builder, Locks, label};
+use crate::lock::label;
+use crate::{BuildError, Builder, Locks};
 
 /// Set by `tenure run` in the environment of its command when the nodes have a password that is not
 /// passed on.

@@ -31,11 +31,11 @@ use self::diary::Diary;
 pub(crate) use self::request::{AcquireFailure, AcquireReply, ReleaseReply, Request, draw_entropy};
 pub(crate) use self::survey::Surveyed;
 use self::survey::Surveys;
-use crate::clock::Clock;
-use crate::handover::Lives;
-use crate::known_nodes::KnownNodes;
+use crate::event::Observer;
+use crate::fleet::known_nodes::KnownNodes;
+use crate::guard::handover::Lives;
+use crate::machine::clock::Clock;
 use crate::node::Connection;
-use crate::observe::Observer;
 
 /// The longest sleep in one piece: tokio cannot add arbitrarily long ones, and waking too early does no harm.
 const SLEEP_MAX: Duration = Duration::from_secs(3_600);

@@ -4,11 +4,13 @@
 //! the first means wait, the second means look at the nodes. Every message names the lock, tells which node
 //! said what, and says what to do.
 
+pub(crate) mod votes;
+
 use std::time::Duration;
 
 use tenure_core::{NameError, OptionError, Place, QuorumError, Rounded};
 
-use crate::votes::Votes;
+use crate::error::votes::Votes;
 
 /// Why a lock was not acquired. Nothing is held, and whatever the attempts set on nodes is being removed.
 #[derive(Clone, Debug, thiserror::Error)]

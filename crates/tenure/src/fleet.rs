@@ -3,6 +3,8 @@
 //! The rules are in the core ([`tenure_core::trust::change`]); here are the connections. Everything that a change has done
 //! is in the records of the nodes, so it can be ended at any moment and run again.
 
+pub(crate) mod known_nodes;
+
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -13,9 +15,9 @@ use tenure_core::trust::change::{self, Input, Output, Progress, Refused};
 use tenure_core::trust::{ChangeNode, FleetChange as Machine};
 use tenure_core::{Answer, ClientId, Command, Fault, FenceBounds, NodeIndex, Prefix, Quorum, Reply, Time};
 
-use crate::clock::Clock;
 use crate::error::BuildError;
-use crate::manager::Builder;
+use crate::locks::Builder;
+use crate::machine::clock::Clock;
 use crate::node::{Addressee, Connection, Node, NodeEvent, Tag};
 
 /// A node that cannot be reached for so long ends the change, which can be run again.

@@ -1,5 +1,8 @@
 //! The guard: a held lock as a Rust value.
 
+pub(crate) mod handover;
+pub(crate) mod watch;
+
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -11,10 +14,10 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::{Id, ReleaseReply, Request, SharedLease, look};
+use crate::error::votes::Votes;
 use crate::error::{ExtendError, ReleaseError};
-use crate::manager::Inner;
-use crate::votes::Votes;
-use crate::watch::{GuardStates, Watch};
+use crate::guard::watch::{GuardStates, Watch};
+use crate::locks::Inner;
 
 /// A lock that is held.
 ///

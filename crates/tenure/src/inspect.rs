@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 use crate::Locks;
 use crate::driver::{Found, Request};
 use crate::error::AcquireError;
-use crate::manager::Inner;
-use crate::votes::reasons;
+use crate::error::votes::reasons;
+use crate::locks::Inner;
 
 /// What the nodes say about one lock. Made by [`Locks::inspect`] and [`Locks::list`].
 ///

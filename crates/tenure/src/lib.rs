@@ -32,54 +32,45 @@
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
-mod clock;
 #[cfg(feature = "config")]
 pub mod config;
+mod diagnostics;
 mod driver;
 mod error;
+mod event;
 pub mod fenced;
 mod fleet;
 mod guard;
-mod handover;
-mod home;
 mod inspect;
-mod key_scheme;
-mod known_nodes;
-mod label;
 mod lock;
-mod manager;
+mod locks;
+mod machine;
 mod node;
-mod nodes;
-mod observe;
-#[cfg(unix)]
-mod place;
-mod votes;
-mod watch;
 
-#[cfg(target_os = "linux")]
-pub use clock::machine_time;
+pub use diagnostics::{Finding, FindingKind, NodeReport, Severity};
+pub use error::votes::{NodeVote, Votes};
 pub use error::{AcquireError, BuildError, ExtendError, ReleaseError, ShutdownError, WithError};
+pub use event::Event;
 pub use fleet::{FleetChange, FleetError, FleetProgress, forget_nodes};
+pub use guard::handover::{Handover, HandoverError};
+pub use guard::watch::GuardStates;
 pub use guard::{Guard, Released};
-pub use handover::{Handover, HandoverError};
 pub use inspect::{LockList, LockReport, NodeAnswer, NodeList};
-pub use key_scheme::KeyScheme;
 pub use lock::Lock;
-pub use manager::{Builder, Locks, Worker};
+pub use locks::key_scheme::KeyScheme;
+pub use locks::{Builder, Locks, Worker};
+#[cfg(target_os = "linux")]
+pub use machine::clock::machine_time;
 #[cfg(feature = "redis")]
 pub use node::RedisNode;
 #[cfg(feature = "embedded")]
 pub use node::SqliteNode;
 pub use node::{Faults, MemoryNode, Node, Persistence, Role, UrlError};
-pub use nodes::{Finding, FindingKind, NodeReport, Severity};
-pub use observe::Event;
 pub use tenure_core::{
     Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, LockState, MaxHold, NAME_BYTES_MAX, NODES_MAX,
     NameError, Nonce, OptionError, Options, OwnerToken, Place, QuorumError, Refusal, Renewal, RestartGuard,
     Retry, Risk, Rounded, Vote, Wait,
 };
-pub use votes::{NodeVote, Votes};
-pub use watch::GuardStates;
 
 /// The Rust examples of the README, run as tests.
 #[cfg(doctest)]

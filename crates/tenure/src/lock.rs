@@ -1,5 +1,7 @@
 //! One lock: its name, its options, and how to get it.
 
+pub(crate) mod label;
+
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
@@ -17,8 +19,7 @@ use tracing::Instrument;
 use crate::driver::{AcquireFailure, Request, draw_entropy};
 use crate::error::{AcquireError, WithError};
 use crate::guard::{Guard, Hold};
-use crate::label;
-use crate::manager::Inner;
+use crate::locks::Inner;
 
 /// A lock that can be asked for. Made by [`Locks::lock`](crate::Locks::lock).
 ///

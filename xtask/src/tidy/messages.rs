@@ -23,7 +23,7 @@ const SOURCES: &[&str] = &["crates/tenure-core/src", "crates/tenure/src", "crate
 const NO_MESSAGES: &[&str] = &[
     "crates/tenure/src/blocking.rs",
     "crates/tenure/src/fenced/file.rs",
-    "crates/tenure/src/handover.rs",
+    "crates/tenure/src/guard/handover.rs",
     "crates/tenure-cli/src/args.rs",
     "crates/tenure-cli/src/output/clock.rs",
     "crates/tenure-cli/src/output/text.rs",

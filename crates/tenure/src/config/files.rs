@@ -45,7 +45,7 @@ impl Files {
             (None, None) => None,
         };
         let mut files: Vec<File> = near.into_iter().collect();
-        let own = crate::home::config().map(|folder| folder.join("tenure").join(NAME));
+        let own = crate::machine::home::config().map(|folder| folder.join("tenure").join(NAME));
         for path in own.into_iter().chain([PathBuf::from(MACHINE)]).filter(|path| is_there(path)) {
             if files.iter().any(|file| is_same(file.path(), &path)) {
                 continue;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use super::ConfigError;
-use crate::known_nodes::Location;
+use crate::fleet::known_nodes::Location;
 
 /// Where what is known of Redis nodes from before is kept: see
 /// [`Builder::remember_nodes`](crate::Builder::remember_nodes).

@@ -15,9 +15,9 @@ use super::{
     AcquireFailure, AcquireReply, Driver, Found, Input, ReleaseReply, SharedLease, Unfinished, draw_entropy,
     look,
 };
-use crate::observe::{Event, Observer};
-use crate::votes::Votes;
-use crate::watch::Watch;
+use crate::error::votes::Votes;
+use crate::event::{Event, Observer};
+use crate::guard::watch::Watch;
 
 /// So much randomness is kept that callers drew and then did not need.
 const DRAWN_MAX: usize = 64;

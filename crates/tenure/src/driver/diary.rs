@@ -12,9 +12,9 @@ use tokio::sync::oneshot;
 use tokio::time::Sleep;
 
 use super::Driver;
-use crate::clock::Clock;
-use crate::known_nodes::{KnownNodes, Recalled};
-use crate::observe::Event;
+use crate::event::Event;
+use crate::fleet::known_nodes::{KnownNodes, Recalled};
+use crate::machine::clock::Clock;
 
 /// How long the disk may take, and others who write. A busy one takes a second or two; nothing is granted meanwhile.
 const DISK_LIMIT: Duration = Duration::from_secs(10);
@@ -123,7 +123,7 @@ mod tests {
     use tenure_core::Prefix;
 
     use super::*;
-    use crate::known_nodes::Location;
+    use crate::fleet::known_nodes::Location;
 
     #[tokio::test(start_paused = true)]
     async fn a_disk_that_hangs_is_done_without() {

@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 
 use super::SharedLease;
 use super::survey::Surveyed;
-use crate::watch::Watch;
+use crate::guard::watch::Watch;
 
 /// What callers ask of the driver.
 pub(crate) enum Request {

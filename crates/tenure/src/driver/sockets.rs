@@ -7,8 +7,8 @@ use tenure_core::NodeIndex;
 use tenure_core::client::{self, Input, Output};
 
 use super::Driver;
+use crate::event::Event;
 use crate::node::{NodeEvent, Renewals};
-use crate::observe::Event;
 
 /// How much of what one node says is heard at a time.
 const EVENTS_MAX: usize = 1_024;

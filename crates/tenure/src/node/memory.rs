@@ -11,7 +11,7 @@ use tenure_core::{ClientId, Command, Fault, LockKey, LockTable, Owner, Reply, Ti
 use tokio::time::{Instant, Sleep};
 
 use super::{Connection, NodeEvent, Server, Tag};
-use crate::clock::memory_node_time;
+use crate::machine::clock::memory_node_time;
 
 /// The longest delay: as good as for ever, and short enough to be added to any moment.
 const DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);

@@ -86,7 +86,7 @@ impl SqliteNode {
     /// # Errors
     /// [`UrlError::NoHome`] if there is none of these.
     pub fn user_default() -> Result<Self, UrlError> {
-        let state = crate::home::state().ok_or(UrlError::NoHome)?;
+        let state = crate::machine::home::state().ok_or(UrlError::NoHome)?;
         Ok(Self::at(&state.join("tenure/locks.db"), true))
     }
 

@@ -2,8 +2,8 @@
 
 use super::puppet::Puppet;
 use super::*;
-use crate::clock;
-use crate::watch::Watch;
+use crate::guard::watch::Watch;
+use crate::machine::clock;
 
 const TTL: Duration = Duration::from_secs(3);
 

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::Id;
 use super::trouble::{Result, Trouble};
-use crate::place::{self, EVERYBODY_WRITES, about, own_id};
+use crate::machine::place::{self, EVERYBODY_WRITES, about, own_id};
 
 /// File systems over a network, where the locks and the shared memory of a database cannot be relied on.
 const NETWORK: [(u32, &str); 19] = [

@@ -100,7 +100,7 @@ impl Location {
 
     /// The file that the programs of this user share.
     pub(crate) fn user_default() -> Self {
-        Self { path: crate::home::state().map(|state| state.join(NAME)), private: true }
+        Self { path: crate::machine::home::state().map(|state| state.join(NAME)), private: true }
     }
 
     pub(crate) fn path(&self) -> Result<&Path, String> {

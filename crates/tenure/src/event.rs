@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenure_core::{Cause, Distrust, Fence};
 
-use crate::votes::Votes;
+use crate::error::votes::Votes;
 
 /// Something that happened to a lock or a node.
 ///

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use super::Location;
 use super::book::Book;
 use super::text::{self, Unreadable};
-use crate::place::{self, EVERYBODY_WRITES, GROUP_WRITES, own_id};
+use crate::machine::place::{self, EVERYBODY_WRITES, GROUP_WRITES, own_id};
 
 /// No file of ours is larger: all nodes with all their lives and long names.
 const BYTES_MAX: u64 = 8 * 1024 * 1024;

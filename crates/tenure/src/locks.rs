@@ -1,5 +1,7 @@
 //! The manager: a node list, its settings, and the worker that serves them.
 
+pub(crate) mod key_scheme;
+
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,16 +13,16 @@ use tenure_core::{
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::clock::Clock;
 use crate::driver::{Driver, Id, Request, Unfinished};
+use crate::error::votes::Votes;
 use crate::error::{BuildError, ShutdownError};
-use crate::handover::Lives;
-use crate::key_scheme::KeyScheme;
-use crate::known_nodes::{KnownNodes, Location};
+use crate::event::{Event, Observer};
+use crate::fleet::known_nodes::{KnownNodes, Location};
+use crate::guard::handover::Lives;
 use crate::lock::Lock;
+use crate::locks::key_scheme::KeyScheme;
+use crate::machine::clock::Clock;
 use crate::node::{MemoryNode, Node, listed_twice};
-use crate::observe::{Event, Observer};
-use crate::votes::Votes;
 
 /// How long [`Locks::shutdown`] waits for clean-up: many round trips, and still bearable at exit.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
