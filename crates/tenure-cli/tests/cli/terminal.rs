@@ -215,6 +215,8 @@ fn a_stopped_run_goes_on_although_its_keeper_was_killed() {
         let command = crate::deployment::read_line(&deployment.folder().join("begun")).parse().unwrap();
         shell.types("\x1a");
         shell.shows("Stopped");
+        // The shell also names the command when it stops.
+        shell.shows("ready> ");
         kill(pid(keeper_of(command)), Signal::SIGKILL).unwrap();
         shell.types("fg\r");
         // What is typed earlier is the shell's.
