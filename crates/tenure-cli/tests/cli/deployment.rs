@@ -127,9 +127,17 @@ impl Deployment {
         let mut all = vec!["run"];
         all.extend(arguments);
         all.extend(["--", "sh", "-c", "touch held; exec sleep 600"]);
-        let holder = self.start(&all);
-        wait_until(|| marker.exists());
-        holder
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let mut holder = self.start(&all);
+            wait_until(|| marker.exists() || holder.has_ended());
+            if marker.exists() {
+                return holder;
+            }
+            // On a busy machine nodes may not answer in time, or the holder before may not be gone yet.
+            let done = holder.done();
+            assert!(Instant::now() < deadline, "not held: {done:?}");
+        }
     }
 }
 
@@ -162,6 +170,10 @@ impl Background {
 
     pub(crate) fn signal(&self, signal: nix::sys::signal::Signal) {
         nix::sys::signal::kill(pid(self.pid()), signal).unwrap();
+    }
+
+    fn has_ended(&mut self) -> bool {
+        self.0.as_mut().unwrap().try_wait().unwrap().is_some()
     }
 
     /// Waits for its end.
