@@ -17,6 +17,7 @@ mod clock_preload;
 mod dice;
 pub mod history;
 mod nursery;
+mod port;
 mod proxy;
 mod redis_server;
 mod signal;

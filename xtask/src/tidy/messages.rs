@@ -47,6 +47,7 @@ const NO_PROBLEMS: &[&str] = &[
     "not a vote",
     "it has more locks than were listed",
     "the node was emptied",
+    "the other one had it before it was emptied",
     "(a long text)",
     "a label's owner",
     "ERR unknown command",

@@ -58,7 +58,11 @@ impl Fleet {
         }
         self.keep_foreign(node, text);
         let ours = self.settings.terms(node);
-        let difference = difference(&record.terms, &ours);
+        let mut difference = difference(&record.terms, &ours);
+        if difference.is_empty() {
+            // The record is ours: the other one has claimed the node without a word about itself.
+            "the other one had it before it was emptied".clone_into(&mut difference);
+        }
         let reason = match record.phase {
             Phase::Disputed => format!(
                 "two fleets claim this node ({difference}). Give all clients the same settings, then run `tenure fleet forget` \
