@@ -4,9 +4,10 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
 #[path = "support/changing.rs"]
+#[allow(dead_code, reason = "each test program uses a part")]
 mod changing;
 
-use changing::{Changing, Mistake, Sights};
+use changing::{Mistake, Sights, World};
 
 /// Replace one of three, two of three, all of three; grow and shrink.
 const CHANGES: [(&[usize], &[usize]); 5] = [
@@ -21,7 +22,7 @@ fn search(mistake: Mistake, seeds: std::ops::Range<u64>) -> (Sights, Option<Stri
     let mut all = Sights::default();
     for seed in seeds {
         for (old, new) in CHANGES {
-            let mut world = Changing::new(seed, old, new, mistake);
+            let mut world = World::once(seed, old, new, mistake);
             if let Err(story) = world.run(3_000) {
                 return (all, Some(format!("seed {seed}, {old:?} to {new:?}: {story}")));
             }
