@@ -150,7 +150,7 @@ impl FleetChange {
                 }
                 Seen::Ours(_) | Seen::Closing(_) | Seen::Prepared(_) | Seen::Closed(_) => {
                     let new = self.record(node, true);
-                    swaps.push((node, Record { returned: true, epoch, floor, ..new }));
+                    swaps.push((node, Record { returned: true, epoch, opened: true, floor, ..new }));
                 }
                 Seen::Opened(_) | Seen::InUse | Seen::Empty | Seen::Gone => {}
                 Seen::Vacant(_) | Seen::Foreign | Seen::Elsewhere { .. } | Seen::Retired { .. } => {}
