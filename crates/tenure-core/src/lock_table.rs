@@ -21,6 +21,7 @@ use crate::names::{LockKey, Prefix};
 use crate::queue::{ClientId, Ticket};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
+use crate::trust::Nonce;
 
 /// How many fences a node looks at when it is told to trim: well below a millisecond of its time.
 pub const TRIM_FENCES: u64 = 500;
@@ -116,6 +117,7 @@ impl LockTable {
                 left: self.fences(prefix) as u64,
                 latest: self.latest_fence(prefix),
             },
+            Command::Clear { prefix, nonce, .. } => self.clear(now_ms, prefix, *nonce),
             Command::Inspect { key } => self.inspect(now_ms, key),
             Command::List { prefix, cursor } => self.list(now_ms, prefix, *cursor),
         };
@@ -171,6 +173,22 @@ impl LockTable {
             // A native compare-and-delete does not tell who else has it, so nobody does.
             Some(_) | None => Answer::Refused(Refusal::NotHeld),
         }
+    }
+
+    /// Removes the first locks that there are, so the next page begins where this one did.
+    fn clear(&mut self, now_ms: u64, prefix: &Prefix, nonce: Nonce) -> Answer {
+        if !self.has_record(prefix.as_str(), nonce) {
+            return Answer::Refused(Refusal::Stranger);
+        }
+        let is_lock = |(key, entry): &(&LockKey, &Entry)| {
+            key.as_str().starts_with(prefix.as_str()) && matches!(entry.owner, Owner::Token(_))
+        };
+        let mut locks = self.entries.iter().filter(is_lock).map(|(key, entry)| (key.clone(), *entry));
+        let page: Vec<(LockKey, Entry)> = locks.by_ref().take(PAGE_KEYS).collect();
+        let next = u64::from(locks.next().is_some());
+        page.iter().for_each(|(key, _)| self.remove(key));
+        let holdings = page.iter().map(|(key, entry)| holding(now_ms, key, entry)).collect();
+        Answer::Told { holdings, waiters: None, next }
     }
 
     fn inspect(&self, now_ms: u64, key: &LockKey) -> Answer {

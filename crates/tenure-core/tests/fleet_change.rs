@@ -26,7 +26,8 @@ fn search(mistake: Mistake, seeds: std::ops::Range<u64>) -> (Sights, Option<Stri
             if let Err(story) = world.run(3_000) {
                 return (all, Some(format!("seed {seed}, {old:?} to {new:?}: {story}")));
             }
-            let Sights { held_on_old, held_on_new, extended, refused, emptied, resumed, done } = world.seen;
+            let Sights { held_on_old, held_on_new, extended, refused, emptied, resumed, done, .. } =
+                world.seen;
             all.held_on_old += held_on_old;
             all.held_on_new += held_on_new;
             all.extended += extended;
@@ -47,7 +48,7 @@ fn a_change_of_the_list_never_gives_two_holders() {
     let (seen, broken) = search(Mistake::None, 0..seeds);
     assert_eq!(broken.as_deref(), None, "{}", broken.as_deref().unwrap_or_default());
     println!("{seen:?}");
-    let Sights { held_on_old, held_on_new, extended, refused, emptied, resumed, done } = seen;
+    let Sights { held_on_old, held_on_new, extended, refused, emptied, resumed, done, .. } = seen;
     let least =
         [held_on_old, held_on_new, extended, refused, emptied, resumed, done].into_iter().min().unwrap();
     assert!(least as u64 >= seeds, "{seen:?}");

@@ -292,3 +292,36 @@ fn nodes_that_another_change_has_prepared_are_not_taken() {
     assert!(matches!(run.pass(&mut world, QUARANTINE * 3), Some(Err(Refused::Foreign { .. }))));
     assert_eq!((world.trusted(&one), world.trusted(&two)), (vec![0, 1, 2], vec![3]));
 }
+
+/// Somebody's run stands still just before it removes locks. Another finishes the change meanwhile, and the new list is in use.
+#[test]
+fn a_run_that_stood_still_removes_no_lock_of_the_new_list() {
+    let mut world = World::new(4);
+    world.client(&[0, 1, 2]);
+    let mut paused = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], false, 10);
+    while !world.record(2).contains(" phase=reclosing:") {
+        assert!(!paused.serve(&mut world, 1));
+    }
+    change(&mut world, &[0, 1, 2], &[0, 1, 3], &[], 20);
+    for node in [0, 1] {
+        world.lock(node, Command::plain_acquire);
+    }
+    assert_eq!(paused.pass(&mut world, QUARANTINE), Some(Ok(())));
+    assert!([0, 1].into_iter().all(|node| world.is_locked(node)), "its holder still counts on them");
+}
+
+/// A lock that was put back by its holder lies on the node in another form.
+#[test]
+fn locks_that_were_put_back_are_removed_too() {
+    let mut world = World::new(4);
+    world.client(&[0, 1, 2]);
+    world.lock(0, |key, token, node_ttl_ms| Command::Heal {
+        key,
+        token,
+        node_ttl_ms,
+        fence: None,
+        quarantine_ms: 66_000,
+    });
+    change(&mut world, &[0, 1, 2], &[0, 1, 3], &[], 10);
+    assert!(!world.is_locked(0));
+}

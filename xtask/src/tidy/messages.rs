@@ -36,7 +36,7 @@ const NO_PROBLEMS: &[&str] = &[
     "the one node votes; without it no lock can be acquired",
     "token … fence … valid until … (…) nodes … of …, margin …",
     "export TENURE_LOCK=… TENURE_TOKEN=… TENURE_FENCE=… TENURE_VALID_UNTIL_MS=…",
-    "… … … … … returned=… durable=… continues=… phase=… epoch=… wait_ms=… floor=… … created=……",
+    "… … … … … returned=… durable=… continues=… phase=… epoch=… opened=… wait_ms=… floor=… … created=……",
     "nodes=… node=… max_ttl_ms=… guard_ms=… slack_us=… retention_us=… restart_guard=…",
     "… of … nodes … and … … are needed. …",
     "… ahead of us in a line of …",

@@ -1,8 +1,10 @@
 //! A fleet whose node list changes under its clients: real fleets, leases and lock tables. One number
 //! decides which message travels next, who begins, who dies, and which node is emptied.
 //!
-//! There are two kinds of histories: one change that is run until it is done ([`World::once`]), and lists
-//! that wander there and back, changed by two at once, some of whom give up ([`World::wandering`]).
+//! There are three kinds of histories: one change that is run until it is done ([`World::once`]); lists
+//! that wander there and back, changed by two at once, some of whom give up ([`World::wandering`]); and
+//! such lists with nodes that are switched off for a while, changes that stand still, and losses also
+//! where a list is only prepared ([`World::troubled`]).
 
 #[path = "changing/clients.rs"]
 mod clients;
@@ -11,6 +13,7 @@ mod coordinators;
 #[path = "changing/messages.rs"]
 mod messages;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use clients::Client;
@@ -33,14 +36,16 @@ pub(crate) struct World {
     /// Those that have been in use.
     used: Vec<Vec<usize>>,
     wanders: bool,
+    is_troubled: bool,
     clients: Vec<Client>,
     coordinators: Vec<Coordinator>,
     mistake: Mistake,
-    /// A lock was found, and not removed by mistake.
-    left_alone: bool,
     /// How many nodes will still be emptied, and when one was last.
     losses: usize,
     lost_at: Time,
+    /// How many nodes will still be switched off, and which one is.
+    outages: usize,
+    off: Option<usize>,
     /// Everybody who interferes is gone.
     calm: bool,
     /// The fences of successful acquisitions, in their order.
@@ -57,6 +62,7 @@ pub(crate) struct Sights {
     pub(crate) extended: usize,
     pub(crate) refused: usize,
     pub(crate) emptied: usize,
+    pub(crate) switched_off: usize,
     pub(crate) resumed: usize,
     pub(crate) done: usize,
 }
@@ -77,6 +83,11 @@ impl World {
         Self { wanders: true, ..Self::new(seed, lists, losses) }
     }
 
+    /// The same, with more that goes wrong.
+    pub(crate) fn troubled(seed: u64, lists: &[&[usize]]) -> Self {
+        Self { is_troubled: true, outages: 4, ..Self::wandering(seed, lists, 4) }
+    }
+
     fn new(seed: u64, lists: &[&[usize]], losses: usize) -> Self {
         let nodes = lists.iter().copied().flatten().max().unwrap() + 1;
         let node = |process| Node { table: LockTable::default(), process };
@@ -90,12 +101,14 @@ impl World {
             lists: lists.iter().map(|list| list.to_vec()).collect(),
             used: vec![lists[0].to_vec()],
             wanders: false,
+            is_troubled: false,
             clients: vec![],
             coordinators: vec![],
             mistake: Mistake::None,
-            left_alone: false,
             losses,
             lost_at: start,
+            outages: 0,
+            off: None,
             calm: false,
             fences: vec![],
             seen: Sights::default(),
@@ -121,6 +134,7 @@ impl World {
     /// Everybody who interferes is gone: one more change is made.
     pub(crate) fn settle(&mut self) -> Result<(), String> {
         (self.calm, self.coordinators) = (true, vec![]);
+        self.switch_on();
         // Nodes may have to be forgotten: clients of other lists are stopped before, as the message says.
         let old = self.old.clone();
         self.clients.retain(|client| client.list == old);
@@ -182,6 +196,11 @@ impl World {
                 self.kill_coordinator();
             }
             31 if changing && self.loses_memory() => self.empty(),
+            32 if changing && self.outages > 0 && !self.calm => self.switch_off(),
+            33 if changing && self.off.is_some() && self.below(4) == 0 => self.switch_on(),
+            34 if changing && self.is_troubled && !self.coordinators.is_empty() && self.below(4) == 0 => {
+                self.pause_coordinator();
+            }
             _ => {
                 for _ in 0..=self.below(8) {
                     self.deliver();
@@ -192,7 +211,12 @@ impl World {
 
     fn is_prepared(&mut self) -> bool {
         let fresh: Vec<usize> = self.new.iter().copied().filter(|node| !self.old.contains(node)).collect();
-        fresh.into_iter().all(|node| matches!(self.record(node), Answer::Record(Some(_))))
+        fresh.into_iter().all(|node| match self.record(node) {
+            // Of a time before, perhaps.
+            Answer::Record(Some(_)) if !self.is_troubled => true,
+            Answer::Record(Some(text)) => text.contains(" phase=prepared:"),
+            _ => false,
+        })
     }
 
     /// Whether a node is emptied now. One after another: more at a time are not promised to be survived.
@@ -204,21 +228,68 @@ impl World {
     }
 
     fn empty(&mut self) {
-        let node = if self.wanders {
-            // Nodes that were left do not come back empty.
-            let which = self.below(self.old.len());
-            self.old[which]
-        } else {
-            self.below(self.nodes.len())
-        };
+        let losers = self.losers();
+        let node = losers[self.below(losers.len())];
         (self.losses, self.lost_at) = (self.losses - 1, self.now);
         self.seen.emptied += 1;
         self.note(&format!("node {node} is emptied"));
         self.nodes[node] = Node { table: LockTable::default(), process: self.nodes[node].process + 100 };
-        for client in 0..self.clients.len() {
-            self.reconnect_client(client, node);
+        self.disconnect(node);
+        self.connect(node);
+    }
+
+    /// Which nodes may be emptied. Those that were left do not come back empty.
+    fn losers(&mut self) -> Vec<usize> {
+        if !self.wanders {
+            return (0..self.nodes.len()).collect();
         }
-        self.reconnect_coordinators(node);
+        let mut losers = self.old.clone();
+        if self.is_troubled {
+            for node in self.new.clone() {
+                let record = self.record(node);
+                let is_prepared = |text: &Arc<str>| text.contains(" phase=prepared:");
+                if matches!(record, Answer::Record(Some(text)) if is_prepared(&text)) {
+                    losers.push(node);
+                }
+            }
+            losers.retain(|node| self.off != Some(*node));
+        }
+        losers
+    }
+
+    /// A node is switched off with what it has, which it will still have when it is switched on again.
+    fn switch_off(&mut self) {
+        let node = self.below(self.nodes.len());
+        if self.off.is_some() {
+            return;
+        }
+        (self.off, self.outages) = (Some(node), self.outages - 1);
+        self.seen.switched_off += 1;
+        self.note(&format!("node {node} is switched off"));
+        self.disconnect(node);
+    }
+
+    fn switch_on(&mut self) {
+        let Some(node) = self.off.take() else { return };
+        let restarted = self.below(2) == 0;
+        self.nodes[node].process += if restarted { 100 } else { 0 };
+        self.note(&format!("node {node} is switched on, as another process: {restarted}"));
+        self.connect(node);
+    }
+
+    /// The connections to a node break.
+    fn disconnect(&mut self, node: usize) {
+        for client in 0..self.clients.len() {
+            self.disconnect_client(client, node);
+        }
+        self.disconnect_coordinators(node);
+    }
+
+    fn connect(&mut self, node: usize) {
+        for client in 0..self.clients.len() {
+            self.connect_client(client, node);
+        }
+        self.connect_coordinators(node);
     }
 
     fn settings(list: &[usize]) -> Settings {

@@ -186,7 +186,7 @@ impl World {
     /// A person takes the node out of its fleet.
     pub(crate) fn forget(&mut self, node: usize) {
         let (time, prefix, text) = (self.time(), Prefix::default(), self.record(node));
-        let swap = trust::change::vacate(&text, self.now.as_nanos() as u64);
+        let swap = trust::change::vacate(&text, self.now.as_nanos());
         self.nodes[node].table.execute(time, &Command::Record { prefix, swap });
     }
 

@@ -72,7 +72,7 @@ impl Run {
                 None => return true,
                 Some(Output::Send { node, command }) => {
                     done += 1;
-                    self.clears |= matches!(command, Command::List { .. });
+                    self.clears |= matches!(command, Command::Clear { .. });
                     let index = self.nodes[node];
                     let ahead = self.ahead.get(&index).copied().unwrap_or_default();
                     let time = NodeTime::from_micros(

@@ -31,19 +31,18 @@ impl World {
         self.clients.push(Client { list, fleet, lease: None, leases: 0, fence: Fence::NONE, links });
         let client = self.clients.len() - 1;
         let reached: Vec<usize> = self.clients[client].links.keys().copied().collect();
-        for node in reached {
+        for node in reached.into_iter().filter(|node| self.off != Some(*node)) {
             let (index, facts) = (self.index(client, node), self.facts(node));
             self.clients[client].fleet.handle(self.now, trust::Input::Connected { node: index, facts });
         }
         self.drain_fleet(client);
     }
 
-    /// The connection to a node that was started anew breaks, and comes up again.
-    pub(super) fn reconnect_client(&mut self, client: usize, node: usize) {
+    pub(super) fn disconnect_client(&mut self, client: usize, node: usize) {
         if !self.clients[client].links.contains_key(&node) {
             return;
         }
-        let (index, facts) = (self.index(client, node), self.facts(node));
+        let index = self.index(client, node);
         let Client { fleet, lease, links, .. } = &mut self.clients[client];
         links.insert(node, Link::default());
         let fault = Fault::Disconnected;
@@ -51,7 +50,14 @@ impl World {
         if let Some(lease) = lease {
             lease.handle(self.now, lease::Input::Disconnected { node: index });
         }
-        fleet.handle(self.now, trust::Input::Connected { node: index, facts });
+    }
+
+    pub(super) fn connect_client(&mut self, client: usize, node: usize) {
+        if !self.clients[client].links.contains_key(&node) {
+            return;
+        }
+        let (index, facts) = (self.index(client, node), self.facts(node));
+        self.clients[client].fleet.handle(self.now, trust::Input::Connected { node: index, facts });
         self.drain_client(client);
     }
 
@@ -192,9 +198,10 @@ impl World {
     }
 
     fn send(&mut self, client: usize, node: NodeIndex, to: To, command: Command) {
-        let now = self.now;
+        let (now, off) = (self.now, self.off);
         let Client { list, links, .. } = &mut self.clients[client];
-        if let Some(link) = links.get_mut(&list[node.get()]) {
+        let node = list[node.get()];
+        if let Some(link) = links.get_mut(&node).filter(|_| off != Some(node)) {
             link.requests.push_back((to, now, command));
         }
     }

@@ -30,6 +30,8 @@ pub(super) struct Coordinator {
     change: FleetChange,
     nodes: Vec<usize>,
     pub(super) links: BTreeMap<usize, Link>,
+    /// It stands still: nothing is sent or heard.
+    pub(super) paused: bool,
 }
 
 impl World {
@@ -47,7 +49,9 @@ impl World {
             }
             abort = self.below(4) == 0;
         }
-        if from == to {
+        // A node that is switched off is said to be gone; the new list needs all of its own.
+        let off = self.off;
+        if from == to || off.is_some_and(|off| to.contains(&off)) {
             return;
         }
         let mut nodes = from.clone();
@@ -55,7 +59,8 @@ impl World {
         let left_out = nodes.iter().copied().find(|node| !to.contains(node));
         let parts = nodes.iter().map(|node| {
             let part = ChangeNode::new(place(&from, *node), place(&to, *node));
-            if self.mistake == Mistake::OneLeftOut && Some(*node) == left_out { part.gone() } else { part }
+            let gone = self.mistake == Mistake::OneLeftOut && Some(*node) == left_out || Some(*node) == off;
+            if gone { part.gone() } else { part }
         });
         let (parts, seed) = (parts.collect(), self.next());
         let (old, new) = (Self::settings(&from), Self::settings(&to));
@@ -65,11 +70,11 @@ impl World {
         }
         self.note(&format!("the change from {from:?} to {to:?} is run, abort: {abort}"));
         let links = nodes.iter().map(|node| (*node, Link::default())).collect();
-        for (index, node) in nodes.iter().enumerate() {
+        for (index, node) in nodes.iter().enumerate().filter(|(_, node)| Some(**node) != off) {
             let facts = self.facts(*node);
             change.handle(self.now, change::Input::Connected { node: index, facts });
         }
-        self.coordinators.push(Coordinator { from, to, abort, change, nodes, links });
+        self.coordinators.push(Coordinator { from, to, abort, change, nodes, links, paused: false });
         self.drain_change();
     }
 
@@ -93,12 +98,28 @@ impl World {
         self.seen.resumed += 1;
     }
 
-    pub(super) fn reconnect_coordinators(&mut self, node: usize) {
-        let facts = self.facts(node);
+    /// One of them stands still, or goes on.
+    pub(super) fn pause_coordinator(&mut self) {
+        let which = self.below(self.coordinators.len());
+        let paused = &mut self.coordinators[which].paused;
+        *paused = !*paused;
+        let news = format!("change {which} stands still: {paused}");
+        self.note(&news);
+    }
+
+    pub(super) fn disconnect_coordinators(&mut self, node: usize) {
         for Coordinator { change, nodes, links, .. } in &mut self.coordinators {
             if let Some(index) = nodes.iter().position(|listed| *listed == node) {
                 links.insert(node, Link::default());
                 change.handle(self.now, change::Input::Disconnected { node: index });
+            }
+        }
+    }
+
+    pub(super) fn connect_coordinators(&mut self, node: usize) {
+        let facts = self.facts(node);
+        for Coordinator { change, nodes, .. } in &mut self.coordinators {
+            if let Some(index) = nodes.iter().position(|listed| *listed == node) {
                 change.handle(self.now, change::Input::Connected { node: index, facts: facts.clone() });
             }
         }
@@ -106,7 +127,7 @@ impl World {
     }
 
     pub(super) fn answer_coordinator(&mut self, run: usize, node: usize, reply: Reply) {
-        let reply = self.mistake.bend(reply, self.left_alone);
+        let reply = self.mistake.bend(reply);
         let Coordinator { change, nodes, .. } = &mut self.coordinators[run];
         let index = nodes.iter().position(|listed| *listed == node).unwrap();
         change.handle(self.now, change::Input::Answer { node: index, answer: Ok(reply) });
@@ -114,7 +135,7 @@ impl World {
     }
 
     pub(super) fn fire_coordinators(&mut self) {
-        for Coordinator { change, .. } in &mut self.coordinators {
+        for Coordinator { change, .. } in self.coordinators.iter_mut().filter(|run| !run.paused) {
             if change.poll_timeout().is_some_and(|at| at <= self.now) {
                 change.handle(self.now, change::Input::Timeout);
             }
@@ -123,16 +144,19 @@ impl World {
     }
 
     fn drain_change(&mut self) {
-        let mut run = 0;
+        let (mut run, off) = (0, self.off);
         while run < self.coordinators.len() {
             let Coordinator { to, change, nodes, links, .. } = &mut self.coordinators[run];
             match change.poll_output() {
                 None => run += 1,
                 Some(change::Output::Send { node, command }) => {
                     let link = links.get_mut(&nodes[node]).unwrap();
-                    if self.mistake == Mistake::NoClear && matches!(command, Command::Release { .. }) {
-                        self.left_alone = true;
-                        let reply = Reply::new(None, Answer::Granted);
+                    if Some(nodes[node]) == off {
+                        continue;
+                    }
+                    if self.mistake == Mistake::NoClear && matches!(command, Command::Clear { .. }) {
+                        let nothing = Answer::Told { holdings: vec![], waiters: None, next: 0 };
+                        let reply = Reply::new(None, nothing);
                         link.replies.push_back((To::Nobody, self.now, reply));
                     } else {
                         link.requests.push_back((To::Nobody, self.now, command));
@@ -174,6 +198,10 @@ impl World {
             change::Refused::Other { to: list } if self.calm => {
                 let numbers = list.split(',').filter_map(|name| name.trim_start_matches('n').parse().ok());
                 let list: Vec<usize> = numbers.collect();
+                // This change was made long ago: it is the new list that is being left.
+                if to.iter().any(|node| self.leaves(*node, to, &list)) {
+                    self.old.clone_from(to);
+                }
                 if list != self.old {
                     self.new = list;
                 }
@@ -181,6 +209,13 @@ impl World {
             _ => {}
         }
         self.story.push(format!("  the change to {to:?} fails: {refused:?}"));
+    }
+
+    /// Whether a node says that its list is being left for another one.
+    fn leaves(&mut self, node: usize, list: &[usize], next: &[usize]) -> bool {
+        let words = |list: &[usize]| Self::settings(list).roster().list().to_string();
+        let (ours, left) = (format!(" nodes={} ", words(list)), format!("closed:{} ", words(next)));
+        matches!(self.record(node), Answer::Record(Some(text)) if text.contains(&ours) && text.contains(&left))
     }
 
     fn forget(&mut self, node: usize) {
@@ -195,12 +230,7 @@ impl World {
 
 impl Mistake {
     /// What a coordinator that makes this mistake takes an answer for.
-    fn bend(self, mut reply: Reply, left_alone: bool) -> Reply {
-        if let (Self::NoClear, Answer::Told { holdings, .. }) = (self, &mut reply.answer)
-            && left_alone
-        {
-            holdings.clear();
-        }
+    fn bend(self, mut reply: Reply) -> Reply {
         if let (Self::NoWait, Answer::Record(Some(text))) = (self, &reply.answer)
             && text.contains(" closed=")
         {

@@ -59,7 +59,7 @@ impl World {
     fn busy_links(&self) -> Vec<(Whose, usize, bool)> {
         let clients = self.clients.iter().enumerate();
         let clients = clients.map(|(index, client)| (Whose::Client(index), &client.links));
-        let runs = self.coordinators.iter().enumerate();
+        let runs = self.coordinators.iter().enumerate().filter(|(_, run)| !run.paused);
         let runs = runs.map(|(index, run)| (Whose::Coordinator(index), &run.links));
         let of = |(whose, links): (Whose, &BTreeMap<usize, Link>)| -> Vec<(Whose, usize, bool)> {
             let of_link = |(node, link): (&usize, &Link)| {

@@ -82,7 +82,10 @@ impl Scripts {
             (Command::Record { .. }, Value::List(list)) => recorded(&list),
             (Command::Trim { .. }, Value::List(list)) => trimmed(&list),
             (Command::Inspect { .. }, Value::List(list)) => inspected(&list),
-            (Command::List { .. }, Value::List(list)) => listed(&list),
+            (Command::Clear { .. }, Value::List(list)) if matches!(list[..], [_, Value::Number(4)]) => {
+                acquired(&list)
+            }
+            (Command::List { .. } | Command::Clear { .. }, Value::List(list)) => listed(&list),
             (_, other) => Err(unexpected(&other)),
         }
     }

@@ -57,6 +57,7 @@ enum Name {
     Trim,
     Inspect,
     List,
+    Clear,
 }
 
 /// A compare-and-delete of the server's own; a third of the cost of a script.
@@ -114,6 +115,7 @@ impl Scripts {
             Cow::Borrowed(include_str!("trim.lua")),
             Cow::Owned([&*passing, &owner(include_str!("inspect.lua"))].concat()),
             owner(include_str!("list.lua")),
+            owner(include_str!("clear.lua")),
         ];
         Self {
             scripts: texts.into_iter().map(|text| Script { text, sha: None }).collect(),
@@ -280,6 +282,11 @@ impl Scripts {
             Command::List { prefix, cursor } => {
                 let (cursor, pattern) = (Decimal::of(*cursor), glob(prefix.as_str()));
                 script(Name::List).encode(buffer, form, &[], &[cursor.as_bytes(), pattern.as_bytes()]);
+            }
+            Command::Clear { prefix, cursor, nonce } => {
+                let (cursor, pattern, nonce) = (Decimal::of(*cursor), glob(prefix.as_str()), nonce.to_hex());
+                let arguments = [&nonce[..], cursor.as_bytes(), pattern.as_bytes()];
+                script(Name::Clear).encode(buffer, form, &[record_key], &arguments);
             }
             _ => unreachable!("every command has a script"),
         }

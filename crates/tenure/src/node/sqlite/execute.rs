@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use rusqlite::{Connection, OptionalExtension};
 use tenure_core::{
-    Answer, Command, Entry, Fence, Holding, LockKey, NodeTime, Owner, OwnerToken, Prefix, QueueReport,
+    Answer, Command, Entry, Fence, Holding, LockKey, NodeTime, Nonce, Owner, OwnerToken, Prefix, QueueReport,
     Refusal, Reply, Swap, TRIM_FENCES, Ticket,
 };
 
@@ -45,6 +45,7 @@ impl Execution<'_> {
         let answer = match command {
             Command::Record { prefix, swap } => self.record(prefix, swap.as_ref())?,
             Command::Trim { .. } => self.trim()?,
+            Command::Clear { prefix, cursor, nonce } => self.clear(prefix, *cursor, *nonce)?,
             Command::List { prefix, cursor } => self.list(prefix, *cursor)?,
             _ => {
                 let unknown = || Trouble::refused("it does not know this command");
@@ -167,6 +168,24 @@ impl Execution<'_> {
             });
         }
         Ok(Answer::Told { holdings, waiters: None, next })
+    }
+
+    fn clear(&self, prefix: &Prefix, cursor: u64, nonce: Nonce) -> Result<Answer> {
+        if !self.record_of(prefix.as_str())?.is_some_and(|record| nonce.begins(&record)) {
+            return Ok(Answer::Refused(Refusal::Stranger));
+        }
+        let mut page = self.list(prefix, cursor)?;
+        if let Answer::Told { holdings, .. } = &mut page {
+            holdings.retain(|holding| !holding.is_reserved());
+            for holding in holdings {
+                let name = holding.key.strip_prefix(prefix.as_str()).unwrap_or_default();
+                let key = LockKey::new(prefix, name).map_err(|_| damaged("a key"))?;
+                let mut name = Name::load(self.store, &key, self.now_ms)?;
+                name.entry = None;
+                name.store(self.store, &key, self.now_ms)?;
+            }
+        }
+        Ok(page)
     }
 
     fn record(&self, prefix: &Prefix, swap: Option<&Swap>) -> Result<Answer> {
