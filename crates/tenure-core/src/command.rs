@@ -125,6 +125,17 @@ pub enum Command {
         /// The prefix whose fences they are.
         prefix: Prefix,
     },
+    /// Delete the locks under a prefix, a page at a time, also those that were put back; but only in the life of the node's
+    /// memory that the client knows. What other libraries hold is theirs, and what is only set aside is nobody's. The answer is
+    /// [`Answer::Told`] with what was deleted.
+    Clear {
+        /// The prefix.
+        prefix: Prefix,
+        /// Where to go on: 0 at first, then what the last page said.
+        cursor: u64,
+        /// The life.
+        nonce: Nonce,
+    },
     /// Tell who has the key, and how many wait for it.
     Inspect {
         /// The lock.
@@ -155,7 +166,7 @@ impl Command {
             | Self::Leave { key, .. }
             | Self::Nudge { key }
             | Self::Inspect { key } => Some(key),
-            Self::Record { .. } | Self::Trim { .. } | Self::List { .. } => None,
+            Self::Record { .. } | Self::Trim { .. } | Self::Clear { .. } | Self::List { .. } => None,
         }
     }
 
@@ -227,9 +238,9 @@ pub enum Answer {
         /// The largest fence among the last names, as far as it was looked for.
         latest: Option<Fence>,
     },
-    /// It told what it has (inspect and list).
+    /// It told what it has (inspect and list), or had (clear).
     Told {
-        /// The keys it was asked about that it has.
+        /// The keys it was asked about.
         holdings: Vec<Holding>,
         /// How many are in line for the lock; `None` in a list, which does not look.
         waiters: Option<u64>,

@@ -44,6 +44,7 @@ use self::memory::Diary;
 pub use self::memory::{KnownLife, LIVES_MAX, NodeMemory};
 pub use self::proposal::Proposal;
 use self::proposal::Voters;
+use self::record::Lasting;
 pub use self::record::{Life, Nonce};
 pub use self::settings::{RestartGuard, Roster, Settings};
 use crate::command::{Answer, Command, Fault, Reply};
@@ -265,6 +266,7 @@ impl Fleet {
             foreign: None,
             foreign_unkept: false,
             epoch: 0,
+            lasting: Lasting::default(),
             read_at: None,
             watch: ClockWatch::new(settings.quarantine()),
             first_seen: None,

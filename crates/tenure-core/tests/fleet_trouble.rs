@@ -5,107 +5,16 @@
 #[path = "support/fleets.rs"]
 #[allow(dead_code, reason = "each test program uses a part")]
 mod fleets;
+#[path = "support/runs.rs"]
+#[allow(dead_code, reason = "each test program uses a part")]
+mod runs;
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
-use fleets::{QUARANTINE, World, settings};
+use fleets::{QUARANTINE, World};
+use runs::{Run, change, prepare};
 use tenure_core::trust::change::{Input, Output, Refused};
-use tenure_core::trust::{ChangeNode, FleetChange};
 use tenure_core::*;
-
-/// One run of a change, whose messages are executed at once.
-struct Run {
-    change: FleetChange,
-    nodes: Vec<usize>,
-    /// By how much the clock of a node is ahead.
-    ahead: BTreeMap<usize, Duration>,
-    ended: Option<Result<(), Refused>>,
-    commands: usize,
-    /// It has begun to look for locks, which it removes.
-    clears: bool,
-}
-
-fn place(list: &[usize], node: usize) -> Option<NodeIndex> {
-    let position = list.iter().position(|listed| *listed == node)?;
-    Quorum::of(list.len()).unwrap().indexes().nth(position)
-}
-
-impl Run {
-    fn new(world: &World, old: &[usize], new: &[usize], gone: &[usize], abort: bool, seed: u64) -> Self {
-        Self::with(world, (settings(old), old), (settings(new), new), gone, abort, seed)
-    }
-
-    fn with(
-        world: &World,
-        (from, old): (Settings, &[usize]),
-        (to, new): (Settings, &[usize]),
-        gone: &[usize],
-        abort: bool,
-        seed: u64,
-    ) -> Self {
-        let mut nodes = old.to_vec();
-        nodes.extend(new.iter().filter(|node| !old.contains(node)));
-        let parts = nodes.iter().map(|node| {
-            let part = ChangeNode::new(place(old, *node), place(new, *node));
-            if gone.contains(node) { part.gone() } else { part }
-        });
-        let mut change = FleetChange::new(from, to, Prefix::default(), parts.collect(), seed);
-        if abort {
-            change = change.aborting();
-        }
-        for (index, node) in nodes.iter().enumerate().filter(|(_, node)| !gone.contains(node)) {
-            change.handle(world.now, Input::Connected { node: index, facts: world.facts(*node) });
-        }
-        Self { change, nodes, ahead: BTreeMap::new(), ended: None, commands: 0, clears: false }
-    }
-
-    /// Executes so many commands at most. Whether there was nothing more to do.
-    fn serve(&mut self, world: &mut World, most: usize) -> bool {
-        let mut done = 0;
-        while self.ended.is_none() {
-            if done == most {
-                return false;
-            }
-            match self.change.poll_output() {
-                None => return true,
-                Some(Output::Send { node, command }) => {
-                    (done, self.commands) = (done + 1, self.commands + 1);
-                    self.clears |= matches!(command, Command::List { .. });
-                    let index = self.nodes[node];
-                    let ahead = self.ahead.get(&index).copied().unwrap_or_default();
-                    let time = NodeTime::from_micros(
-                        world.time().as_micros() + u64::try_from(ahead.as_micros()).unwrap(),
-                    );
-                    let reply = world.nodes[index].table.execute(time, &command);
-                    self.change.handle(world.now, Input::Answer { node, answer: Ok(reply) });
-                }
-                Some(Output::Progress(_)) => {}
-                Some(Output::Done) => self.ended = Some(Ok(())),
-                Some(Output::Failed(refused)) => self.ended = Some(Err(refused)),
-            }
-        }
-        true
-    }
-
-    /// Goes on for so long, or until it ends.
-    fn pass(&mut self, world: &mut World, time: Duration) -> Option<Result<(), Refused>> {
-        let end = world.now + time;
-        assert!(self.serve(world, 2_000), "it never stops");
-        while let Some(next) = self.change.poll_timeout().filter(|next| *next <= end && self.ended.is_none())
-        {
-            world.now = world.now.max(next);
-            self.change.handle(world.now, Input::Timeout);
-            assert!(self.serve(world, 2_000), "it never stops");
-        }
-        self.ended.clone()
-    }
-}
-
-fn change(world: &mut World, old: &[usize], new: &[usize], gone: &[usize], seed: u64) {
-    let mut run = Run::new(world, old, new, gone, false, seed);
-    assert_eq!(run.pass(world, QUARANTINE * 3), Some(Ok(())));
-}
 
 /// Whoever has put the new list into the settings already, and runs the change again, names the same list twice.
 #[test]
@@ -329,4 +238,90 @@ fn a_node_that_only_gives_errors_ends_the_change() {
     }
     let fault = Some(Fault::Error("READONLY".into()));
     assert_eq!(failed, Some(Refused::Silent { node: 3, fault }));
+}
+
+/// {0,2,5} was left while node 2 was switched off, so that still says that the list is open. When the list is prepared again,
+/// node 5 first, a client of it must not make the old word of node 2 look new.
+#[test]
+fn a_record_of_a_list_that_was_left_is_not_brought_up_to_date_by_one_that_is_prepared() {
+    let mut world = World::new(7);
+    world.client(&[0, 1, 4]);
+    change(&mut world, &[0, 1, 4], &[0, 2, 5], &[], 10);
+    change(&mut world, &[0, 2, 5], &[0, 3, 6], &[2], 20);
+    world.client(&[0, 3, 6]);
+    // Killed when node 5 is prepared, and node 2 is not.
+    let mut run = Run::new(&world, &[0, 3, 6], &[5, 2, 0], &[], false, 30);
+    while !world.record(5).contains(" phase=prepared:") {
+        assert!(!run.serve(&mut world, 1));
+    }
+    assert!(!world.record(2).contains(" phase=prepared:"));
+    world.client(&[0, 2, 5]);
+    let mut run = Run::new(&world, &[0, 3, 6], &[5, 2, 0], &[], false, 40);
+    let begun = world.now;
+    assert_eq!(run.pass(&mut world, QUARANTINE * 3), Some(Ok(())));
+    assert!(world.now.since(begun) >= QUARANTINE, "nobody waited for the locks of {{0,3,6}}");
+    for node in [3, 6] {
+        assert!(world.record(node).contains(" phase=closed:"), "{}", world.record(node));
+    }
+}
+
+/// A node that was in another fleet was forgotten, and taken by a client that came too early.
+#[test]
+fn a_node_that_was_taken_from_another_fleet_does_not_open_the_list() {
+    let mut world = World::new(6);
+    world.client(&[4]);
+    change(&mut world, &[4], &[3], &[], 10);
+    world.forget(3);
+    world.client(&[0, 1, 2]);
+    let early = world.client(&[0, 1, 3]);
+    assert_eq!(world.trusted(&early), [0; 0]);
+    let mut run = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], false, 20);
+    let begun = world.now;
+    assert_eq!(run.pass(&mut world, QUARANTINE * 3), Some(Ok(())));
+    assert!(world.now.since(begun) >= QUARANTINE, "nobody waited for the locks of {{0,1,2}}");
+    assert!(world.record(2).contains(" phase=closed:"), "{}", world.record(2));
+}
+
+/// Two people change to the same list from different ones: what one has prepared is not the other's.
+#[test]
+fn nodes_that_another_change_has_prepared_are_not_taken() {
+    let mut world = World::new(7);
+    let (one, two) = (world.client(&[0, 1, 2]), world.client(&[3]));
+    prepare(&mut world, &[0, 1, 2], &[4, 5, 6], 10);
+    let mut run = Run::new(&world, &[3], &[4, 5, 6], &[], false, 20);
+    assert!(matches!(run.pass(&mut world, QUARANTINE * 3), Some(Err(Refused::Foreign { .. }))));
+    assert_eq!((world.trusted(&one), world.trusted(&two)), (vec![0, 1, 2], vec![3]));
+}
+
+/// Somebody's run stands still just before it removes locks. Another finishes the change meanwhile, and the new list is in use.
+#[test]
+fn a_run_that_stood_still_removes_no_lock_of_the_new_list() {
+    let mut world = World::new(4);
+    world.client(&[0, 1, 2]);
+    let mut paused = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], false, 10);
+    while !world.record(2).contains(" phase=reclosing:") {
+        assert!(!paused.serve(&mut world, 1));
+    }
+    change(&mut world, &[0, 1, 2], &[0, 1, 3], &[], 20);
+    for node in [0, 1] {
+        world.lock(node, Command::plain_acquire);
+    }
+    assert_eq!(paused.pass(&mut world, QUARANTINE), Some(Ok(())));
+    assert!([0, 1].into_iter().all(|node| world.is_locked(node)), "its holder still counts on them");
+}
+
+/// A lock that was put back by its holder lies on the node in another form.
+#[test]
+fn locks_that_were_put_back_are_removed_too() {
+    let mut world = World::new(4);
+    world.client(&[0, 1, 2]);
+    world.lock(0, |key, token, node_ttl_ms| Command::Heal {
+        key,
+        token,
+        node_ttl_ms,
+        fence: None,
+        quarantine_ms: 66_000,
+    });
+    change(&mut world, &[0, 1, 2], &[0, 1, 3], &[], 10);
+    assert!(!world.is_locked(0));
 }

@@ -13,6 +13,7 @@
 mod clients;
 mod clock_preload;
 mod nursery;
+mod port;
 mod proxy;
 mod redis_server;
 mod signal;

@@ -10,10 +10,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, watch};
 use tokio::time::Instant;
 
+use crate::port::Port;
+
 /// A proxy before one server. It ends when this is dropped.
 #[derive(Debug)]
 pub struct Proxy {
-    port: u16,
+    port: Port,
     shared: Arc<Shared>,
     /// Dropping it ends the proxy's thread.
     _alive: mpsc::Sender<()>,
@@ -112,8 +114,8 @@ impl Proxy {
         std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async move {
-                let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-                bound.send(listener.local_addr().unwrap().port()).unwrap();
+                let (listener, port) = listen().await;
+                bound.send(port).unwrap();
                 tokio::select! {
                     () = serve(listener, serving) => {}
                     _ = ended.recv() => {}
@@ -126,13 +128,13 @@ impl Proxy {
     /// The URL of the server behind it.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://127.0.0.1:{}", self.port())
     }
 
     /// Where it listens.
     #[must_use]
     pub const fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// Leads to the server at another loopback port from now on, as a name does after a failover. Connections that are
@@ -203,6 +205,16 @@ impl Shared {
 impl Link {
     const fn mode(&self, direction: Direction) -> &watch::Sender<Mode> {
         &self.modes[direction as usize]
+    }
+}
+
+/// Listens on a port that nobody else has.
+async fn listen() -> (TcpListener, Port) {
+    loop {
+        let port = Port::claim();
+        if let Ok(listener) = TcpListener::bind(("127.0.0.1", port.number())).await {
+            return (listener, port);
+        }
     }
 }
 

@@ -1,8 +1,6 @@
 //! A real `redis-server` on a free loopback port.
 
-use std::fs::File;
 use std::io::{Read, Write};
-use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
@@ -10,6 +8,7 @@ use std::time::{Duration, Instant};
 use redis::Value;
 use tempfile::TempDir;
 
+use crate::port::Port;
 use crate::{MovedClock, nursery, signal, skip};
 
 /// How long a server may take to start or to go.
@@ -21,9 +20,8 @@ pub struct RedisServer {
     program: PathBuf,
     options: Vec<String>,
     clock: Option<MovedClock>,
-    port: u16,
     /// Nobody else starts a server there while this one is down.
-    claim: Option<File>,
+    port: Port,
     folder: TempDir,
     process: Option<Child>,
 }
@@ -56,17 +54,16 @@ impl RedisServer {
             program: program.to_owned(),
             options: options.iter().map(ToString::to_string).collect(),
             clock,
-            port: 0,
-            claim: None,
+            port: Port::claim(),
             folder: tempfile::tempdir().unwrap(),
             process: None,
         };
         // Another process may take the port between our look and the server's start: then try another.
         for _ in 0..10 {
-            (server.port, server.claim) = claim_port();
             if server.launch() {
                 return server;
             }
+            server.port = Port::claim();
         }
         panic!("redis-server does not start:\n{}", server.log());
     }
@@ -89,13 +86,13 @@ impl RedisServer {
     /// Where it listens.
     #[must_use]
     pub const fn port(&self) -> u16 {
-        self.port
+        self.port.number()
     }
 
     /// Its URL.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.port)
+        format!("redis://127.0.0.1:{}", self.port())
     }
 
     /// Its folder, with its log and its data.
@@ -178,7 +175,7 @@ impl RedisServer {
     /// Starts the process; false if it ended before it answered.
     fn launch(&mut self) -> bool {
         let mut command = nursery::command(&self.program);
-        let (port, folder) = (self.port.to_string(), self.folder.path());
+        let (port, folder) = (self.port().to_string(), self.folder.path());
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"]);
         command.arg("--dir").arg(folder).args(["--logfile", "server.log"]);
         if let Some(clock) = &self.clock {
@@ -194,7 +191,7 @@ impl RedisServer {
             if process.try_wait().unwrap().is_some() {
                 return false;
             }
-            let connection = std::net::TcpStream::connect(("127.0.0.1", self.port));
+            let connection = std::net::TcpStream::connect(("127.0.0.1", self.port()));
             if connection.is_ok_and(|connection| !is_loading(connection)) && is_ours(folder, process.id()) {
                 self.process = Some(process);
                 return true;
@@ -230,20 +227,6 @@ fn is_there(program: &Path) -> bool {
 fn on_path(program: &Path) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|program| program.is_file())
-}
-
-/// A free port, which other tests leave alone as long as the file is open: a server that is killed must find its port again.
-fn claim_port() -> (u16, Option<File>) {
-    let user = rustix::process::getuid().as_raw();
-    let folder = std::env::temp_dir().join(format!("tenure-test-ports-{user}"));
-    let _ = std::fs::create_dir(&folder);
-    loop {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let Ok(file) = File::create(folder.join(port.to_string())) else { return (port, None) };
-        if file.try_lock().is_ok() {
-            return (port, Some(file));
-        }
-    }
 }
 
 /// Whether a server that listens already is still reading its data. One that does not understand the question, because it

@@ -95,6 +95,7 @@ async fn refused(run: u64) {
     assert!(guard.is_valid(), "A keeps its lock by the two others");
     // W has not taken the node from A either.
     until_votes(&a, 3).await;
+    guard.release().await.unwrap();
 }
 
 /// A stranger that never saw the fleet finds a node just emptied: A marks the node, and both are told.

@@ -21,7 +21,8 @@ fn proxies(servers: &[RedisServer]) -> Vec<Proxy> {
 /// Two nodes lose their memory, and when they count again, two others do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_of_ten_terms_keeps_its_lock_while_two_of_five_nodes_are_killed_at_a_time() {
-    const TTL: Duration = secs(1);
+    // Three nodes of three have to answer every renewal, also on a busy machine.
+    const TTL: Duration = secs(2);
     let mut servers = servers::<5>();
     let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
     // A restarted node counts again after this and a guard band.

@@ -188,7 +188,9 @@ async fn a_user_with_the_documented_rights_can_do_everything() {
     }
     waits_is_woken_and_hands_over(&locks, &builder(&urls).max_ttl(secs(2)).build().unwrap()).await;
     locks.shutdown().await.unwrap();
-    assert_eq!(keys(&servers), [""; 0]);
+    // A lock was handed over while the last node had not answered its first owner yet: what that one sets there after the
+    // next owner's release frees itself.
+    until("nothing is left", || keys(&servers).is_empty()).await;
     // After a broken connection as well, with a new record.
     servers[1].execute(&["CLIENT", "KILL", "USER", "tenure"]);
     servers[2].restart_empty();

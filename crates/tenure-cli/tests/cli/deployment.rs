@@ -27,7 +27,13 @@ pub(crate) fn five_redis_nodes() -> Deployment {
     let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
     let deployment = Deployment::of(servers.into(), |_| urls.join(","));
     // A first start needs all nodes, and a busy machine may not have them all in time.
-    wait_until(|| deployment.tenure(&["run", "warm-up", "--", "true"]).code == Some(0));
+    let warm_up = || deployment.tenure(&["run", "warm-up", "--", "true"]);
+    let deadline = Instant::now() + Duration::from_secs(60);
+    let mut done = warm_up();
+    while done.code != Some(0) {
+        assert!(Instant::now() < deadline, "no first lock: {done:?}");
+        done = warm_up();
+    }
     deployment
 }
 
@@ -79,7 +85,7 @@ impl Deployment {
 
     /// A program that may call the tool, with these nodes and nothing of our own environment that the tool could read.
     pub(crate) fn program(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
+        let mut command = heeding_signals(program);
         command.current_dir(self.folder()).stdin(Stdio::null());
         for (name, _) in std::env::vars_os() {
             if name.to_string_lossy().starts_with("TENURE_") {
@@ -121,9 +127,17 @@ impl Deployment {
         let mut all = vec!["run"];
         all.extend(arguments);
         all.extend(["--", "sh", "-c", "touch held; exec sleep 600"]);
-        let holder = self.start(&all);
-        wait_until(|| marker.exists());
-        holder
+        let deadline = Instant::now() + Duration::from_secs(60);
+        loop {
+            let mut holder = self.start(&all);
+            wait_until(|| marker.exists() || holder.has_ended());
+            if marker.exists() {
+                return holder;
+            }
+            // On a busy machine nodes may not answer in time, or the holder before may not be gone yet.
+            let done = holder.done();
+            assert!(Instant::now() < deadline, "not held: {done:?}");
+        }
     }
 }
 
@@ -158,10 +172,28 @@ impl Background {
         nix::sys::signal::kill(pid(self.pid()), signal).unwrap();
     }
 
+    fn has_ended(&mut self) -> bool {
+        self.0.as_mut().unwrap().try_wait().unwrap().is_some()
+    }
+
     /// Waits for its end.
     pub(crate) fn done(mut self) -> Done {
         Done::of(self.0.take().unwrap().wait_with_output().unwrap())
     }
+}
+
+/// A program that heeds the signals which whoever runs the tests ignores. A shell script starts them so in the background, and
+/// the tool leaves an ignored signal alone.
+fn heeding_signals(program: &str) -> Command {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0").trim();
+    let [hangup, interrupt, quit] = [1, 2, 4];
+    if u64::from_str_radix(ignored, 16).unwrap() & (hangup | interrupt | quit) == 0 {
+        return Command::new(program);
+    }
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,QUIT", program]);
+    command
 }
 
 /// Who has the lock after the one that is tested.

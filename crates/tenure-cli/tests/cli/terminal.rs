@@ -51,6 +51,12 @@ impl Shell {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
+    /// Waits until the shell says that the command has stopped, which it names then, and takes the next one.
+    fn shows_stopped(&self) {
+        self.shows("Stopped");
+        self.shows("ready> ");
+    }
+
     /// Waits until this is on the screen, and clears it up to there.
     fn shows(&self, text: &str) -> String {
         let mut seen = String::new();
@@ -120,7 +126,7 @@ fn a_stopped_run_keeps_its_lock_and_goes_on_afterwards() {
         shell.types("tenure run x --ttl 1500ms -- sh -c 'touch begun; read line; echo got-$line'\r");
         wait_until(|| deployment.folder().join("begun").exists());
         shell.types("\x1a");
-        shell.shows("Stopped");
+        shell.shows_stopped();
         // Two terms.
         for _ in 0..12 {
             std::thread::sleep(Duration::from_millis(250));
@@ -146,8 +152,7 @@ fn the_stop_key_stops_a_script_together_with_its_run() {
         shell.types("sh script\r");
         wait_until(|| deployment.folder().join("begun").exists());
         shell.types("\x1a");
-        shell.shows("Stopped");
-        shell.shows("ready> ");
+        shell.shows_stopped();
         shell.types("fg\r");
         // What is typed earlier is the shell's.
         shell.shows("sh script");
@@ -180,7 +185,7 @@ fn a_lock_that_is_lost_while_stopped_is_told_when_the_run_goes_on() {
         shell.types("tenure run x --ttl 1s -- sh -c 'echo $$ > begun; exec sleep 600'; echo code-$?\r");
         let command: u32 = crate::deployment::read_line(&deployment.folder().join("begun")).parse().unwrap();
         shell.types("\x1a");
-        shell.shows("Stopped");
+        shell.shows_stopped();
         deployment.tenure(&["release", "--force", "x"]).ends_with(0);
         wait_until(|| !crate::deployment::is_alive(command));
         shell.types("fg; echo code-$?\r");
@@ -197,7 +202,7 @@ fn a_run_that_is_killed_while_stopped_leaves_nothing_and_frees_its_lock() {
         let line = crate::deployment::read_line(&deployment.folder().join("begun"));
         let (command, tool) = line.split_once(' ').unwrap();
         shell.types("\x1a");
-        shell.shows("Stopped");
+        shell.shows_stopped();
         let killed = std::time::Instant::now();
         kill(pid(tool.parse().unwrap()), Signal::SIGKILL).unwrap();
         let command = command.parse().unwrap();
@@ -214,7 +219,7 @@ fn a_stopped_run_goes_on_although_its_keeper_was_killed() {
         shell.types("tenure run x --ttl 30s -- sh -c 'echo $$ > begun; read line; echo got-$line'\r");
         let command = crate::deployment::read_line(&deployment.folder().join("begun")).parse().unwrap();
         shell.types("\x1a");
-        shell.shows("Stopped");
+        shell.shows_stopped();
         kill(pid(keeper_of(command)), Signal::SIGKILL).unwrap();
         shell.types("fg\r");
         // What is typed earlier is the shell's.

@@ -46,6 +46,7 @@ pub fn execute<S: Shelf>(shelf: &mut S, now: NodeTime, command: &Command) -> Res
         Command::Inspect { key } => visit.inspect(key)?,
         Command::Record { prefix, swap } => visit.record(prefix, swap.as_ref())?,
         Command::Trim { prefix } => visit.shelf.trim(now_ms, prefix)?,
+        Command::Clear { prefix, nonce, .. } => visit.clear(prefix, *nonce)?,
         Command::List { prefix, cursor } => visit.shelf.list(now_ms, prefix, *cursor)?,
     };
     let Visit { shelf, name, fence, queue, .. } = visit;
@@ -187,6 +188,31 @@ impl<S: Shelf> Visit<'_, S> {
         let line_is_over = self.name.is_line_over(self.now_ms);
         let waiters = if line_is_over { 0 } else { self.shelf.in_line_listening(key)? };
         Ok(Answer::Told { holdings: holding.into_iter().collect(), waiters: Some(waiters), next: 0 })
+    }
+
+    /// All at once: a store of our own has no others to let in between.
+    fn clear(&mut self, prefix: &Prefix, nonce: Nonce) -> Result<Answer, S::Trouble> {
+        if !self.shelf.record(prefix.as_str())?.is_some_and(|record| nonce.begins(&record)) {
+            return Ok(Answer::Refused(Refusal::Stranger));
+        }
+        let (mut cleared, mut cursor) = (vec![], 0);
+        while let Answer::Told { holdings, next, .. } = self.shelf.list(self.now_ms, prefix, cursor)? {
+            let before = cleared.len();
+            for holding in holdings.into_iter().filter(|holding| !holding.is_reserved()) {
+                let name = holding.key.strip_prefix(prefix.as_str()).unwrap_or_default();
+                let Ok(key) = LockKey::new(prefix, name) else { continue };
+                let mut name = self.shelf.load(&key)?;
+                name.entry = None;
+                self.shelf.store(self.now_ms, &key, name)?;
+                cleared.push(holding);
+            }
+            if next == 0 {
+                break;
+            }
+            // Where some are gone, others have taken their places in the page.
+            cursor = if cleared.len() == before { next } else { cursor };
+        }
+        Ok(Answer::Told { holdings: cleared, waiters: None, next: 0 })
     }
 
     fn record(&mut self, prefix: &Prefix, swap: Option<&Swap>) -> Result<Answer, S::Trouble> {

@@ -29,7 +29,7 @@ use self::plan::Step;
 use self::seen::Seen;
 use super::record::{Phase, Record};
 use super::{Facts, Nonce, Settings};
-use crate::command::{Answer, Command, Fault, Reply, Swap};
+use crate::command::{Answer, Command, Fault, Refusal, Reply, Swap};
 use crate::names::Prefix;
 use crate::quorum::{NodeIndex, Quorum};
 use crate::time::{NodeTime, Time};
@@ -307,15 +307,12 @@ impl FleetChange {
                 (node.asked, node.read) = (None, Some(Reading { text, time }));
             }
             Ok(Reply { answer: Answer::Told { holdings, next, .. }, .. }) => {
-                node.asked = Some(now);
-                self.clear(now, index, &holdings, next);
+                self.handle_cleared(now, index, !holdings.is_empty(), next);
             }
-            Ok(Reply { answer: Answer::Granted | Answer::Refused(_), .. }) => {
-                node.asked = Some(now);
-                if let Some(clearing) = &mut node.clearing {
-                    clearing.releasing = clearing.releasing.saturating_sub(1);
-                    self.go_on_clearing(now, index);
-                }
+            // Its record has changed: somebody else has gone on, or its memory is gone.
+            Ok(Reply { answer: Answer::Refused(Refusal::Stranger), .. }) => {
+                node.clearing = None;
+                self.ask(now, index, None);
             }
             // It is asked again when its time is up.
             Ok(_) | Err(_) => {}
@@ -350,10 +347,9 @@ impl FleetChange {
                 self.read_again(now);
             }
             Ok(Step::Clear(nodes)) => {
-                for node in nodes {
-                    self.nodes[node].clearing = Some(Clearing { next: Some(0), ..Clearing::default() });
-                    self.nodes[node].asked = Some(now);
-                    self.go_on_clearing(now, node);
+                for (node, nonce) in nodes {
+                    self.nodes[node].clearing = Some(Clearing { nonce, found: false, done: false });
+                    self.clear(now, node, 0);
                 }
             }
             Ok(Step::Wait(left)) => {

@@ -10,7 +10,7 @@
 
 use std::sync::Arc;
 
-use super::record::{Phase, Record, State, difference};
+use super::record::{Lasting, Phase, Record, State, difference};
 use super::{Facts, Fleet};
 use crate::command::Swap;
 use crate::quorum::NodeIndex;
@@ -58,7 +58,11 @@ impl Fleet {
         }
         self.keep_foreign(node, text);
         let ours = self.settings.terms(node);
-        let difference = difference(&record.terms, &ours);
+        let mut difference = difference(&record.terms, &ours);
+        if difference.is_empty() {
+            // The record is ours: the other one has claimed the node without a word about itself.
+            "the other one had it before it was emptied".clone_into(&mut difference);
+        }
         let reason = match record.phase {
             Phase::Disputed => format!(
                 "two fleets claim this node ({difference}). Give all clients the same settings, then run `tenure fleet forget` \
@@ -111,28 +115,42 @@ impl Fleet {
             // Of another form: nobody can say what to write in its place.
             Some(text) => {
                 let theirs = Record::parse(text)?;
-                let new = self.new_record(node, facts, true);
-                let wait = theirs.quarantine();
-                Record {
-                    terms: theirs.terms,
-                    phase: theirs.phase.in_new_life(),
-                    epoch: theirs.epoch,
-                    wait,
-                    floor: theirs.floor,
-                    ..new
-                }
+                let new = self.new_record(node, facts, true).going_on(theirs.lasting());
+                Record { wait: theirs.quarantine(), terms: theirs.terms, ..new }
             }
-            None => self.new_record(node, facts, returned),
+            None => {
+                let before = self.goes_on(node);
+                self.new_record(node, facts, returned).going_on(before)
+            }
         };
         let (text, stamp) = (record.to_text(), record.wants_time());
         Some(Swap { expected: None, text, stamp })
     }
 
+    /// What goes on at a node that has been emptied since we last saw it. A change of the list needs what it wrote there: a node
+    /// that waits for its list, or is done with it, must not vote because it forgot that.
+    fn goes_on(&self, node: NodeIndex) -> Lasting {
+        let before = self.members[node.get()].lasting.clone();
+        let records = self.members.iter().filter_map(|member| Some(&member.record.as_ref()?.record));
+        let opened = records.filter(|record| record.opened && record.phase == Phase::Open);
+        let opened = opened.max_by_key(|record| record.epoch);
+        let opened_in = |epoch: u64| opened.filter(|record| record.epoch >= epoch);
+        let since = match before.phase {
+            Phase::Prepared(_) | Phase::Vacant => opened_in(before.epoch),
+            Phase::Closed(_) | Phase::Reclosing(_) => opened_in(before.epoch + 1),
+            // The change may have been given up since; if not, whoever makes it closes the node again.
+            Phase::Open | Phase::Closing(_) | Phase::Disputed => {
+                let epoch = before.epoch.max(self.epoch());
+                return Lasting { phase: Phase::Open, epoch, ..before };
+            }
+        };
+        since.map_or(before, Record::lasting)
+    }
+
     /// A new life of the node's memory. What its fleet is about to do goes on.
     pub(super) fn new_life(&mut self, node: NodeIndex, facts: &Facts, before: &Record) -> Record {
         let new = self.new_record(node, facts, true);
-        let phase = before.phase.clone().in_new_life();
         debug_assert_eq!(new.state, State::New);
-        Record { phase, epoch: before.epoch, wait: new.wait.max(before.wait), floor: before.floor, ..new }
+        new.going_on(before.lasting())
     }
 }

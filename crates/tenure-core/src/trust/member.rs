@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::clock_watch::ClockWatch;
 use super::memory::{KnownLife, LIVES_MAX};
-use super::record::{Record, State};
+use super::record::{Lasting, Record, State};
 use super::{Distrust, Facts, Nonce, RECORD_TIMEOUT};
 use crate::command::Fault;
 use crate::fence::Fence;
@@ -43,6 +43,8 @@ pub(super) struct Member {
     pub(super) foreign_unkept: bool,
     /// How often its fleet has been changed, as far as we have seen.
     pub(super) epoch: u64,
+    /// What its last record of ours said that goes on when its memory is lost.
+    pub(super) lasting: Lasting,
     /// When a record was last accepted.
     pub(super) read_at: Option<Time>,
     pub(super) watch: ClockWatch,

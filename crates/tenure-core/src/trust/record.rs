@@ -43,6 +43,8 @@ pub(super) struct Record {
     pub(super) phase: Phase,
     /// How often the fleet that the node belongs to has been changed.
     pub(super) epoch: u64,
+    /// Its list took over from another one, and has been open since.
+    pub(super) opened: bool,
     /// How long a lock may live that was granted before this life or, once the node is closed, before that.
     pub(super) wait: Duration,
     /// Fences up to this may have been granted by nodes that the fleet had before.
@@ -53,6 +55,17 @@ pub(super) struct Record {
     pub(super) created: Option<NodeTime>,
     /// When the node was closed, by its clock. `None` if it was not, or the node has yet to fill it in.
     pub(super) closed: Option<NodeTime>,
+}
+
+/// What a record says that goes on when the memory it is in is lost.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Lasting {
+    pub(super) phase: Phase,
+    pub(super) epoch: u64,
+    pub(super) opened: bool,
+    /// Longer than locks of its fleet can live, if locks of another one are still waited for.
+    pub(super) wait: Duration,
+    pub(super) floor: Fence,
 }
 
 /// How far a node's memory is trusted.
@@ -120,6 +133,7 @@ impl Record {
     pub(super) fn to_text(&self) -> Arc<str> {
         let Self { nonce, state, phase, epoch, terms, .. } = self;
         let (returned, durable) = (u8::from(self.returned), u8::from(self.durable));
+        let opened = u8::from(self.opened);
         let (process, lineage) =
             self.life.as_ref().map_or(("?", "?"), |life| (&*life.process, &*life.lineage));
         let continues = self.continues.map_or_else(|| "-".to_owned(), |nonce| nonce.to_string());
@@ -133,8 +147,8 @@ impl Record {
         let (wait_ms, floor) = (self.wait.as_millis(), self.floor.get());
         format!(
             "{nonce} {VERSION} {process} {lineage} {state} returned={returned} durable={durable} \
-             continues={continues} phase={phase} epoch={epoch} wait_ms={wait_ms} floor={floor} {terms} \
-             created={created}{closed}"
+             continues={continues} phase={phase} epoch={epoch} opened={opened} wait_ms={wait_ms} floor={floor} \
+             {terms} created={created}{closed}"
         )
         .into()
     }
@@ -176,6 +190,7 @@ impl Record {
             },
             phase: Phase::parse(field("phase")?)?,
             epoch: field("epoch")?.parse().ok()?,
+            opened: flag(field("opened")?)?,
             wait: Duration::from_millis(field("wait_ms")?.parse().ok()?),
             floor: Fence::new(field("floor")?.parse().ok()?),
             terms: terms.trim_start().into(),
@@ -198,6 +213,7 @@ impl Record {
             durable: false,
             phase: Phase::Vacant,
             epoch: epoch + 1,
+            opened: false,
             // The words are the same in records of other forms.
             wait: before.map_or_else(|| quarantine_of(text), |record| record.quarantine()),
             floor,
@@ -207,9 +223,32 @@ impl Record {
         }
     }
 
+    /// What of it goes on in the next life of the node's memory.
+    pub(super) fn lasting(&self) -> Lasting {
+        let (phase, epoch, opened, floor) = (self.phase.clone(), self.epoch, self.opened, self.floor);
+        let waits = self.state == State::New || phase != Phase::Open;
+        let wait = self.wait.saturating_sub(quarantine_of(&self.terms));
+        let wait = if waits && !wait.is_zero() { self.wait } else { Duration::ZERO };
+        Lasting { phase, epoch, opened, wait, floor }
+    }
+
+    /// This record of a life that begins now, in which what was to be done goes on.
+    pub(super) fn going_on(self, before: Lasting) -> Self {
+        let Lasting { phase, epoch, opened, wait, floor } = before;
+        Self { phase: phase.in_new_life(), epoch, opened, wait: self.wait.max(wait), floor, ..self }
+    }
+
     /// How long a lock may live that clients of this record's fleet were granted.
     pub(super) fn quarantine(&self) -> Duration {
         quarantine_of(&self.terms).max(self.wait)
+    }
+}
+
+impl Default for Lasting {
+    /// A node of which nothing is known but that it serves its fleet.
+    fn default() -> Self {
+        let (phase, wait, floor) = (Phase::Open, Duration::ZERO, Fence::NONE);
+        Self { phase, epoch: 0, opened: false, wait, floor }
     }
 }
 
@@ -348,6 +387,7 @@ mod tests {
             durable: true,
             phase,
             epoch: 3,
+            opened: true,
             wait: Duration::from_millis(66_000),
             floor: Fence::new(12),
             terms: "nodes=a:1/0,b:2/0 node=a:1/0 max_ttl_ms=60000 guard_ms=6000".into(),

@@ -108,7 +108,7 @@ impl Fleet {
         };
         let member = &mut self.members[node.get()];
         member.objection = None;
-        member.epoch = member.epoch.max(record.epoch);
+        (member.epoch, member.lasting) = (member.epoch.max(record.epoch), record.lasting());
         member.foreign_unkept |= member.foreign.take().is_some();
         let is_this = |nonce: Nonce| nonce == record.nonce || Some(nonce) == record.continues;
         if member.record.as_ref().is_some_and(|known| !is_this(known.record.nonce)) {
@@ -396,6 +396,7 @@ impl Fleet {
             durable: facts.durable,
             phase: Phase::Open,
             epoch: self.epoch(),
+            opened: false,
             wait: self.settings.quarantine(),
             floor: Fence::NONE,
             terms: self.settings.terms(node),
@@ -404,9 +405,11 @@ impl Fleet {
         }
     }
 
-    /// How often our list has been changed, as far as any node has told us.
-    fn epoch(&self) -> u64 {
-        self.members.iter().map(|member| member.epoch).max().unwrap_or(0)
+    /// How often our list has been changed, as far as any node has told us. One that is only prepared says what will be.
+    pub(super) fn epoch(&self) -> u64 {
+        let lasting = self.members.iter().map(|member| &member.lasting);
+        let present = lasting.filter(|lasting| !matches!(lasting.phase, Phase::Prepared(_) | Phase::Vacant));
+        present.map(|lasting| lasting.epoch).max().unwrap_or(0)
     }
 
     pub(super) fn draw_nonce(&mut self) -> Nonce {

@@ -1,39 +1,53 @@
-//! A fleet whose node list changes under its clients: real fleets, leases and lock tables, in which one number decides which
-//! message travels next, who begins, who dies, and which node is emptied.
+//! A fleet whose node list changes under its clients: real fleets, leases and lock tables. One number
+//! decides which message travels next, who begins, who dies, and which node is emptied.
+//!
+//! There are three kinds of histories: one change that is run until it is done ([`World::once`]); lists
+//! that wander there and back, changed by two at once, some of whom give up ([`World::wandering`]); and
+//! such lists with nodes that are switched off for a while, changes that stand still, and losses also
+//! where a list is only prepared ([`World::troubled`]).
 
-use std::collections::{BTreeMap, VecDeque};
+#[path = "changing/clients.rs"]
+mod clients;
+#[path = "changing/coordinators.rs"]
+mod coordinators;
+#[path = "changing/messages.rs"]
+mod messages;
+
+use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::trust::{ChangeNode, FleetChange, change};
+use clients::Client;
+use coordinators::Coordinator;
+pub(crate) use coordinators::Mistake;
 use tenure_core::*;
 
 /// The shortest that there is: the quarantine is a little longer.
 const MAX_TTL: Duration = Duration::from_secs(1);
 
-/// What is wrong on purpose.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Mistake {
-    None,
-    /// The new list is opened without waiting for the locks of the old one.
-    NoWait,
-    /// The locks of the old list are left where they are, so that they can be extended.
-    NoClear,
-    /// A node of the old list is left out, as if it were switched off.
-    OneLeftOut,
-}
-
-pub(crate) struct Changing {
+pub(crate) struct World {
     random: u64,
     now: Time,
     nodes: Vec<Node>,
+    /// The list in use, and the one that it is changed to.
     old: Vec<usize>,
     new: Vec<usize>,
+    /// All lists there are, if they wander.
+    lists: Vec<Vec<usize>>,
+    /// Those that have been in use.
+    used: Vec<Vec<usize>>,
+    wanders: bool,
+    is_troubled: bool,
     clients: Vec<Client>,
-    coordinator: Option<Coordinator>,
+    coordinators: Vec<Coordinator>,
     mistake: Mistake,
+    /// How many nodes will still be emptied, and when one was last.
     losses: usize,
-    /// A lock was found, and not removed.
-    left_alone: bool,
+    lost_at: Time,
+    /// How many nodes will still be switched off, and which one is.
+    outages: usize,
+    off: Option<usize>,
+    /// Everybody who interferes is gone.
+    calm: bool,
     /// The fences of successful acquisitions, in their order.
     fences: Vec<Fence>,
     pub(crate) seen: Sights,
@@ -48,6 +62,7 @@ pub(crate) struct Sights {
     pub(crate) extended: usize,
     pub(crate) refused: usize,
     pub(crate) emptied: usize,
+    pub(crate) switched_off: usize,
     pub(crate) resumed: usize,
     pub(crate) done: usize,
 }
@@ -57,51 +72,44 @@ struct Node {
     process: usize,
 }
 
-struct Client {
-    list: Vec<usize>,
-    fleet: Fleet,
-    lease: Option<Lease>,
-    leases: u64,
-    fence: Fence,
-    links: BTreeMap<usize, Link>,
-}
+impl World {
+    /// One change, which is killed and run again, while one node is emptied.
+    pub(crate) fn once(seed: u64, old: &[usize], new: &[usize], mistake: Mistake) -> Self {
+        Self { mistake, ..Self::new(seed, &[old, new], 1) }
+    }
 
-struct Coordinator {
-    change: FleetChange,
-    nodes: Vec<usize>,
-    links: BTreeMap<usize, Link>,
-}
+    /// Changes from one of these lists to another, over and over.
+    pub(crate) fn wandering(seed: u64, lists: &[&[usize]], losses: usize) -> Self {
+        Self { wanders: true, ..Self::new(seed, lists, losses) }
+    }
 
-/// One connection: what is sent arrives in order, and so do the answers.
-#[derive(Default)]
-struct Link {
-    requests: VecDeque<(To, Time, Command)>,
-    replies: VecDeque<(To, Time, Reply)>,
-}
+    /// The same, with more that goes wrong.
+    pub(crate) fn troubled(seed: u64, lists: &[&[usize]]) -> Self {
+        Self { is_troubled: true, outages: 4, ..Self::wandering(seed, lists, 4) }
+    }
 
-#[derive(Clone, Copy)]
-enum To {
-    Fleet,
-    /// The lease with this number: each counts its rounds by itself.
-    Lease(u64, RoundNumber),
-    Nobody,
-}
-
-impl Changing {
-    pub(crate) fn new(seed: u64, old: &[usize], new: &[usize], mistake: Mistake) -> Self {
-        let nodes = old.iter().chain(new).max().unwrap() + 1;
+    fn new(seed: u64, lists: &[&[usize]], losses: usize) -> Self {
+        let nodes = lists.iter().copied().flatten().max().unwrap() + 1;
         let node = |process| Node { table: LockTable::default(), process };
+        let start = Time::from_nanos(5_000_000_000);
         Self {
             random: seed.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(1),
-            now: Time::from_nanos(5_000_000_000),
+            now: start,
             nodes: (0..nodes).map(node).collect(),
-            old: old.to_vec(),
-            new: new.to_vec(),
+            old: lists[0].to_vec(),
+            new: lists[1].to_vec(),
+            lists: lists.iter().map(|list| list.to_vec()).collect(),
+            used: vec![lists[0].to_vec()],
+            wanders: false,
+            is_troubled: false,
             clients: vec![],
-            coordinator: None,
-            mistake,
-            losses: 1,
-            left_alone: false,
+            coordinators: vec![],
+            mistake: Mistake::None,
+            losses,
+            lost_at: start,
+            outages: 0,
+            off: None,
+            calm: false,
             fences: vec![],
             seen: Sights::default(),
             story: vec![],
@@ -121,6 +129,28 @@ impl Changing {
             self.check()?;
         }
         Ok(())
+    }
+
+    /// Everybody who interferes is gone: one more change is made.
+    pub(crate) fn settle(&mut self) -> Result<(), String> {
+        (self.calm, self.coordinators) = (true, vec![]);
+        self.switch_on();
+        // Nodes may have to be forgotten: clients of other lists are stopped before, as the message says.
+        let old = self.old.clone();
+        self.clients.retain(|client| client.list == old);
+        self.add_client(old);
+        let done = self.seen.done;
+        for _ in 0..40_000 {
+            self.step(true);
+            self.check()?;
+            if self.seen.done > done {
+                return Ok(());
+            }
+        }
+        let records: Vec<String> =
+            (0..self.nodes.len()).map(|node| format!("{:?}", self.record(node))).collect();
+        let last = &self.story[self.story.len().saturating_sub(60)..];
+        Err(format!("stuck\n{}\n{}", last.join("\n"), records.join("\n")))
     }
 
     fn check(&self) -> Result<(), String> {
@@ -151,7 +181,7 @@ impl Changing {
             12..16 if self.clients.len() < 6 => {
                 let list = if changing && self.below(2) == 0 { self.new.clone() } else { self.old.clone() };
                 // Nobody is given the new list before its nodes are ready.
-                if list == self.old || self.is_prepared() {
+                if list == self.old || !self.calm && self.is_prepared() {
                     self.add_client(list);
                 }
             }
@@ -161,13 +191,16 @@ impl Changing {
             }
             18..26 => self.begin(),
             26..28 => self.give_back(),
-            28 if changing && self.coordinator.is_none() && self.seen.done < 2 => self.start_coordinator(),
-            30 if changing && self.coordinator.is_some() && self.below(6) == 0 => {
-                self.note("the change is killed");
-                self.coordinator = None;
-                self.seen.resumed += 1;
+            28 if changing && self.may_start() => self.start_coordinator(),
+            30 if changing && !self.calm && !self.coordinators.is_empty() && self.below(6) == 0 => {
+                self.kill_coordinator();
             }
-            31 if changing && self.losses > 0 && self.below(4) == 0 => self.empty(),
+            31 if changing && self.loses_memory() => self.empty(),
+            32 if changing && self.outages > 0 && !self.calm => self.switch_off(),
+            33 if changing && self.off.is_some() && self.below(4) == 0 => self.switch_on(),
+            34 if changing && self.is_troubled && !self.coordinators.is_empty() && self.below(4) == 0 => {
+                self.pause_coordinator();
+            }
             _ => {
                 for _ in 0..=self.below(8) {
                     self.deliver();
@@ -178,11 +211,85 @@ impl Changing {
 
     fn is_prepared(&mut self) -> bool {
         let fresh: Vec<usize> = self.new.iter().copied().filter(|node| !self.old.contains(node)).collect();
-        fresh.into_iter().all(|node| {
-            let (time, prefix) = (self.time(), Prefix::default());
-            let record = self.nodes[node].table.execute(time, &Command::Record { prefix, swap: None });
-            matches!(record.answer, Answer::Record(Some(_)))
+        fresh.into_iter().all(|node| match self.record(node) {
+            // Of a time before, perhaps.
+            Answer::Record(Some(_)) if !self.is_troubled => true,
+            Answer::Record(Some(text)) => text.contains(" phase=prepared:"),
+            _ => false,
         })
+    }
+
+    /// Whether a node is emptied now. One after another: more at a time are not promised to be survived.
+    fn loses_memory(&mut self) -> bool {
+        if self.calm || self.losses == 0 || self.wanders && self.now < self.lost_at + 3 * MAX_TTL {
+            return false;
+        }
+        self.below(if self.wanders { 2 } else { 4 }) == 0
+    }
+
+    fn empty(&mut self) {
+        let losers = self.losers();
+        let node = losers[self.below(losers.len())];
+        (self.losses, self.lost_at) = (self.losses - 1, self.now);
+        self.seen.emptied += 1;
+        self.note(&format!("node {node} is emptied"));
+        self.nodes[node] = Node { table: LockTable::default(), process: self.nodes[node].process + 100 };
+        self.disconnect(node);
+        self.connect(node);
+    }
+
+    /// Which nodes may be emptied. Those that were left do not come back empty.
+    fn losers(&mut self) -> Vec<usize> {
+        if !self.wanders {
+            return (0..self.nodes.len()).collect();
+        }
+        let mut losers = self.old.clone();
+        if self.is_troubled {
+            for node in self.new.clone() {
+                let record = self.record(node);
+                let is_prepared = |text: &Arc<str>| text.contains(" phase=prepared:");
+                if matches!(record, Answer::Record(Some(text)) if is_prepared(&text)) {
+                    losers.push(node);
+                }
+            }
+            losers.retain(|node| self.off != Some(*node));
+        }
+        losers
+    }
+
+    /// A node is switched off with what it has, which it will still have when it is switched on again.
+    fn switch_off(&mut self) {
+        let node = self.below(self.nodes.len());
+        if self.off.is_some() {
+            return;
+        }
+        (self.off, self.outages) = (Some(node), self.outages - 1);
+        self.seen.switched_off += 1;
+        self.note(&format!("node {node} is switched off"));
+        self.disconnect(node);
+    }
+
+    fn switch_on(&mut self) {
+        let Some(node) = self.off.take() else { return };
+        let restarted = self.below(2) == 0;
+        self.nodes[node].process += if restarted { 100 } else { 0 };
+        self.note(&format!("node {node} is switched on, as another process: {restarted}"));
+        self.connect(node);
+    }
+
+    /// The connections to a node break.
+    fn disconnect(&mut self, node: usize) {
+        for client in 0..self.clients.len() {
+            self.disconnect_client(client, node);
+        }
+        self.disconnect_coordinators(node);
+    }
+
+    fn connect(&mut self, node: usize) {
+        for client in 0..self.clients.len() {
+            self.connect_client(client, node);
+        }
+        self.connect_coordinators(node);
     }
 
     fn settings(list: &[usize]) -> Settings {
@@ -190,321 +297,9 @@ impl Changing {
         Settings::new(MaxTtl::new(MAX_TTL).unwrap(), Roster::of_names(names))
     }
 
-    fn add_client(&mut self, list: Vec<usize>) {
-        let quorum = Quorum::of(list.len()).unwrap();
-        let seed = self.next();
-        let fleet = Fleet::new(Self::settings(&list), quorum, Prefix::default(), seed);
-        let mut links = BTreeMap::new();
-        for node in &list {
-            if self.clients.is_empty() || self.below(100) < 85 {
-                links.insert(*node, Link::default());
-            }
-        }
-        self.note(&format!("a client with the list {list:?} reaches {:?}", links.keys().collect::<Vec<_>>()));
-        self.clients.push(Client { list, fleet, lease: None, leases: 0, fence: Fence::NONE, links });
-        let client = self.clients.len() - 1;
-        let reached: Vec<usize> = self.clients[client].links.keys().copied().collect();
-        for node in reached {
-            let (index, facts) = (self.index(client, node), self.facts(node));
-            self.clients[client].fleet.handle(self.now, trust::Input::Connected { node: index, facts });
-        }
-        self.drain_fleet(client);
-    }
-
-    fn begin(&mut self) {
-        let client = self.below(self.clients.len());
-        if self.clients[client].lease.is_some() {
-            return;
-        }
-        let mut options = Options::default();
-        (options.ttl, options.wait, options.queued) = (MAX_TTL, Wait::No, false);
-        // Some count on the term they were given, and never ask again.
-        if self.below(2) == 0 {
-            options.renewal = Renewal::Off;
-        }
-        let terms = options.check(MaxTtl::new(MAX_TTL).unwrap()).unwrap();
-        let key = LockKey::new(&Prefix::default(), "x").unwrap();
-        let quorum = Quorum::of(self.clients[client].list.len()).unwrap();
-        self.clients[client].lease = Some(Lease::new(key, terms, quorum));
-        self.clients[client].leases += 1;
-        self.propose(client);
-        self.drain_lease(client);
-    }
-
-    fn propose(&mut self, client: usize) {
-        let mut bytes = [0; 20];
-        bytes[..8].copy_from_slice(&self.next().to_be_bytes());
-        let entropy = Entropy { token: OwnerToken::from_bytes(bytes), dice: self.next() };
-        let Client { fleet, lease, fence, .. } = &mut self.clients[client];
-        let proposal = fleet.propose(self.now, true);
-        *fence = proposal.fence.map_or(Fence::NONE, |claim| claim.fence);
-        if let Some(lease) = lease {
-            lease.handle(self.now, lease::Input::Attempt { entropy, proposal });
-        }
-    }
-
-    fn give_back(&mut self) {
-        let client = self.below(self.clients.len());
-        if let Some(lease) = &mut self.clients[client].lease {
-            lease.handle(self.now, lease::Input::Release);
-            self.drain_lease(client);
-        }
-    }
-
-    fn empty(&mut self) {
-        let node = self.below(self.nodes.len());
-        self.losses -= 1;
-        self.seen.emptied += 1;
-        self.note(&format!("node {node} is emptied"));
-        self.nodes[node] = Node { table: LockTable::default(), process: self.nodes[node].process + 100 };
-        let facts = self.facts(node);
-        for client in 0..self.clients.len() {
-            if self.clients[client].links.contains_key(&node) {
-                let index = self.index(client, node);
-                let fault = Fault::Disconnected;
-                self.clients[client].links.insert(node, Link::default());
-                self.clients[client]
-                    .fleet
-                    .handle(self.now, trust::Input::Disconnected { node: index, fault });
-                if let Some(lease) = &mut self.clients[client].lease {
-                    lease.handle(self.now, lease::Input::Disconnected { node: index });
-                }
-                let facts = facts.clone();
-                self.clients[client].fleet.handle(self.now, trust::Input::Connected { node: index, facts });
-                self.drain_fleet(client);
-                self.drain_lease(client);
-            }
-        }
-        if let Some(Coordinator { change, nodes, links }) = &mut self.coordinator
-            && let Some(index) = nodes.iter().position(|listed| *listed == node)
-        {
-            links.insert(node, Link::default());
-            change.handle(self.now, change::Input::Disconnected { node: index });
-            change.handle(self.now, change::Input::Connected { node: index, facts });
-        }
-        self.drain_change();
-    }
-
-    fn start_coordinator(&mut self) {
-        let mut nodes = self.old.clone();
-        nodes.extend(self.new.iter().filter(|node| !self.old.contains(node)));
-        let place = |list: &[usize], node: usize| {
-            let position = list.iter().position(|listed| *listed == node)?;
-            Quorum::of(list.len()).unwrap().indexes().nth(position)
-        };
-        let left_out = nodes.iter().copied().find(|node| !self.new.contains(node));
-        let parts = nodes.iter().map(|node| {
-            let part = ChangeNode::new(place(&self.old, *node), place(&self.new, *node));
-            if self.mistake == Mistake::OneLeftOut && Some(*node) == left_out { part.gone() } else { part }
-        });
-        let (parts, seed) = (parts.collect(), self.next());
-        let (from, to) = (Self::settings(&self.old), Self::settings(&self.new));
-        let mut change = FleetChange::new(from, to, Prefix::default(), parts, seed);
-        self.note("the change is run");
-        let links = nodes.iter().map(|node| (*node, Link::default())).collect();
-        for (index, node) in nodes.iter().enumerate() {
-            let facts = self.facts(*node);
-            change.handle(self.now, change::Input::Connected { node: index, facts });
-        }
-        self.coordinator = Some(Coordinator { change, nodes, links });
-        self.drain_change();
-    }
-
-    /// A message travels on one of the connections.
-    fn deliver(&mut self) {
-        let mut links: Vec<(Option<usize>, usize, bool)> = vec![];
-        let of = |client: Option<usize>, all: &BTreeMap<usize, Link>| {
-            all.iter()
-                .flat_map(move |(node, link)| {
-                    let requests = (!link.requests.is_empty()).then_some((client, *node, true));
-                    let replies = (!link.replies.is_empty()).then_some((client, *node, false));
-                    requests.into_iter().chain(replies)
-                })
-                .collect::<Vec<_>>()
-        };
-        for (index, client) in self.clients.iter().enumerate() {
-            links.extend(of(Some(index), &client.links));
-        }
-        if let Some(coordinator) = &self.coordinator {
-            links.extend(of(None, &coordinator.links));
-        }
-        if links.is_empty() {
-            return;
-        }
-        let (who, node, is_request) = links[self.below(links.len())];
-        let time = self.time();
-        let link = match who {
-            Some(client) => self.clients[client].links.get_mut(&node),
-            None => self.coordinator.as_mut().and_then(|coordinator| coordinator.links.get_mut(&node)),
-        };
-        let Some(link) = link else { return };
-        if is_request {
-            let (to, sent, command) = link.requests.pop_front().unwrap();
-            let reply = self.nodes[node].table.execute(time, &command);
-            link.replies.push_back((to, sent, reply));
-            return;
-        }
-        let (to, sent, reply) = link.replies.pop_front().unwrap();
-        match who {
-            Some(client) => self.hear(client, node, to, sent, reply),
-            None => {
-                if let Some(Coordinator { change, nodes, .. }) = &mut self.coordinator {
-                    let index = nodes.iter().position(|listed| *listed == node).unwrap();
-                    let reply = self.mistake.bend(reply, self.left_alone);
-                    change.handle(self.now, change::Input::Answer { node: index, answer: Ok(reply) });
-                }
-                self.drain_change();
-            }
-        }
-    }
-
-    fn hear(&mut self, client: usize, node: usize, to: To, sent: Time, reply: Reply) {
-        let (now, index) = (self.now, self.index(client, node));
-        let state = &mut self.clients[client];
-        state.fleet.observe(now, index, sent, &reply);
-        let stranger = reply.answer == Answer::Refused(Refusal::Stranger);
-        match to {
-            To::Fleet => state.fleet.handle(now, trust::Input::Answer { node: index, answer: Ok(reply) }),
-            To::Lease(number, round) => {
-                if let Some(lease) = state.lease.as_mut().filter(|_| number == state.leases) {
-                    lease.handle(now, lease::Input::Answer { round, node: index, answer: Ok(reply) });
-                }
-            }
-            To::Nobody => {}
-        }
-        if stranger {
-            self.seen.refused += 1;
-            self.clients[client].fleet.handle(now, trust::Input::Changed { node: index });
-        }
-        self.drain_fleet(client);
-        self.drain_lease(client);
-    }
-
-    fn fire(&mut self) {
-        for client in 0..self.clients.len() {
-            let state = &mut self.clients[client];
-            if state.fleet.poll_timeout().is_some_and(|at| at <= self.now) {
-                state.fleet.handle(self.now, trust::Input::Timeout);
-            }
-            if let Some(lease) = &mut state.lease
-                && lease.poll_timeout().is_some_and(|at| at <= self.now)
-            {
-                lease.handle(self.now, lease::Input::Timeout);
-            }
-            self.drain_fleet(client);
-            self.drain_lease(client);
-        }
-        if let Some(Coordinator { change, .. }) = &mut self.coordinator
-            && change.poll_timeout().is_some_and(|at| at <= self.now)
-        {
-            change.handle(self.now, change::Input::Timeout);
-        }
-        self.drain_change();
-    }
-
-    fn drain_fleet(&mut self, client: usize) {
-        while let Some(output) = self.clients[client].fleet.poll_output() {
-            match output {
-                trust::Output::Send { node, command } => self.send(client, node, To::Fleet, command),
-                trust::Output::Survey { node } => {
-                    let facts = self.facts(self.clients[client].list[node.get()]);
-                    self.clients[client].fleet.handle(self.now, trust::Input::Surveyed { node, facts });
-                }
-                trust::Output::Distrust { node, forgot } => {
-                    if let Some(lease) = &mut self.clients[client].lease {
-                        lease.handle(self.now, lease::Input::Distrusted { node });
-                        if forgot {
-                            lease.handle(self.now, lease::Input::Disconnected { node });
-                        }
-                    }
-                    self.drain_lease(client);
-                }
-                _ => {}
-            }
-        }
-    }
-
-    fn drain_lease(&mut self, client: usize) {
-        let mut ended = false;
-        while let Some(output) = self.clients[client].lease.as_mut().and_then(Lease::poll_output) {
-            match output {
-                lease::Output::Send { round, node, command } => {
-                    let lease = self.clients[client].leases;
-                    self.send(client, node, To::Lease(lease, round), command);
-                }
-                lease::Output::CleanUp(mut release) => {
-                    while let Some(release::Output::Send { node, command }) = release.poll_output() {
-                        self.send(client, node, To::Nobody, command);
-                    }
-                }
-                lease::Output::Propose { .. } => self.propose(client),
-                lease::Output::Acquired => {
-                    let Client { list, fence, .. } = &self.clients[client];
-                    let (list, fence) = (list.clone(), *fence);
-                    self.fences.push(fence);
-                    self.note(&format!("held with the list {list:?}, fence {fence}"));
-                    let held = if list == self.old {
-                        &mut self.seen.held_on_old
-                    } else {
-                        &mut self.seen.held_on_new
-                    };
-                    *held += 1;
-                }
-                lease::Output::Extended => self.seen.extended += 1,
-                lease::Output::State(HoldState::Lost) => ended = true,
-                _ => {}
-            }
-        }
-        let over = |lease: &Lease| lease.is_ended();
-        if ended || self.clients[client].lease.as_ref().is_some_and(over) {
-            self.clients[client].lease = None;
-        }
-    }
-
-    fn drain_change(&mut self) {
-        let mut ended = false;
-        while let Some(Coordinator { change, nodes, links }) = &mut self.coordinator {
-            let Some(output) = change.poll_output() else { break };
-            match output {
-                change::Output::Send { node, command } => {
-                    let link = links.get_mut(&nodes[node]).unwrap();
-                    if self.mistake == Mistake::NoClear && matches!(command, Command::Release { .. }) {
-                        self.left_alone = true;
-                        let reply = Reply::new(None, Answer::Granted);
-                        link.replies.push_back((To::Nobody, self.now, reply));
-                        continue;
-                    }
-                    link.requests.push_back((To::Nobody, self.now, command));
-                }
-                change::Output::Progress(progress) => self.story.push(format!("  {progress:?}")),
-                change::Output::Done => {
-                    self.seen.done += 1;
-                    ended = true;
-                    self.story.push("  the change is done".to_owned());
-                }
-                change::Output::Failed(refused) => {
-                    self.story.push(format!("  the change fails: {refused:?}"));
-                    ended = true;
-                }
-            }
-        }
-        if ended {
-            self.coordinator = None;
-        }
-    }
-
-    fn send(&mut self, client: usize, node: NodeIndex, to: To, command: Command) {
-        let now = self.now;
-        let Client { list, links, .. } = &mut self.clients[client];
-        if let Some(link) = links.get_mut(&list[node.get()]) {
-            link.requests.push_back((to, now, command));
-        }
-    }
-
-    fn index(&self, client: usize, node: usize) -> NodeIndex {
-        let list = &self.clients[client].list;
-        let position = list.iter().position(|listed| *listed == node).unwrap();
-        Quorum::of(list.len()).unwrap().indexes().nth(position).unwrap()
+    fn record(&mut self, node: usize) -> Answer {
+        let (time, prefix) = (self.time(), Prefix::default());
+        self.nodes[node].table.execute(time, &Command::Record { prefix, swap: None }).answer
     }
 
     fn facts(&self, node: usize) -> Facts {
@@ -534,21 +329,8 @@ impl Changing {
     }
 }
 
-impl Mistake {
-    /// What a coordinator that makes this mistake takes an answer for.
-    fn bend(self, mut reply: Reply, left_alone: bool) -> Reply {
-        if let (Self::NoClear, Answer::Told { holdings, .. }) = (self, &mut reply.answer)
-            && left_alone
-        {
-            holdings.clear();
-        }
-        if let (Self::NoWait, Answer::Record(Some(text))) = (self, &reply.answer)
-            && text.contains(" closed=")
-        {
-            // As if it had been closed a long time ago.
-            let long = 60_000_000;
-            reply.time = reply.time.map(|time| NodeTime::from_micros(time.as_micros() + long));
-        }
-        reply
-    }
+/// Which place a node has in a list.
+fn place(list: &[usize], node: usize) -> Option<NodeIndex> {
+    let position = list.iter().position(|listed| *listed == node)?;
+    Quorum::of(list.len()).unwrap().indexes().nth(position)
 }

@@ -177,11 +177,37 @@ impl World {
 
     /// The record that a node has.
     pub(crate) fn record(&mut self, node: usize) -> String {
-        let (time, prefix) = (self.time(), Prefix::default());
-        match self.nodes[node].table.execute(time, &Command::Record { prefix, swap: None }).answer {
+        match self.read(node) {
             Answer::Record(Some(text)) => text.to_string(),
             other => panic!("no record: {other:?}"),
         }
+    }
+
+    /// A person takes the node out of its fleet.
+    pub(crate) fn forget(&mut self, node: usize) {
+        let (time, prefix, text) = (self.time(), Prefix::default(), self.record(node));
+        let swap = trust::change::vacate(&text, self.now.as_nanos());
+        self.nodes[node].table.execute(time, &Command::Record { prefix, swap });
+    }
+
+    /// Somebody has a lock on the node, set by this command, for as long as it can be.
+    pub(crate) fn lock(&mut self, node: usize, command: impl Fn(LockKey, OwnerToken, u64) -> Command) {
+        let (time, token) = (self.time(), OwnerToken::from_bytes([7; 20]));
+        let command = command(LockKey::new(&Prefix::default(), "x").unwrap(), token, 1_000_000);
+        assert_eq!(self.nodes[node].table.execute(time, &command).answer, Answer::Granted);
+    }
+
+    pub(crate) fn is_locked(&self, node: usize) -> bool {
+        self.nodes[node].table.keys(self.time()).count() > 0
+    }
+
+    pub(crate) fn has_record(&mut self, node: usize) -> bool {
+        matches!(self.read(node), Answer::Record(Some(_)))
+    }
+
+    fn read(&mut self, node: usize) -> Answer {
+        let (time, prefix) = (self.time(), Prefix::default());
+        self.nodes[node].table.execute(time, &Command::Record { prefix, swap: None }).answer
     }
 }
 

@@ -41,10 +41,11 @@ static COMPARED: AtomicU64 = AtomicU64::new(0);
 /// Sends one command and waits for its answer; of a list, for all pages.
 async fn ask(connection: &mut dyn Connection, command: Command) -> Reply {
     let mut reply = ask_once(connection, command.clone()).await;
-    while let (Command::List { prefix, .. }, Answer::Told { holdings, next: cursor @ 1.., .. }) =
-        (&command, &mut reply.answer)
-    {
-        let page = Command::List { prefix: prefix.clone(), cursor: *cursor };
+    while let Answer::Told { holdings, next: cursor @ 1.., .. } = &mut reply.answer {
+        let mut page = command.clone();
+        if let Command::List { cursor: from, .. } | Command::Clear { cursor: from, .. } = &mut page {
+            *from = *cursor;
+        }
         if let Answer::Told { holdings: more, next, .. } = ask_once(connection, page).await.answer {
             holdings.extend(more);
             *cursor = next;
@@ -209,6 +210,9 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
             Step::Nudge { name } => Command::Nudge { key: key(name) },
             Step::Inspect { name } => Command::Inspect { key: key(name) },
             Step::List => Command::List { prefix: prefix.clone(), cursor: 0 },
+            Step::Clear { record } => {
+                Command::Clear { prefix: prefix.clone(), cursor: 0, nonce: Nonce::new(record.into()) }
+            }
             Step::Sleep { millis } => {
                 tokio::time::sleep(Duration::from_millis(millis)).await;
                 continue;

@@ -1,58 +1,41 @@
 //! Removing the locks of a node that is closed, page by page, until a walk finds none.
+//!
+//! Whoever does so may have stood still, and the node may serve the new list by then. So the node removes nothing unless it
+//! still has the nonce under which it was closing.
 
 use super::{FleetChange, Output};
-use crate::command::{Command, Holding};
-use crate::names::LockKey;
+use crate::command::Command;
 use crate::time::Time;
-use crate::token::OwnerToken;
+use crate::trust::Nonce;
 
 /// What is being removed from a node.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Clearing {
+    /// The life of its memory in which that is right.
+    pub(super) nonce: Nonce,
     /// Something was found on this walk: another one follows.
-    pub(super) again: bool,
-    pub(super) releasing: usize,
-    pub(super) next: Option<u64>,
+    pub(super) found: bool,
     pub(super) done: bool,
 }
 
 impl FleetChange {
-    /// Takes a page of a node's locks and removes what is on it.
-    pub(super) fn clear(&mut self, now: Time, index: usize, holdings: &[Holding], next: u64) {
-        let Some(clearing) = &mut self.nodes[index].clearing else { return };
-        clearing.next = (next != 0).then_some(next);
-        let mut releases = vec![];
-        for holding in holdings {
-            let owner = holding.owner.split('~').next().unwrap_or_default();
-            let name = holding.key.strip_prefix(self.prefix.as_str()).unwrap_or_default();
-            // What other libraries hold is theirs, and what is only set aside is nobody's.
-            if let (Ok(token), Ok(key)) = (OwnerToken::parse(owner), LockKey::new(&self.prefix, name)) {
-                releases.push(Command::Release { key, token });
-            }
-        }
-        clearing.releasing = releases.len();
-        clearing.again |= !releases.is_empty();
-        for command in releases {
-            self.outputs.push_back(Output::Send { node: index, command });
-        }
-        self.go_on_clearing(now, index);
+    /// Asks a node to remove its locks, from `cursor` on.
+    pub(super) fn clear(&mut self, now: Time, index: usize, cursor: u64) {
+        let node = &mut self.nodes[index];
+        let Some(Clearing { nonce, .. }) = node.clearing else { return };
+        node.asked = Some(now);
+        let command = Command::Clear { prefix: self.prefix.clone(), cursor, nonce };
+        self.outputs.push_back(Output::Send { node: index, command });
     }
 
-    pub(super) fn go_on_clearing(&mut self, now: Time, index: usize) {
+    /// A page of locks is gone, and the next one begins there.
+    pub(super) fn handle_cleared(&mut self, now: Time, index: usize, found: bool, next: u64) {
         let Some(clearing) = &mut self.nodes[index].clearing else { return };
-        if clearing.releasing > 0 {
-            return;
+        clearing.found |= found;
+        if next == 0 && !std::mem::take(&mut clearing.found) {
+            clearing.done = true;
+            return self.ask(now, index, None);
         }
-        let cursor = match clearing.next.take() {
-            Some(cursor) => cursor,
-            // Once more, until nothing is found.
-            None if std::mem::take(&mut clearing.again) => 0,
-            None => {
-                clearing.done = true;
-                return self.ask(now, index, None);
-            }
-        };
-        let (prefix, node) = (self.prefix.clone(), index);
-        self.outputs.push_back(Output::Send { node, command: Command::List { prefix, cursor } });
+        self.clear(now, index, next);
     }
 }

@@ -13,8 +13,8 @@ pub(super) enum Step {
     Swap(Vec<(usize, Record)>),
     /// Read all records once more.
     Confirm,
-    /// Remove the locks of these nodes.
-    Clear(Vec<usize>),
+    /// Remove the locks of these nodes, in these lives.
+    Clear(Vec<(usize, Nonce)>),
     Wait(Duration),
     Done,
 }
@@ -101,9 +101,13 @@ impl FleetChange {
             if !swaps.is_empty() {
                 return Ok(Step::Swap(swaps));
             }
-            let uncleared =
-                |node: &usize| !self.nodes[*node].clearing.as_ref().is_some_and(|clearing| clearing.done);
-            let to_clear: Vec<usize> = closing.iter().copied().filter(uncleared).collect();
+            let to_clear = closing.iter().filter_map(|node| {
+                let Seen::Closing(Record { nonce, .. }) = seen[*node] else { return None };
+                let clearing = self.nodes[*node].clearing.as_ref();
+                let cleared = clearing.is_some_and(|clearing| clearing.done && clearing.nonce == nonce);
+                (!cleared).then_some((*node, nonce))
+            });
+            let to_clear: Vec<(usize, Nonce)> = to_clear.collect();
             if !to_clear.is_empty() {
                 return Ok(Step::Clear(to_clear));
             }
@@ -150,7 +154,7 @@ impl FleetChange {
                 }
                 Seen::Ours(_) | Seen::Closing(_) | Seen::Prepared(_) | Seen::Closed(_) => {
                     let new = self.record(node, true);
-                    swaps.push((node, Record { returned: true, epoch, floor, ..new }));
+                    swaps.push((node, Record { returned: true, epoch, opened: true, floor, ..new }));
                 }
                 Seen::Opened(_) | Seen::InUse | Seen::Empty | Seen::Gone => {}
                 Seen::Vacant(_) | Seen::Foreign | Seen::Elsewhere { .. } | Seen::Retired { .. } => {}

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{FleetChange, Reading};
-use crate::fence::Fence;
 use crate::trust::record::{Phase, Record, State};
 
 /// What the record of a node says about the change.
@@ -85,7 +84,7 @@ impl FleetChange {
             Phase::Closed(to) | Phase::Reclosing(to) if new && node.old.is_none() => {
                 Seen::Retired { to, epoch: record.epoch }
             }
-            Phase::Open if new && record.floor > Fence::NONE => Seen::Opened(record),
+            Phase::Open if new && record.opened => Seen::Opened(record),
             // A client came with the new list before it was time, and has not been given anything.
             Phase::Open if new && record.state == State::New && young && node.old.is_none() => Seen::Empty,
             Phase::Open if new => Seen::InUse,

@@ -82,6 +82,10 @@ pub(super) enum Step {
         name: u8,
     },
     List,
+    /// In the life of this record.
+    Clear {
+        record: u8,
+    },
     Sleep {
         millis: u64,
     },
@@ -127,6 +131,7 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => name.clone().prop_map(|name| Step::Nudge { name }),
         3 => name.prop_map(|name| Step::Inspect { name }),
         1 => Just(Step::List),
+        1 => (0..4_u8).prop_map(|record| Step::Clear { record: record / 3 }),
         3 => (1..40_u64).prop_map(|millis| Step::Sleep { millis }),
     ];
     prop::collection::vec(step, 1..30)

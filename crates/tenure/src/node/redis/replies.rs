@@ -60,7 +60,10 @@ impl Scripts {
             (Command::Record { .. }, _) => answers::read(told).map(recorded),
             (Command::Trim { .. }, _) => answers::read(told).map(trimmed),
             (Command::Inspect { .. }, _) => answers::read(told).map(inspected),
-            (Command::List { .. }, _) => answers::read(told).and_then(listed),
+            (Command::Clear { .. }, _) if told.len() == 2 && matches!(told[1], Value::Number(_)) => {
+                answers::read(told).and_then(acquired)
+            }
+            (Command::List { .. } | Command::Clear { .. }, _) => answers::read(told).and_then(listed),
             _ => answers::read(told).as_ref().and_then(undone),
         };
         reply.ok_or_else(|| unexpected(value))

@@ -165,6 +165,10 @@ impl Scripts {
                 call.with(&parameters::Trim { retention: self.retention_ms, count: TRIM_FENCES });
             }
             Command::Inspect { .. } => call.with(&parameters::Inspect { listens: self.listens }),
+            Command::Clear { ref prefix, cursor, nonce } => {
+                let (nonce, pattern) = (nonce.to_hex(), glob(prefix.as_str()));
+                call.with(&parameters::Clear { nonce, cursor, pattern: &pattern });
+            }
             Command::List { ref prefix, cursor } => {
                 call.with(&parameters::List { cursor, pattern: &glob(prefix.as_str()) });
             }

@@ -108,6 +108,7 @@ scripts! {
     Trim ("trim.lua") [Fences] { retention: u64, count: u64 }
     // Whether we are woken on our channel: then others are, too.
     Inspect ("owner.lua" "inspect.lua") [Lock Fence Line Label] { listens: bool }
+    Clear<'a> ("owner.lua" "clear.lua") [Record] { nonce: [u8; 16], cursor: u64, pattern: &'a str }
     List<'a> ("owner.lua" "list.lua") [] { cursor: u64, pattern: &'a str }
 }
 

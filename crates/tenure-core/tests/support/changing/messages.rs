@@ -1,0 +1,82 @@
+//! What is under way between nodes and those who ask them.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tenure_core::*;
+
+use super::World;
+
+/// One connection: what is sent arrives in order, and so do the answers.
+#[derive(Default)]
+pub(super) struct Link {
+    pub(super) requests: VecDeque<(To, Time, Command)>,
+    pub(super) replies: VecDeque<(To, Time, Reply)>,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum To {
+    Fleet,
+    /// The lease with this number: each counts its rounds by itself.
+    Lease(u64, RoundNumber),
+    Nobody,
+}
+
+/// Whose connection it is.
+#[derive(Clone, Copy)]
+enum Whose {
+    Client(usize),
+    Coordinator(usize),
+}
+
+impl World {
+    /// A message travels on one of the connections.
+    pub(super) fn deliver(&mut self) {
+        let busy = self.busy_links();
+        if busy.is_empty() {
+            return;
+        }
+        let (whose, node, is_request) = busy[self.below(busy.len())];
+        let time = self.time();
+        let links = match whose {
+            Whose::Client(client) => &mut self.clients[client].links,
+            Whose::Coordinator(run) => &mut self.coordinators[run].links,
+        };
+        let Some(link) = links.get_mut(&node) else { return };
+        if is_request {
+            let (to, sent, command) = link.requests.pop_front().unwrap();
+            let reply = self.nodes[node].table.execute(time, &command);
+            link.replies.push_back((to, sent, reply));
+            return;
+        }
+        let (to, sent, reply) = link.replies.pop_front().unwrap();
+        match whose {
+            Whose::Client(client) => self.hear(client, node, to, sent, reply),
+            Whose::Coordinator(run) => self.answer_coordinator(run, node, reply),
+        }
+    }
+
+    /// The connections on which something is under way, and in which direction.
+    fn busy_links(&self) -> Vec<(Whose, usize, bool)> {
+        let clients = self.clients.iter().enumerate();
+        let clients = clients.map(|(index, client)| (Whose::Client(index), &client.links));
+        let runs = self.coordinators.iter().enumerate().filter(|(_, run)| !run.paused);
+        let runs = runs.map(|(index, run)| (Whose::Coordinator(index), &run.links));
+        let of = |(whose, links): (Whose, &BTreeMap<usize, Link>)| -> Vec<(Whose, usize, bool)> {
+            let of_link = |(node, link): (&usize, &Link)| {
+                let requests = (!link.requests.is_empty()).then_some((whose, *node, true));
+                let replies = (!link.replies.is_empty()).then_some((whose, *node, false));
+                requests.into_iter().chain(replies)
+            };
+            links.iter().flat_map(of_link).collect()
+        };
+        clients.chain(runs).flat_map(of).collect()
+    }
+
+    /// Tells everybody whose time has come.
+    pub(super) fn fire(&mut self) {
+        for client in 0..self.clients.len() {
+            self.fire_client(client);
+        }
+        self.fire_coordinators();
+    }
+}
