@@ -91,7 +91,7 @@ pub use self::input::Input;
 pub use self::leases::LeaseCell;
 use self::leases::LeaseEntry;
 use self::machines::Machines;
-use self::outbox::{Outbox, Queued};
+use self::outbox::Outbox;
 pub use self::output::{Found, News, Output, Refused, Unfinished};
 use self::queries::QueryEntry;
 use self::releases::{ReleaseEntry, ReleaseId};
@@ -138,6 +138,8 @@ pub struct Client<L = Lease> {
     settling: Vec<Id>,
     shutdown: Shutdown,
     outbox: Outbox<L>,
+    /// A lease whose end was told last. It is gone with the next look at what to do.
+    ending: Option<Id>,
     /// Room for what a lease says while it is handled, so that none keeps room of its own: many are held
     /// at once. Empty in between, as are the news.
     room: VecDeque<lease::Output>,
@@ -166,6 +168,7 @@ impl<L: LeaseCell> Client<L> {
             settling: vec![],
             shutdown: Shutdown::new(now),
             outbox: Outbox(VecDeque::new()),
+            ending: None,
             room: VecDeque::new(),
             told: vec![],
         }
@@ -182,12 +185,7 @@ impl<L: LeaseCell> Client<L> {
             Input::Attempt { lease, entropy, proposal } => {
                 self.advance_lease(now, lease, lease::Input::Attempt { entropy, proposal });
             }
-            Input::Answer { node, tag, answer } => {
-                if let Ok(reply) = &answer {
-                    self.observe(now, node, tag.sent, reply);
-                }
-                self.deliver(now, node, tag, answer);
-            }
+            Input::Answer { node, tag, answer } => self.answer(now, node, tag, answer),
             Input::Renewed { node, renewals, time } => self.handle_renewed(now, node, &renewals, time),
             Input::Split { batch } => self.split_batch(now, batch),
             Input::Connected { node, facts } => {
@@ -222,15 +220,16 @@ impl<L: LeaseCell> Client<L> {
         }
     }
 
-    /// What to do next, if anything.
+    /// What to do next, if anything. A lease that has ended can be looked at until this is called again.
     pub fn poll_output(&mut self) -> Option<Output<L>> {
-        match self.outbox.0.pop_front()? {
-            Queued::Output(output) => Some(output),
-            Queued::Ended(id) => {
-                let entry = self.leases.remove(id).expect("a lease stays until its end is told");
-                Some(Output::Ended { id, lease: entry.lease })
-            }
+        if let Some(id) = self.ending.take() {
+            self.leases.remove(id);
         }
+        let output = self.outbox.0.pop_front();
+        if let Some(Output::Ended { id }) = &output {
+            self.ending = Some(*id);
+        }
+        output
     }
 
     /// What it knows of its nodes.

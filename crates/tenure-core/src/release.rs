@@ -206,8 +206,13 @@ impl Release {
                 self.send_again_if_due(now);
             }
         }
+        if now >= self.give_up_at {
+            // Nobody is waited for any longer, whatever it was that woke us.
+            self.round.close_if_due(now, &self.deadlines);
+        }
         self.report();
         if now >= self.give_up_at || (self.reported && self.owed.is_empty()) {
+            assert!(self.reported, "a release tells its outcome before its end");
             self.done = true;
             self.outputs.push_back(Output::Done { unconfirmed: self.owed });
         }

@@ -179,3 +179,24 @@ fn a_key_that_was_put_back_is_owed() {
     cluster.run(ms(1_000));
     assert_eq!(cluster.keys(), 0, "no key is left behind where the node can be reached");
 }
+
+/// Whoever stood still for so long may find an answer before it looks at the clock.
+#[test]
+fn a_release_that_is_given_up_with_an_answer_tells_its_outcome_first() {
+    let quorum = Quorum::of(3).unwrap();
+    let terms = options().check(MaxTtl::default()).unwrap();
+    let (token, round) = (OwnerToken::from_bytes([7; 20]), RoundNumber::default());
+    let claim = Claim { token, term: terms.term, round, may_hold: quorum.all(), undo: Undo::Silently };
+    let key = LockKey::new(&Prefix::default(), "x").unwrap();
+    let mut release = Release::begin(key, claim, quorum, Time::from_nanos(0), &Patience::default());
+    while release.poll_output().is_some() {}
+    let node = quorum.indexes().next().unwrap();
+    let answer = Ok(Reply::new(None, Answer::Granted));
+    release.handle(release.give_up_at(), release::Input::Answer { node, answer });
+    let outcome = release.poll_output();
+    assert!(
+        matches!(outcome, Some(release::Output::Outcome { outcome: ReleaseOutcome::Unavailable, .. })),
+        "{outcome:?}"
+    );
+    assert!(matches!(release.poll_output(), Some(release::Output::Done { .. })));
+}

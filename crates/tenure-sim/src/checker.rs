@@ -1,5 +1,6 @@
 //! What must never happen, judged by true time.
 
+pub(crate) mod beginning;
 pub(crate) mod continuity;
 pub(crate) mod exclusion;
 pub(crate) mod extension;
@@ -119,12 +120,38 @@ pub enum Violation {
         /// It is set aside for a waiter.
         reserved: bool,
     },
+    /// A node came back, and was not told what to remove.
+    NotToldAgain {
+        /// Who did not tell.
+        client: usize,
+        /// Which node.
+        node: usize,
+    },
     /// A waiter that reaches a majority of nodes has waited for far too long.
     Stuck {
         /// The lock.
         name: usize,
         /// Who waits.
         waiter: Holder,
+    },
+    /// A client asked for its first lock before enough nodes may vote, and while more could still come.
+    Hasty {
+        /// Which client.
+        client: usize,
+    },
+    /// A caller was never told what became of a release, or of the end of its client.
+    Unanswered {
+        /// Which client.
+        client: usize,
+        /// What was asked for.
+        asked: u32,
+    },
+    /// A caller was told more than once.
+    AnsweredTwice {
+        /// Which client.
+        client: usize,
+        /// What was asked for.
+        asked: u32,
     },
     /// A lock that was extended in time was lost, while nodes were restarted one after another or far away.
     Gap {
@@ -159,8 +186,10 @@ impl Violation {
             Self::ForeignToken { .. } | Self::TouchedForeign { .. } => "ownership",
             Self::Overtaken { .. } => "order of the queue",
             Self::Unavailable { .. } | Self::Stuck { .. } => "liveness",
-            Self::LeftBehind { .. } => "no key left behind",
+            Self::LeftBehind { .. } | Self::NotToldAgain { .. } => "no key left behind",
             Self::Gap { .. } => "continuity",
+            Self::Hasty { .. } => "beginning",
+            Self::Unanswered { .. } | Self::AnsweredTwice { .. } => "answers",
         }
     }
 }
@@ -215,10 +244,22 @@ impl fmt::Display for Violation {
                 let what = if *reserved { "a reservation" } else { "a key" };
                 write!(f, "lock {name}: {what} is left on node {node} though everybody has stopped")
             }
+            Self::NotToldAgain { client, node } => {
+                write!(f, "node {node} is back, and client {client} does not tell it what to remove")
+            }
             Self::Overtaken { name, earlier, later } => {
                 write!(f, "lock {name}: {later} was served although {earlier} was in line before it asked")
             }
             Self::Stuck { name, waiter } => write!(f, "lock {name}: {waiter} waits and waits"),
+            Self::Hasty { client } => {
+                write!(f, "client {client} asks for a lock before it knows enough nodes")
+            }
+            Self::Unanswered { client, asked } => {
+                write!(f, "client {client} has said nothing about what was asked for as {asked}")
+            }
+            Self::AnsweredTwice { client, asked } => {
+                write!(f, "client {client} says more than once what became of {asked}")
+            }
             Self::Gap { name, holder } => write!(f, "lock {name}: {holder} extended in time and lost it"),
         }
     }

@@ -8,7 +8,7 @@
 mod connection;
 mod outputs;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use tenure_core::client::{Id, Input};
 use tenure_core::{
@@ -36,7 +36,7 @@ pub(crate) struct Client {
     /// Which plan to connect to each node is in force.
     pub(crate) dials: Vec<u32>,
     /// Nodes to which a first try to connect has ended.
-    tried: NodeSet,
+    pub(crate) tried: NodeSet,
     pub(crate) paused: bool,
     /// The nodes that it can reach.
     pub(crate) reach: NodeSet,
@@ -49,6 +49,12 @@ pub(crate) struct Client {
     /// Nodes whose clock it has seen.
     pub(crate) watched: NodeSet,
     pub(crate) leases_begun: u32,
+    /// It has begun an attempt.
+    pub(crate) begun: bool,
+    /// How many commands it has sent that undo something.
+    pub(crate) undos: u64,
+    /// Locks that were released, of which the outcome is not known; and the end of all.
+    pub(crate) awaited: BTreeSet<u32>,
     /// What only known-bad variants keep.
     pub(crate) bent: BentClient,
 }
@@ -137,6 +143,9 @@ impl Client {
             wake_ns: None,
             watched: NodeSet::default(),
             leases_begun: 0,
+            begun: false,
+            undos: 0,
+            awaited: BTreeSet::new(),
             bent: BentClient::default(),
         }
     }

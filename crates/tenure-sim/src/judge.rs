@@ -5,7 +5,7 @@ use tenure_core::{Answer, Command, Lease, NodeIndex, Owner, Refusal, Reply};
 
 use crate::checker::leftovers::Afterwards;
 use crate::checker::order::InLine;
-use crate::checker::{Holder, Violation, continuity, order};
+use crate::checker::{Holder, Violation, beginning, continuity, order};
 use crate::client::{Client, Slot, id, number};
 use crate::options::{Kinds, Scenario};
 use crate::trace::Mark;
@@ -161,6 +161,32 @@ impl World {
             let key = (node.get(), handover.token);
             let violation = self.healing.counted(self.now_ns, name, holder, key, quarantine_ns);
             self.judge(violation);
+        }
+    }
+
+    /// Whoever begins knows enough nodes, or knows that there are no more.
+    pub(crate) fn check_beginning(&mut self, client: usize) {
+        let (now, quorum) = (self.time(client), self.options.quorum());
+        let state = &mut self.clients[client];
+        if !std::mem::replace(&mut state.begun, true) {
+            let trusted = state.core.fleet().trusted(now);
+            let violation = beginning::begun(client, quorum, state.tried, trusted);
+            self.judge(violation);
+        }
+    }
+
+    /// A caller of a client is answered.
+    pub(crate) fn handle_answered(&mut self, client: usize, asked: u32) {
+        let awaited = self.clients[client].awaited.remove(&asked);
+        self.judge((!awaited).then_some(Violation::AnsweredTwice { client, asked }));
+    }
+
+    /// At the end no caller still waits for an answer.
+    pub(crate) fn check_answers(&mut self) {
+        for (client, state) in self.clients.iter().enumerate() {
+            if let Some(asked) = state.awaited.first().copied() {
+                return self.judge(Some(Violation::Unanswered { client, asked }));
+            }
         }
     }
 

@@ -1,8 +1,9 @@
 //! Known-bad variants of the algorithm. Each must be caught, or the checkers see too little.
 //!
 //! They bend what nodes do, what is drawn for an attempt and asked for, and commands and answers on their way, around the
-//! production structs; none is in the core. The parts are by theme: fences, keys and owners, extensions, votes, trust in nodes, waiting in line. [`Mutant::ALL`] says
-//! of each what it does wrong and which checker must see it, [`Mutant::hunt`] looks for it.
+//! production structs; none is in the core. The parts are by theme: fences, keys and owners, extensions, votes, trust in
+//! nodes, waiting in line. [`Mutant::ALL`] says of each what it does wrong and which checker must see it, [`Mutant::hunt`]
+//! looks for it.
 
 mod extensions;
 mod fences;

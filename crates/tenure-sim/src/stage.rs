@@ -13,10 +13,11 @@
 
 use std::time::Duration;
 
+use tenure_core::client::Request;
 use tenure_core::{CLAIM_WINDOW, POLL_MAX, Terms, Wait};
 
 use crate::checker::Holder;
-use crate::client::Slot;
+use crate::client::{Slot, id};
 use crate::options::Options;
 use crate::trace::Mark;
 use crate::world::{Event, World};
@@ -108,6 +109,7 @@ impl World {
             }
             (Turn::Stopped, Stage::Stopping { healed_ns }) => {
                 self.check_leftovers(healed_ns);
+                self.check_answers();
                 self.stage = Stage::Over;
             }
             _ => {}
@@ -157,7 +159,7 @@ impl World {
             let (client, name) = (probe % clients, probe % names);
             let terms = self.patient_terms();
             let lease = self.begin_lease(client, name, terms);
-            self.plan_wake(client);
+            self.settle(client);
             let waiter = self.holder(client, lease);
             self.liveness.wants(name, waiter);
         }
@@ -232,9 +234,20 @@ impl World {
                 self.loss.end(holder);
                 self.release_lease(client, lease);
             }
-            self.plan_wake(client);
+            self.shut_down(client);
+            self.settle(client);
         }
         self.at(self.now_ns + SETTLING_NS, Event::Turn(Turn::Stopped));
+    }
+
+    /// Ends a client. It says so when what it released is gone, however long that takes.
+    fn shut_down(&mut self, client: usize) {
+        let state = &mut self.clients[client];
+        state.leases_begun += 1;
+        let asked = state.leases_begun;
+        state.awaited.insert(asked);
+        let (limit, silent_too) = (Duration::MAX, asked.is_multiple_of(2));
+        self.ask(client, Request::Shutdown { id: id(asked), limit, silent_too });
     }
 }
 

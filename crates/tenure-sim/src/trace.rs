@@ -53,6 +53,8 @@ macro_rules! marks {
 
 marks! {
     Attempt "attempts",
+    Early "acquires that waited for the nodes to be known",
+    Polite "acquires that let a hand-over go first",
     Acquired "acquisitions",
     Contended "attempts refused by holders",
     PartialGrant "attempts lost with some grants",

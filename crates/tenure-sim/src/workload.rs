@@ -20,6 +20,9 @@ use crate::world::{ClientEvent, Event, World};
 /// The shortest term of whoever waits for ever: a round trip takes at most 20 ms, and nodes have half of it to answer.
 const PATIENT_TTL_MS: u64 = 100;
 
+/// How many of a thousand times a client asks for all locks at once.
+const BURSTS_PER_MILLE: u64 = 200;
+
 impl World {
     pub(crate) fn start_client(&mut self, client: usize) {
         let calm_ns = self.options.quarantine_us() * 1_000;
@@ -78,7 +81,14 @@ impl World {
             let name = self.dice.index(self.options.names);
             let terms = self.any_terms(long_hold);
             let terms = self.bend_terms(client, terms);
-            self.begin_lease(client, name, terms);
+            if self.options.names > 1 && !long_hold && self.dice.chance(BURSTS_PER_MILLE) {
+                // Their renewals fall on one moment.
+                for name in 0..self.options.names {
+                    self.begin_lease(client, name, terms);
+                }
+            } else {
+                self.begin_lease(client, name, terms);
+            }
         }
         self.act_later(client, self.options.max_ttl_ms * 1_000_000, Act::Begin);
     }
@@ -89,6 +99,11 @@ impl World {
         self.note(|| format!("client {client} lease {lease}: wants lock {name} for {:?}", terms.term.ttl()));
         let wanted = Lease::new(key(name), terms, self.options.quorum());
         self.ask(client, Request::Acquire { id: id(lease), lease: wanted });
+        let state = &mut self.clients[client];
+        if state.slot(lease).is_some() && state.lease(lease).is_none() {
+            let early = state.core.awaits_nodes();
+            self.marks.see(if early { Mark::Early } else { Mark::Polite });
+        }
         lease
     }
 
@@ -234,8 +249,13 @@ impl World {
 
     /// Releases a lock, or gives up whatever there is.
     pub(crate) fn release_lease(&mut self, client: usize, lease: u32) {
-        let (held, id) = (self.clients[client].standing(lease).is_some(), id(lease));
-        self.ask(client, if held { Request::Release { id } } else { Request::Abandon { id } });
+        let id = id(lease);
+        if self.clients[client].standing(lease).is_some() {
+            self.clients[client].awaited.insert(lease);
+            self.ask(client, Request::Release { id });
+        } else {
+            self.ask(client, Request::Abandon { id });
+        }
         self.drop_unbegun(client, lease);
     }
 

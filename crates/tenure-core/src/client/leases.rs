@@ -112,7 +112,7 @@ impl<L: LeaseCell> Client<L> {
         told.drain(..).for_each(|news| self.outbox.say(Output::Tell { lease: id, news }));
         self.told = told;
         if ended {
-            self.outbox.end(id);
+            self.outbox.say(Output::Ended { id });
         }
         if let Some(key) = key {
             for (id, behind) in self.waiters.change(&key, id, before, ticket) {

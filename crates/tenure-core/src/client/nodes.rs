@@ -10,6 +10,15 @@ use crate::time::Time;
 use crate::{lease, query, release, trust};
 
 impl<L: LeaseCell> Client<L> {
+    /// Takes the answer to a command: the same as [`Input::Answer`](super::Input::Answer), which is the
+    /// most frequent input.
+    pub fn answer(&mut self, now: Time, node: NodeIndex, tag: Tag, answer: Result<Reply, Fault>) {
+        if let Ok(reply) = &answer {
+            self.observe(now, node, tag.sent, reply);
+        }
+        self.deliver(now, node, tag, answer);
+    }
+
     /// Looks at what a reply tells about its node besides the answer: its clock decides whether the
     /// answer counts. The first half of [`Input::Answer`](super::Input::Answer).
     pub fn observe(&mut self, now: Time, node: NodeIndex, sent: Time, reply: &Reply) {

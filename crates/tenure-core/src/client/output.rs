@@ -62,12 +62,10 @@ pub enum Output<L> {
         /// Why not.
         reason: Refused,
     },
-    /// Nothing more will come of this lease. It is handed back.
+    /// Nothing more will come of this lease. It can be looked at until the next output is taken.
     Ended {
         /// The lease.
         id: Id,
-        /// As it was handed in, and is now.
-        lease: L,
     },
     /// What the nodes said to a release that was asked for. Comes once.
     Released {

@@ -1,4 +1,5 @@
-//! When everybody has released and stopped, no lock is left on a node.
+//! When everybody has released and stopped, no lock is left on a node; and one that comes back is told at once what to
+//! remove.
 //!
 //! One thing is allowed: for ttl + guard band after the last fault a key that was set before it may live on. A dead client
 //! cannot remove it, a stray command may have set it after the clean-up, or the clean-up could not be delivered.
@@ -34,6 +35,11 @@ impl Afterwards {
     }
 }
 
+/// A client is connected to a node again that owed it this many clean-ups, and has sent so many there.
+pub(crate) fn back(client: usize, node: usize, owed: u64, sent: u64) -> Option<Violation> {
+    (sent < owed).then_some(Violation::NotToldAgain { client, node })
+}
+
 #[cfg(test)]
 mod tests {
     use tenure_core::{ClientId, OwnerToken, Ticket};
@@ -56,5 +62,11 @@ mod tests {
         assert_eq!(early.left(7, 2, held, Some(1_001)), left(false));
         assert_eq!(early.left(7, 2, held, None), left(false), "nobody drew it");
         assert_eq!(early.left(7, 2, aside, None), left(true));
+    }
+
+    #[test]
+    fn a_node_that_comes_back_and_is_not_told_what_to_remove_is_seen() {
+        assert_eq!(back(1, 2, 3, 3), None);
+        assert_eq!(back(1, 2, 3, 2), Some(Violation::NotToldAgain { client: 1, node: 2 }));
     }
 }

@@ -6,6 +6,7 @@ use tenure_core::client::{Addressee, Input, Renewals, Tag};
 use tenure_core::{Answer, Command, Facts, Fault, LockKey, NodeIndex, NodeTime, Reply};
 
 use super::number;
+use crate::checker::leftovers;
 use crate::links::Link;
 use crate::trace::Mark;
 use crate::world::World;
@@ -19,8 +20,17 @@ impl World {
         self.clients[client].greeting[node.get()] = None;
         self.note(|| format!("client {client} is connected to node {}", node.get()));
         self.clients[client].links[node.get()] = Some(link);
+        let (owed, undos) = (self.owed(client, node), self.clients[client].undos);
         self.tell(client, Input::Connected { node, facts });
+        let violation = leftovers::back(client, node.get(), owed, self.clients[client].undos - undos);
+        self.judge(violation);
         self.note_tried(client, node);
+    }
+
+    /// How many clean-ups a node has not confirmed.
+    fn owed(&self, client: usize, node: NodeIndex) -> u64 {
+        let releases = self.clients[client].core.releases();
+        releases.filter(|release| release.owed().contains(node)).count() as u64
     }
 
     pub(super) fn handle_surveyed(&mut self, client: usize, link: usize, facts: Facts) {

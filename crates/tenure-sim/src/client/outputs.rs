@@ -48,16 +48,20 @@ impl World {
                     self.note(|| format!("client {client} on node {}: {distrust:?}", node.get()));
                 }
                 Output::Poisoned { .. } => self.marks.see(Mark::Poisoned),
+                Output::Released { lease, .. } | Output::NotReleased { lease } => {
+                    self.handle_answered(client, number(lease));
+                }
+                Output::ShutDown { id, unfinished } => {
+                    self.note(|| format!("client {client} is shut down, unfinished: {unfinished:?}"));
+                    self.handle_answered(client, number(id));
+                }
                 // Simulated clients keep no memory that outlives them, and nobody asks for the rest.
                 Output::Remember { .. }
                 | Output::Life { .. }
-                | Output::Released { .. }
-                | Output::NotReleased { .. }
                 | Output::CleanedUp { .. }
                 | Output::Found { .. }
                 | Output::Started { .. }
-                | Output::Settled { .. }
-                | Output::ShutDown { .. } => {}
+                | Output::Settled { .. } => {}
             }
         }
     }
@@ -76,6 +80,7 @@ impl World {
                 if matches!(&command, Command::PassOn { requeue: Some(_), .. }) {
                     self.marks.see(Mark::Yielded);
                 }
+                self.clients[client].undos += 1;
                 self.note_undo(client, number(lease), round);
                 if self.leaves_key(client, number(lease), round) {
                     return self.pretend(client, node, tag);
@@ -126,6 +131,7 @@ impl World {
         self.marks.see(Mark::Attempt);
         let (begun_ns, fence) = (self.now_ns, proposal.fence.map(|claim| claim.fence.get()));
         let voters = proposal.nodes.iter().filter(|voter| voter.is_ok()).count();
+        self.check_beginning(client);
         self.note(|| {
             format!("client {client} lease {lease}: attempt with fence {fence:?} at {voters} nodes")
         });

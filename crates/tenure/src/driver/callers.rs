@@ -109,7 +109,9 @@ impl Driver {
             Output::Refused { lease: mut caller, reason: Refused::Outdated { left }, .. } => {
                 caller.tell_extended(Err(NotExtended::Outdated { left }));
             }
-            Output::Ended { lease: caller, .. } => caller.tell_ended(),
+            Output::Ended { id } => {
+                self.client.lease(id).inspect(|caller| caller.tell_ended());
+            }
             Output::Released { lease, outcome, ballots, frees_within } => {
                 if let Some(Reply::Release(reply)) = self.replies.remove(&lease) {
                     let _ = reply.send(ReleaseReply { outcome, ballots, frees_within });

@@ -21,8 +21,13 @@ impl Driver {
                 let Poll::Ready(event) = self.nodes[node.get()].poll_event(cx) else { break };
                 self.unsent |= turn == EVENTS_MAX;
                 self.look_at_the_clock();
-                let input = self.input(node, event);
-                self.tell(input);
+                if let NodeEvent::Answer(tag, answer) = event {
+                    self.client.answer(self.now, node, tag, answer);
+                    self.carry_out();
+                } else {
+                    let input = self.input(node, event);
+                    self.tell(input);
+                }
             }
         }
     }
