@@ -133,7 +133,9 @@ impl World {
                 trust::Output::Send { node, command } => self.send(client, To::Fleet, node, command),
                 trust::Output::Distrust { node, forgot } if !self.tolerates(client, node, forgot) => {
                     self.note(|| format!("client {client} distrusts node {} (forgot: {forgot})", node.get()));
-                    self.tell_leases(client, &lease::Input::Distrusted { node });
+                    if !self.forgets_distrust(forgot) {
+                        self.tell_leases(client, &lease::Input::Distrusted { node });
+                    }
                     if forgot {
                         self.tell_leases(client, &lease::Input::Disconnected { node });
                     }

@@ -52,6 +52,11 @@ impl World {
         self.clients[client].fleet.nodes_in(lives)
     }
 
+    /// Whether a lease only drops the vote of a node that lost its memory, and not that the node cannot count for a while.
+    pub(crate) fn forgets_distrust(&self, forgot: bool) -> bool {
+        forgot && self.options.mutant == Some(Mutant::DiscardedSetCounts)
+    }
+
     /// An extension has failed, and the holder's library releases the lock.
     pub(crate) fn bend_not_extended(&mut self, client: usize, lease: u32) {
         let now = self.time(client);
