@@ -114,14 +114,17 @@ impl Standing {
 
     /// A lock that another process held. Nothing is known about its validity until an extension has succeeded: the key
     /// is set once for each owner, so where a node that counts still has it, it was never gone; and where it was put
-    /// back, the node says so.
+    /// back, the node says so. Without a fence a node that does not count may have set it in a memory that nobody had asked,
+    /// and says nothing: there it counts as one that was put back.
     pub(crate) fn resumed(round: Round, handover: &Handover, now: Time, term: Term) -> Self {
         let Handover { token, fence, members, .. } = *handover;
         // It may have a label; removing one that is not there does no harm.
         let undo = Undo::PassOn { labelled: true, requeue: None };
         let claim = Claim { token, term, round: round.number(), may_hold: round.quorum().all(), undo };
         let presumed = Validity::presumed(now + term.ttl() / 2);
-        Self { members, held_before: handover.held, ..Self::new(claim, fence, presumed, round) }
+        let others = round.quorum().indexes().filter(|node| fence.is_none() && !members.contains(*node));
+        let healed = others.map(|node| (node, None)).collect();
+        Self { members, healed, held_before: handover.held, ..Self::new(claim, fence, presumed, round) }
     }
 
     pub(crate) fn handover(&self, now: Time) -> Handover {

@@ -242,6 +242,38 @@ fn a_node_that_forgot_while_it_was_asked_counts_only_after_the_quarantine() {
     }
 }
 
+/// Whoever goes on with a lock that has no fence was not there when it was set, and a node's own `SET` leaves no sign. Locks with a
+/// fence are set by a script that compares the record.
+#[test]
+fn whoever_goes_on_with_a_lock_counts_other_nodes_at_once_only_if_it_has_a_fence() {
+    for fence in [None, Some(Fence::new(7))] {
+        let mut cluster = Cluster::of(5);
+        cluster.nodes[4].mode = Mode::Deaf;
+        let first = cluster.acquire(&options());
+        cluster.run(ms(100));
+        assert!(cluster.owners()[4].is_some(), "it has the lock");
+        cluster.nodes[4].mode = Mode::Up;
+        let handover = Handover { fence, ..cluster.clients[first].lease.handover(cluster.now).unwrap() };
+        cluster.input(first, lease::Input::HandOver);
+        let lease = Lease::resume(key("x"), terms(&options()), cluster.quorum, &handover, cluster.now);
+        let (told, sent, tokens) = (Default::default(), vec![], vec![]);
+        cluster.clients.push(Client { lease, told, sent, tokens, dead: false });
+        let (second, seen) = (cluster.clients.len() - 1, cluster.now);
+        loop {
+            cluster.extend(second, &options());
+            cluster.run(ms(10));
+            if cluster.standing(second).margin() == 2 {
+                break;
+            }
+            assert_eq!(cluster.standing(second).margin(), 1);
+            cluster.run(ms(990));
+        }
+        let waited = cluster.now.since(seen);
+        let expected = if fence.is_some() { 0..1_000 } else { 66_001..70_000 };
+        assert!(expected.contains(&waited.as_millis()), "{waited:?} with the fence {fence:?}");
+    }
+}
+
 /// Somebody else was granted the node meanwhile, with a larger fence: what is ours there may be over.
 #[test]
 fn a_node_with_a_larger_fence_is_not_healed() {

@@ -321,7 +321,7 @@ fn only_nodes_that_counted_before_prove_that_the_lock_is_still_held() {
     let first = cluster.acquire(&options());
     cluster.run(ms(100));
     set(&mut cluster, 3..5, Mode::Up);
-    let handover = hand_over(&mut cluster, first);
+    let handover = Handover { fence: Some(Fence::new(7)), ..hand_over(&mut cluster, first) };
     assert_eq!((handover.members.len(), cluster.keys()), (3, 5));
     set(&mut cluster, 0..2, Mode::Silent);
     let second = resume(&mut cluster, &handover, &options());
@@ -438,13 +438,14 @@ fn an_earlier_handover_counts_a_healed_node_no_sooner_than_a_later_one() {
     let mut cluster = Cluster::of(3);
     let first = cluster.acquire(&options());
     cluster.run(ms(100));
-    let earlier = cluster.clients[first].lease.handover(cluster.now).unwrap();
+    let fence = Some(Fence::new(7));
+    let earlier = Handover { fence, ..cluster.clients[first].lease.handover(cluster.now).unwrap() };
     // Node 2 loses the lock, and an extension puts it back.
     cluster.nodes[2].table.forget();
     cluster.extend(first, &options());
     cluster.run(ms(100));
     assert_eq!(cluster.keys(), 3, "put back");
-    let later = hand_over(&mut cluster, first);
+    let later = Handover { fence, ..hand_over(&mut cluster, first) };
     assert_eq!((earlier.members.len(), later.members.len()), (3, 2));
     let healed = cluster.now;
     loop {
@@ -474,7 +475,8 @@ fn an_earlier_handover_counts_a_healed_node_no_sooner_than_a_later_one() {
 fn a_healed_node_counts_a_quarantine_later_for_whoever_goes_on_with_the_lock() {
     let quorum = Quorum::of(3).unwrap();
     let members: NodeSet = quorum.indexes().take(2).collect();
-    let handover = Handover { token: token(1), fence: None, members, held: Duration::ZERO };
+    let (token, fence, held) = (token(1), Some(Fence::new(7)), Duration::ZERO);
+    let handover = Handover { token, fence, members, held };
     let terms = terms(&options());
     let mut lease = Lease::resume(key("x"), terms, quorum, &handover, at(0));
     let extend = |lease: &mut Lease, now: Time, healed: Answer| {

@@ -90,6 +90,26 @@ fn a_stranger_that_was_faster_is_found_out_and_nobody_counts_the_node() {
     assert_eq!(world.trusted(&stranger), [0; 0], "until somebody has decided");
 }
 
+/// What the node was asked for may have been done in the other fleet's memory, so leases must not count it at once.
+#[test]
+fn whoever_finds_its_node_taken_tells_its_leases_that_the_node_forgot() {
+    for reconnects in [true, false] {
+        let mut world = World::new(3);
+        let mut owner = world.client(&[0, 1, 2]);
+        world.empty(2);
+        world.client(&[2]);
+        owner.told.clear();
+        if reconnects {
+            world.reconnect(&mut owner, 2);
+        } else {
+            // It looks again by itself.
+            world.pass(QUARANTINE, &mut owner);
+        }
+        let forgot = tenure_core::trust::Output::Distrust { node: owner.index(2), forgot: true };
+        assert!(owner.told.contains(&forgot), "reconnects: {reconnects}, {:?}", owner.told);
+    }
+}
+
 /// A client whose locks live for ten seconds at most must not cut short what others may still hold.
 #[test]
 fn the_longest_quarantine_that_was_seen_counts() {

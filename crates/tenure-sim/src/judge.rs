@@ -48,6 +48,14 @@ impl World {
                     slot.healed.insert(node);
                 }
             }
+            // A server's own `SET` sets the key all the same, and only its answer is discarded. A copy of the command may come
+            // when the node counts already; exclusion rests on A6 there.
+            (Answer::Refused(Refusal::Stranger), Command::Acquire { token, .. }, Addressee::Lease { .. })
+                if before.is_none() && after.is_some_and(|entry| entry.owner == Owner::Token(*token)) =>
+            {
+                self.marks.see(Mark::SetElsewhere);
+                self.healing.put_back(self.now_ns, index, *token);
+            }
             (Answer::Refused(Refusal::Behind), Command::Acquire { .. }, _) => self.marks.see(Mark::Behind),
             _ => {}
         }

@@ -70,6 +70,7 @@ mutants! {
     KeyBeforeFence FencingOnly "fencing" "2.3 F7" "the key is set before the fence, which is not written after an error",
     HealCounts WithinAssumptions "extension" "1.4" "a key that an extension puts back counts at once",
     EarlierCopy WithinAssumptions "healing" "ours" "a handover names nodes by their place, and nodes do not keep where a key was put back: an earlier copy counts it at once",
+    DiscardedSetCounts WithinAssumptions "healing" "ours" "a key without a fence that was set in a new life of the node, its answer discarded, counts with the next extension",
     FloorIgnored FencingOnly "fencing" "2.3 F2" "a node that lost its memory is asked for fences that it may have granted before",
     RecordUnchecked WithinAssumptions "exclusion" "S18" "nodes do not compare their record: a flush goes unseen",
     RecordByName WithinAssumptions "exclusion" "S18" "nodes compare their record for names that are new to them alone: databases that change places go unseen",

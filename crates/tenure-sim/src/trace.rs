@@ -86,6 +86,7 @@ marks! {
     HealedCounted "nodes that counted again a quarantine after healing",
     Trimmed "fences forgotten after the retention",
     Stranger "acquires refused by a strange memory",
+    SetElsewhere "keys set in a memory that was not asked",
     Quarantined "quarantines",
     ClockJumped "clock jumps seen",
     ClockApart "clocks seen apart",

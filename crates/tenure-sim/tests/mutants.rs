@@ -78,6 +78,11 @@ fn an_earlier_copy_of_a_handover_that_counts_a_healed_node_at_once_is_caught() {
 }
 
 #[test]
+fn counting_a_key_at_once_whose_answer_was_discarded_is_caught() {
+    is_caught(Mutant::DiscardedSetCounts);
+}
+
+#[test]
 fn fences_from_before_a_loss_of_memory_are_caught() {
     is_caught(Mutant::FloorIgnored);
 }

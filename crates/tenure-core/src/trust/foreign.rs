@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use super::record::{Lasting, Phase, Record, State, difference};
-use super::{Facts, Fleet};
+use super::{Facts, Fleet, Output};
 use crate::command::Swap;
 use crate::quorum::NodeIndex;
 use crate::time::Time;
@@ -94,6 +94,10 @@ impl Fleet {
         let member = &mut self.members[node.get()];
         if member.foreign.as_ref() != Some(text) {
             (member.foreign, member.foreign_unkept) = (Some(Arc::clone(text)), true);
+            if member.seen.is_some() {
+                // Leases may have asked it while it was ours, and what they asked for may be done in this memory.
+                self.outputs.push_back(Output::Distrust { node, forgot: true });
+            }
         }
     }
 

@@ -122,7 +122,9 @@ impl World {
         self.drain(client);
         if let Some((tag, reply)) = self.bend_reply(client, node, tag, reply, asked) {
             self.note_grant(client, tag, &reply);
+            let leases = (tag.to == Addressee::Fleet).then(|| self.leases_to_bend(client)).flatten();
             self.clients[client].core.deliver(now, node, tag, Ok(reply));
+            self.forget_distrust(client, node, leases);
             self.drain(client);
         }
     }

@@ -102,7 +102,7 @@ pub(super) fn possible(config: &Config, world: &World, horizon: u64, actions: &m
     if !config.any_time
         && let Some((deliver, hold)) = urgent(config, world)
     {
-        return actions.extend([deliver].into_iter().chain(Some(hold).filter(|_| world.left.holds > 0)));
+        return actions.extend([deliver].into_iter().chain(hold.filter(|_| world.left.holds > 0)));
     }
     // Time begins with the first call, unless it matters how long clocks have run by then.
     let from_the_first = config.alike() && config.node_rate_percent == 0;
@@ -161,11 +161,12 @@ pub(super) fn bound(config: &Config, world: &World) -> Option<Action> {
     if settled { None } else { urgent(config, world).map(|(deliver, _)| deliver) }
 }
 
-/// A message that takes no time unless it is held, and the two things that can become of it.
-fn urgent(config: &Config, world: &World) -> Option<(Action, Action)> {
+/// A message that takes no time unless it is held, and what can become of it: the second only where connections may be slow.
+fn urgent(config: &Config, world: &World) -> Option<(Action, Option<Action>)> {
     for (number, link) in world.links.iter().enumerate() {
         let (client, node) = place(config, number);
-        let hold = |replies: bool| Action::Hold { client, node, replies };
+        let slow = config.slow.contains(&node.get());
+        let hold = |replies: bool| slow.then_some(Action::Hold { client, node, replies });
         if !link.broken && !link.requests.is_empty() && !link.requests_held {
             return Some((Action::Request { client, node }, hold(false)));
         }
@@ -206,13 +207,14 @@ fn of_client(config: &Config, world: &World, client: usize, actions: &mut Vec<Ac
     }
     // Clients that are alike ask in turn: who is called the first does not matter.
     let in_turn = client == 0
-        || (!config.alike() || world.clients[client - 1].begun > 0) && (!config.kept || world.holders() > 0);
+        || (!config.alike() || world.clients[client - 1].begun > 0)
+            && (!config.one_holds || world.holders() > 0);
     match &state.lease {
         Some(lease) => of_holder(config, world, client, lease, actions),
         None if in_turn && state.begun < config.begins => actions.push(Action::Begin { client }),
         None => {}
     }
-    if world.left.pauses > 0 {
+    if world.left.pauses > 0 && config.pausing.contains(&client) {
         actions.push(Action::Pause { client });
     }
     if world.left.deaths > 0 {
@@ -226,7 +228,7 @@ fn of_holder(config: &Config, world: &World, client: usize, lease: &Lease, actio
     if !config.kept {
         actions.push(Action::Release { client });
     }
-    if state.extended < config.extends && standing.state(world.time(client)) != HoldState::Lost {
+    if state.extended < config.extends_of(client) && standing.state(world.time(client)) != HoldState::Lost {
         actions.push(Action::Extend { client });
     }
     if config.writes != Writes::None {

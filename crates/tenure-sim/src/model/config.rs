@@ -5,6 +5,7 @@ use std::time::Duration;
 use tenure_core::{MaxTtl, NodeIndex, Options, Quorum, Renewal, RestartGuard, Settings, Terms, Wait};
 
 use super::action::{Action, Memory};
+use super::world::TICK_MS;
 
 /// A lock is valid at the tick at which it was asked for and the two after it; its key is gone at the third. So with no guard
 /// band every mistake of one tick shows.
@@ -53,11 +54,21 @@ pub(super) struct Config {
     pub(super) once: &'static [(usize, usize)],
     /// The nodes that are restarted or emptied.
     pub(super) forgetful: &'static [usize],
-    /// Holders do not release, and the others ask when the first one has the lock.
+    /// The nodes whose connections may be slow.
+    pub(super) slow: &'static [usize],
+    /// The clients that stand still.
+    pub(super) pausing: &'static [usize],
+    /// Holders do not release.
     pub(super) kept: bool,
+    /// The others ask when the first one has the lock.
+    pub(super) one_holds: bool,
     /// Nodes forget only while somebody holds the lock, which is when it matters.
     pub(super) forget_in_hold: bool,
     pub(super) writes: Writes,
+    /// The ttl of the last client is a tick shorter, and it alone extends.
+    pub(super) shorter: bool,
+    /// A lease only drops the vote of a node that forgot while it was asked: if it has the key, it counts at once.
+    pub(super) discarded_counts: bool,
     pub(super) faults: Budget,
 }
 
@@ -152,9 +163,14 @@ impl Config {
             late: &[],
             once: &[],
             forgetful: &[0, 1, 2],
+            slow: &[0, 1, 2],
+            pausing: &[0, 1, 2],
             kept: false,
+            one_holds: false,
             forget_in_hold: false,
             writes: Writes::None,
+            shorter: false,
+            discarded_counts: false,
             faults: Budget::default(),
         }
     }
@@ -170,6 +186,7 @@ impl Config {
             && self.late.is_empty()
             && self.once.is_empty()
             && self.lists.is_none()
+            && !self.shorter
             && !self.first_start
     }
 
@@ -198,10 +215,16 @@ impl Config {
         Settings::new(max_ttl(), "a,b,c").restart_guard(self.restart_guard)
     }
 
-    pub(super) fn terms(&self) -> Terms {
+    /// How often a client extends one hold.
+    pub(super) fn extends_of(&self, client: usize) -> u8 {
+        if self.shorter && client + 1 < self.clients { 0 } else { self.extends }
+    }
+
+    pub(super) fn terms(&self, client: usize) -> Terms {
         let mut options = Options::default();
-        options.ttl = Duration::from_millis(TTL_MS);
-        options.node_timeout = Some(Duration::from_millis(TTL_MS / 2));
+        let shorter = self.shorter && client + 1 == self.clients;
+        options.ttl = Duration::from_millis(if shorter { TTL_MS - TICK_MS } else { TTL_MS });
+        options.node_timeout = Some(options.ttl / 2);
         options.guard_band = Some(Duration::from_millis(self.guard_band_ms));
         options.wait = if self.tries > 1 || self.queued { Wait::Forever } else { Wait::No };
         options.retry = options.retry.tries_max(self.tries).delay(Duration::from_millis(50));

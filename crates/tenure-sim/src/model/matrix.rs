@@ -175,6 +175,11 @@ fn trust() -> Vec<Row> {
             &[Sight::Extended, Sight::Stranger, Sight::Quarantined],
             Config { extends: 1, ticks: 4, faults: Budget { holds: 1, flushes: 1, ..faults }, ..base() },
         ),
+        unfenced(
+            "a short lock without a fence is extended, a node is emptied",
+            &[Sight::Extended, Sight::Stranger],
+            set_elsewhere(),
+        ),
         row(
             "two nodes lose their memory",
             &[Sight::Acquired, Sight::Quarantined],
@@ -241,6 +246,7 @@ fn trust() -> Vec<Row> {
                 extends: 2,
                 ticks: 2,
                 kept: true,
+                one_holds: true,
                 late: &[(0, 0)],
                 once: &[(1, 0)],
                 forgetful: &[0],
@@ -255,6 +261,23 @@ fn trust() -> Vec<Row> {
             Config { min_margin: 1, faults: Budget { holds: 2, evictions: 1, ..faults }, ..base() },
         ),
     ]
+}
+
+/// The second client gets its lock where the first has yet to be granted it, and on a node that has just forgotten that it granted
+/// it to the first. It extends the lock, and the third node loses it in time for the first.
+fn set_elsewhere() -> Config {
+    Config {
+        fenced: false,
+        extends: 2,
+        ticks: 2,
+        shorter: true,
+        kept: true,
+        cut: &[(0, 2)],
+        forgetful: &[0],
+        pausing: &[0],
+        faults: Budget { holds: 2, pauses: 1, flushes: 1, ..Budget::default() },
+        ..Config::base()
+    }
 }
 
 /// The queue.
@@ -400,6 +423,12 @@ fn outside() -> Vec<Row> {
                 faults: Budget { losses: 1, jump_with_loss: true, ..faults },
                 ..base()
             },
+        ),
+        broken(
+            "a key without a fence, set in a memory that nobody asked, counts at once",
+            Broken("1.4"),
+            Aside,
+            Config { discarded_counts: true, slow: &[1], ..set_elsewhere() },
         ),
         broken(
             "writes after a pause, where the resource checks nothing",

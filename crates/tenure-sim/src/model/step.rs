@@ -43,7 +43,7 @@ impl<'a> Step<'a> {
             Action::Extend { client } => {
                 self.client(client).extended += 1;
                 self.note(|| format!("client {client} extends"));
-                let term = self.config.terms().term;
+                let term = self.config.terms(client).term;
                 self.tell_lease(client, lease::Input::Extend(term));
             }
             Action::Release { client } => {

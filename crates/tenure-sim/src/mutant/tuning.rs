@@ -61,6 +61,7 @@ impl Options {
             | Mutant::PromotionUnseen
             | Mutant::HealCounts
             | Mutant::EarlierCopy
+            | Mutant::DiscardedSetCounts
             | Mutant::RecordUnchecked
             | Mutant::RecordByName
             | Mutant::NoGuardBand
@@ -132,6 +133,10 @@ impl Options {
                 (self.node_faults, self.cut_off_per_mille, self.extra.resumes) = (30, 0, true);
             }
             Mutant::EarlierCopy => {
+                self.kinds = Kinds { flush: true, ..Kinds::default() };
+                (self.node_faults, self.cut_off_per_mille, self.extra.copies) = (30, 0, true);
+            }
+            Mutant::DiscardedSetCounts => {
                 self.kinds = Kinds { flush: true, ..Kinds::default() };
                 (self.node_faults, self.cut_off_per_mille, self.extra.copies) = (30, 0, true);
             }

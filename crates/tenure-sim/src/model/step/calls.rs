@@ -11,7 +11,7 @@ use crate::model::world::{Cleaning, EPOCH_US, To};
 
 impl Step<'_> {
     pub(super) fn begin(&mut self, client: usize) {
-        let (terms, quorum) = (self.config.terms(), self.config.quorum());
+        let (terms, quorum) = (self.config.terms(client), self.config.quorum());
         let state = self.client(client);
         state.begun += 1;
         state.extended = 0;

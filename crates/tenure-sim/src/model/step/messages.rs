@@ -72,7 +72,9 @@ impl Step<'_> {
                 trust::Output::Send { node, command } => self.send(client, To::Fleet, node, command),
                 trust::Output::Distrust { node, forgot } => {
                     self.note(|| format!("client {client} distrusts node {}", node.get()));
-                    self.tell_lease(client, lease::Input::Distrusted { node });
+                    if !(forgot && self.config.discarded_counts) {
+                        self.tell_lease(client, lease::Input::Distrusted { node });
+                    }
                     if forgot {
                         self.tell_lease(client, lease::Input::Disconnected { node });
                     }
