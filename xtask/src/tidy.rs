@@ -38,6 +38,7 @@ pub(crate) fn run() -> Result<()> {
     let problems: Vec<String> = [
         banned_dependencies()?,
         banned_names()?,
+        forgotten_tests()?,
         spec_names_tests()?,
         guarantees_name_tests()?,
         printing()?,
@@ -78,6 +79,28 @@ fn banned_names() -> Result<Vec<String>> {
         .filter(named)
         .map(|file| format!("{}: a name that says nothing", file.display()))
         .collect())
+}
+
+/// Files of a test program that no `mod` names: cargo would not miss their tests.
+fn forgotten_tests() -> Result<Vec<String>> {
+    let files = rust_files()?;
+    let mut problems = vec![];
+    for main in files.iter().filter(|file| file.ends_with("main.rs") && parts(file).contains(&"tests")) {
+        let program = main.parent().context("a file is in a folder")?;
+        let parts_of_it: Vec<&PathBuf> = files.iter().filter(|file| file.starts_with(program)).collect();
+        let text = parts_of_it.iter().map(std::fs::read_to_string).collect::<Result<String, _>>()?;
+        for file in parts_of_it.into_iter().filter(|file| *file != main) {
+            let module = file.file_stem().unwrap_or_default().to_string_lossy();
+            if !text.contains(&format!("mod {module};")) {
+                problems.push(format!("{}: no `mod` names it, so its tests do not run", file.display()));
+            }
+        }
+    }
+    Ok(problems)
+}
+
+fn parts(file: &Path) -> Vec<&str> {
+    file.iter().filter_map(|part| part.to_str()).collect()
 }
 
 /// The command-line tool prints in `output` alone. Asking whether a stream is a terminal is not printing.

@@ -1,0 +1,28 @@
+//! The algorithm without a network: stories, sentences of the Redlock page, every order, and random histories.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
+
+mod support {
+    pub(crate) mod changing;
+    pub(crate) mod clients;
+    pub(crate) mod cluster;
+    pub(crate) mod fleets;
+    pub(crate) mod runs;
+}
+
+mod client;
+mod exhaustive;
+mod extension;
+mod fleet_change;
+mod fleet_losses;
+mod fleet_trouble;
+mod fleet_wandering;
+mod lifecycle;
+mod lost_memory;
+mod random;
+mod redlock_spec;
+mod release;
+mod renewal;
+mod strangers;
+mod trust;
+mod waiting;
+mod witness;

@@ -1,0 +1,201 @@
+//! Releases: sent again until the nodes confirm, and nobody who goes away leaves a key.
+
+use tenure_core::*;
+
+use crate::support::cluster::*;
+
+#[test]
+fn a_release_after_expiry_does_not_touch_the_next_holder() {
+    let mut cluster = Cluster::of(5);
+    let first = cluster.acquire(&options());
+    cluster.run(ms(11_100));
+    let second = cluster.acquire(&options());
+    cluster.run(ms(5));
+    assert_eq!(cluster.holders(), [second]);
+    cluster.input(first, lease::Input::Release);
+    cluster.run(ms(5));
+    assert_eq!(cluster.outcomes, [ReleaseOutcome::NotHeld]);
+    assert_eq!((cluster.holders(), cluster.keys()), (vec![second], 5));
+}
+
+#[test]
+fn a_release_is_sent_again_until_the_node_confirms() {
+    let mut cluster = Cluster::of(3);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    cluster.nodes[0].mode = Mode::Silent;
+    cluster.input(client, lease::Input::Release);
+    cluster.run(ms(3_000));
+    assert_eq!(cluster.outcomes, [ReleaseOutcome::Released], "told long ago, by the other two");
+    assert_eq!(cluster.keys(), 1);
+    cluster.nodes[0].mode = Mode::Up;
+    cluster.run(ms(252));
+    assert_eq!(cluster.keys(), 0, "gone a moment after the node is back, not after the ttl");
+    cluster.run(ms(1_000));
+    assert_eq!(cluster.unconfirmed, [NodeSet::default()]);
+}
+
+#[test]
+fn a_release_is_not_sent_again_to_nodes_that_cannot_have_the_key() {
+    let mut cluster = Cluster::of(3);
+    cluster.nodes[0].mode = Mode::Down;
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    cluster.input(client, lease::Input::Release);
+    cluster.run(ms(5));
+    assert_eq!(cluster.unconfirmed, [NodeSet::default()], "done: the node never got the acquire");
+}
+
+/// The attempt is lost at the second answer; only then does the third say that it was never sent.
+#[test]
+fn a_release_learns_late_that_a_node_never_got_the_acquire() {
+    let mut cluster = Cluster::of(3);
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Down);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(60));
+    assert_eq!(cluster.cause(client), Some(Cause::Unavailable));
+    assert_eq!(cluster.unconfirmed, [NodeSet::default()], "nothing is owed to nodes that are down");
+    assert!(cluster.releases.iter().all(|release| release.poll_timeout().is_none()), "no timer left");
+}
+
+#[test]
+fn a_release_gives_up_when_the_key_has_freed_itself() {
+    let mut cluster = Cluster::of(1);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    cluster.nodes[0].mode = Mode::Silent;
+    cluster.input(client, lease::Input::Release);
+    cluster.run(ms(11_000));
+    assert_eq!(cluster.outcomes, [ReleaseOutcome::Unavailable]);
+    assert!(cluster.unconfirmed.is_empty());
+    cluster.run(ms(200));
+    assert_eq!(cluster.unconfirmed, [cluster.quorum.all()]);
+    assert_eq!(cluster.keys(), 0);
+}
+
+/// The caller goes away at every millisecond of an acquire, an extension and a hold, with nodes of every
+/// kind: whatever was set is gone once the nodes can be reached again.
+#[test]
+fn a_caller_that_goes_away_at_any_moment_leaves_no_key() {
+    let modes = [Mode::Up, Mode::Down, Mode::Silent, Mode::Deaf, Mode::Broken];
+    for (first, second) in modes.iter().flat_map(|a| modes.iter().map(move |b| (*a, *b))) {
+        for moment in 0..70 {
+            let mut cluster = Cluster::of(3);
+            cluster.nodes[0].mode = first;
+            cluster.nodes[1].mode = second;
+            cluster.nodes[2].latency = ms(7);
+            let client = cluster.acquire(&options());
+            cluster.run(ms(moment));
+            cluster.extend(client, &options());
+            cluster.run(ms(moment / 2));
+            cluster.input(client, lease::Input::Abandon);
+            cluster.run(ms(40));
+            cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Up);
+            cluster.run(ms(1_000));
+            assert_eq!(cluster.keys(), 0, "nodes {first:?} and {second:?}, gone after {moment} ms");
+            assert!(cluster.releases.iter().all(|release| release.poll_timeout().is_none()), "no timer left");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_comes_back_is_told_at_once_what_it_missed() {
+    let mut cluster = Cluster::of(3);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    cluster.nodes[0].mode = Mode::Silent;
+    cluster.input(client, lease::Input::Release);
+    cluster.run(ms(3_000));
+    cluster.nodes[0].mode = Mode::Up;
+    let node = node(cluster.quorum, 0);
+    cluster.reconnect(node);
+    cluster.run(ms(2));
+    assert_eq!(cluster.keys(), 0);
+}
+
+/// The release of the attempt is under way. Whatever answers come then, it must not be taken for a lock.
+#[test]
+fn an_attempt_that_was_handed_to_its_release_is_never_won() {
+    let quorum = Quorum::of(3).unwrap();
+    let mut lease = Lease::new(key("x"), terms(&options()), quorum);
+    lease.handle(at(0), attempt(quorum, Entropy { token: token(1), dice: 0 }));
+    let Some(lease::Output::Send { round, .. }) = lease.poll_output() else { panic!("nothing was sent") };
+    let mut answer = |index, answer| {
+        lease.handle(at(1), lease::Input::Answer { round, node: node(quorum, index), answer });
+    };
+    let reply = |answer| Ok(Reply::new(None, answer));
+    answer(0, reply(Answer::Refused(Refusal::Held { left: ms(1) })));
+    answer(1, Err(Fault::Disconnected));
+    answer(1, reply(Answer::Granted));
+    answer(2, reply(Answer::Granted));
+    assert!(
+        std::iter::from_fn(|| lease.poll_output()).any(|output| matches!(output, lease::Output::CleanUp(_)))
+    );
+    assert!(lease.standing().is_none());
+}
+
+/// Two answers are lost, the third comes at the deadline. The releases that are sent again find nothing, because
+/// the first ones did their work: that must not be taken for a lock that was not held.
+#[test]
+fn a_release_sent_again_does_not_take_its_own_effect_for_not_held() {
+    let mut cluster = Cluster::of(3);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    cluster.nodes[0].latency = ms(50);
+    (1..3).for_each(|node| cluster.nodes[node].mode = Mode::Deaf);
+    cluster.input(client, lease::Input::Release);
+    cluster.run(ms(40));
+    (1..3).for_each(|node| cluster.nodes[node].mode = Mode::Up);
+    cluster.run(ms(1_000));
+    assert_eq!(cluster.keys(), 0);
+    assert_ne!(cluster.outcomes, [ReleaseOutcome::NotHeld]);
+}
+
+/// What puts a key back is under way when the node says that it does not have it: it may have it a moment later.
+#[test]
+fn a_key_that_was_put_back_is_owed() {
+    let mut cluster = Cluster::of(3);
+    cluster.nodes[2].mode = Mode::Silent;
+    let client = cluster.acquire(&options());
+    cluster.run(ms(2_000));
+    cluster.nodes[2].mode = Mode::Up;
+    cluster.nodes[2].latency = ms(40);
+    // Won by the first two. The third says "not held" after 40 ms, and is healed.
+    cluster.extend(client, &options());
+    cluster.run(ms(5));
+    (cluster.nodes[0].mode, cluster.nodes[1].mode) = (Mode::Silent, Mode::Silent);
+    // It says so once more, to a command from before.
+    cluster.extend(client, &options());
+    cluster.run(ms(3_000));
+    assert!(cluster.owners()[2].is_some(), "put back");
+    (cluster.nodes[0].mode, cluster.nodes[1].mode) = (Mode::Up, Mode::Up);
+    cluster.nodes[2].mode = Mode::Down;
+    cluster.input(client, lease::Input::Release);
+    cluster.run(ms(50));
+    cluster.nodes[2].mode = Mode::Up;
+    let node = node(cluster.quorum, 2);
+    cluster.reconnect(node);
+    cluster.run(ms(1_000));
+    assert_eq!(cluster.keys(), 0, "no key is left behind where the node can be reached");
+}
+
+/// Whoever stood still for so long may find an answer before it looks at the clock.
+#[test]
+fn a_release_that_is_given_up_with_an_answer_tells_its_outcome_first() {
+    let quorum = Quorum::of(3).unwrap();
+    let terms = options().check(MaxTtl::default()).unwrap();
+    let (token, round) = (OwnerToken::from_bytes([7; 20]), RoundNumber::default());
+    let claim = Claim { token, term: terms.term, round, may_hold: quorum.all(), undo: Undo::Silently };
+    let key = LockKey::new(&Prefix::default(), "x").unwrap();
+    let mut release = Release::begin(key, claim, quorum, Time::from_nanos(0), &Patience::default());
+    while release.poll_output().is_some() {}
+    let node = quorum.indexes().next().unwrap();
+    let answer = Ok(Reply::new(None, Answer::Granted));
+    release.handle(release.give_up_at(), release::Input::Answer { node, answer });
+    let outcome = release.poll_output();
+    assert!(
+        matches!(outcome, Some(release::Output::Outcome { outcome: ReleaseOutcome::Unavailable, .. })),
+        "{outcome:?}"
+    );
+    assert!(matches!(release.poll_output(), Some(release::Output::Done { .. })));
+}

@@ -1,0 +1,5 @@
+//! Histories in the virtual world.
+
+mod campaign;
+mod mutants;
+mod witnesses;

@@ -1,0 +1,6 @@
+//! The embedded store.
+#![cfg(all(feature = "embedded", target_os = "linux"))]
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
+
+mod durability;
+mod store;

@@ -1,0 +1,79 @@
+//! What an observer gets to see.
+
+use std::sync::{Arc, Mutex};
+
+use tenure::*;
+use tokio::time::sleep;
+
+use crate::support::*;
+
+/// An event without the votes, which have a page of their own.
+fn brief(event: &Event<'_>) -> String {
+    let text = format!("{event:?}");
+    text.split_once(", votes: ").map_or_else(|| text.clone(), |(before, _)| format!("{before} }}"))
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_tell_the_story_of_a_lock() {
+    let nodes = nodes::<3>();
+    let events = Arc::new(Mutex::new(vec![]));
+    let seen = events.clone();
+    let observer = move |event: &Event<'_>| seen.lock().unwrap().push(brief(event));
+    let locks = builder(&nodes).tokio_time().observer(observer).build().unwrap();
+
+    let mut guard = locks.lock("x").acquire().await.unwrap();
+    guard.extend().await.unwrap();
+    let retry = Retry::default().tries_max(2).delay(ms(100)).jitter(ms(0));
+    locks.lock("x").unqueued().retry(retry).wait_forever().acquire().await.unwrap_err();
+    fail(&nodes, &Faults::silent());
+    guard.extend().await.unwrap_err();
+    fail(&nodes, &Faults::none());
+    guard.release().await.unwrap();
+    nodes[2].set_faults(Faults::silent());
+    drop(locks.lock("y").ttl(secs(1)).acquire().await.unwrap());
+    sleep(secs(3)).await;
+    insta::assert_snapshot!(events.lock().unwrap().join("\n"), @r#"
+    Acquired { name: "x", attempts: 1, elapsed: 0ns, margin: 0 }
+    Extended { name: "x", valid_for: 29.698s }
+    Retrying { name: "x", cause: Contended { retry_after: Some(33s) }, pause: 100ms }
+    CleanedUp { name: "x" }
+    NotAcquired { name: "x", cause: Contended { retry_after: Some(32.9s) }, attempts: 2, elapsed: 100ms }
+    CleanedUp { name: "x" }
+    NotExtended { name: "x", lost: false, valid_for: 29.548s }
+    AtRisk { name: "x", valid_for: 29.548s }
+    GivenUp { name: "x" }
+    CleanedUp { name: "x" }
+    Acquired { name: "y", attempts: 1, elapsed: 0ns, margin: 0 }
+    GivenUp { name: "y" }
+    NotCleanedUp { name: "y", nodes: 1 }
+    "#);
+}
+
+#[tokio::test]
+async fn an_observer_that_panics_costs_nobody_a_lock() {
+    let nodes = nodes::<3>();
+    let locks = builder(&nodes).observer(|_| panic!("on purpose")).build().unwrap();
+    let guard = locks.lock("x").acquire().await.unwrap();
+    guard.release().await.unwrap();
+}
+
+/// An observer that looks at the guard the event is about, while the worker has just moved it on.
+#[tokio::test(start_paused = true)]
+async fn an_observer_may_look_at_guards() {
+    let nodes = nodes::<1>();
+    let slot: Arc<Mutex<Option<Guard>>> = Arc::default();
+    let (seen, looked) = (slot.clone(), Arc::new(Mutex::new(0)));
+    let count = looked.clone();
+    let observer = move |event: &Event<'_>| {
+        if let (Event::Extended { .. }, Some(guard)) = (event, &*seen.lock().unwrap()) {
+            *count.lock().unwrap() += usize::from(guard.is_valid());
+        }
+    };
+    let locks = builder(&nodes).tokio_time().observer(observer).build().unwrap();
+    let mut guard = locks.lock("x").acquire().await.unwrap();
+    nodes[0].set_faults(Faults::none().delay(ms(10)..=ms(10)));
+    assert!(tokio::time::timeout(ms(2), guard.extend()).await.is_err(), "cancelled, and it goes on");
+    *slot.lock().unwrap() = Some(guard);
+    sleep(ms(100)).await;
+    assert_eq!(*looked.lock().unwrap(), 1);
+}

@@ -1,0 +1,25 @@
+//! The library on real Redis servers.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
+
+#[path = "../support/servers.rs"]
+mod support;
+
+mod clock;
+mod distance;
+mod faults;
+mod fences;
+mod fleet_change;
+mod fleets;
+mod handover;
+mod holding;
+mod hostile;
+mod inspect;
+mod interop;
+mod known_nodes;
+mod nodes;
+mod order;
+mod quorum;
+mod restart;
+mod set_back;
+#[cfg(feature = "tls")]
+mod tls;
