@@ -256,7 +256,7 @@ fn whoever_goes_on_with_a_lock_counts_other_nodes_at_once_only_if_it_has_a_fence
         cluster.input(first, lease::Input::HandOver);
         let lease = Lease::resume(key("x"), terms(&options()), cluster.quorum, &handover, cluster.now);
         let (told, sent, tokens) = (Default::default(), vec![], vec![]);
-        cluster.clients.push(Client { lease, told, sent, tokens, dead: false });
+        cluster.clients.push(crate::support::cluster::Client { lease, told, sent, tokens, dead: false });
         let (second, seen) = (cluster.clients.len() - 1, cluster.now);
         loop {
             cluster.extend(second, &options());
