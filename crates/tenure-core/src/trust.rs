@@ -373,6 +373,12 @@ impl Fleet {
         self.outputs.pop_front()
     }
 
+    /// Lends the fleet room for its outputs, or takes it back.
+    pub(crate) fn swap_outputs(&mut self, room: &mut VecDeque<Output>) {
+        assert!(self.outputs.is_empty() && room.is_empty(), "outputs are drained before");
+        std::mem::swap(&mut self.outputs, room);
+    }
+
     /// When to call [`Fleet::handle`] with [`Input::Timeout`] at the latest.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
