@@ -146,6 +146,22 @@ pub struct Client<L = Lease> {
     told: Vec<News>,
 }
 
+/// Room for outputs of a client: [`Client::swap_room`].
+#[derive(Debug)]
+pub struct Room<L> {
+    outbox: Outbox<L>,
+    of_leases: VecDeque<lease::Output>,
+    of_fleet: VecDeque<trust::Output>,
+    told: Vec<News>,
+}
+
+impl<L> Default for Room<L> {
+    fn default() -> Self {
+        let (of_leases, of_fleet, told) = (VecDeque::new(), VecDeque::new(), vec![]);
+        Self { outbox: Outbox(VecDeque::new()), of_leases, of_fleet, told }
+    }
+}
+
 impl<L: LeaseCell> Client<L> {
     /// A client of this fleet that holds nothing.
     #[must_use]
@@ -230,6 +246,19 @@ impl<L: LeaseCell> Client<L> {
             self.ending = Some(*id);
         }
         output
+    }
+
+    /// Lends the client room for its outputs, or takes it back. A caller with many clients keeps one room
+    /// for all of them: swapped in before an input, and out when the outputs are drained.
+    ///
+    /// # Panics
+    /// If the client has outputs: they would be lost.
+    pub fn swap_room(&mut self, room: &mut Room<L>) {
+        assert!(self.outbox.0.is_empty() && room.outbox.0.is_empty(), "outputs are drained before");
+        std::mem::swap(&mut self.outbox, &mut room.outbox);
+        std::mem::swap(&mut self.room, &mut room.of_leases);
+        std::mem::swap(&mut self.told, &mut room.told);
+        self.fleet.swap_outputs(&mut room.of_fleet);
     }
 
     /// What it knows of its nodes.

@@ -39,7 +39,7 @@ use std::time::Duration;
 pub use self::change::{ChangeNode, FleetChange};
 use self::clock_watch::ClockWatch;
 pub use self::distrust::Distrust;
-use self::member::{Known, Member};
+use self::member::{Known, Member, Members};
 use self::memory::Diary;
 pub use self::memory::{KnownLife, LIVES_MAX, NodeMemory};
 pub use self::proposal::Proposal;
@@ -94,7 +94,7 @@ pub struct Fleet {
     settings: Settings,
     quorum: Quorum,
     prefix: Prefix,
-    members: Vec<Member>,
+    members: Members,
     fences: FenceClock,
     patience: Patience,
     /// The last time that we were late ourselves.
@@ -283,7 +283,7 @@ impl Fleet {
             settings,
             quorum,
             prefix,
-            members: vec![member; quorum.nodes()],
+            members: Members::new(&member, quorum.nodes()),
             fences: FenceClock::default(),
             patience: Patience::default(),
             pause: None,
@@ -371,6 +371,12 @@ impl Fleet {
     /// What to do next, if anything.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
+    }
+
+    /// Lends the fleet room for its outputs, or takes it back.
+    pub(crate) fn swap_outputs(&mut self, room: &mut VecDeque<Output>) {
+        assert!(self.outputs.is_empty() && room.is_empty(), "outputs are drained before");
+        std::mem::swap(&mut self.outputs, room);
     }
 
     /// When to call [`Fleet::handle`] with [`Input::Timeout`] at the latest.

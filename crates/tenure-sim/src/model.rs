@@ -1,8 +1,10 @@
 //! Every history of a small world.
 //!
-//! The simulator plays some histories of a large world; here all histories of small ones are looked at: three nodes, two or
-//! three clients, a few ticks, a few faults. The model drives the production structs themselves (`Lease`, `Release`, `Fleet`,
-//! `LockTable`), which are parts of its state; a model checker walks through all states that can be reached.
+//! The simulator plays some histories of a large world; here all histories of small ones are looked at:
+//! three nodes, two or three clients, a few ticks, a few faults. The model drives the production structs
+//! themselves, `Client` and `LockTable`, which are parts of its state; a model checker walks through all
+//! states that can be reached. What the model itself decides is only when a message, a wake-up or a
+//! broken connection reaches whom.
 //!
 //! What can happen next is a choice between actions ([`action`](self)): a client asks, extends or releases; a message is
 //! delivered; a fault occurs; true time goes on by a tick. Nothing is drawn, nothing is left to chance. To keep the worlds

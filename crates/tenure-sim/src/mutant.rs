@@ -20,6 +20,7 @@ use tenure_core::{
     Answer, Command, LockKey, NodeTime, OwnerToken, Prefix, Refusal, Reply, RoundNumber, Ticket,
 };
 
+pub(crate) use self::extensions::forget_distrust;
 pub(crate) use self::pipeline::Effect;
 pub(crate) use self::tuning::Extra;
 use crate::checker::Violation;

@@ -9,7 +9,7 @@ use std::hash::{BuildHasherDefault, Hash, Hasher};
 ///
 /// Two tables with the same contents are equal and have the same hash, however they came about. Whoever
 /// goes through one and does something for each entry takes [`Machines::keys`], which are in order.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Machines<K, V>(HashMap<K, V, BuildHasherDefault<IdHasher>>);
 
 /// Leaves ids that follow each other side by side: locks that were acquired together are renewed
@@ -61,6 +61,13 @@ impl<K, V> Default for Machines<K, V> {
     }
 }
 
+/// Without room for what is no longer there.
+impl<K: Copy + Eq + Hash, V: Clone> Clone for Machines<K, V> {
+    fn clone(&self) -> Self {
+        Self(if self.0.is_empty() { HashMap::default() } else { self.0.clone() })
+    }
+}
+
 impl<K: Eq + Hash, V: PartialEq> PartialEq for Machines<K, V> {
     fn eq(&self, other: &Self) -> bool {
         self.0 == other.0
@@ -71,9 +78,13 @@ impl<K: Eq + Hash, V: Eq> Eq for Machines<K, V> {}
 
 impl<K: Ord + Hash, V: Hash> Hash for Machines<K, V> {
     fn hash<H: Hasher>(&self, state: &mut H) {
+        state.write_usize(self.0.len());
+        if self.0.len() <= 1 {
+            return self.0.iter().for_each(|entry| entry.hash(state));
+        }
         let mut entries: Vec<(&K, &V)> = self.0.iter().collect();
         entries.sort_unstable_by_key(|(key, _)| *key);
-        entries.hash(state);
+        entries.iter().for_each(|entry| entry.hash(state));
     }
 }
 

@@ -5,13 +5,14 @@
 //! end of its term. But a node that can be reached is told, also if a connection broke just now; so
 //! silence has to last for a moment before it counts.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::output::{News, Output, Unfinished};
 use super::tag::{Addressee, Id};
 use super::{Client, LeaseCell};
 use crate::lease;
-use crate::quorum::{NODES_MAX, NodeIndex, NodeSet};
+use crate::quorum::{NodeIndex, NodeSet};
 use crate::release::Release;
 use crate::time::Time;
 
@@ -33,7 +34,7 @@ pub(super) struct Shutdown {
     /// Nodes that were connected at some time.
     reached: NodeSet,
     /// When each node last answered since the end was asked for.
-    heard: [Option<Time>; NODES_MAX],
+    heard: BTreeMap<NodeIndex, Time>,
 }
 
 /// Who waits for the end.
@@ -47,7 +48,7 @@ struct Caller {
 
 impl Shutdown {
     pub(super) fn new(since: Time) -> Self {
-        let (leaving, reached, heard) = (0, NodeSet::default(), [None; NODES_MAX]);
+        let (leaving, reached, heard) = (0, NodeSet::default(), BTreeMap::new());
         Self { since, begun: None, callers: vec![], leaving, leaving_until: None, reached, heard }
     }
 
@@ -72,9 +73,9 @@ impl Shutdown {
         self.reached.insert(node);
     }
 
-    pub(super) const fn note_heard(&mut self, now: Time, node: NodeIndex) {
+    pub(super) fn note_heard(&mut self, now: Time, node: NodeIndex) {
         if self.begun.is_some() {
-            self.heard[node.get()] = Some(now);
+            self.heard.insert(node, now);
         }
     }
 
@@ -92,7 +93,8 @@ impl Shutdown {
             return None;
         }
         let limits = self.callers.iter().map(|caller| caller.limit);
-        let silences = self.heard.iter().map(|heard| self.silent_from(*heard));
+        let heard = self.heard.values().copied().map(Some).chain([None]);
+        let silences = heard.map(|heard| self.silent_from(heard));
         let silences = silences.chain([self.since + SILENCE_MAX]).filter(|from| *from > now);
         limits.chain(self.leaving_until).chain(silences).min()
     }
@@ -105,7 +107,7 @@ impl Shutdown {
     /// Whether the node is worth waiting for. `tried`: the first try to connect has ended.
     fn may_answer(&self, now: Time, node: NodeIndex, tried: bool) -> bool {
         if self.reached.contains(node) {
-            now < self.silent_from(self.heard[node.get()])
+            now < self.silent_from(self.heard.get(&node).copied())
         } else {
             !tried && now < self.since + SILENCE_MAX
         }

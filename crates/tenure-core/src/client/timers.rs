@@ -48,11 +48,10 @@ pub(super) enum Machine {
 pub(super) struct Timers {
     entries: Vec<Entry>,
     free: u32,
-    /// The first entry of each slot, and of those that are due; and the last of these.
-    heads: [u32; DUE + 1],
+    levels: [Level; LEVELS],
+    /// The first and the last of those that are due.
+    due_first: u32,
     due_last: u32,
-    /// Which slots of each level have entries.
-    occupied: [u64; LEVELS],
     /// The moment that ticks are counted from. It is our own, so that a timer set for whole milliseconds
     /// from the start is not rounded.
     origin: Time,
@@ -60,6 +59,15 @@ pub(super) struct Timers {
     tick: u64,
     /// Room for those that become due together.
     together: Vec<(u64, Machine, u32)>,
+}
+
+/// The slots of a level.
+#[derive(Debug, Default)]
+struct Level {
+    /// Which of them have entries.
+    occupied: u64,
+    /// The first entry of each, once there was any. Few levels are ever used.
+    heads: Option<Box<[u32; SLOTS]>>,
 }
 
 /// A timer that is set.
@@ -87,9 +95,9 @@ impl Timer {
 
 impl Timers {
     pub(super) fn new(now: Time) -> Self {
-        let (heads, due_last, occupied) = ([NIL; DUE + 1], NIL, [0; LEVELS]);
-        let (entries, free, together) = (vec![], NIL, vec![]);
-        Self { entries, free, heads, due_last, occupied, origin: now, tick: 0, together }
+        let (entries, levels, together) = (vec![], Default::default(), vec![]);
+        let (free, due_first, due_last) = (NIL, NIL, NIL);
+        Self { entries, free, levels, due_first, due_last, origin: now, tick: 0, together }
     }
 
     /// Sets, moves or removes the timer of a machine. Each has at most one.
@@ -116,7 +124,7 @@ impl Timers {
     /// A machine whose timer is due. It has none any more.
     pub(super) fn pop_due(&mut self, now: Time) -> Option<Machine> {
         self.turn(self.nanos(now) / TICK_NANOS);
-        let entry = self.heads[DUE];
+        let entry = self.due_first;
         if entry == NIL {
             return None;
         }
@@ -128,11 +136,11 @@ impl Timers {
 
     /// When to call [`Timers::pop_due`] again.
     pub(super) fn next(&self) -> Option<Time> {
-        if self.heads[DUE] != NIL {
+        if self.due_first != NIL {
             return Some(Time::from_nanos(0));
         }
         let (list, begins) = self.next_slot()?;
-        let (mut tick, mut entry) = (u64::MAX, self.heads[list]);
+        let (mut tick, mut entry) = (u64::MAX, self.head(list));
         for _ in 0..LOOKED_AT_MAX {
             if entry == NIL {
                 break;
@@ -175,8 +183,7 @@ impl Timers {
         while let Some((list, begins)) = self.next_slot().filter(|(_, begins)| *begins <= tick) {
             self.tick = begins.max(self.tick);
             let mut together = std::mem::take(&mut self.together);
-            while self.heads[list] != NIL {
-                let entry = self.heads[list];
+            while let Some(entry) = Some(self.head(list)).filter(|entry| *entry != NIL) {
                 self.unlink(entry);
                 let Entry { machine, tick, .. } = self.entries[entry as usize];
                 if tick <= self.tick {
@@ -194,9 +201,9 @@ impl Timers {
 
     /// The next slot that has entries, and the tick at which it comes round.
     fn next_slot(&self) -> Option<(usize, u64)> {
-        let level = self.occupied.iter().position(|slots| *slots != 0)?;
+        let level = self.levels.iter().position(|level| level.occupied != 0)?;
         // All entries of a level lie ahead of the present slot, within the same turn of the level above.
-        let slot = self.occupied[level].trailing_zeros() as usize;
+        let slot = self.levels[level].occupied.trailing_zeros() as usize;
         let shift = level * LEVEL_BITS;
         let turn = (self.tick >> shift) & !(SLOTS as u64 - 1);
         Some((level * SLOTS + slot, (turn + slot as u64) << shift))
@@ -209,7 +216,7 @@ impl Timers {
         }
         let level = (63 - (tick ^ self.tick).leading_zeros()) as usize / LEVEL_BITS;
         let slot = slot_of(tick, level);
-        self.occupied[level] |= 1 << slot;
+        self.levels[level].occupied |= 1 << slot;
         self.put(index, level * SLOTS + slot, NIL);
     }
 
@@ -230,7 +237,7 @@ impl Timers {
     /// Puts an entry into a list behind another, or first.
     fn put(&mut self, index: u32, list: usize, previous: u32) {
         let next = match previous {
-            NIL => std::mem::replace(&mut self.heads[list], index),
+            NIL => std::mem::replace(self.head_mut(list), index),
             previous => std::mem::replace(&mut self.entries[previous as usize].next, index),
         };
         if next != NIL {
@@ -243,7 +250,7 @@ impl Timers {
     fn unlink(&mut self, index: u32) {
         let Entry { list, previous, next, .. } = self.entries[index as usize];
         match previous {
-            NIL => self.heads[list] = next,
+            NIL => *self.head_mut(list) = next,
             previous => self.entries[previous as usize].next = next,
         }
         match next {
@@ -251,20 +258,45 @@ impl Timers {
             NIL => {}
             next => self.entries[next as usize].previous = previous,
         }
-        if self.heads[list] == NIL && list < DUE {
-            self.occupied[list / SLOTS] &= !(1 << (list % SLOTS));
+        if list < DUE && self.head(list) == NIL {
+            self.levels[list / SLOTS].occupied &= !(1 << (list % SLOTS));
+        }
+    }
+
+    /// The first entry of a list.
+    fn head(&self, list: usize) -> u32 {
+        match self.levels.get(list / SLOTS) {
+            Some(level) => level.heads.as_ref().map_or(NIL, |heads| heads[list % SLOTS]),
+            None => self.due_first,
+        }
+    }
+
+    fn head_mut(&mut self, list: usize) -> &mut u32 {
+        match self.levels.get_mut(list / SLOTS) {
+            Some(level) => {
+                let heads = level.heads.get_or_insert_with(|| Box::new([NIL; SLOTS]));
+                &mut heads[list % SLOTS]
+            }
+            None => &mut self.due_first,
         }
     }
 
     #[cfg(test)]
     pub(super) fn is_empty(&self) -> bool {
-        self.heads[DUE] == NIL && self.occupied.iter().all(|slots| *slots == 0)
+        self.due_first == NIL && self.levels.iter().all(|level| level.occupied == 0)
     }
 }
 
 /// The digit of a tick at this level.
 fn slot_of(tick: u64, level: usize) -> usize {
     usize::try_from((tick >> (level * LEVEL_BITS)) % SLOTS as u64).expect("less than the number of slots")
+}
+
+impl Clone for Level {
+    fn clone(&self) -> Self {
+        let heads = self.heads.as_ref().filter(|_| self.occupied != 0).cloned();
+        Self { occupied: self.occupied, heads }
+    }
 }
 
 impl PartialEq for Timers {

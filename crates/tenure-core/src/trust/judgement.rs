@@ -158,8 +158,7 @@ impl Fleet {
 
     pub(super) fn tell(&mut self, now: Time, node: NodeIndex) {
         let distrust = self.trust(now, node).err().filter(|_| self.members[node.get()].facts.is_some());
-        let told = &mut self.members[node.get()].told;
-        let news = match (&*told, &distrust) {
+        let news = match (&self.members[node.get()].told, &distrust) {
             // Not known is the ordinary beginning, and passes.
             (_, Some(Distrust::Unknown)) | (None, None) => false,
             (Some(before), Some(after)) => std::mem::discriminant(before) != std::mem::discriminant(after),

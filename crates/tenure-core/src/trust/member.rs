@@ -1,17 +1,23 @@
 //! What a client knows about one node.
 
 use std::collections::BTreeSet;
+use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::clock_watch::ClockWatch;
 use super::memory::{KnownLife, LIVES_MAX};
 use super::record::{Lasting, Record, State};
-use super::{Distrust, Facts, Nonce, RECORD_TIMEOUT};
+use super::{Distrust, Facts, Life, Nonce, RECORD_TIMEOUT};
 use crate::command::Fault;
 use crate::fence::Fence;
 use crate::patience::RoundTrips;
 use crate::time::Time;
+
+/// What a client knows about its nodes. Copies share what has not changed since: the model checker keeps
+/// millions of them.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Members(Vec<Arc<Member>>);
 
 /// What a client knows about one node.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -73,7 +79,45 @@ pub(super) struct Known {
     /// When its quarantine is over, by our clock.
     pub(super) trusted_from: Time,
 }
+
+impl Members {
+    pub(super) fn new(member: &Member, nodes: usize) -> Self {
+        Self((0..nodes).map(|_| Arc::new(member.clone())).collect())
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Member> {
+        self.0.iter().map(Arc::as_ref)
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Member> {
+        self.0.iter_mut().map(Arc::make_mut)
+    }
+}
+
+impl Index<usize> for Members {
+    type Output = Member;
+
+    fn index(&self, node: usize) -> &Member {
+        &self.0[node]
+    }
+}
+
+impl IndexMut<usize> for Members {
+    fn index_mut(&mut self, node: usize) -> &mut Member {
+        Arc::make_mut(&mut self.0[node])
+    }
+}
+
 impl Member {
+    /// The life of its server, while it is connected.
+    pub(super) fn life(&self) -> Option<&Life> {
+        self.facts.as_ref().and_then(|facts| facts.life.as_ref())
+    }
+
     /// Nothing that was asked of it is still to come, unless it has kept us waiting before.
     pub(super) fn is_settled(&self) -> bool {
         let answered = self.tried && !self.surveying && (self.asked.is_none() || self.fault.is_some());

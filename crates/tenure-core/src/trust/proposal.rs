@@ -71,8 +71,11 @@ impl Fleet {
 
     fn plan_trims(&mut self, now: Time) {
         let pause = self.trim_pause();
-        for member in self.members.iter_mut().filter(|member| member.record.is_some()) {
-            member.trim_at.get_or_insert(now + pause);
+        for node in self.quorum.indexes() {
+            let member = &self.members[node.get()];
+            if member.record.is_some() && member.trim_at.is_none() {
+                self.members[node.get()].trim_at = Some(now + pause);
+            }
         }
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::memory::KnownLife;
 use super::record::{Phase, Record, State};
 use super::{
-    Facts, Fleet, FreshCheck, Known, Member, Nonce, Output, RECHECK, RECORD_TIMEOUT, RestartGuard, TOLD_APART,
+    Facts, Fleet, FreshCheck, Known, Life, Member, Nonce, Output, RECHECK, RECORD_TIMEOUT, RestartGuard,
+    TOLD_APART,
 };
 use crate::command::{Answer, Command, Fault, Reply, Swap};
 use crate::fence::Fence;
@@ -239,19 +240,22 @@ impl Fleet {
     pub(super) fn handle_timeout(&mut self, now: Time) {
         let silence_max = self.silence_max();
         for node in self.quorum.indexes() {
-            if self.members[node.get()].trim_at.take_if(|at| now >= *at).is_some() {
+            if self.members[node.get()].trim_at.is_some_and(|at| now >= at) {
+                self.members[node.get()].trim_at = None;
                 self.send(node, Command::Trim { prefix: self.prefix.clone() });
             }
-            let member = &mut self.members[node.get()];
-            if member.jumped.is_some_and(|(_, until)| now >= until) {
-                member.jumped = None;
+            if self.members[node.get()].jumped.is_some_and(|(_, until)| now >= until) {
+                self.members[node.get()].jumped = None;
             }
+            let member = &self.members[node.get()];
             if member.recheck_at.is_some_and(|at| now >= at) {
+                let member = &mut self.members[node.get()];
                 member.recheck_at = None;
                 if member.surveying || member.objection.is_some() {
                     self.survey(now, node);
                 }
             } else if member.asked.is_some_and(|asked| now >= asked + RECORD_TIMEOUT) {
+                let member = &mut self.members[node.get()];
                 member.tried = true;
                 member.fault.get_or_insert(Fault::Timeout);
                 self.ask_or_create(now, node);
@@ -345,13 +349,9 @@ impl Fleet {
     /// A server that is listed twice would vote twice.
     pub(super) fn find_duplicates(&mut self, now: Time) {
         for later in 1..self.members.len() {
-            let life = |member: &Member| member.facts.as_ref().and_then(|facts| facts.life.clone());
-            let Some(life_later) = life(&self.members[later]) else { continue };
-            let twin = self.members[..later].iter().position(|member| {
-                life(member).is_some_and(|other| {
-                    other.process == life_later.process || other.lineage == life_later.lineage
-                })
-            });
+            let Some(life) = self.members[later].life() else { continue };
+            let is_same = |other: &Life| other.process == life.process || other.lineage == life.lineage;
+            let twin = self.members.iter().take(later).position(|member| member.life().is_some_and(is_same));
             if let Some(first) = twin {
                 let (first, later_number) = (first + 1, later + 1);
                 let message = format!(

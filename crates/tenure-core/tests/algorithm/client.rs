@@ -1,6 +1,6 @@
 //! What a whole client does, told as transcripts: what it says to which node, and what its callers hear.
 
-use tenure_core::client::{Client, Id, Input, News, Output, Request};
+use tenure_core::client::{Client, Id, Input, News, Output, Request, Room};
 use tenure_core::*;
 
 use crate::support::clients::{World, ms};
@@ -154,4 +154,22 @@ fn a_client_is_a_value_and_its_copy_does_the_same() {
     assert!(said.iter().any(|output| matches!(output, Output::Send { .. })));
     assert!(said.iter().any(|output| matches!(output, Output::Tell { news: News::Retrying { .. }, .. })));
     assert_eq!(said, outputs(&mut world.clients[0]));
+}
+
+#[test]
+fn a_client_that_is_lent_room_for_its_outputs_says_the_same() {
+    let mut world = settled(1);
+    world.acquire(0, 1, "x", &options(3_000));
+    world.run(ms(10));
+    let (mut own, mut lent, now) = (world.clients[0].clone(), world.clients[0].clone(), world.now);
+    let release = |client: &mut Client| {
+        client.request(now, Request::Release { id: Id(1) });
+        std::iter::from_fn(|| client.poll_output()).collect::<Vec<_>>()
+    };
+    let (said, mut room) = (release(&mut own), Room::default());
+    assert!(said.iter().any(|output| matches!(output, Output::Ended { id: Id(1), .. })), "{said:?}");
+    lent.swap_room(&mut room);
+    assert_eq!(release(&mut lent), said);
+    lent.swap_room(&mut room);
+    assert_eq!(lent, own);
 }

@@ -8,6 +8,7 @@ use tenure_core::{Answer, Command, Facts, Fault, LockKey, NodeIndex, NodeTime, R
 use super::number;
 use crate::checker::leftovers;
 use crate::links::Link;
+use crate::mutant::{Mutant, forget_distrust};
 use crate::trace::Mark;
 use crate::world::World;
 
@@ -122,9 +123,13 @@ impl World {
         self.drain(client);
         if let Some((tag, reply)) = self.bend_reply(client, node, tag, reply, asked) {
             self.note_grant(client, tag, &reply);
-            let leases = (tag.to == Addressee::Fleet).then(|| self.leases_to_bend(client)).flatten();
-            self.clients[client].core.deliver(now, node, tag, Ok(reply));
-            self.forget_distrust(client, node, leases);
+            let bent = self.options.mutant == Some(Mutant::DiscardedSetCounts) && tag.to == Addressee::Fleet;
+            let core = &mut self.clients[client].core;
+            if bent {
+                forget_distrust(core, now, node, |core| core.deliver(now, node, tag, Ok(reply)));
+            } else {
+                core.deliver(now, node, tag, Ok(reply));
+            }
             self.drain(client);
         }
     }

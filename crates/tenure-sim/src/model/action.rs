@@ -132,9 +132,7 @@ fn nothing_at_stake(config: &Config, world: &World) -> bool {
     let mut holding = 0;
     for (client, state) in world.clients.iter().enumerate() {
         let calls = state.alive || !state.started;
-        if calls
-            && (state.begun < config.begins || state.lease.as_ref().is_some_and(|l| l.standing().is_none()))
-        {
+        if calls && (state.begun < config.begins || state.lease().is_some_and(|l| l.standing().is_none())) {
             acquiring += 1;
         } else if world.is_valid(client)
             || (calls && (state.about_to_write || extends(config, world, client)))
@@ -149,7 +147,7 @@ fn nothing_at_stake(config: &Config, world: &World) -> bool {
 fn extends(config: &Config, world: &World, client: usize) -> bool {
     let nodes = config.quorum().nodes();
     let links = &world.links[client * nodes..(client + 1) * nodes];
-    let held = world.clients[client].lease.as_ref().is_some_and(|lease| lease.standing().is_some());
+    let held = world.clients[client].lease().is_some_and(|lease| lease.standing().is_some());
     config.extends > 0
         && held
         && links.iter().any(|link| !link.requests.is_empty() || !link.replies.is_empty())
@@ -209,7 +207,7 @@ fn of_client(config: &Config, world: &World, client: usize, actions: &mut Vec<Ac
     let in_turn = client == 0
         || (!config.alike() || world.clients[client - 1].begun > 0)
             && (!config.one_holds || world.holders() > 0);
-    match &state.lease {
+    match state.lease() {
         Some(lease) => of_holder(config, world, client, lease, actions),
         None if in_turn && state.begun < config.begins => actions.push(Action::Begin { client }),
         None => {}

@@ -288,7 +288,7 @@ fn waiting() -> Vec<Row> {
         row(
             "waiters in line, slow messages",
             &[Sight::ChangedHands, Sight::Waiting, Sight::PassedOn],
-            Config { faults: Budget { holds: 2, ..faults }, ..base() },
+            Config { ticks: 10, faults: Budget { holds: 2, ..faults }, ..base() },
         ),
         row(
             "three in line, one dies",

@@ -163,7 +163,7 @@ impl Small {
 /// Whether every client that is there may ask all nodes that it reaches.
 fn all_may_vote(config: &Config, world: &World) -> bool {
     (0..config.clients - config.newcomers).all(|client| {
-        let proposal = world.clients[client].fleet.clone().propose(world.time(client), true);
+        let proposal = world.clients[client].client.fleet().clone().propose(world.time(client), true);
         let mut voters = config.quorum().indexes().zip(proposal.nodes.iter());
         voters.all(|(node, voter)| voter.is_ok() || !config.begins_connected(client, node))
     })
@@ -202,14 +202,14 @@ impl Model for Small {
 
 /// Takes an action, and then everything that is bound to follow at once.
 fn advance(config: &Config, world: &mut World, seen: &Seen, action: Action, notes: &mut Option<Vec<String>>) {
+    let mut step = Step::new(config, world, seen);
+    step.notes = notes.take();
     let mut next = Some(action);
     while let Some(action) = next {
-        let mut step = Step::new(config, world, seen);
-        step.notes = notes.take();
         step.take(action);
-        *notes = step.notes;
-        next = bound(config, world);
+        next = bound(config, step.world);
     }
+    *notes = step.end();
 }
 
 impl Promise {

@@ -4,14 +4,16 @@ mod calls;
 mod faults;
 mod messages;
 
+use std::cell::Cell;
 use std::collections::VecDeque;
 
-use tenure_core::{Command, Lease, LockKey, NodeIndex, Prefix, Time, lease, release, trust};
+use tenure_core::client::{Input, Request, Room};
+use tenure_core::{Lease, LockKey, NodeIndex, Prefix};
 
 use super::action::Action;
 use super::config::Config;
 use super::seen::Seen;
-use super::world::{Answered, Client, Link, Node, TICK_MS, To, World};
+use super::world::{Link, Node, Process, TICK_MS, World};
 
 /// A world in the middle of a step.
 pub(super) struct Step<'a> {
@@ -20,13 +22,26 @@ pub(super) struct Step<'a> {
     pub(super) seen: &'a Seen,
     /// What happens, in words, if anybody wants to read it.
     pub(super) notes: Option<Vec<String>>,
-    /// Answers that need no time.
-    answers: VecDeque<(usize, NodeIndex, To, Time, Answered)>,
+    /// What reaches clients without taking time.
+    arrivals: VecDeque<(usize, Input)>,
+    /// Room for what clients say. States keep none of their own.
+    room: Room<Lease>,
+}
+
+thread_local! {
+    /// Room for the next step.
+    static ROOM: Cell<Room<Lease>> = Cell::default();
 }
 
 impl<'a> Step<'a> {
     pub(super) fn new(config: &'a Config, world: &'a mut World, seen: &'a Seen) -> Self {
-        Self { config, world, seen, notes: None, answers: VecDeque::new() }
+        Self { config, world, seen, notes: None, arrivals: VecDeque::new(), room: ROOM.take() }
+    }
+
+    /// Ends the step, and tells what happened.
+    pub(super) fn end(self) -> Option<Vec<String>> {
+        ROOM.set(self.room);
+        self.notes
     }
 
     pub(super) fn take(&mut self, action: Action) {
@@ -37,18 +52,21 @@ impl<'a> Step<'a> {
                 let state = self.client(client);
                 (state.alive, state.started) = (true, true);
                 self.note(|| format!("client {client} starts"));
+                // It asks for locks whether it reaches nodes or not.
+                self.handle(client, Input::Tried { nodes: self.config.quorum().all() });
+                self.handle(client, Input::Wake);
             }
             Action::Connect { client, node } => self.connect(client, node),
             Action::Begin { client } => self.begin(client),
             Action::Extend { client } => {
                 self.client(client).extended += 1;
                 self.note(|| format!("client {client} extends"));
-                let term = self.config.terms(client).term;
-                self.tell_lease(client, lease::Input::Extend(term));
+                let (id, term) = (self.world.clients[client].id(), self.config.terms(client).term);
+                self.request(client, Request::Extend { id, term });
             }
             Action::Release { client } => {
                 self.note(|| format!("client {client} releases"));
-                self.tell_lease(client, lease::Input::Release);
+                self.request(client, Request::Release { id: self.world.clients[client].id() });
             }
             Action::Look { client } => {
                 self.note(|| format!("client {client} looks at its lock: valid"));
@@ -74,7 +92,7 @@ impl<'a> Step<'a> {
                 self.client(client).paused = false;
                 self.note(|| format!("client {client} goes on"));
                 if timers_first {
-                    self.fire_timers(client);
+                    self.wake(client);
                 }
             }
             Action::Die { client } => {
@@ -98,8 +116,8 @@ impl<'a> Step<'a> {
 
     /// Delivers what needs no time, until nothing is left.
     fn settle(&mut self) {
-        while let Some((client, node, to, sent, answer)) = self.answers.pop_front() {
-            self.deliver(client, node, to, sent, answer);
+        while let Some((client, input)) = self.arrivals.pop_front() {
+            self.handle(client, input);
         }
     }
 
@@ -115,50 +133,30 @@ impl<'a> Step<'a> {
         let tick = self.world.tick;
         self.note(|| format!("-- {} ms --", tick * TICK_MS));
         for client in 0..self.world.clients.len() {
-            let Client { alive, paused, .. } = *self.world.clients[client];
+            let Process { alive, paused, .. } = *self.world.clients[client];
             if paused && self.config.faults.sleeps {
                 self.client(client).slept += 1;
             }
             if alive && !paused {
-                self.fire_timers(client);
+                self.wake(client);
                 self.settle();
             }
         }
     }
 
-    pub(super) fn fire_timers(&mut self, client: usize) {
+    /// Lets a client look what is due.
+    fn wake(&mut self, client: usize) {
         let now = self.world.time(client);
-        let due = |timeout: Option<Time>| timeout.is_some_and(|timeout| timeout <= now);
-        if due(self.world.clients[client].waiters.poll_timeout()) {
-            while let Some(key) = self.client(client).waiters.poll_nudge(now) {
-                self.note(|| format!("client {client} nudges the next in line"));
-                for node in self.config.quorum().indexes() {
-                    self.send(client, To::Nobody, node, Command::Nudge { key: key.clone() });
-                }
-            }
+        if self.world.clients[client].client.poll_timeout(now).is_some_and(|timeout| timeout <= now) {
+            self.handle(client, Input::Wake);
         }
-        if due(self.world.clients[client].fleet.poll_timeout()) {
-            self.client(client).fleet.handle(now, trust::Input::Timeout);
-            self.drain_fleet(client);
-            self.settle();
-        }
-        if due(self.world.clients[client].lease.as_ref().and_then(Lease::poll_timeout)) {
-            self.tell_lease(client, lease::Input::Timeout);
-        }
-        for index in 0..self.world.clients[client].releases.len() {
-            if due(self.world.clients[client].releases[index].release.poll_timeout()) {
-                self.client(client).releases[index].release.handle(now, release::Input::Timeout);
-                self.drain_release(client, index);
-            }
-        }
-        self.sweep(client);
     }
 
     pub(super) fn number(&self, client: usize, node: NodeIndex) -> usize {
         client * self.config.quorum().nodes() + node.get()
     }
 
-    fn client(&mut self, client: usize) -> &mut Client {
+    fn client(&mut self, client: usize) -> &mut Process {
         self.world.clients[client].change()
     }
 

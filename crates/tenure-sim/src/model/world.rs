@@ -5,9 +5,10 @@
 
 use std::collections::VecDeque;
 
+use tenure_core::client::{Addressee, Id, Tag};
 use tenure_core::{
-    ClientId, Command, Facts, Fault, Fleet, Lease, Life, LockKey, LockTable, NodeTime, Owner, Prefix,
-    Release, Reply, RoundNumber, Standing, Ticket, Time, Waiters,
+    Client, ClientId, Command, Facts, Fleet, Lease, Life, LockKey, LockTable, NodeTime, Owner, Prefix, Reply,
+    Standing, Time,
 };
 
 use super::config::{Budget, Config};
@@ -23,7 +24,7 @@ pub(super) const EPOCH_US: u64 = 1_700_000_000_000_000;
 pub(super) struct World {
     /// True time.
     pub(super) tick: u64,
-    pub(super) clients: Vec<Shared<Client>>,
+    pub(super) clients: Vec<Shared<Process>>,
     pub(super) nodes: Vec<Shared<Node>>,
     /// The connection of client c to node n is number c * nodes + n.
     pub(super) links: Vec<Shared<Link>>,
@@ -53,21 +54,16 @@ pub(super) struct Resource {
     pub(super) undercut: bool,
 }
 
+/// A client, and who calls it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Client {
+pub(super) struct Process {
     /// It is there: started and not dead.
     pub(super) alive: bool,
     pub(super) started: bool,
     pub(super) paused: bool,
     /// For how many ticks its clock has stood still.
     pub(super) slept: u64,
-    pub(super) fleet: Fleet,
-    pub(super) lease: Option<Lease>,
-    pub(super) releases: Vec<Cleaning>,
-    pub(super) cleanings: u8,
-    /// Its place in line.
-    pub(super) ticket: Option<Ticket>,
-    pub(super) waiters: Waiters<u32>,
+    pub(super) client: Client,
     /// How many locks it has asked for, attempts it has made, and extensions of the present lock.
     pub(super) begun: u8,
     pub(super) attempts: u8,
@@ -106,42 +102,21 @@ pub(super) struct Link {
     pub(super) requests_held: bool,
     pub(super) replies_held: bool,
     /// What was sent and will never be answered.
-    pub(super) lost: Vec<To>,
+    pub(super) lost: Vec<Addressee>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Request {
-    pub(super) to: To,
-    pub(super) sent: Time,
+    pub(super) tag: Tag,
     pub(super) command: Command,
 }
 
 /// What is on its way to a client.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Back {
-    Reply { to: To, sent: Time, reply: Reply },
+    Reply { tag: Tag, reply: Reply },
     Woken { number: u64, key: LockKey },
 }
-
-/// A release under way, and the lease that it is for.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Cleaning {
-    pub(super) id: u8,
-    pub(super) begun: u8,
-    pub(super) release: Release,
-}
-
-/// Whom an answer is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum To {
-    Fleet,
-    Lease { begun: u8, round: RoundNumber },
-    Release { id: u8 },
-    Nobody,
-}
-
-/// An answer, or why there is none.
-pub(super) type Answered = Result<Reply, Fault>;
 
 impl World {
     pub(super) fn new(config: &Config) -> Self {
@@ -149,17 +124,12 @@ impl World {
         let client = |index: usize| {
             let fleet = Fleet::new(config.settings(), quorum, Prefix::default(), 1_000 + index as u64);
             let fleet = fleet.starting_fresh_with(config.fresh_needs).untimed();
-            Shared::new(Client {
+            Shared::new(Process {
                 alive: false,
                 started: false,
                 paused: false,
                 slept: 0,
-                fleet,
-                lease: None,
-                releases: vec![],
-                cleanings: 0,
-                ticket: None,
-                waiters: Waiters::default(),
+                client: Client::new(clock(index, 0), fleet),
                 begun: 0,
                 attempts: 0,
                 extended: 0,
@@ -192,11 +162,9 @@ impl World {
         }
     }
 
-    /// What a client's clock shows. All are far apart.
+    /// What a client's clock shows.
     pub(super) fn time(&self, client: usize) -> Time {
-        let state = &self.clients[client];
-        let shown_ms = (self.tick - state.slept) * TICK_MS;
-        Time::from_nanos((1_000_000 * (client as u64 + 1) + shown_ms) * 1_000_000)
+        clock(client, self.tick - self.clients[client].slept)
     }
 
     /// What a node's clock shows.
@@ -209,7 +177,7 @@ impl World {
     /// Whether a client may count on the lock now.
     pub(super) fn is_valid(&self, client: usize) -> bool {
         let state = &self.clients[client];
-        let standing = state.lease.as_ref().and_then(Lease::standing);
+        let standing = state.lease().and_then(Lease::standing);
         state.alive
             && standing.is_some_and(|held| !held.is_lost() && !held.validity().is_over(self.time(client)))
     }
@@ -222,7 +190,7 @@ impl World {
     pub(super) fn margin(&self) -> usize {
         let valid = (0..self.clients.len()).filter(|client| self.is_valid(*client));
         let margins =
-            valid.filter_map(|client| self.clients[client].lease.as_ref()?.standing().map(Standing::margin));
+            valid.filter_map(|client| self.clients[client].lease()?.standing().map(Standing::margin));
         margins.min().unwrap_or(0)
     }
 
@@ -232,6 +200,22 @@ impl World {
 
     pub(super) fn fences_hold(&self) -> bool {
         !self.fence_broken && !self.resource.undercut
+    }
+}
+
+/// What a client's clock shows after so many ticks. All are far apart.
+fn clock(client: usize, ticks: u64) -> Time {
+    Time::from_nanos((1_000_000 * (client as u64 + 1) + ticks * TICK_MS) * 1_000_000)
+}
+
+impl Process {
+    /// What its lease is called: it has one at a time.
+    pub(super) fn id(&self) -> Id {
+        Id(u64::from(self.begun))
+    }
+
+    pub(super) fn lease(&self) -> Option<&Lease> {
+        self.client.lease(self.id())
     }
 }
 

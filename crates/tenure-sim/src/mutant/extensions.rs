@@ -3,11 +3,28 @@
 use std::time::Duration;
 
 use tenure_core::client::{Addressee, Id, Renewals, Tag};
-use tenure_core::{Answer, Command, Handover, Lease, NodeIndex, Nonce, Reply, Standing, Term, lease};
+use tenure_core::{
+    Answer, Client, Command, Handover, Lease, NodeIndex, Nonce, Reply, Standing, Term, Time, lease,
+};
 
 use super::{Asked, Mutant};
 use crate::client::{Act, id};
 use crate::world::{ClientEvent, Event, World};
+
+/// Tells a client what a node said about its record. Leases only drop the vote of a node that lost its
+/// memory, and not that the node cannot count for a while.
+pub(crate) fn forget_distrust(core: &mut Client, now: Time, node: NodeIndex, tell: impl FnOnce(&mut Client)) {
+    let before = core.leases().into_iter().filter_map(|id| Some((id, core.lease(id)?.clone())));
+    let before: Vec<(Id, Lease)> = before.collect();
+    tell(core);
+    for (id, mut lease) in before {
+        let Some(after) = core.lease_mut(id).filter(|after| **after != lease) else { continue };
+        lease.handle(now, lease::Input::Disconnected { node });
+        // It was told already.
+        while lease.poll_output().is_some() {}
+        *after = lease;
+    }
+}
 
 impl World {
     pub(super) fn bend_extension(&mut self, mutant: Mutant, asked: &Asked<'_>) -> Option<Reply> {
@@ -53,33 +70,6 @@ impl World {
             return self.clients[client].core.fleet().lives(handover.members);
         }
         lives
-    }
-
-    /// The leases as they are before the fleet hears of a node's record, if they are not to hear of it.
-    pub(crate) fn leases_to_bend(&self, client: usize) -> Option<Vec<(Id, Lease)>> {
-        let core = &self.clients[client].core;
-        let leases = core.leases().into_iter().filter_map(|id| Some((id, core.lease(id)?.clone())));
-        (self.options.mutant == Some(Mutant::DiscardedSetCounts)).then(|| leases.collect())
-    }
-
-    /// Leases only drop the vote of a node that lost its memory, and not that the node cannot count for
-    /// a while.
-    pub(crate) fn forget_distrust(
-        &mut self,
-        client: usize,
-        node: NodeIndex,
-        before: Option<Vec<(Id, Lease)>>,
-    ) {
-        let now = self.time(client);
-        for (id, mut lease) in before.unwrap_or_default() {
-            let Some(after) = self.clients[client].core.lease_mut(id).filter(|after| **after != lease) else {
-                continue;
-            };
-            lease.handle(now, lease::Input::Disconnected { node });
-            // It was told already.
-            while lease.poll_output().is_some() {}
-            *after = lease;
-        }
     }
 
     /// An extension has failed, and the holder's library releases the lock.

@@ -44,6 +44,9 @@ fn timers_fire_in_their_tick_whatever_is_set_and_removed_meanwhile() {
                         && timers.next().is_some() != set.is_empty()
                 );
                 now = now.max(if roll(2) == 0 { next } else { now + roll(100) });
+                if roll(4) == 0 {
+                    timers = timers.clone();
+                }
                 let mut fired = BTreeSet::new();
                 while let Some(Machine::Lease(Id(machine))) = timers.pop_due(at(now)) {
                     handles[usize::try_from(machine).unwrap()] = None;

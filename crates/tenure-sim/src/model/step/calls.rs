@@ -1,41 +1,103 @@
 //! What clients do with the lock.
 
+use tenure_core::client::{Addressee, Id, Input, News, Output, Request, Tag};
 use tenure_core::{
-    Distrust, Entropy, Fault, Fence, HoldState, Lease, OwnerToken, Standing, Ticket, lease, release,
+    Client, Distrust, Entropy, Fault, Fence, HoldState, Lease, NodeIndex, OwnerToken, Proposal, Standing,
+    Time,
 };
 
 use super::{Step, key};
 use crate::model::config::Writes;
 use crate::model::seen::Sight;
-use crate::model::world::{Cleaning, EPOCH_US, To};
+use crate::model::world::EPOCH_US;
+use crate::mutant::forget_distrust;
 
 impl Step<'_> {
     pub(super) fn begin(&mut self, client: usize) {
-        let (terms, quorum) = (self.config.terms(client), self.config.quorum());
+        let lease = Lease::new(key(), self.config.terms(client), self.config.quorum());
         let state = self.client(client);
         state.begun += 1;
         state.extended = 0;
-        let lease = Lease::new(key(), terms, quorum);
-        let wanted = lease.waits() && state.waiters.is_wanted(lease.key());
-        state.lease = Some(lease);
+        let id = state.id();
         self.note(|| format!("client {client} asks for the lock"));
-        self.attempt(client, terms.fenced, wanted);
-        self.drain_lease(client);
-        self.sweep(client);
+        self.request(client, Request::Acquire { id, lease });
     }
 
-    pub(super) fn attempt(&mut self, client: usize, fenced: bool, ticket: bool) {
+    pub(super) fn request(&mut self, client: usize, request: Request<Lease>) {
+        self.call(client, |client, now| client.request(now, request));
+    }
+
+    /// Tells a client what happens to it.
+    pub(super) fn handle(&mut self, client: usize, input: Input) {
+        let bent = self.config.discarded_counts;
+        self.call(client, |client, now| match input {
+            Input::Answer { node, tag: Tag { to: Addressee::Fleet, .. }, .. } if bent => {
+                forget_distrust(client, now, node, |client| client.handle(now, input));
+            }
+            input => client.handle(now, input),
+        });
+    }
+
+    /// Calls a client, and does what it asks for.
+    fn call(&mut self, client: usize, call: impl FnOnce(&mut Client, Time)) {
+        let now = self.world.time(client);
+        let state = self.world.clients[client].change();
+        state.client.swap_room(&mut self.room);
+        call(&mut state.client, now);
+        self.drain(client);
+        self.world.clients[client].change().client.swap_room(&mut self.room);
+    }
+
+    fn drain(&mut self, client: usize) {
+        while let Some(output) = self.client(client).client.poll_output() {
+            match output {
+                Output::Send { node, tag, command } => self.send(client, tag, node, command),
+                Output::Renew(renewals) => {
+                    for node in self.config.quorum().indexes() {
+                        for (tag, command) in renewals.commands() {
+                            self.send(client, tag, node, command);
+                        }
+                    }
+                    self.arrivals.push_back((client, Input::Split { batch: renewals.batch }));
+                }
+                Output::Survey { node } => self.survey(client, node),
+                Output::Draw { lease, proposal } => self.attempt(client, lease, proposal),
+                Output::Tell { news, .. } => self.hear(client, news),
+                Output::Ended { .. } => self.client(client).about_to_write = false,
+                Output::Notice { node, distrust } => {
+                    self.note(|| {
+                        let about =
+                            distrust.map_or("it may vote".to_owned(), |distrust| distrust.to_string());
+                        format!("client {client} on node {}: {about}", node.get())
+                    });
+                }
+                Output::Refused { .. }
+                | Output::Released { .. }
+                | Output::NotReleased { .. }
+                | Output::CleanedUp { .. }
+                | Output::Found { .. }
+                | Output::Started { .. }
+                | Output::Settled { .. }
+                | Output::ShutDown { .. }
+                | Output::Life { .. }
+                | Output::Remember { .. }
+                | Output::Poisoned { .. } => {}
+            }
+        }
+    }
+
+    fn survey(&mut self, client: usize, node: NodeIndex) {
+        let server = self.config.server(client, node.get());
+        let link = &self.world.links[self.number(client, node)];
+        if link.up && !link.broken {
+            let facts = self.world.nodes[server].facts(self.config, server);
+            self.arrivals.push_back((client, Input::Surveyed { node, facts }));
+        }
+    }
+
+    fn attempt(&mut self, client: usize, lease: Id, proposal: Proposal) {
         let now = self.world.time(client);
         let floor = self.world.fences.last().copied().unwrap_or(0);
-        let state = self.client(client);
-        state.attempts += 1;
-        state.floor = floor;
-        let mut bytes = [0; 20];
-        bytes[0] = u8::try_from(client).expect("a few clients");
-        bytes[1] = state.attempts;
-        let entropy = Entropy { token: OwnerToken::from_bytes(bytes), dice: 0 };
-        let mut proposal = state.fleet.propose(now, fenced);
-        proposal.ticket = ticket.then(|| state.fleet.draw_ticket(now));
         for voter in proposal.nodes.iter() {
             match voter {
                 Err(Fault::Untrusted(Distrust::Quarantined { .. })) => self.seen.see(Sight::Quarantined),
@@ -44,90 +106,60 @@ impl Step<'_> {
                 _ => {}
             }
         }
-        let fence = proposal.fence.map(|claim| claim.fence.get());
-        let voters: Vec<usize> =
-            (0..proposal.nodes.len()).filter(|node| proposal.nodes[*node].is_ok()).collect();
-        self.note(|| format!("client {client}: attempt with fence {} at nodes {voters:?}", shown(fence)));
-        if let Some(lease) = &mut self.client(client).lease {
-            lease.handle(now, lease::Input::Attempt { entropy, proposal });
-        }
-    }
-
-    /// Tells the lease of a client something, and does what it asks for.
-    pub(super) fn tell_lease(&mut self, client: usize, input: lease::Input) {
-        let now = self.world.time(client);
-        if let Some(lease) = &mut self.client(client).lease {
-            lease.handle(now, input);
-            self.drain_lease(client);
-        }
-        self.sweep(client);
-    }
-
-    pub(super) fn drain_lease(&mut self, client: usize) {
-        while let Some(output) = self.client(client).lease.as_mut().and_then(Lease::poll_output) {
-            match output {
-                lease::Output::Send { round, node, command } => {
-                    let begun = self.world.clients[client].begun;
-                    self.send(client, To::Lease { begun, round }, node, command);
-                }
-                lease::Output::CleanUp(release) => {
-                    let state = self.client(client);
-                    let id = state.cleanings;
-                    state.cleanings += 1;
-                    state.releases.push(Cleaning { id, begun: state.begun, release: *release });
-                    let index = state.releases.len() - 1;
-                    self.drain_release(client, index);
-                }
-                lease::Output::Propose { fenced, ticket } => self.attempt(client, fenced, ticket),
-                lease::Output::Acquired => self.acquired(client),
-                lease::Output::Extended => {
-                    self.seen.see(Sight::Extended);
-                    self.world.extension_broken |= self.world.clients[client].interrupted;
-                    self.note(|| format!("client {client} HOLDS the lock for longer"));
-                }
-                lease::Output::NotExtended(reason) => {
-                    self.note(|| format!("client {client}: not extended, {reason:?}"));
-                }
-                lease::Output::NotAcquired(not) => {
-                    self.note(|| format!("client {client}: not acquired, {:?}", not.cause));
-                }
-                lease::Output::State(state) => {
-                    if state == HoldState::Lost {
-                        self.seen.see(Sight::Lost);
-                    }
-                    self.note(|| format!("client {client}: the lock is {state:?}"));
-                }
-                lease::Output::Waiting { .. } => {
-                    self.seen.see(Sight::Waiting);
-                    self.note(|| format!("client {client} waits in line"));
-                }
-                lease::Output::Retrying { .. } | lease::Output::Widened => {}
-            }
-        }
-        let now = self.world.time(client);
+        self.note(|| {
+            let fence = shown(proposal.fence.map(|claim| claim.fence.get()));
+            let voters: Vec<usize> =
+                (0..proposal.nodes.len()).filter(|node| proposal.nodes[*node].is_ok()).collect();
+            format!("client {client}: attempt with fence {fence} at nodes {voters:?}")
+        });
         let state = self.client(client);
-        let ticket = state.lease.as_ref().and_then(Lease::ticket);
-        if state.ticket != ticket {
-            let before: Option<Ticket> = std::mem::replace(&mut state.ticket, ticket);
-            let told = state.waiters.change(&key(), u32::from(state.begun), before, ticket);
-            for (_, behind) in told {
-                if let Some(lease) = &mut state.lease {
-                    lease.handle(now, lease::Input::BehindOwn(behind));
-                }
+        state.attempts += 1;
+        state.floor = floor;
+        let mut bytes = [0; 20];
+        bytes[0] = u8::try_from(client).expect("a few clients");
+        bytes[1] = state.attempts;
+        let entropy = Entropy { token: OwnerToken::from_bytes(bytes), dice: 0 };
+        state.client.handle(now, Input::Attempt { lease, entropy, proposal });
+    }
+
+    /// A caller hears what became of its lock.
+    fn hear(&mut self, client: usize, news: News) {
+        match news {
+            News::Acquired => self.acquired(client),
+            News::Extended => {
+                self.seen.see(Sight::Extended);
+                self.world.extension_broken |= self.world.clients[client].interrupted;
+                self.note(|| format!("client {client} HOLDS the lock for longer"));
             }
+            News::NotExtended(reason) => {
+                self.note(|| format!("client {client}: not extended, {reason:?}"));
+            }
+            News::NotAcquired(not) => {
+                self.note(|| format!("client {client}: not acquired, {:?}", not.cause));
+            }
+            News::State(state) => {
+                if state == HoldState::Lost {
+                    self.seen.see(Sight::Lost);
+                }
+                self.note(|| format!("client {client}: the lock is {state:?}"));
+            }
+            News::Waiting { .. } => {
+                self.seen.see(Sight::Waiting);
+                self.note(|| format!("client {client} waits in line"));
+            }
+            News::Retrying { .. } | News::GivenUp | News::ShutDown => {}
         }
     }
 
-    pub(super) fn acquired(&mut self, client: usize) {
+    fn acquired(&mut self, client: usize) {
         let state = &self.world.clients[client];
         let floor = state.floor;
-        let fence = state.lease.as_ref().and_then(Lease::standing).and_then(Standing::fence);
+        let fence = state.lease().and_then(Lease::standing).and_then(Standing::fence);
         self.note(|| format!("client {client} HOLDS the lock, fence {}", shown(fence.map(Fence::get))));
         self.seen.see(Sight::Acquired);
         for other in 0..self.world.clients.len() {
             // Only of those who have it is this a matter.
-            let holds =
-                self.world.clients[other].lease.as_ref().is_some_and(|lease| lease.standing().is_some());
+            let holds = self.world.clients[other].lease().is_some_and(|lease| lease.standing().is_some());
             if self.world.clients[other].interrupted != (other != client && holds) {
                 self.client(other).interrupted = other != client && holds;
             }
@@ -153,7 +185,7 @@ impl Step<'_> {
     pub(super) fn write(&mut self, client: usize) {
         self.client(client).about_to_write = false;
         let state = &self.world.clients[client];
-        let fence = state.lease.as_ref().and_then(Lease::standing).and_then(Standing::fence);
+        let fence = state.lease().and_then(Lease::standing).and_then(Standing::fence);
         let fence = fence.map_or(0, Fence::get);
         if self.config.writes == Writes::Fenced && fence < self.world.resource.claimed {
             self.seen.see(Sight::Refused);
@@ -168,37 +200,6 @@ impl Step<'_> {
             Writes::Fenced => self.world.resource.undercut |= overrun,
             Writes::None => {}
         }
-    }
-
-    pub(super) fn drain_release(&mut self, client: usize, index: usize) {
-        let id = self.world.clients[client].releases[index].id;
-        while let Some(output) = self.client(client).releases[index].release.poll_output() {
-            match output {
-                release::Output::Send { node, command } => {
-                    self.send(client, To::Release { id }, node, command);
-                }
-                release::Output::Outcome { .. } => {
-                    let now = self.world.time(client);
-                    let state = self.client(client);
-                    if state.releases[index].release.passed_on() {
-                        let key = state.releases[index].release.key().clone();
-                        let nudge_after = state.releases[index].release.nudge_after();
-                        state.waiters.passed_on(now, &key, nudge_after);
-                    }
-                }
-                release::Output::Done { .. } => {}
-            }
-        }
-    }
-
-    /// Drops what has come to its end.
-    pub(super) fn sweep(&mut self, client: usize) {
-        let state = self.client(client);
-        if state.lease.as_ref().is_some_and(Lease::is_ended) {
-            state.lease = None;
-            state.about_to_write = false;
-        }
-        state.releases.retain(|cleaning| cleaning.release.poll_timeout().is_some());
     }
 }
 
