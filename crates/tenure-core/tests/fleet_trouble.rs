@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use fleets::{QUARANTINE, World};
 use runs::{Run, change, prepare};
-use tenure_core::trust::change::{Input, Output, Refused};
+use tenure_core::trust::change::{Input, Output, Progress, Refused};
 use tenure_core::*;
 
 /// Whoever has put the new list into the settings already, and runs the change again, names the same list twice.
@@ -127,6 +127,41 @@ fn one_wrong_clock_does_not_hold_up_a_change() {
         run.ahead = ahead.into_iter().map(|node| (node, hour)).collect();
         assert_eq!(run.pass(&mut world, QUARANTINE * 3), Some(Ok(())), "{why}");
     }
+}
+
+/// A clock is set back by an hour after its node was closed: we have seen ourselves how long ago that was.
+#[test]
+fn a_clock_that_is_set_back_does_not_hold_up_a_change() {
+    let hour = Duration::from_secs(3_600);
+    let mut world = World::new(4);
+    world.client(&[0, 1, 2]);
+    let mut run = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], false, 10);
+    run.ahead = [(1, hour)].into();
+    while !world.record(1).contains(" phase=closed:") {
+        assert!(!run.serve(&mut world, 1));
+    }
+    run.ahead.clear();
+    let begun = world.now;
+    assert_eq!(run.pass(&mut world, QUARANTINE * 2), Some(Ok(())));
+    assert!(world.now.since(begun) >= QUARANTINE, "the locks of the old list are waited for all the same");
+}
+
+/// Fences that the old list has granted are an hour ahead: nobody may be given a smaller one, and whoever waits is told why.
+#[test]
+fn clocks_that_were_all_set_back_are_waited_for_and_named_as_the_cause() {
+    let hour = Duration::from_secs(3_600);
+    let mut world = World::new(4);
+    world.client(&[0, 1, 2]);
+    let mut run = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], false, 10);
+    run.ahead = (0..4).map(|node| (node, hour)).collect();
+    while !(0..3).all(|node| world.record(node).contains(" phase=closed:")) {
+        assert!(!run.serve(&mut world, 1));
+    }
+    run.ahead.clear();
+    assert_eq!(run.pass(&mut world, QUARANTINE * 2), None);
+    let Some(Progress::Clocks { left }) = run.progress else { panic!("{:?}", run.progress) };
+    assert!(left > hour - QUARANTINE * 3 && left < hour, "{left:?}");
+    assert_eq!(run.pass(&mut world, hour), Some(Ok(())));
 }
 
 /// A client that was left with the old list looks at a node that was emptied, and taken by a client of the new list that had

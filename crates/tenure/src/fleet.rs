@@ -75,6 +75,11 @@ pub enum FleetProgress {
         /// At most so much longer.
         left: Duration,
     },
+    /// The old list has granted fences that are ahead of the clocks of the new nodes, and fences must grow.
+    Clocks {
+        /// By so much.
+        left: Duration,
+    },
     /// The new list gives locks.
     Opened,
 }
@@ -365,6 +370,7 @@ impl Lines {
             Progress::Prepared => FleetProgress::Prepared,
             Progress::Closed => FleetProgress::Closed,
             Progress::Waiting { left } => FleetProgress::Waiting { left },
+            Progress::Clocks { left } => FleetProgress::Clocks { left },
             Progress::Opened => FleetProgress::Opened,
         }
     }
@@ -392,6 +398,14 @@ impl std::fmt::Display for FleetProgress {
                 write!(
                     f,
                     "waiting until the last locks of the old list are over, {:.1} s at most",
+                    left.as_secs_f64()
+                )
+            }
+            Self::Clocks { left } => {
+                write!(
+                    f,
+                    "waiting for clocks: fences of the old list are {:.1} s ahead of the new nodes. Correct the clocks if \
+                     they are wrong",
                     left.as_secs_f64()
                 )
             }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::seen::Seen;
 use super::{ChangeNode, FleetChange, Progress, Refused};
+use crate::time::Time;
 use crate::trust::Nonce;
 use crate::trust::record::{Phase, Record, State};
 
@@ -15,13 +16,14 @@ pub(super) enum Step {
     Confirm,
     /// Remove the locks of these nodes, in these lives.
     Clear(Vec<(usize, Nonce)>),
-    Wait(Duration),
+    /// For so long, for this reason.
+    Wait(Duration, Progress),
     Done,
 }
 
 impl FleetChange {
     /// What is to be done, from what the records say.
-    pub(super) fn next(&mut self, seen: &[Seen]) -> Result<Step, Refused> {
+    pub(super) fn next(&mut self, now: Time, seen: &[Seen]) -> Result<Step, Refused> {
         let epoch = seen.iter().filter_map(Seen::epoch).max().unwrap_or(0);
         let was_closed = |record: &Record| matches!(record.phase, Phase::Closed(_) | Phase::Reclosing(_));
         let closed = seen
@@ -117,8 +119,12 @@ impl FleetChange {
             }
             return Ok(Step::Swap(swaps));
         }
-        if let Some(left) = self.left(seen) {
-            return Ok(Step::Wait(left));
+        let (locks, fences) = (self.locks_left(now, seen), self.fences_left(seen));
+        if fences > locks {
+            return Ok(Step::Wait(fences, Progress::Clocks { left: fences }));
+        }
+        if !locks.is_zero() {
+            return Ok(Step::Wait(locks, Progress::Waiting { left: locks }));
         }
         let floor = self.floor(seen);
         let ready = |seen: &Seen| match seen {
