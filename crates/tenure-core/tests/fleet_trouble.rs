@@ -35,6 +35,35 @@ fn a_change_to_the_same_list_is_refused_at_once() {
     );
 }
 
+/// A list that was mistyped, or has another prefix: the one that is in use would go on giving locks.
+#[test]
+fn a_list_that_was_never_used_is_not_changed() {
+    let mut world = World::new(7);
+    let client = world.client(&[0, 1, 2]);
+    for abort in [false, true] {
+        let mut run = Run::new(&world, &[3, 4, 5], &[0, 1, 6], &[], abort, 10);
+        assert_eq!(run.pass(&mut world, QUARANTINE * 3), Some(Err(Refused::Unused { nodes: vec![0, 1, 2] })));
+    }
+    assert!(!(3..7).any(|node| world.has_record(node)), "nothing was written");
+    assert_eq!(world.trusted(&client), [0, 1, 2]);
+    // One of them was emptied and met by nobody since, one is gone: the third knows the list.
+    world.empty(0);
+    change(&mut world, &[0, 1, 2], &[3, 4, 5], &[2], 20);
+    // And run again, when the nodes of the old list are used for something else.
+    (0..3).for_each(|node| world.empty(node));
+    change(&mut world, &[0, 1, 2], &[3, 4, 5], &[], 30);
+}
+
+/// All nodes of the old list are emptied after the new ones were prepared: these know that it was in use.
+#[test]
+fn a_list_that_was_emptied_in_the_middle_is_changed_all_the_same() {
+    let mut world = World::new(2);
+    world.client(&[0]);
+    prepare(&mut world, &[0], &[1], 10);
+    world.empty(0);
+    change(&mut world, &[0], &[1], &[], 20);
+}
+
 /// {0,1,4} to {0,1,2} to {0,1,3}, where node 2 is switched off; then back, with node 2 as it was. Its record says that the list
 /// {0,1,2} is open: it is, of a time that is over. Who holds on {0,3} meanwhile must not see {1,2} opened.
 #[test]

@@ -149,6 +149,16 @@ pub enum FleetError {
         /// What it said.
         reason: String,
     },
+    /// Most nodes of the old list were never used with it, or have forgotten that they were.
+    #[error(
+        "the old node list is not in use: no record of it on {}. Check the old list (--nodes) and the prefix. If they are \
+         right and the nodes lost their memory, run `tenure doctor` with the old list, then the change again",
+        nodes.join(", ")
+    )]
+    Unused {
+        /// Which.
+        nodes: Vec<String>,
+    },
     /// The two lists are called the same.
     #[error(
         "the old list and the new one are the same. Give the old one as the nodes (--nodes), and a fleet with a name another \
@@ -382,6 +392,7 @@ impl Lines {
             Refused::Other { to } => FleetError::Other { to: to.to_string() },
             Refused::TooLate => FleetError::TooLate,
             Refused::TooManyGone => FleetError::TooManyGone,
+            Refused::Unused { nodes } => FleetError::Unused { nodes: self.names(&nodes) },
             Refused::Same => FleetError::Same,
             Refused::Silent { node, fault } => self.silent(node, fault.as_ref()),
         }

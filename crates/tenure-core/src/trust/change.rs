@@ -183,6 +183,11 @@ pub enum Refused {
         /// What it said, if anything.
         fault: Option<Fault>,
     },
+    /// These nodes of the old list, a majority, have never been used with it, or have forgotten that they were.
+    Unused {
+        /// Which nodes.
+        nodes: Vec<usize>,
+    },
     /// The two lists go by the same words: nobody could tell which of them a node belongs to.
     Same,
 }

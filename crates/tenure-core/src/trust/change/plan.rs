@@ -30,6 +30,11 @@ impl FleetChange {
             .iter()
             .any(|seen| matches!(seen, Seen::Closing(record) | Seen::Closed(record) if was_closed(record)));
         let opened = seen.iter().any(|seen| matches!(seen, Seen::Opened(_)));
+        // Whoever has prepared the new nodes knew the list.
+        let known = opened || seen.iter().any(|seen| matches!(seen, Seen::Prepared(_)));
+        if let Some(nodes) = self.unused(seen).filter(|_| !known) {
+            return Err(Refused::Unused { nodes });
+        }
         for (node, seen) in seen.iter().enumerate() {
             match seen {
                 Seen::Foreign if self.abort && self.nodes[node].old.is_none() => {}
@@ -140,6 +145,16 @@ impl FleetChange {
             }
         }
         Ok(Step::Swap(swaps))
+    }
+
+    /// The nodes of the old list that say nothing of it, if they are a majority: then it is not the one in use.
+    fn unused(&self, seen: &[Seen]) -> Option<Vec<usize>> {
+        let is_unused = |(node, seen): (usize, &Seen)| {
+            let unused = matches!(seen, Seen::Empty | Seen::Vacant(_) | Seen::InUse);
+            (unused && self.nodes[node].old.is_some()).then_some(node)
+        };
+        let unused: Vec<usize> = seen.iter().enumerate().filter_map(is_unused).collect();
+        (unused.len() >= self.quorum.majority()).then_some(unused)
     }
 
     /// Opens the rest of the new list. A node that was there, ready, when the first one was opened has forgotten nothing since
