@@ -30,7 +30,8 @@ impl Fleet {
         }
         let intact = member.facts.as_ref().is_some_and(|facts| facts.intact);
         let off = self.settings.restart_guard == RestartGuard::Off;
-        if known.record.state == State::New && !intact && self.is_barred() {
+        // Also one that has forgotten nothing: it knows nothing of the locks that the other fleet has on its other nodes.
+        if known.record.state == State::New && self.is_barred() {
             return Err(Distrust::Barred);
         }
         if known.record.state == State::New && now < known.trusted_from && !intact && !off {
