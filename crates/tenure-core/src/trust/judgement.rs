@@ -14,8 +14,8 @@ impl Fleet {
     /// Whether the node may vote at `now`, in which life, and if not, why.
     pub(super) fn trust(&self, now: Time, node: NodeIndex) -> Result<Nonce, Distrust> {
         let member = &self.members[node.get()];
-        if let Some(reason) = &member.objection {
-            return Err(Distrust::Unfit(Arc::clone(reason)));
+        if let Some(objection) = &member.objection {
+            return Err(objection.clone());
         }
         let Some(known) = &member.record else { return Err(Distrust::Unknown) };
         match &known.record.phase {

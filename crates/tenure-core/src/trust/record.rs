@@ -304,6 +304,11 @@ impl State {
 }
 
 impl Phase {
+    /// Whether the node is taken out of its fleet for this list.
+    pub(super) fn changes_to(&self, list: &str) -> bool {
+        matches!(self, Self::Closing(to) | Self::Closed(to) | Self::Reclosing(to) if **to == *list)
+    }
+
     /// What goes on when the node's memory begins anew: its locks are not known to be gone in that life.
     pub(super) fn in_new_life(self) -> Self {
         match self {
