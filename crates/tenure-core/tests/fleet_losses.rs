@@ -150,3 +150,32 @@ fn a_client_that_is_early_is_told_that_the_change_is_not_finished() {
     let late = world.client(&[0, 1, 2]);
     assert!(matches!(world.distrust(&late, 0), Distrust::Changing { .. }));
 }
+
+/// A lease token names the lives of its nodes. Closing them, and giving that up, costs no lock: it is the same memory.
+#[test]
+fn lives_from_before_a_change_that_was_given_up_still_count() {
+    let mut world = World::new(4);
+    let mut client = world.client(&[0, 1, 2]);
+    let lives = client.fleet.lives(client.fleet.voters(world.now));
+    assert_eq!(client.fleet.nodes_in(&lives).len(), 3);
+    for seed in [10, 20, 30] {
+        let mut run = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], false, seed);
+        while !(0..3).all(|node| world.record(node).contains(" phase=closing:")) {
+            assert!(!run.serve(&mut world, 1));
+        }
+        let other = world.client(&[0, 1, 2]);
+        assert_eq!(other.fleet.nodes_in(&lives).len(), 3, "nothing is removed yet");
+        let mut abort = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], true, seed + 1);
+        assert_eq!(abort.pass(&mut world, QUARANTINE), Some(Ok(())));
+        let other = world.client(&[0, 1, 2]);
+        assert_eq!(other.fleet.nodes_in(&lives).len(), 3, "{}", world.record(0));
+    }
+    // Whoever has seen nothing of it finds that nothing has happened.
+    world.pass(std::time::Duration::from_secs(10), &mut client);
+    assert_eq!(world.trusted(&client), [0, 1, 2], "{}", world.record(0));
+    assert_eq!(client.fleet.nodes_in(&lives).len(), 3);
+    // A change that is made ends all locks, also where the memory is the same.
+    change(&mut world, &[0, 1, 2], &[0, 1, 3], &[], 40);
+    let new = world.client(&[0, 1, 3]);
+    assert_eq!(new.fleet.nodes_in(&lives).len(), 0);
+}

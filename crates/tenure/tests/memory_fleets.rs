@@ -44,3 +44,21 @@ async fn a_list_of_nodes_in_memory_is_changed_though_one_of_them_is_emptied() {
     let after = early.lock("x").ttl(MAX_TTL).wait(Duration::from_secs(10)).acquire().await.unwrap();
     assert!(after.is_valid());
 }
+
+/// A token that was written down before a change: its lock was taken away with all others.
+#[tokio::test]
+async fn a_token_from_before_a_change_says_what_happened() {
+    let [a, b, c, d] = ["a", "b", "c", "d"].map(MemoryNode::new);
+    let (old, new) = (|| fleet([&a, &b, &c]), || fleet([&a, &b, &d]));
+    let before = old().build().unwrap();
+    let handover = before.lock("x").ttl(MAX_TTL).acquire().await.unwrap().hand_over();
+    FleetChange::new(old(), new()).run(|_| ()).await.unwrap();
+    for locks in [before, new().build().unwrap()] {
+        let error = locks.resume(&handover).await.unwrap_err();
+        assert!(matches!(error, ExtendError::Outdated { left: 0, .. }), "{error:?}");
+        assert!(error.to_string().contains("the node list was changed, which ends all locks"), "{error}");
+        let error = locks.release(&handover).await.unwrap_err();
+        assert!(matches!(error, ReleaseError::NotHeld { .. }), "{error:?}");
+        assert!(error.to_string().contains("was ended by a change of the node list"), "{error}");
+    }
+}

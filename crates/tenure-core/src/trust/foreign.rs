@@ -53,7 +53,7 @@ impl Fleet {
         let (was_ours, newer) = (member.seen.is_some(), record.epoch > member.epoch);
         if was_ours && !newer && record.phase == Phase::Open && !self.is_outdated() {
             let nonce = self.draw_nonce();
-            let disputed = Record { nonce, continues: Some(record.nonce), phase: Phase::Disputed, ..record };
+            let disputed = record.renamed(nonce, Phase::Disputed);
             return self.swap(now, node, Arc::clone(text), &disputed);
         }
         self.keep_foreign(node, text);

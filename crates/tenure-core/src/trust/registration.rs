@@ -111,7 +111,7 @@ impl Fleet {
         member.objection = None;
         (member.epoch, member.lasting) = (member.epoch.max(record.epoch), record.lasting());
         member.foreign_unkept |= member.foreign.take().is_some();
-        let is_this = |nonce: Nonce| nonce == record.nonce || Some(nonce) == record.continues;
+        let is_this = |nonce: Nonce| record.is_life(nonce);
         if member.record.as_ref().is_some_and(|known| !is_this(known.record.nonce)) {
             self.forget_record(node);
         }
@@ -391,7 +391,7 @@ impl Fleet {
     pub(super) fn new_record(&mut self, node: NodeIndex, facts: &Facts, returned: bool) -> Record {
         Record {
             nonce: self.draw_nonce(),
-            continues: None,
+            continues: vec![],
             life: facts.life.clone(),
             state: State::New,
             returned,

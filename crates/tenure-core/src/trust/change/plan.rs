@@ -78,8 +78,7 @@ impl FleetChange {
                 _ if self.nodes[node].old.is_none() => {}
                 Seen::Gone | Seen::Closing(_) | Seen::Closed(_) => {}
                 Seen::Ours(record) => {
-                    let (nonce, continues) = (self.draw_nonce(), Some(record.nonce));
-                    swaps.push((node, Record { nonce, continues, phase, ..record.clone() }));
+                    swaps.push((node, record.renamed(self.draw_nonce(), phase)));
                 }
                 // It was emptied: what it had is not known, so its locks are waited out.
                 _ => swaps.push((node, Record { phase, returned: true, ..self.record(node, false) })),
@@ -192,8 +191,7 @@ impl FleetChange {
         for (node, seen) in seen.iter().enumerate() {
             match seen {
                 Seen::Closing(record) => {
-                    let (nonce, continues, phase) = (self.draw_nonce(), Some(record.nonce), Phase::Open);
-                    swaps.push((node, Record { nonce, continues, phase, ..record.clone() }));
+                    swaps.push((node, record.renamed(self.draw_nonce(), Phase::Open)));
                 }
                 Seen::Prepared(record) => {
                     let nonce = self.draw_nonce();

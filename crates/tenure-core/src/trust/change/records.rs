@@ -83,7 +83,7 @@ impl FleetChange {
         };
         Record {
             nonce: self.draw_nonce(),
-            continues: None,
+            continues: vec![],
             life: facts.life,
             state: State::New,
             returned: false,
@@ -104,9 +104,10 @@ impl FleetChange {
         Record { phase, epoch, ..self.record(node, true) }
     }
 
-    /// Whoever ran this before may have removed locks already, so it does not matter whether we found any.
+    /// Whoever ran this before may have removed locks already, so it does not matter whether we found any. Tokens from before do
+    /// not count any more: of the nonces that the life went by, only the last is kept.
     pub(super) fn closed(&mut self, record: &Record) -> Record {
-        let (nonce, continues, wait) = (self.draw_nonce(), Some(record.nonce), self.quarantine());
+        let (nonce, continues, wait) = (self.draw_nonce(), vec![record.nonce], self.quarantine());
         let phase = Phase::Closed(Arc::clone(self.to.roster().list()));
         Record { nonce, continues, phase, wait, closed: None, ..record.clone() }
     }
@@ -121,7 +122,7 @@ impl FleetChange {
     ) -> Record {
         Record {
             nonce: self.draw_nonce(),
-            continues: Some(record.nonce),
+            continues: vec![record.nonce],
             state: State::Fresh(nonces.to_vec()),
             phase: Phase::Open,
             epoch: epoch.max(record.epoch),
