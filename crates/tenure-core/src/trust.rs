@@ -422,11 +422,12 @@ impl Fleet {
         nodes.iter().filter_map(|node| self.members[node.get()].seen).collect()
     }
 
-    /// The nodes that are in one of these lives now.
+    /// The nodes that are in one of these lives now, whatever it is called since.
     #[must_use]
     pub fn nodes_in(&self, lives: &[Nonce]) -> NodeSet {
         let in_life = |node: &NodeIndex| {
-            self.members[node.get()].record.as_ref().is_some_and(|known| lives.contains(&known.record.nonce))
+            let known = self.members[node.get()].record.as_ref();
+            known.is_some_and(|known| lives.iter().any(|life| known.record.is_life(*life)))
         };
         self.quorum.indexes().filter(in_life).collect()
     }

@@ -188,12 +188,12 @@ pub enum ExtendError {
         /// What is left of the old validity.
         valid_for: Duration,
     },
-    /// A handover, or a lease token, from before a majority of nodes lost its memory or was restarted: it names those
-    /// nodes as they were then, and proves nothing any more.
+    /// A handover, or a lease token, from before a majority of nodes lost its memory or was restarted, or from before the node
+    /// list was changed: it names those nodes as they were then, and proves nothing any more.
     #[error(
         "lock {name:?} was not extended: its token or handover is out of date. Of {nodes} nodes only {left} are as they \
-         were when it was made, and {majority} are needed; the others were restarted or lost their memory since. Use \
-         the one that the last extension gave, or acquire the lock again"
+         were when it was made, and {majority} are needed; the others were restarted or lost their memory since, or the node \
+         list was changed, which ends all locks. Use the one that the last extension gave, or acquire the lock again"
     )]
     #[non_exhaustive]
     Outdated {
@@ -276,8 +276,8 @@ pub enum ExtendError {
 pub enum ReleaseError {
     /// A majority of nodes did not have it for us: it had expired or was taken away before.
     #[error(
-        "lock {name:?} is not held: it expired, was released already, or the token belongs to another lock. Another \
-         may have held it meanwhile; use a longer ttl or extend it in time ({votes})"
+        "lock {name:?} is not held: it expired, was released already, was ended by a change of the node list, or the token \
+         belongs to another lock. Another may have held it meanwhile; use a longer ttl or extend it in time ({votes})"
     )]
     #[non_exhaustive]
     NotHeld {

@@ -75,6 +75,11 @@ pub enum FleetProgress {
         /// At most so much longer.
         left: Duration,
     },
+    /// The old list has granted fences that are ahead of the clocks of the new nodes, and fences must grow.
+    Clocks {
+        /// By so much.
+        left: Duration,
+    },
     /// The new list gives locks.
     Opened,
 }
@@ -143,6 +148,16 @@ pub enum FleetError {
         node: String,
         /// What it said.
         reason: String,
+    },
+    /// Most nodes of the old list were never used with it, or have forgotten that they were.
+    #[error(
+        "the old node list is not in use: no record of it on {}. Check the old list (--nodes) and the prefix. If they are \
+         right and the nodes lost their memory, run `tenure doctor` with the old list, then the change again",
+        nodes.join(", ")
+    )]
+    Unused {
+        /// Which.
+        nodes: Vec<String>,
     },
     /// The two lists are called the same.
     #[error(
@@ -365,6 +380,7 @@ impl Lines {
             Progress::Prepared => FleetProgress::Prepared,
             Progress::Closed => FleetProgress::Closed,
             Progress::Waiting { left } => FleetProgress::Waiting { left },
+            Progress::Clocks { left } => FleetProgress::Clocks { left },
             Progress::Opened => FleetProgress::Opened,
         }
     }
@@ -376,6 +392,7 @@ impl Lines {
             Refused::Other { to } => FleetError::Other { to: to.to_string() },
             Refused::TooLate => FleetError::TooLate,
             Refused::TooManyGone => FleetError::TooManyGone,
+            Refused::Unused { nodes } => FleetError::Unused { nodes: self.names(&nodes) },
             Refused::Same => FleetError::Same,
             Refused::Silent { node, fault } => self.silent(node, fault.as_ref()),
         }
@@ -392,6 +409,14 @@ impl std::fmt::Display for FleetProgress {
                 write!(
                     f,
                     "waiting until the last locks of the old list are over, {:.1} s at most",
+                    left.as_secs_f64()
+                )
+            }
+            Self::Clocks { left } => {
+                write!(
+                    f,
+                    "waiting for clocks: fences of the old list are {:.1} s ahead of the new nodes. Correct the clocks if \
+                     they are wrong",
                     left.as_secs_f64()
                 )
             }

@@ -34,12 +34,13 @@ async fn change(args: &ChangeArgs, settings: &Settings, output: &Output) -> Resu
     if args.abort {
         change = change.abort();
     }
-    let (begun, mut closed, mut waiting) = (Instant::now(), None, false);
+    let (begun, mut closed, mut waiting, mut clocks) = (Instant::now(), None, false, false);
     let done = change.run(|progress| {
         match progress {
             FleetProgress::Closed => closed = Some(Instant::now()),
             // Once is enough: it says how long it takes.
             FleetProgress::Waiting { .. } if std::mem::replace(&mut waiting, true) => return,
+            FleetProgress::Clocks { .. } if std::mem::replace(&mut clocks, true) => return,
             _ => {}
         }
         output.note(&progress.to_string());

@@ -76,8 +76,12 @@ fn a_node_of_another_fleet_is_refused_until_it_is_forgotten() {
 }
 
 #[test]
-fn wrong_lists_are_wrong_usage() {
+fn wrong_lists_are_refused() {
     let (deployment, fourth, new) = deployment();
+    // Not the list that is in use, but another one.
+    let done = with(&deployment, "fourth.toml", &["fleet", "change", "--to", &new]);
+    done.ends_with(1);
+    assert!(done.stderr.contains("the old node list is not in use: no record of it on redis:"), "{done:?}");
     for (arguments, expected) in [
         (vec!["fleet", "change", "--to", ""], "names no nodes"),
         (vec!["fleet", "change", "--to", "http://x"], "not a kind of node"),

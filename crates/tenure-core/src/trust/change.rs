@@ -76,6 +76,8 @@ pub struct ChangeNode {
     read: Option<Reading>,
     /// What was read the time before.
     before: Option<Arc<str>>,
+    /// The life that was read last, and when it was first.
+    since: Option<(Nonce, Time)>,
     clearing: Option<Clearing>,
 }
 
@@ -143,6 +145,11 @@ pub enum Progress {
         /// For so much longer, at most.
         left: Duration,
     },
+    /// The old list has granted fences that are ahead of the clocks of the new one.
+    Clocks {
+        /// By so much.
+        left: Duration,
+    },
     /// The new list gives locks.
     Opened,
 }
@@ -176,6 +183,11 @@ pub enum Refused {
         /// What it said, if anything.
         fault: Option<Fault>,
     },
+    /// These nodes of the old list, a majority, have never been used with it, or have forgotten that they were.
+    Unused {
+        /// Which nodes.
+        nodes: Vec<usize>,
+    },
     /// The two lists go by the same words: nobody could tell which of them a node belongs to.
     Same,
 }
@@ -194,8 +206,9 @@ impl ChangeNode {
     /// A node with its place in the old list and in the new one.
     #[must_use]
     pub const fn new(old: Option<NodeIndex>, new: Option<NodeIndex>) -> Self {
-        let (asked, late, fault, read, before, clearing) = (None, 0, None, None, None, None);
-        Self { old, new, gone: false, facts: None, asked, late, fault, read, before, clearing }
+        let (asked, late, fault, read, before) = (None, 0, None, None, None);
+        let (since, clearing) = (None, None);
+        Self { old, new, gone: false, facts: None, asked, late, fault, read, before, since, clearing }
     }
 
     /// It is switched off, and will not come back while clients have the old list.
@@ -304,6 +317,10 @@ impl FleetChange {
         }
         match answer {
             Ok(Reply { answer: Answer::Record(text), time: Some(time), .. }) => {
+                let nonce = text.as_deref().and_then(|text| Nonce::parse(text.get(..16)?));
+                if node.since.map(|(nonce, _)| nonce) != nonce {
+                    node.since = nonce.map(|nonce| (nonce, now));
+                }
                 (node.asked, node.read) = (None, Some(Reading { text, time }));
             }
             Ok(Reply { answer: Answer::Told { holdings, next, .. }, .. }) => {
@@ -332,7 +349,7 @@ impl FleetChange {
         }
         let mut seen: Vec<Seen> = (0..self.nodes.len()).map(|node| self.look(node)).collect();
         self.find_outdated(&mut seen);
-        match self.next(&seen) {
+        match self.next(now, &seen) {
             Ok(Step::Swap(swaps)) => {
                 for (node, record) in swaps {
                     let expected = self.nodes[node].read.as_ref().and_then(|read| read.text.clone());
@@ -352,8 +369,8 @@ impl FleetChange {
                     self.clear(now, node, 0);
                 }
             }
-            Ok(Step::Wait(left)) => {
-                self.tell(Progress::Waiting { left });
+            Ok(Step::Wait(left, why)) => {
+                self.tell(why);
                 self.look_at = Some(now + left.clamp(Duration::from_millis(1), LOOK));
             }
             Ok(Step::Done) => {
@@ -384,16 +401,15 @@ impl FleetChange {
             Progress::Reaching(_) => 0,
             Progress::Prepared => 1,
             Progress::Closed => 2,
-            Progress::Waiting { .. } => 3,
+            Progress::Waiting { .. } | Progress::Clocks { .. } => 3,
             Progress::Opened => 4,
         };
-        let is_news = match (&self.told, &progress) {
-            (Some(Progress::Waiting { .. }), Progress::Waiting { .. }) => true,
-            (Some(told), progress) => {
-                rank(progress) > rank(told) || (rank(progress) == 0 && told != progress)
-            }
-            (None, _) => true,
-        };
+        // Who waits, or is waited for, changes.
+        let changes = |rank: u32| rank == 0 || rank == 3;
+        let is_news = self.told.as_ref().is_none_or(|told| {
+            rank(&progress) > rank(told)
+                || rank(&progress) == rank(told) && changes(rank(told)) && *told != progress
+        });
         if is_news {
             self.told = Some(progress.clone());
             self.outputs.push_back(Output::Progress(progress));

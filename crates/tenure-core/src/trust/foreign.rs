@@ -11,7 +11,7 @@
 use std::sync::Arc;
 
 use super::record::{Lasting, Phase, Record, State, difference};
-use super::{Facts, Fleet, Output};
+use super::{Distrust, Facts, Fleet, Output};
 use crate::command::Swap;
 use crate::quorum::NodeIndex;
 use crate::time::Time;
@@ -46,17 +46,20 @@ impl Fleet {
     ) {
         let Some(record) = record else {
             self.keep_foreign(node, text);
-            return self.object(now, node, OTHER_FORM);
+            return self.object(now, node, Distrust::Unfit(OTHER_FORM.into()));
         };
         let member = &self.members[node.get()];
         // What is written down may come from programs with other lists on this machine: only what we saw ourselves counts.
         let (was_ours, newer) = (member.seen.is_some(), record.epoch > member.epoch);
         if was_ours && !newer && record.phase == Phase::Open && !self.is_outdated() {
             let nonce = self.draw_nonce();
-            let disputed = Record { nonce, continues: Some(record.nonce), phase: Phase::Disputed, ..record };
+            let disputed = record.renamed(nonce, Phase::Disputed);
             return self.swap(now, node, Arc::clone(text), &disputed);
         }
         self.keep_foreign(node, text);
+        if record.phase.changes_to(self.settings.roster().list()) {
+            return self.object(now, node, Distrust::Prepared);
+        }
         let ours = self.settings.terms(node);
         let mut difference = difference(&record.terms, &ours);
         if difference.is_empty() {
@@ -68,24 +71,25 @@ impl Fleet {
                 "two fleets claim this node ({difference}). Give all clients the same settings, then run `tenure fleet forget` \
                  for this node"
             ),
-            _ if newer => {
+            // Newer than anything that we know of our list: what was written back may be of a time before.
+            _ if newer && record.epoch > self.epoch() => {
                 format!(
                     "the node list of its fleet was changed ({difference}); give this client the new list"
                 )
             }
             _ => format!(
                 "the node belongs to a fleet with other settings ({difference}). Give all clients of these nodes the same \
-                 settings, or use another prefix"
+                 settings, or use another prefix; if nobody uses that fleet any more, run `tenure fleet forget` for this node"
             ),
         };
-        self.object(now, node, &reason);
+        self.object(now, node, Distrust::Unfit(reason.into()));
     }
 
     /// There is no record, although we asked for one to be written.
     pub(super) fn handle_absent(&mut self, now: Time, node: NodeIndex) {
         let unreadable = |text: &Arc<str>| Record::parse(text).is_none();
         if self.members[node.get()].foreign.as_ref().is_some_and(unreadable) {
-            return self.object(now, node, OTHER_FORM);
+            return self.object(now, node, Distrust::Unfit(OTHER_FORM.into()));
         }
         self.ask_or_create(now, node);
     }

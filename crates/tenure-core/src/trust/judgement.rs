@@ -14,8 +14,8 @@ impl Fleet {
     /// Whether the node may vote at `now`, in which life, and if not, why.
     pub(super) fn trust(&self, now: Time, node: NodeIndex) -> Result<Nonce, Distrust> {
         let member = &self.members[node.get()];
-        if let Some(reason) = &member.objection {
-            return Err(Distrust::Unfit(Arc::clone(reason)));
+        if let Some(objection) = &member.objection {
+            return Err(objection.clone());
         }
         let Some(known) = &member.record else { return Err(Distrust::Unknown) };
         match &known.record.phase {
@@ -30,7 +30,8 @@ impl Fleet {
         }
         let intact = member.facts.as_ref().is_some_and(|facts| facts.intact);
         let off = self.settings.restart_guard == RestartGuard::Off;
-        if known.record.state == State::New && !intact && self.is_barred() {
+        // Also one that has forgotten nothing: it knows nothing of the locks that the other fleet has on its other nodes.
+        if known.record.state == State::New && self.is_barred() {
             return Err(Distrust::Barred);
         }
         if known.record.state == State::New && now < known.trusted_from && !intact && !off {

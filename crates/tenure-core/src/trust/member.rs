@@ -30,7 +30,8 @@ pub(super) struct Member {
     pub(super) fault: Option<Fault>,
     /// While it is connected and the record was told.
     pub(super) record: Option<Known>,
-    pub(super) objection: Option<Arc<str>>,
+    /// Why it must not be used as it is.
+    pub(super) objection: Option<Distrust>,
     /// When its record was asked for without an answer so far.
     pub(super) asked: Option<Time>,
     /// When the question was sent that its last record came in answer to.

@@ -4,15 +4,22 @@
 //! an acquire names it, and a node that was flushed, restarted empty or replaced does not have it. The rest
 //! tells by whom and when it was written, which fleet the node belongs to, and whether that fleet is being changed.
 
-use std::fmt;
+mod phase;
+
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, iter};
 
+pub(super) use self::phase::{Phase, State};
 use crate::fence::Fence;
 use crate::time::NodeTime;
 
 /// The form of the record that this version writes.
 const VERSION: &str = "tenure-2";
+
+/// How many nonces a life went by before are kept: a change that is given up takes two, and a token that is older than four of
+/// them is older than most terms.
+const CONTINUES_MAX: usize = 8;
 
 /// Names one life of a node's memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -31,8 +38,8 @@ pub struct Life {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Record {
     pub(super) nonce: Nonce,
-    /// The same life went by this nonce before: only the phase has changed since.
-    pub(super) continues: Option<Nonce>,
+    /// The same life went by these nonces before, the last one first.
+    pub(super) continues: Vec<Nonce>,
     /// `None` if the client that wrote it could not see it.
     pub(super) life: Option<Life>,
     pub(super) state: State,
@@ -66,35 +73,6 @@ pub(super) struct Lasting {
     /// Longer than locks of its fleet can live, if locks of another one are still waited for.
     pub(super) wait: Duration,
     pub(super) floor: Fence,
-}
-
-/// How far a node's memory is trusted.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum State {
-    New,
-    /// It has waited out its quarantine.
-    Waited,
-    /// All nodes were new together: the first start of a fleet, whose nonces these are.
-    Fresh(Vec<Nonce>),
-}
-
-/// Whether the node serves its fleet.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Phase {
-    /// It does.
-    Open,
-    /// Clients of two fleets believe that it is theirs. Nobody counts it until a person has decided.
-    Disputed,
-    /// It belongs to nobody: a person has taken it out of its fleet.
-    Vacant,
-    /// Its fleet is being changed to this list: it grants nothing more. The change may still be given up.
-    Closing(Arc<str>),
-    /// And its locks are gone. There is no way back.
-    Closed(Arc<str>),
-    /// Its locks are being removed, or its memory has begun anew since they were: there is no way back.
-    Reclosing(Arc<str>),
-    /// It waits until its fleet takes over from the one before, which had this list.
-    Prepared(Arc<str>),
 }
 
 impl Nonce {
@@ -136,7 +114,8 @@ impl Record {
         let opened = u8::from(self.opened);
         let (process, lineage) =
             self.life.as_ref().map_or(("?", "?"), |life| (&*life.process, &*life.lineage));
-        let continues = self.continues.map_or_else(|| "-".to_owned(), |nonce| nonce.to_string());
+        let continues: Vec<String> = self.continues.iter().map(Nonce::to_string).collect();
+        let continues = if continues.is_empty() { "-".to_owned() } else { continues.join(",") };
         let micros = |time: NodeTime| time.as_micros().to_string();
         let created = self.created.map_or_else(String::new, micros);
         let closed = match (phase, self.closed) {
@@ -185,8 +164,8 @@ impl Record {
             returned: flag(field("returned")?)?,
             durable: flag(field("durable")?)?,
             continues: match field("continues")? {
-                "-" => None,
-                nonce => Some(Nonce::parse(nonce)?),
+                "-" => vec![],
+                nonces => nonces.split(',').map(Nonce::parse).collect::<Option<_>>()?,
             },
             phase: Phase::parse(field("phase")?)?,
             epoch: field("epoch")?.parse().ok()?,
@@ -200,13 +179,25 @@ impl Record {
         words.next().is_none().then_some(record)
     }
 
+    /// The same life under another nonce, with all its locks.
+    pub(super) fn renamed(&self, nonce: Nonce, phase: Phase) -> Self {
+        let before = self.continues.iter().copied().take(CONTINUES_MAX - 1);
+        let continues = iter::once(self.nonce).chain(before).collect();
+        Self { nonce, continues, phase, ..self.clone() }
+    }
+
+    /// Whether it is of the life that goes, or went, by this nonce.
+    pub(super) fn is_life(&self, nonce: Nonce) -> bool {
+        self.nonce == nonce || self.continues.contains(&nonce)
+    }
+
     /// A node that belongs to nobody any more, whatever it was before.
     pub(super) fn vacant(text: &str, nonce: Nonce) -> Self {
         let before = Self::parse(text);
         let (epoch, floor) = before.as_ref().map_or((0, Fence::NONE), |record| (record.epoch, record.floor));
         Self {
             nonce,
-            continues: None,
+            continues: vec![],
             life: None,
             state: State::New,
             returned: true,
@@ -290,76 +281,6 @@ pub(super) fn difference(theirs: &str, ours: &str) -> String {
     told.join("; ")
 }
 
-impl State {
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "new" => Some(Self::New),
-            "waited" => Some(Self::Waited),
-            _ => {
-                let nonces = text.strip_prefix("fresh=")?.split(',').map(Nonce::parse);
-                Some(Self::Fresh(nonces.collect::<Option<_>>()?))
-            }
-        }
-    }
-}
-
-impl Phase {
-    /// What goes on when the node's memory begins anew: its locks are not known to be gone in that life.
-    pub(super) fn in_new_life(self) -> Self {
-        match self {
-            Self::Closed(to) => Self::Reclosing(to),
-            phase => phase,
-        }
-    }
-
-    fn parse(text: &str) -> Option<Self> {
-        match text {
-            "open" => return Some(Self::Open),
-            "disputed" => return Some(Self::Disputed),
-            "vacant" => return Some(Self::Vacant),
-            _ => {}
-        }
-        let (name, to) = text.split_once(':')?;
-        match name {
-            "closing" => Some(Self::Closing(to.into())),
-            "closed" => Some(Self::Closed(to.into())),
-            "reclosing" => Some(Self::Reclosing(to.into())),
-            "prepared" => Some(Self::Prepared(to.into())),
-            _ => None,
-        }
-    }
-}
-
-impl fmt::Display for State {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::New => f.write_str("new"),
-            Self::Waited => f.write_str("waited"),
-            Self::Fresh(nonces) => {
-                f.write_str("fresh=")?;
-                for (index, nonce) in nonces.iter().enumerate() {
-                    write!(f, "{}{nonce}", if index == 0 { "" } else { "," })?;
-                }
-                Ok(())
-            }
-        }
-    }
-}
-
-impl fmt::Display for Phase {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Open => f.write_str("open"),
-            Self::Disputed => f.write_str("disputed"),
-            Self::Vacant => f.write_str("vacant"),
-            Self::Closing(to) => write!(f, "closing:{to}"),
-            Self::Closed(to) => write!(f, "closed:{to}"),
-            Self::Reclosing(to) => write!(f, "reclosing:{to}"),
-            Self::Prepared(from) => write!(f, "prepared:{from}"),
-        }
-    }
-}
-
 impl fmt::Display for Nonce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:016x}", self.0)
@@ -380,7 +301,7 @@ mod tests {
         let closed = matches!(phase, Phase::Closed(_)).then(|| NodeTime::from_micros(9));
         Record {
             nonce: Nonce(7),
-            continues: None,
+            continues: vec![],
             life: None,
             state: State::New,
             returned: false,
@@ -412,7 +333,7 @@ mod tests {
         let states = [State::New, State::Waited, State::Fresh(vec![Nonce(1), Nonce(u64::MAX)])];
         for (phase, state) in phases.into_iter().zip(states.into_iter().cycle()) {
             for (life, returned) in [(life.clone(), true), (None, false)] {
-                let continues = returned.then_some(Nonce(6));
+                let continues = if returned { vec![Nonce(6), Nonce(u64::MAX)] } else { vec![] };
                 let record =
                     Record { life, returned, continues, state: state.clone(), ..record(phase.clone()) };
                 let text = record.to_text();

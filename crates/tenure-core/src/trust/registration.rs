@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::memory::KnownLife;
 use super::record::{Phase, Record, State};
 use super::{
-    Facts, Fleet, FreshCheck, Known, Life, Member, Nonce, Output, RECHECK, RECORD_TIMEOUT, RestartGuard,
-    TOLD_APART,
+    Distrust, Facts, Fleet, FreshCheck, Known, Life, Member, Nonce, Output, RECHECK, RECORD_TIMEOUT,
+    RestartGuard, TOLD_APART,
 };
 use crate::command::{Answer, Command, Fault, Reply, Swap};
 use crate::fence::Fence;
@@ -36,7 +36,7 @@ impl Fleet {
     pub(super) fn handle_connected(&mut self, now: Time, node: NodeIndex, facts: Facts) {
         let objection = self.objection_to(&facts);
         let member = &mut self.members[node.get()];
-        member.objection = objection;
+        member.objection = objection.map(Distrust::Unfit);
         member.tried |= member.objection.is_some();
         (member.facts, member.record, member.asked) = (Some(facts), None, None);
         (member.fault, member.surveying, member.facts_fresh) = (None, false, true);
@@ -111,7 +111,7 @@ impl Fleet {
         member.objection = None;
         (member.epoch, member.lasting) = (member.epoch.max(record.epoch), record.lasting());
         member.foreign_unkept |= member.foreign.take().is_some();
-        let is_this = |nonce: Nonce| nonce == record.nonce || Some(nonce) == record.continues;
+        let is_this = |nonce: Nonce| record.is_life(nonce);
         if member.record.as_ref().is_some_and(|known| !is_this(known.record.nonce)) {
             self.forget_record(node);
         }
@@ -359,7 +359,8 @@ impl Fleet {
                      must be a server of its own"
                 );
                 let member = &mut self.members[later];
-                (member.objection, member.record, member.tried) = (Some(message.into()), None, true);
+                member.objection = Some(Distrust::Unfit(message.into()));
+                (member.record, member.tried) = (None, true);
                 member.recheck_at.get_or_insert(now + RECHECK);
             }
         }
@@ -389,7 +390,7 @@ impl Fleet {
     pub(super) fn new_record(&mut self, node: NodeIndex, facts: &Facts, returned: bool) -> Record {
         Record {
             nonce: self.draw_nonce(),
-            continues: None,
+            continues: vec![],
             life: facts.life.clone(),
             state: State::New,
             returned,
@@ -416,9 +417,9 @@ impl Fleet {
         draw_nonce(&mut self.random)
     }
 
-    pub(super) fn object(&mut self, now: Time, node: NodeIndex, reason: &str) {
+    pub(super) fn object(&mut self, now: Time, node: NodeIndex, objection: Distrust) {
         let member = &mut self.members[node.get()];
-        (member.objection, member.record) = (Some(reason.into()), None);
+        (member.objection, member.record) = (Some(objection), None);
         member.recheck_at = Some(now + RECHECK);
     }
 }

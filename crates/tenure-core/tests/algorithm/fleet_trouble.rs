@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure_core::trust::change::{Input, Output, Refused};
+use tenure_core::trust::change::{Input, Output, Progress, Refused};
 use tenure_core::*;
 
 use crate::support::fleets::{QUARANTINE, World};
@@ -25,6 +25,35 @@ fn a_change_to_the_same_list_is_refused_at_once() {
         Some(Err(Refused::Same)),
         "nobody could tell them apart"
     );
+}
+
+/// A list that was mistyped, or has another prefix: the one that is in use would go on giving locks.
+#[test]
+fn a_list_that_was_never_used_is_not_changed() {
+    let mut world = World::new(7);
+    let client = world.client(&[0, 1, 2]);
+    for abort in [false, true] {
+        let mut run = Run::new(&world, &[3, 4, 5], &[0, 1, 6], &[], abort, 10);
+        assert_eq!(run.pass(&mut world, QUARANTINE * 3), Some(Err(Refused::Unused { nodes: vec![0, 1, 2] })));
+    }
+    assert!(!(3..7).any(|node| world.has_record(node)), "nothing was written");
+    assert_eq!(world.trusted(&client), [0, 1, 2]);
+    // One of them was emptied and met by nobody since, one is gone: the third knows the list.
+    world.empty(0);
+    change(&mut world, &[0, 1, 2], &[3, 4, 5], &[2], 20);
+    // And run again, when the nodes of the old list are used for something else.
+    (0..3).for_each(|node| world.empty(node));
+    change(&mut world, &[0, 1, 2], &[3, 4, 5], &[], 30);
+}
+
+/// All nodes of the old list are emptied after the new ones were prepared: these know that it was in use.
+#[test]
+fn a_list_that_was_emptied_in_the_middle_is_changed_all_the_same() {
+    let mut world = World::new(2);
+    world.client(&[0]);
+    prepare(&mut world, &[0], &[1], 10);
+    world.empty(0);
+    change(&mut world, &[0], &[1], &[], 20);
 }
 
 /// {0,1,4} to {0,1,2} to {0,1,3}, where node 2 is switched off; then back, with node 2 as it was. Its record says that the list
@@ -119,6 +148,41 @@ fn one_wrong_clock_does_not_hold_up_a_change() {
         run.ahead = ahead.into_iter().map(|node| (node, hour)).collect();
         assert_eq!(run.pass(&mut world, QUARANTINE * 3), Some(Ok(())), "{why}");
     }
+}
+
+/// A clock is set back by an hour after its node was closed: we have seen ourselves how long ago that was.
+#[test]
+fn a_clock_that_is_set_back_does_not_hold_up_a_change() {
+    let hour = Duration::from_secs(3_600);
+    let mut world = World::new(4);
+    world.client(&[0, 1, 2]);
+    let mut run = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], false, 10);
+    run.ahead = [(1, hour)].into();
+    while !world.record(1).contains(" phase=closed:") {
+        assert!(!run.serve(&mut world, 1));
+    }
+    run.ahead.clear();
+    let begun = world.now;
+    assert_eq!(run.pass(&mut world, QUARANTINE * 2), Some(Ok(())));
+    assert!(world.now.since(begun) >= QUARANTINE, "the locks of the old list are waited for all the same");
+}
+
+/// Fences that the old list has granted are an hour ahead: nobody may be given a smaller one, and whoever waits is told why.
+#[test]
+fn clocks_that_were_all_set_back_are_waited_for_and_named_as_the_cause() {
+    let hour = Duration::from_secs(3_600);
+    let mut world = World::new(4);
+    world.client(&[0, 1, 2]);
+    let mut run = Run::new(&world, &[0, 1, 2], &[0, 1, 3], &[], false, 10);
+    run.ahead = (0..4).map(|node| (node, hour)).collect();
+    while !(0..3).all(|node| world.record(node).contains(" phase=closed:")) {
+        assert!(!run.serve(&mut world, 1));
+    }
+    run.ahead.clear();
+    assert_eq!(run.pass(&mut world, QUARANTINE * 2), None);
+    let Some(Progress::Clocks { left }) = run.progress else { panic!("{:?}", run.progress) };
+    assert!(left > hour - QUARANTINE * 3 && left < hour, "{left:?}");
+    assert_eq!(run.pass(&mut world, hour), Some(Ok(())));
 }
 
 /// A client that was left with the old list looks at a node that was emptied, and taken by a client of the new list that had

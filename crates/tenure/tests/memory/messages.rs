@@ -92,7 +92,7 @@ async fn not_released() {
     let guard = locks.lock("y").ttl(secs(1)).renewal(Renewal::Off).acquire().await.unwrap();
     sleep(secs(2)).await;
     let _next = paused(&nodes).lock("y").acquire().await.unwrap();
-    insta::assert_snapshot!(guard.release().await.unwrap_err(), @r#"lock "y" is not held: it expired, was released already, or the token belongs to another lock. Another may have held it meanwhile; use a longer ttl or extend it in time (memory:0: not held; memory:1: not held; memory:2: not waited for)"#);
+    insta::assert_snapshot!(guard.release().await.unwrap_err(), @r#"lock "y" is not held: it expired, was released already, was ended by a change of the node list, or the token belongs to another lock. Another may have held it meanwhile; use a longer ttl or extend it in time (memory:0: not held; memory:1: not held; memory:2: not waited for)"#);
 }
 
 #[tokio::test(start_paused = true)]

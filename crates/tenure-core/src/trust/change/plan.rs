@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::seen::Seen;
 use super::{ChangeNode, FleetChange, Progress, Refused};
+use crate::time::Time;
 use crate::trust::Nonce;
 use crate::trust::record::{Phase, Record, State};
 
@@ -15,19 +16,25 @@ pub(super) enum Step {
     Confirm,
     /// Remove the locks of these nodes, in these lives.
     Clear(Vec<(usize, Nonce)>),
-    Wait(Duration),
+    /// For so long, for this reason.
+    Wait(Duration, Progress),
     Done,
 }
 
 impl FleetChange {
     /// What is to be done, from what the records say.
-    pub(super) fn next(&mut self, seen: &[Seen]) -> Result<Step, Refused> {
+    pub(super) fn next(&mut self, now: Time, seen: &[Seen]) -> Result<Step, Refused> {
         let epoch = seen.iter().filter_map(Seen::epoch).max().unwrap_or(0);
         let was_closed = |record: &Record| matches!(record.phase, Phase::Closed(_) | Phase::Reclosing(_));
         let closed = seen
             .iter()
             .any(|seen| matches!(seen, Seen::Closing(record) | Seen::Closed(record) if was_closed(record)));
         let opened = seen.iter().any(|seen| matches!(seen, Seen::Opened(_)));
+        // Whoever has prepared the new nodes knew the list.
+        let known = opened || seen.iter().any(|seen| matches!(seen, Seen::Prepared(_)));
+        if let Some(nodes) = self.unused(seen).filter(|_| !known) {
+            return Err(Refused::Unused { nodes });
+        }
         for (node, seen) in seen.iter().enumerate() {
             match seen {
                 Seen::Foreign if self.abort && self.nodes[node].old.is_none() => {}
@@ -71,8 +78,7 @@ impl FleetChange {
                 _ if self.nodes[node].old.is_none() => {}
                 Seen::Gone | Seen::Closing(_) | Seen::Closed(_) => {}
                 Seen::Ours(record) => {
-                    let (nonce, continues) = (self.draw_nonce(), Some(record.nonce));
-                    swaps.push((node, Record { nonce, continues, phase, ..record.clone() }));
+                    swaps.push((node, record.renamed(self.draw_nonce(), phase)));
                 }
                 // It was emptied: what it had is not known, so its locks are waited out.
                 _ => swaps.push((node, Record { phase, returned: true, ..self.record(node, false) })),
@@ -117,8 +123,12 @@ impl FleetChange {
             }
             return Ok(Step::Swap(swaps));
         }
-        if let Some(left) = self.left(seen) {
-            return Ok(Step::Wait(left));
+        let (locks, fences) = (self.locks_left(now, seen), self.fences_left(seen));
+        if fences > locks {
+            return Ok(Step::Wait(fences, Progress::Clocks { left: fences }));
+        }
+        if !locks.is_zero() {
+            return Ok(Step::Wait(locks, Progress::Waiting { left: locks }));
         }
         let floor = self.floor(seen);
         let ready = |seen: &Seen| match seen {
@@ -134,6 +144,16 @@ impl FleetChange {
             }
         }
         Ok(Step::Swap(swaps))
+    }
+
+    /// The nodes of the old list that say nothing of it, if they are a majority: then it is not the one in use.
+    fn unused(&self, seen: &[Seen]) -> Option<Vec<usize>> {
+        let is_unused = |(node, seen): (usize, &Seen)| {
+            let unused = matches!(seen, Seen::Empty | Seen::Vacant(_) | Seen::InUse);
+            (unused && self.nodes[node].old.is_some()).then_some(node)
+        };
+        let unused: Vec<usize> = seen.iter().enumerate().filter_map(is_unused).collect();
+        (unused.len() >= self.quorum.majority()).then_some(unused)
     }
 
     /// Opens the rest of the new list. A node that was there, ready, when the first one was opened has forgotten nothing since
@@ -171,8 +191,7 @@ impl FleetChange {
         for (node, seen) in seen.iter().enumerate() {
             match seen {
                 Seen::Closing(record) => {
-                    let (nonce, continues, phase) = (self.draw_nonce(), Some(record.nonce), Phase::Open);
-                    swaps.push((node, Record { nonce, continues, phase, ..record.clone() }));
+                    swaps.push((node, record.renamed(self.draw_nonce(), Phase::Open)));
                 }
                 Seen::Prepared(record) => {
                     let nonce = self.draw_nonce();

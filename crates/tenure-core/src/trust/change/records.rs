@@ -7,34 +7,41 @@ use super::FleetChange;
 use super::seen::Seen;
 use crate::fence::Fence;
 use crate::quorum::NodeIndex;
+use crate::time::Time;
 use crate::trust::Nonce;
 use crate::trust::record::{Phase, Record, State};
 
 impl FleetChange {
-    /// How long the last lock of the old list may still be.
-    pub(super) fn left(&self, seen: &[Seen]) -> Option<Duration> {
+    /// How long the last lock of the old list may still be: until a quarantine after its nodes were closed, by the clock of
+    /// each, or by ours from when we have seen it so. Clocks that are set back must hold up nobody.
+    pub(super) fn locks_left(&self, now: Time, seen: &[Seen]) -> Duration {
         let left = seen.iter().zip(&self.nodes).filter_map(|(seen, node)| {
             let time = node.read.as_ref()?.time;
-            let (wait, since) = match seen {
-                Seen::Closed(record) => (record.wait, record.closed),
-                Seen::Prepared(record) if record.returned => (record.wait, record.created),
+            let (record, since) = match seen {
+                Seen::Closed(record) => (record, record.closed),
+                Seen::Prepared(record) if record.returned => (record, record.created),
                 _ => return None,
             };
             let age_us = time.as_micros().saturating_sub(since.unwrap_or(time).as_micros());
-            Some(wait.saturating_sub(Duration::from_micros(age_us)))
+            let watched = node.since.filter(|(nonce, _)| *nonce == record.nonce);
+            let watched = watched.map_or(Duration::ZERO, |(_, since)| now.since(since));
+            Some(record.wait.saturating_sub(Duration::from_micros(age_us).max(watched)))
         });
-        // Its first fence must be above those of the old list, and not far ahead of its own clocks.
+        left.max().unwrap_or_default()
+    }
+
+    /// How far the fences of the old list are ahead. The first one of the new list must be above them, and not far ahead of its
+    /// own clocks. A majority of them is enough: a node whose clock is wrong stays behind.
+    pub(super) fn fences_left(&self, seen: &[Seen]) -> Duration {
         let (floor_us, ahead_us) = (self.floor(seen).get(), self.to.bounds().slack_us / 2);
         let of_new = self.nodes.iter().filter(|node| node.new.is_some());
         let fences = of_new.filter_map(|node| {
             let time_us = node.read.as_ref()?.time.as_micros();
             Some(Duration::from_micros(floor_us.saturating_sub(time_us.saturating_add(ahead_us))))
         });
-        // A majority of them is enough: a node whose clock is wrong stays behind.
         let mut fences: Vec<Duration> = fences.collect();
         fences.sort_unstable();
-        let fences = fences.get(fences.len() / 2).copied();
-        left.chain(fences).max().filter(|left| !left.is_zero())
+        fences.get(fences.len() / 2).copied().unwrap_or_default()
     }
 
     /// The highest fence that the old list can have granted. A majority has granted it, so one clock that is far ahead
@@ -76,7 +83,7 @@ impl FleetChange {
         };
         Record {
             nonce: self.draw_nonce(),
-            continues: None,
+            continues: vec![],
             life: facts.life,
             state: State::New,
             returned: false,
@@ -97,9 +104,10 @@ impl FleetChange {
         Record { phase, epoch, ..self.record(node, true) }
     }
 
-    /// Whoever ran this before may have removed locks already, so it does not matter whether we found any.
+    /// Whoever ran this before may have removed locks already, so it does not matter whether we found any. Tokens from before do
+    /// not count any more: of the nonces that the life went by, only the last is kept.
     pub(super) fn closed(&mut self, record: &Record) -> Record {
-        let (nonce, continues, wait) = (self.draw_nonce(), Some(record.nonce), self.quarantine());
+        let (nonce, continues, wait) = (self.draw_nonce(), vec![record.nonce], self.quarantine());
         let phase = Phase::Closed(Arc::clone(self.to.roster().list()));
         Record { nonce, continues, phase, wait, closed: None, ..record.clone() }
     }
@@ -114,7 +122,7 @@ impl FleetChange {
     ) -> Record {
         Record {
             nonce: self.draw_nonce(),
-            continues: Some(record.nonce),
+            continues: vec![record.nonce],
             state: State::Fresh(nonces.to_vec()),
             phase: Phase::Open,
             epoch: epoch.max(record.epoch),

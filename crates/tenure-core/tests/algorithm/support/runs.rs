@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tenure_core::trust::change::{Input, Output, Refused};
+use tenure_core::trust::change::{Input, Output, Progress, Refused};
 use tenure_core::trust::{ChangeNode, FleetChange};
 use tenure_core::*;
 
@@ -15,6 +15,8 @@ pub(crate) struct Run {
     pub(crate) nodes: Vec<usize>,
     /// By how much the clock of a node is ahead.
     pub(crate) ahead: BTreeMap<usize, Duration>,
+    /// What it told last.
+    pub(crate) progress: Option<Progress>,
     pub(crate) ended: Option<Result<(), Refused>>,
     /// It has begun to look for locks, which it removes.
     pub(crate) clears: bool,
@@ -58,7 +60,7 @@ impl Run {
         for (index, node) in nodes.iter().enumerate().filter(|(_, node)| !gone.contains(node)) {
             change.handle(world.now, Input::Connected { node: index, facts: world.facts(*node) });
         }
-        Self { change, nodes, ahead: BTreeMap::new(), ended: None, clears: false }
+        Self { change, nodes, ahead: BTreeMap::new(), progress: None, ended: None, clears: false }
     }
 
     /// Executes so many commands at most. Whether there was nothing more to do.
@@ -81,7 +83,7 @@ impl Run {
                     let reply = world.nodes[index].table.execute(time, &command);
                     self.change.handle(world.now, Input::Answer { node, answer: Ok(reply) });
                 }
-                Some(Output::Progress(_)) => {}
+                Some(Output::Progress(progress)) => self.progress = Some(progress),
                 Some(Output::Done) => self.ended = Some(Ok(())),
                 Some(Output::Failed(refused)) => self.ended = Some(Err(refused)),
             }
