@@ -1,6 +1,6 @@
 //! What clients do with the lock.
 
-use tenure_core::client::{Addressee, Id, Input, News, Output, Request, Tag};
+use tenure_core::client::{Addressee, Id, Input, News, Output, Request};
 use tenure_core::{
     Client, Distrust, Entropy, Fault, Fence, HoldState, Lease, NodeIndex, OwnerToken, Proposal, Standing,
     Time,
@@ -31,8 +31,13 @@ impl Step<'_> {
     pub(super) fn handle(&mut self, client: usize, input: Input) {
         let bent = self.config.discarded_counts;
         self.call(client, |client, now| match input {
-            Input::Answer { node, tag: Tag { to: Addressee::Fleet, .. }, .. } if bent => {
-                forget_distrust(client, now, node, |client| client.handle(now, input));
+            Input::Answer { node, tag, answer: Ok(reply) } if bent => {
+                forget_distrust(client, now, node, |client| client.observe(now, node, tag.sent, &reply));
+                let deliver = |client: &mut Client| client.deliver(now, node, tag, Ok(reply));
+                match tag.to {
+                    Addressee::Fleet => forget_distrust(client, now, node, deliver),
+                    _ => deliver(client),
+                }
             }
             input => client.handle(now, input),
         });
