@@ -64,17 +64,6 @@ async fn a_new_store_gives_its_first_lock_at_once_and_is_for_its_user_alone() {
 }
 
 #[tokio::test]
-async fn the_labels_fences_and_waiters_of_a_store_can_be_seen_by_another_manager() {
-    let (_folder, path) = folder();
-    let (one, other) = (locks(&path).await, locks(&path).await);
-    let guard = one.lock("x").label("nightly").acquire().await.unwrap();
-    let report = other.inspect("x").await.unwrap();
-    assert!(format!("{report:?}").contains("nightly"), "{report:?}");
-    assert!(format!("{report:?}").contains(&guard.fence().to_string()), "{report:?}");
-    guard.release().await.unwrap();
-}
-
-#[tokio::test]
 async fn after_a_shutdown_none_of_our_waiters_is_in_line() {
     let (_folder, path) = folder();
     let (holder, asker) = (locks(&path).await, locks(&path).await);

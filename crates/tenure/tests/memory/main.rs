@@ -1,11 +1,14 @@
 //! The library on memory nodes, most of it under paused time.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
+#[path = "../support/promises.rs"]
+mod promises;
 #[path = "../support/nodes.rs"]
 mod support;
 
 mod api;
 mod cancellation;
+mod everywhere;
 mod holding;
 mod inspect;
 mod lifecycle;

@@ -1,11 +1,14 @@
 //! The library on real Redis servers.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
+#[path = "../support/promises.rs"]
+mod promises;
 #[path = "../support/servers.rs"]
 mod support;
 
 mod clock;
 mod distance;
+mod everywhere;
 mod faults;
 mod fences;
 mod fleet_change;

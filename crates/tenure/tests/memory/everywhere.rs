@@ -1,0 +1,22 @@
+//! The promises that hold everywhere, on memory nodes.
+
+use std::time::Duration;
+
+use tenure::{Locks, MemoryNode};
+
+use crate::promises::{Place, promises};
+use crate::support::*;
+
+struct Memory([MemoryNode; 5]);
+
+impl Place for Memory {
+    const NODES: usize = 5;
+    // Nothing but a retry: the clock stands still while anybody works.
+    const SLACK: Duration = ms(150);
+
+    async fn client(&self) -> Locks {
+        paused(&self.0)
+    }
+}
+
+promises! { #[tokio::test(start_paused = true)] Memory(nodes()) }
