@@ -48,8 +48,9 @@ impl World {
                     slot.healed.insert(node);
                 }
             }
-            // A server's own `SET` sets the key all the same, and only its answer is discarded. A copy of the command may come
-            // when the node counts already; exclusion rests on A6 there.
+            // A server's own `SET` sets the key all the same, and only its answer is discarded. A
+            // copy of the command may come when the node counts already; exclusion rests on A6
+            // there.
             (Answer::Refused(Refusal::Stranger), Command::Acquire { token, .. }, To::Lease { .. })
                 if before.is_none() && after.is_some_and(|entry| entry.owner == Owner::Token(*token)) =>
             {
@@ -57,6 +58,11 @@ impl World {
                 self.healing.put_back(self.now_ns, index, *token);
             }
             (Answer::Refused(Refusal::Behind), Command::Acquire { .. }, _) => self.marks.see(Mark::Behind),
+            (Answer::Record(Some(text)), Command::Record { swap: Some(swap), .. }, _)
+                if self.options.is_stranger(client) && text.starts_with(&*swap.text) =>
+            {
+                self.marks.see(Mark::WrittenBack);
+            }
             _ => {}
         }
         reply

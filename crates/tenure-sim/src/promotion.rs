@@ -10,7 +10,7 @@ use crate::world::{ClientEvent, Event, World};
 
 impl World {
     pub(crate) fn promote(&mut self, node: usize) {
-        if self.options.one_node_remembers() && !self.another_remembers(node) {
+        if !self.may_forget(node) {
             return self.marks.see(Mark::Forgone);
         }
         let state = &mut self.nodes[node];

@@ -30,7 +30,7 @@ impl World {
             self.lasts_until(stepped_ns + calm_ns);
             return self.at(stepped_ns + calm_ns, Event::Start { client });
         }
-        if self.clients[client].alive {
+        if self.clients[client].alive || !self.admits(client) {
             return;
         }
         // Some reach only a minority of nodes, and different ones; the first client reaches all.
@@ -46,7 +46,7 @@ impl World {
         state.alive = true;
         let life = state.life;
         self.note(|| format!("client {client}.{life} starts"));
-        for node in self.options.quorum().indexes() {
+        for node in self.clients[client].fleet.quorum().indexes() {
             self.connect_later(client, node, 500_000);
         }
         self.act_later(client, 50_000_000, Act::Begin);
@@ -78,7 +78,7 @@ impl World {
         if self.clients[client].leases.len() < leases_max {
             let name = self.dice.index(self.options.names);
             let terms = self.any_terms(long_hold);
-            let terms = self.bend_terms(client, terms);
+            let terms = self.bend_terms(client, self.terms_of(client, terms));
             self.begin_lease(client, name, terms);
         }
         self.act_later(client, self.options.max_ttl_ms * 1_000_000, Act::Begin);
@@ -86,7 +86,7 @@ impl World {
 
     /// Asks for a lock.
     pub(crate) fn begin_lease(&mut self, client: usize, name: usize, terms: Terms) -> u32 {
-        let lease = Lease::new(key(name), terms, self.options.quorum());
+        let lease = Lease::new(key(name), terms, self.clients[client].fleet.quorum());
         let id = self.add_slot(client, name, lease, terms);
         self.note(|| format!("client {client} lease {id}: wants lock {name} for {:?}", terms.term.ttl()));
         let state = &self.clients[client];
@@ -109,8 +109,8 @@ impl World {
         let (now, life) = (self.time(client), self.clients[client].life);
         self.ownership.draw(self.now_ns, handover.token, client, life);
         let members = self.members_of(client, &handover, &lives);
-        let lease =
-            Lease::resume(key(name), terms, self.options.quorum(), &Handover { members, ..handover }, now);
+        let quorum = self.clients[client].fleet.quorum();
+        let lease = Lease::resume(key(name), terms, quorum, &Handover { members, ..handover }, now);
         let id = self.add_slot(client, name, lease, terms);
         self.note(|| format!("client {client} lease {id}: goes on with lock {name}, counts {members:?}"));
         if let Some(slot) = self.clients[client].slot(id) {

@@ -146,6 +146,10 @@ impl World {
                         Some(Distrust::Quarantined { .. }) => self.marks.see(Mark::Quarantined),
                         Some(Distrust::ClockJumped { .. }) => self.marks.see(Mark::ClockJumped),
                         Some(Distrust::ClockApart { .. }) => self.marks.see(Mark::ClockApart),
+                        Some(Distrust::Unfit(_)) => {
+                            self.clients[client].refused.insert(node);
+                            self.marks.see(Mark::Unfit);
+                        }
                         _ => {}
                     }
                     self.note(|| format!("client {client} on node {}: {distrust:?}", node.get()));

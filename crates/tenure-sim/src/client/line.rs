@@ -33,7 +33,7 @@ impl World {
         let now = self.time(client);
         while let Some(key) = self.clients[client].waiters.poll_nudge(now) {
             self.marks.see(Mark::Nudged);
-            for node in self.options.quorum().indexes() {
+            for node in self.clients[client].fleet.quorum().indexes() {
                 self.send(client, To::Nobody, node, Command::Nudge { key: key.clone() });
             }
         }

@@ -44,7 +44,7 @@ impl World {
         };
         (slot.renewing, slot.together) = (true, Some(round));
         self.marks.see(Mark::RenewedByTimer);
-        for node in self.options.quorum().indexes() {
+        for node in self.clients[client].fleet.quorum().indexes() {
             let command = Command::Extend { key: key.clone(), token, node_ttl_ms };
             self.send(client, To::Lease { lease, round }, node, command);
         }

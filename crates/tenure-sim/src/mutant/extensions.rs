@@ -52,7 +52,8 @@ impl World {
         self.clients[client].fleet.nodes_in(lives)
     }
 
-    /// Whether a lease only drops the vote of a node that lost its memory, and not that the node cannot count for a while.
+    /// Whether a lease only drops the vote of a node that lost its memory, and not that the node
+    /// cannot count for a while.
     pub(crate) fn forgets_distrust(&self, forgot: bool) -> bool {
         forgot && self.options.mutant == Some(Mutant::DiscardedSetCounts)
     }
