@@ -48,6 +48,8 @@ pub(crate) struct Client {
     pub(crate) wake_ns: Option<u64>,
     /// Nodes whose clock it has seen.
     pub(crate) watched: NodeSet,
+    /// Nodes that have refused it because they belong to another fleet, or cannot be nodes.
+    pub(crate) refused: NodeSet,
     pub(crate) leases_begun: u32,
     /// It has begun an attempt.
     pub(crate) begun: bool,
@@ -122,9 +124,16 @@ pub(crate) fn number(id: Id) -> u32 {
 }
 
 impl Client {
-    pub(crate) fn new(options: &Options, clock: ClientClock, life: u32, seed: u64, now_ns: u64) -> Self {
-        let quorum = options.quorum();
-        let fleet = Fleet::new(options.settings(), quorum, Prefix::default(), seed);
+    pub(crate) fn new(
+        options: &Options,
+        client: usize,
+        clock: ClientClock,
+        life: u32,
+        seed: u64,
+        now_ns: u64,
+    ) -> Self {
+        let quorum = options.quorum_of(client);
+        let fleet = Fleet::new(options.settings_of(client), quorum, Prefix::default(), seed);
         Self {
             life,
             alive: false,
@@ -142,6 +151,7 @@ impl Client {
             inbox: VecDeque::new(),
             wake_ns: None,
             watched: NodeSet::default(),
+            refused: NodeSet::default(),
             leases_begun: 0,
             begun: false,
             undos: 0,

@@ -48,8 +48,9 @@ impl World {
                     slot.healed.insert(node);
                 }
             }
-            // A server's own `SET` sets the key all the same, and only its answer is discarded. A copy of the command may come
-            // when the node counts already; exclusion rests on A6 there.
+            // A server's own `SET` sets the key all the same, and only its answer is discarded. A
+            // copy of the command may come when the node counts already; exclusion rests on A6
+            // there.
             (Answer::Refused(Refusal::Stranger), Command::Acquire { token, .. }, Addressee::Lease { .. })
                 if before.is_none() && after.is_some_and(|entry| entry.owner == Owner::Token(*token)) =>
             {
@@ -57,6 +58,11 @@ impl World {
                 self.healing.put_back(self.now_ns, index, *token);
             }
             (Answer::Refused(Refusal::Behind), Command::Acquire { .. }, _) => self.marks.see(Mark::Behind),
+            (Answer::Record(Some(text)), Command::Record { swap: Some(swap), .. }, _)
+                if self.options.is_stranger(client) && text.starts_with(&*swap.text) =>
+            {
+                self.marks.see(Mark::WrittenBack);
+            }
             _ => {}
         }
         reply
@@ -174,7 +180,7 @@ impl World {
 
     /// Whoever begins knows enough nodes, or knows that there are no more.
     pub(crate) fn check_beginning(&mut self, client: usize) {
-        let (now, quorum) = (self.time(client), self.options.quorum());
+        let (now, quorum) = (self.time(client), self.clients[client].core.quorum());
         let state = &mut self.clients[client];
         if !std::mem::replace(&mut state.begun, true) {
             let trusted = state.core.fleet().trusted(now);

@@ -31,6 +31,7 @@ mod options;
 mod partition;
 mod promotion;
 mod stage;
+mod strangers;
 mod trace;
 mod workload;
 mod world;

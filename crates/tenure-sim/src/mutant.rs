@@ -85,6 +85,7 @@ mutants! {
     FreshByMajority WithinAssumptions "exclusion" "6.5" "a majority of new nodes is taken for the first start of a fleet",
     ReturnedUnwritten WithinAssumptions "exclusion" "6.6" "only the client that met an earlier record knows that there was one",
     OtherSettings WithinAssumptions "exclusion" "6.7" "clients with another `max_ttl` share the nodes",
+    RefusedTakesOver WithinAssumptions "exclusion" "ours" "a client with another list, refused by a node, writes its own record when that node is emptied",
     PromotionUnseen WithinAssumptions "exclusion" "6.8" "a server that followed another and was promoted is taken for the same as before",
     RefusesBehind Waiting "liveness" "6.9" "a node refuses everybody behind a smaller ticket",
     ClockUnwatched WithinAssumptions "exclusion" "S4" "a node whose clock jumped is asked and counted",

@@ -1,5 +1,7 @@
 //! One server: the keys that it remembers, the process that it is, its clock; and what can happen to it.
 
+use std::sync::Arc;
+
 use tenure_core::{Answer, Command, Entry, Facts, Life, LockKey, LockTable, NodeIndex, Prefix};
 
 use crate::clock::{FROZEN, NodeClock};
@@ -94,12 +96,20 @@ impl Node {
 
     /// Whether its record says that it is not just new: it then tells everybody that this is no first start.
     fn remembers(&self, now_ns: u64) -> bool {
+        let aware = |text: Arc<str>| !text.contains(" new returned=0 ") || !self.bent.returned_to.is_empty();
+        self.record(now_ns).is_some_and(aware)
+    }
+
+    /// Whether its record is of the fleet with this list.
+    pub(crate) fn is_of(&self, list: &str, now_ns: u64) -> bool {
+        self.record(now_ns).is_some_and(|text| text.contains(&format!(" nodes={list} ")))
+    }
+
+    fn record(&self, now_ns: u64) -> Option<Arc<str>> {
         let command = Command::Record { prefix: Prefix::default(), swap: None };
         match self.table.clone().execute(self.clock.read(now_ns), &command).answer {
-            Answer::Record(Some(text)) => {
-                !text.contains(" new returned=0 ") || !self.bent.returned_to.is_empty()
-            }
-            _ => false,
+            Answer::Record(text) => text,
+            _ => None,
         }
     }
 
@@ -187,7 +197,7 @@ impl World {
     }
 
     fn restart(&mut self, node: usize, memory: Memory) {
-        if memory != Memory::Kept && self.options.one_node_remembers() && !self.another_remembers(node) {
+        if memory != Memory::Kept && !self.may_forget(node) {
             return self.marks.see(Mark::Forgone);
         }
         let now_ns = self.now_ns;
@@ -226,7 +236,7 @@ impl World {
 
     /// The same process and connections, but nothing in memory.
     fn flush(&mut self, node: usize) {
-        if self.options.one_node_remembers() && !self.another_remembers(node) {
+        if !self.may_forget(node) {
             return self.marks.see(Mark::Forgone);
         }
         self.nodes[node].forget(self.now_ns);
@@ -236,7 +246,7 @@ impl World {
 
     /// The same process and connections, but another memory, which was its own before or is empty. Servers tell nobody.
     fn swap_databases(&mut self, node: usize) {
-        if self.options.one_node_remembers() && !self.another_remembers(node) {
+        if !self.may_forget(node) {
             return self.marks.see(Mark::Forgone);
         }
         let state = &mut self.nodes[node];
@@ -246,9 +256,15 @@ impl World {
         self.note(|| format!("node {node}: two databases change places"));
     }
 
+    /// Whether a node may lose its memory: somebody knows that this is not the first start of the
+    /// fleet.
+    pub(crate) fn may_forget(&self, node: usize) -> bool {
+        (!self.options.one_node_remembers() || self.another_remembers(node)) && self.strangers_know(node)
+    }
+
     /// Whether another node can tell everybody that this is not the first start of the fleet: one that lost nothing
     /// for so long that nobody takes it for new.
-    pub(crate) fn another_remembers(&self, node: usize) -> bool {
+    fn another_remembers(&self, node: usize) -> bool {
         let long_ns = self.options.quarantine_us() * 2_000;
         self.nodes.iter().enumerate().any(|(other, state)| {
             let lately = state.lost_ns.is_some_and(|lost_ns| self.now_ns < lost_ns + long_ns)

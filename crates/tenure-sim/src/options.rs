@@ -9,6 +9,7 @@ use tenure_core::{MaxTtl, Quorum, RestartGuard, Settings};
 
 use crate::dice::Dice;
 use crate::mutant::{Extra, Mutant};
+use crate::strangers::Strangers;
 
 /// How many leases one client has at a time.
 const LEASES_MAX: usize = 2;
@@ -57,6 +58,7 @@ pub struct Options {
     /// A known-bad variant of the algorithm, to see that it is caught.
     pub mutant: Option<Mutant>,
     pub(crate) nodes: usize,
+    /// Those of the fleet; [`Options::everybody`] counts strangers, too.
     pub(crate) clients: usize,
     pub(crate) names: usize,
     /// How long an epoch is at most, and how many events it has.
@@ -96,6 +98,7 @@ pub struct Options {
     pub(crate) fenced: bool,
     /// How many of the locks are waited for in line.
     pub(crate) queued_per_mille: u64,
+    pub(crate) strangers: Strangers,
     /// What only the histories of known-bad variants have.
     pub(crate) extra: Extra,
 }
@@ -281,9 +284,8 @@ impl Options {
         Quorum::of(self.nodes).expect("drawn within the limits")
     }
 
+    /// The settings of the fleet.
     pub(crate) fn settings(&self) -> Settings {
-        Settings::new(self.max_ttl(), "simulated")
-            .restart_guard(self.restart_guard)
-            .fence_retention(Duration::from_millis(self.retention_ms))
+        self.settings_of(0)
     }
 }

@@ -7,7 +7,7 @@ use crate::world::{ClientEvent, World};
 
 impl World {
     pub(crate) fn promote(&mut self, node: usize) {
-        if self.options.one_node_remembers() && !self.another_remembers(node) {
+        if !self.may_forget(node) {
             return self.marks.see(Mark::Forgone);
         }
         let state = &mut self.nodes[node];

@@ -140,7 +140,7 @@ impl World {
         self.stage = Stage::Live { healed_ns };
         self.note(|| "ALL IS WELL AGAIN".into());
         let all = self.options.quorum().all();
-        for client in 0..self.clients.len() {
+        for client in 0..self.options.clients {
             self.clients[client].reach = all;
             for node in all.iter() {
                 let state = &self.clients[client];
@@ -149,7 +149,7 @@ impl World {
                 }
             }
         }
-        let (clients, names) = (self.clients.len(), self.options.names);
+        let (clients, names) = (self.options.clients, self.options.names);
         let probes = clients.max(names);
         let (first_ns, all_ns) =
             (self.options.first_within_ns(), self.options.all_within_ns(self.waiting() + probes as u64));
@@ -170,7 +170,7 @@ impl World {
 
     /// Whoever waits for ever must be served as well.
     fn count_the_patient(&mut self) {
-        for (client, state) in self.clients.iter().enumerate() {
+        for (client, state) in self.clients.iter().take(self.options.clients).enumerate() {
             let patient =
                 |slot: &&Slot| slot.terms.wait == Wait::Forever && state.standing(slot.id).is_none();
             for slot in state.slots.iter().filter(patient) {
@@ -180,7 +180,8 @@ impl World {
     }
 
     fn waiting(&self) -> u64 {
-        self.clients.iter().map(|client| client.slots.len() as u64).sum()
+        let own = self.clients.iter().take(self.options.clients);
+        own.map(|client| client.slots.len() as u64).sum()
     }
 
     /// Terms for which nobody is in a hurry.

@@ -96,6 +96,8 @@ marks! {
     Poisoned "fences not believed",
     Ahead "fences too far ahead of a node",
     Behind "fences refused because a larger one was granted",
+    Unfit "nodes that refused a client with another list or other settings",
+    WrittenBack "records written back by those who were refused",
     Restarted "restarts with memory",
     DurableRestart "restarts of durable nodes",
     MemoryLost "restarts without memory",

@@ -31,7 +31,7 @@ impl World {
             self.lasts_until(stepped_ns + calm_ns);
             return self.at(stepped_ns + calm_ns, Event::Start { client });
         }
-        if self.clients[client].alive {
+        if self.clients[client].alive || !self.admits(client) {
             return;
         }
         // Some reach only a minority of nodes, and different ones; the first client reaches all.
@@ -48,7 +48,7 @@ impl World {
         let life = state.life;
         self.note(|| format!("client {client}.{life} starts"));
         self.tell(client, Input::Recalled { memory: None });
-        for node in self.options.quorum().indexes() {
+        for node in self.clients[client].core.quorum().indexes() {
             self.connect_first(client, node);
         }
         self.act_later(client, 50_000_000, Act::Begin);
@@ -80,7 +80,7 @@ impl World {
         if self.clients[client].slots.len() < leases_max {
             let name = self.dice.index(self.options.names);
             let terms = self.any_terms(long_hold);
-            let terms = self.bend_terms(client, terms);
+            let terms = self.bend_terms(client, self.terms_of(client, terms));
             if self.options.names > 1 && !long_hold && self.dice.chance(BURSTS_PER_MILLE) {
                 // Their renewals fall on one moment.
                 for name in 0..self.options.names {
@@ -97,7 +97,7 @@ impl World {
     pub(crate) fn begin_lease(&mut self, client: usize, name: usize, terms: Terms) -> u32 {
         let lease = self.add_slot(client, name, terms);
         self.note(|| format!("client {client} lease {lease}: wants lock {name} for {:?}", terms.term.ttl()));
-        let wanted = Lease::new(key(name), terms, self.options.quorum());
+        let wanted = Lease::new(key(name), terms, self.clients[client].core.quorum());
         self.ask(client, Request::Acquire { id: id(lease), lease: wanted });
         let state = &mut self.clients[client];
         if state.slot(lease).is_some() && state.lease(lease).is_none() {
@@ -125,7 +125,7 @@ impl World {
         }
         let lives = self.bend_lives(client, &handover, lives);
         let resuming = Box::new(Resuming { key: key(name), terms, handover, lives });
-        let resumed = Lease::new(key(name), terms, self.options.quorum());
+        let resumed = Lease::new(key(name), terms, self.clients[client].core.quorum());
         self.ask(client, Request::Resume { id: id(lease), lease: resumed, resuming });
     }
 

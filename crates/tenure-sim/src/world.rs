@@ -111,8 +111,8 @@ impl World {
             now_ns: 0,
             nodes,
             clients: vec![],
-            links: Links::new(options.clients, options.nodes),
-            gates: vec![Gate::default(); options.clients * options.nodes],
+            links: Links::new(options.everybody(), options.nodes),
+            gates: vec![Gate::default(); options.everybody() * options.nodes],
             exclusion: Exclusion::default(),
             fencing: Fencing::default(),
             extension: Extension::default(),
@@ -134,10 +134,10 @@ impl World {
             events: 0,
             options,
         };
-        for client in 0..world.options.clients {
+        for client in 0..world.options.everybody() {
             let clock = world.any_clock();
             let seed = world.dice.next();
-            world.clients.push(Client::new(&world.options, clock, 0, seed, 0));
+            world.clients.push(Client::new(&world.options, client, clock, 0, seed, 0));
             let begins_ns = world.dice.between(0, 20_000_000);
             world.at(begins_ns, Event::Start { client });
         }

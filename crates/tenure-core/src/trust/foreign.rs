@@ -99,7 +99,8 @@ impl Fleet {
         if member.foreign.as_ref() != Some(text) {
             (member.foreign, member.foreign_unkept) = (Some(Arc::clone(text)), true);
             if member.seen.is_some() {
-                // Leases may have asked it while it was ours, and what they asked for may be done in this memory.
+                // Leases may have asked it while it was ours, and what they asked for may be done
+                // in this memory.
                 self.outputs.push_back(Output::Distrust { node, forgot: true });
             }
         }

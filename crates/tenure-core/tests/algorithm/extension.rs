@@ -241,8 +241,8 @@ fn a_node_that_forgot_while_it_was_asked_counts_only_after_the_quarantine() {
     }
 }
 
-/// Whoever goes on with a lock that has no fence was not there when it was set, and a node's own `SET` leaves no sign. Locks with a
-/// fence are set by a script that compares the record.
+/// Whoever goes on with a lock that has no fence was not there when it was set, and a node's own
+/// `SET` leaves no sign. Locks with a fence are set by a script that compares the record.
 #[test]
 fn whoever_goes_on_with_a_lock_counts_other_nodes_at_once_only_if_it_has_a_fence() {
     for fence in [None, Some(Fence::new(7))] {

@@ -85,7 +85,8 @@ fn a_stranger_that_was_faster_is_found_out_and_nobody_counts_the_node() {
     assert_eq!(world.trusted(&stranger), [0; 0], "until somebody has decided");
 }
 
-/// What the node was asked for may have been done in the other fleet's memory, so leases must not count it at once.
+/// What the node was asked for may have been done in the other fleet's memory, so leases must not
+/// count it at once.
 #[test]
 fn whoever_finds_its_node_taken_tells_its_leases_that_the_node_forgot() {
     for reconnects in [true, false] {

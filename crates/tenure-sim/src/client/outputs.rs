@@ -43,6 +43,10 @@ impl World {
                         Some(Distrust::Quarantined { .. }) => self.marks.see(Mark::Quarantined),
                         Some(Distrust::ClockJumped { .. }) => self.marks.see(Mark::ClockJumped),
                         Some(Distrust::ClockApart { .. }) => self.marks.see(Mark::ClockApart),
+                        Some(Distrust::Unfit(_)) => {
+                            self.clients[client].refused.insert(node);
+                            self.marks.see(Mark::Unfit);
+                        }
                         _ => {}
                     }
                     self.note(|| format!("client {client} on node {}: {distrust:?}", node.get()));
@@ -105,7 +109,7 @@ impl World {
             self.marks.see(Mark::RenewedTogether);
         }
         let mut split = false;
-        for node in self.options.quorum().indexes() {
+        for node in self.clients[client].core.quorum().indexes() {
             if !self.send_renewals(client, node, renewals) {
                 split = true;
                 for (tag, command) in renewals.commands() {

@@ -159,7 +159,8 @@ pub(super) fn bound(config: &Config, world: &World) -> Option<Action> {
     if settled { None } else { urgent(config, world).map(|(deliver, _)| deliver) }
 }
 
-/// A message that takes no time unless it is held, and what can become of it: the second only where connections may be slow.
+/// A message that takes no time unless it is held, and what can become of it: the second only where
+/// connections may be slow.
 fn urgent(config: &Config, world: &World) -> Option<(Action, Option<Action>)> {
     for (number, link) in world.links.iter().enumerate() {
         let (client, node) = place(config, number);

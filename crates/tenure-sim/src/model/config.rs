@@ -67,7 +67,8 @@ pub(super) struct Config {
     pub(super) writes: Writes,
     /// The ttl of the last client is a tick shorter, and it alone extends.
     pub(super) shorter: bool,
-    /// A lease only drops the vote of a node that forgot while it was asked: if it has the key, it counts at once.
+    /// A lease only drops the vote of a node that forgot while it was asked: if it has the key, it
+    /// counts at once.
     pub(super) discarded_counts: bool,
     pub(super) faults: Budget,
 }

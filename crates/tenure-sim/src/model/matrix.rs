@@ -263,8 +263,9 @@ fn trust() -> Vec<Row> {
     ]
 }
 
-/// The second client gets its lock where the first has yet to be granted it, and on a node that has just forgotten that it granted
-/// it to the first. It extends the lock, and the third node loses it in time for the first.
+/// The first client has the grant of node 0, which then forgets it, and waits for node 1. The second
+/// one gets the lock on all nodes and extends it, in the end without node 1. There the slow command of
+/// the first client finds the lock free.
 fn set_elsewhere() -> Config {
     Config {
         fenced: false,

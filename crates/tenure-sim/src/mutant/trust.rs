@@ -9,6 +9,7 @@ use tenure_core::{
 };
 
 use super::{Asked, Mutant, SeenSteps};
+use crate::strangers::{LIST, LIST_IN_PART};
 use crate::world::World;
 
 /// How many times shorter the largest ttl of some clients is, where settings are not compared.
@@ -49,7 +50,7 @@ impl World {
                 self.replace_fleet(client, fleet.starting_fresh_with(quorum.majority()));
             }
             Some(Mutant::OtherSettings) if client % 2 == 1 => {
-                let settings = Settings::new(self.shorter_max_ttl(), "simulated")
+                let settings = Settings::new(self.shorter_max_ttl(), LIST)
                     .restart_guard(options.restart_guard)
                     .fence_retention(Duration::from_millis(options.retention_ms));
                 let seed = self.dice.next();
@@ -173,6 +174,17 @@ impl World {
             && swap.text.contains(RETURNED[1])
         {
             self.nodes[server].bent.returned_to.insert(process);
+        }
+        if let (Mutant::RefusedTakesOver, Some(Swap { expected: None, text, stamp })) = (mutant, swap)
+            && self.options.is_stranger(client)
+        {
+            // As if nobody had been there before.
+            let [theirs, own] = [LIST, LIST_IN_PART].map(|list| format!(" nodes={list} "));
+            let text = text.replace(&theirs, &own).replace(RETURNED[1], RETURNED[0]).into();
+            let swap = Some(Swap { expected: None, text, stamp: *stamp });
+            return Some(
+                self.nodes[server].table.execute(now, &Command::Record { prefix: prefix.clone(), swap }),
+            );
         }
         let (stored, shown) = match mutant {
             Mutant::ReturnedUnwritten => {

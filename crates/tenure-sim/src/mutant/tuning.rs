@@ -5,6 +5,7 @@ use tenure_core::RestartGuard;
 
 use super::Mutant;
 use crate::options::{Kinds, Options};
+use crate::strangers::Strangers;
 
 /// What happens only in histories of mutants, and in the same histories without them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,6 +35,7 @@ impl Options {
     pub fn with(mut self, mutant: Mutant) -> Self {
         self.mutant = Some(mutant);
         self.extra.judged_by = Some(mutant.known().checker);
+        self.strangers = Strangers::default();
         match mutant {
             Mutant::RefusedRaise | Mutant::RefusesBehind | Mutant::NoYield => {}
             Mutant::RenewalForgotten | Mutant::TimeoutFixed => {}
@@ -55,6 +57,7 @@ impl Options {
             | Mutant::FreshByMajority
             | Mutant::ReturnedUnwritten
             | Mutant::OtherSettings
+            | Mutant::RefusedTakesOver
             | Mutant::DuplicateNode
             | Mutant::ClockUnwatched
             | Mutant::ClockOwnGuard
@@ -144,6 +147,10 @@ impl Options {
                 // Only at the beginning are all nodes new.
                 self.horizon_ns = self.quarantine_us() * 1_500;
                 (self.node_faults, self.client_crashes, self.cut_off_per_mille) = (12, 16, 500);
+            }
+            Mutant::RefusedTakesOver => {
+                // One that knows a single node of the three.
+                self.strangers = Strangers { clients: 1, nodes: 1, max_ttl_ms: None };
             }
             Mutant::ClockUnwatched => self.kinds = Kinds { steps_forward: true, ..Kinds::default() },
             Mutant::ClockOwnGuard => {

@@ -5,6 +5,10 @@ use tenure_core::RestartGuard;
 use super::{Kinds, Options, Scenario};
 use crate::dice::Dice;
 use crate::mutant::Extra;
+use crate::strangers::Strangers;
+
+/// In so many histories strangers come to the nodes.
+const STRANGERS_PER_MILLE: u64 = 150;
 
 impl Options {
     /// The assumption set of both promises. What the world itself keeps in addition, because it depends on the
@@ -25,6 +29,9 @@ impl Options {
         options.kinds.steps_back = dice.chance(300);
         options.kinds.freeze = dice.chance(200);
         options.kinds.evict = dice.chance(300);
+        if dice.chance(STRANGERS_PER_MILLE) {
+            options.strangers = Strangers::draw(dice, options.nodes, options.max_ttl_ms);
+        }
         options
     }
 
@@ -174,6 +181,7 @@ impl Options {
             durable: if dice.chance(200) { dice.index(nodes + 1) } else { 0 },
             fenced: scenario == Scenario::FencingOnly || !dice.chance(100),
             queued_per_mille: 0,
+            strangers: Strangers::default(),
             extra: Extra::default(),
         };
         options.draw_swarm(dice);

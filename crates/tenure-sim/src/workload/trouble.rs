@@ -76,16 +76,17 @@ impl World {
             self.break_link(link, broken);
         }
         let (clock, seed) = (self.any_clock(), self.dice.next());
-        self.clients[client] = Client::new(&self.options, clock, life + 1, seed, self.now_ns);
+        self.clients[client] = Client::new(&self.options, client, clock, life + 1, seed, self.now_ns);
         let pause_ns = self.dice.of_any_size(1_000_000, self.options.max_ttl_ms * 1_000_000);
         self.lasts_until(self.now_ns + pause_ns);
         self.at(self.now_ns + pause_ns, Event::Start { client });
     }
 
-    /// Whether every client has seen this node's clock, so that none misses a step.
+    /// Whether every client of the fleet has seen this node's clock, so that none misses a step.
     pub(crate) fn everybody_watches(&self, node: usize) -> bool {
         let index = self.options.quorum().indexes().nth(node);
         let watches = |client: &Client| index.is_some_and(|node| client.watched.contains(node));
-        self.clients.iter().filter(|client| client.alive).all(watches)
+        let own = self.clients.iter().take(self.options.clients);
+        own.filter(|client| client.alive).all(watches)
     }
 }

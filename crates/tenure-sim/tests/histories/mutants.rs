@@ -148,6 +148,11 @@ fn clients_with_other_settings_are_caught() {
 }
 
 #[test]
+fn a_refused_client_that_takes_over_an_emptied_node_is_caught() {
+    is_caught(Mutant::RefusedTakesOver);
+}
+
+#[test]
 fn a_promotion_that_nobody_sees_is_caught() {
     is_caught(Mutant::PromotionUnseen);
 }
