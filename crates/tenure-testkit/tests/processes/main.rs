@@ -10,7 +10,6 @@ mod embedded;
 mod ends_with_the_test;
 mod holders;
 mod moved_clock;
-mod waiters;
 
 /// What keeps both cores of a small machine busy runs one at a time.
 fn turn() -> MutexGuard<'static, ()> {
