@@ -310,9 +310,10 @@ struct Writer {
 
 impl Writer {
     fn start(number: u64, path: &Path) -> Self {
+        let (_, tests) = module_path!().split_once("::").unwrap();
         let said = path.with_file_name(format!("said-{number}"));
         let process = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "known_nodes::tests::writes_until_it_is_killed", "--nocapture"])
+            .args(["--exact", &format!("{tests}::writes_until_it_is_killed"), "--nocapture"])
             .env(WRITER, format!("{number} {}", path.display()))
             .stdout(std::fs::File::create(&said).unwrap())
             .stderr(Stdio::inherit())
