@@ -103,9 +103,13 @@ fn a_keeper_ignores_what_can_be_ignored_and_the_command_none_of_it() {
     assert_eq!(keeper_of(command), keeper);
     let masks = std::fs::read_to_string(deployment.folder().join("masks")).unwrap();
     let own = std::fs::read_to_string("/proc/self/status").unwrap();
-    // Without SIGPIPE, which Rust programs ignore and commands find as it is by default, and those
-    // that libc keeps to itself.
-    let compared = 0x7fff_ffff & !(1 << (Signal::SIGPIPE as u64 - 1));
+    // Without SIGPIPE, which Rust programs ignore and commands find as it is by default, those that
+    // libc keeps to itself, and those that the tool heeds although we may ignore them.
+    let left_out = [Signal::SIGPIPE, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT];
+    let compared = left_out.iter().fold(0x7fff_ffff, |mask, signal| mask & !(1 << (*signal as u64 - 1)));
+    let heeded =
+        u64::from_str_radix(masks.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap().trim(), 16);
+    assert_eq!(heeded.unwrap() & 0b111, 0, "{masks}");
     for name in ["SigBlk", "SigIgn"] {
         let mask = |text: &str| {
             let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name}:"))).unwrap();

@@ -160,7 +160,8 @@ impl Worker {
             Err(match error {
                 AcquireError::Contended { .. } => Miss::Contended,
                 AcquireError::TooLate { .. } => Miss::Late,
-                AcquireError::Unavailable { .. } => Miss::Unavailable,
+                // Nodes that were set back grant no fence for as long.
+                AcquireError::Unavailable { .. } | AcquireError::ClocksSetBack { .. } => Miss::Unavailable,
                 other => panic!("{other}"),
             })
         })
