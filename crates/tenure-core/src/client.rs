@@ -81,7 +81,7 @@ mod tag;
 #[cfg(test)]
 mod tests;
 mod timers;
-mod waiting;
+mod waiters;
 mod waking;
 
 use std::collections::VecDeque;
@@ -102,12 +102,12 @@ use self::requests::Polite;
 use self::shutdown::Shutdown;
 pub use self::tag::{Addressee, Id, Tag};
 use self::timers::{Timer, Timers};
+pub use self::waiters::Waiters;
+use crate::lease::release::Release;
 use crate::lease::{self, Lease};
-use crate::quorum::{NodeSet, Quorum};
-use crate::release::Release;
+use crate::round::{NodeSet, Quorum};
 use crate::time::Time;
 use crate::trust::{self, Fleet};
-use crate::waiters::Waiters;
 
 /// A client of a fleet, with leases that lie in an `L`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

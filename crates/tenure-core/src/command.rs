@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fence::{Fence, FenceClaim};
+use crate::line::{Beside, QueueReport, Ticket};
 use crate::names::{LockKey, Prefix};
 use crate::node::RESERVED_LEAD;
-use crate::queue::{Beside, QueueReport, Ticket};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
 use crate::trust::{Distrust, Nonce};

@@ -9,10 +9,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::error::OptionError;
-use crate::queue::LABEL_BYTES_MAX;
-use crate::quorum::Quorum;
-use crate::renewal::Renewal;
-use crate::retry::Retry;
+use crate::lease::{Renewal, Retry};
+use crate::line::LABEL_BYTES_MAX;
+use crate::round::Quorum;
 
 /// The shortest ttl: below it, round trips and timer precision eat the validity.
 pub const TTL_MIN: Duration = Duration::from_millis(50);

@@ -12,26 +12,34 @@
 //! The first attempt takes the lock if it is free. If it is not, the second one gets in line, and after that attempts are
 //! made when nodes wake us, or now and then in case they could not. The folder `lease` has a file for each phase.
 
-mod acquiring;
-mod holding;
-mod waiting;
+mod acquire;
+mod attempt;
+mod extend;
+mod hold;
+pub mod release;
+mod renewal;
+mod retry;
+mod standing;
+mod wait;
+mod waiter;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::holding::Renewing;
-use crate::acquire::{Acquire, Cause, NotAcquired};
+use self::attempt::Acquire;
+pub use self::attempt::{Cause, NotAcquired};
+pub use self::extend::NotExtended;
+pub use self::hold::Renewing;
+use self::release::{Claim, Release, Undo};
+pub use self::renewal::Renewal;
+pub use self::retry::Retry;
+pub use self::standing::{Handover, HoldState, Risk, Standing};
+use self::waiter::Waiter;
 use crate::command::{Answer, Command, Fault, Reply};
 use crate::config::{Term, Terms};
-use crate::extend::NotExtended;
 use crate::names::LockKey;
-use crate::patience::Patience;
-use crate::queue::Waiter;
-use crate::quorum::{NodeIndex, NodeSet, Quorum};
-use crate::release::{Claim, Release, Undo};
-use crate::round::{Ballot, RoundNumber};
-use crate::standing::{HoldState, Standing};
+use crate::round::{Ballot, NodeIndex, NodeSet, Patience, Quorum, RoundNumber};
 use crate::time::Time;
 use crate::token::Entropy;
 use crate::trust::Proposal;
@@ -326,7 +334,7 @@ impl Lease {
         match &mut self.phase {
             Phase::Acquiring(acquire) if acquire.round.number() == number => {
                 if let Ok(reply) = &answer {
-                    waiting::learn(&mut self.waiter, node, reply);
+                    wait::learn(&mut self.waiter, node, reply);
                 }
                 let answer = acquire.believe(answer);
                 acquire.round.record(now, node, answer);

@@ -39,58 +39,41 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
-mod acquire;
-mod agreement;
 pub mod client;
 mod command;
 mod config;
-mod extend;
 mod fence;
+mod inspect;
 pub mod lease;
+mod line;
 mod names;
 pub mod node;
-mod patience;
-pub mod query;
-mod queue;
-mod quorum;
-pub mod release;
-mod renewal;
-mod retry;
 mod round;
-mod standing;
 mod time;
 mod token;
 pub mod trust;
-mod validity;
-mod waiters;
 
-pub use acquire::{Cause, NotAcquired};
-pub use agreement::{Agreement, LockState, Word};
-pub use client::Client;
+pub use client::{Client, Waiters};
 pub use command::{Answer, Command, Fault, Holding, Refusal, Reply, Swap, Vote};
 pub use config::{Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, TTL_MIN, Term, Terms, Wait};
-pub use extend::NotExtended;
 pub use fence::{Fence, FenceBounds, FenceClaim, FenceClock};
-pub use lease::Lease;
-pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
-pub use node::{Entry, LockTable, Owner, RESERVED_LEAD, TRIM_FENCES};
-pub use patience::Patience;
-pub use query::Query;
-pub use queue::{
+pub use inspect::query::{self, Query};
+pub use inspect::{Agreement, LockState, Word};
+pub use lease::release::{self, Claim, Release, ReleaseOutcome, Undo};
+pub use lease::{
+    Cause, Handover, HoldState, Lease, NotAcquired, NotExtended, Renewal, Retry, Risk, Standing,
+};
+pub use line::{
     Beside, CLAIM_WINDOW, ClientId, DEAD_MAX, LABEL_BYTES_MAX, LABEL_LIFE, OPENING, POLL_MAX, Place,
     QUEUE_LIFE, QueueReport, REFRESH, RESERVATION, TURN, Ticket, Turn, WAITERS_MAX,
 };
-pub use quorum::{NODES_MAX, NodeIndex, NodeSet, Quorum, QuorumError, Tally, Verdict};
-pub use release::{Claim, Release, ReleaseOutcome, Undo};
-pub use renewal::Renewal;
-pub use retry::Retry;
+pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
+pub use node::{Entry, LockTable, Owner, RESERVED_LEAD, TRIM_FENCES};
 pub use round::{Ballot, Round, RoundNumber};
-pub use standing::{Handover, HoldState, Risk, Standing};
+pub use round::{NODES_MAX, NodeIndex, NodeSet, Patience, Quorum, QuorumError, Tally, Validity, Verdict};
 pub use time::{NodeTime, Rounded, Time};
 pub use token::{Entropy, OwnerToken, TokenError};
 pub use trust::{
     ChangeNode, Distrust, Facts, Fleet, FleetChange, KnownLife, Life, NodeMemory, Nonce, Proposal,
     RestartGuard, Roster, Settings,
 };
-pub use validity::Validity;
-pub use waiters::Waiters;

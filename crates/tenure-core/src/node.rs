@@ -20,8 +20,8 @@ pub use self::name::{Entry, Label, LastFence, Name, Owner, RESERVED_LEAD};
 pub use self::rules::execute;
 pub use self::table::LockTable;
 use crate::command::Answer;
+use crate::line::Ticket;
 use crate::names::{LockKey, Prefix};
-use crate::queue::Ticket;
 
 /// How many fences a node looks at when it is told to trim: well below a millisecond of its time.
 pub const TRIM_FENCES: u64 = 500;

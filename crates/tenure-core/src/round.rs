@@ -1,10 +1,16 @@
 //! One command to all nodes under one deadline, and the votes that come back.
 
+mod patience;
+mod quorum;
+mod validity;
+
 use std::time::Duration;
 
+pub use self::patience::Patience;
+pub(crate) use self::patience::{Deadlines, Pause, RoundTrips};
+pub use self::quorum::{NODES_MAX, NodeIndex, NodeSet, Quorum, QuorumError, Tally, Verdict};
+pub use self::validity::Validity;
 use crate::command::{Answer, Fault, Refusal, Reply, Vote};
-use crate::patience::Deadlines;
-use crate::quorum::{NodeIndex, NodeSet, Quorum, Tally, Verdict};
 use crate::time::Time;
 
 /// Tells the rounds of one lease apart, so that a late answer is never counted in another round.

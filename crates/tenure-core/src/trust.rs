@@ -49,10 +49,9 @@ pub use self::record::{Life, Nonce};
 pub use self::settings::{RestartGuard, Roster, Settings};
 use crate::command::{Answer, Command, Fault, Reply};
 use crate::fence::{Fence, FenceClock};
+use crate::line::ClientId;
 use crate::names::Prefix;
-use crate::patience::{Patience, Pause, RoundTrips};
-use crate::queue::ClientId;
-use crate::quorum::{NodeIndex, NodeSet, Quorum};
+use crate::round::{NodeIndex, NodeSet, Patience, Pause, Quorum, RoundTrips};
 use crate::time::Time;
 
 /// Nodes whose clocks differ by more than this when they are first seen do not agree: one may have jumped just now. A

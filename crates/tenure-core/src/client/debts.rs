@@ -5,7 +5,7 @@
 
 use std::hash::{Hash, Hasher};
 
-use crate::quorum::{NODES_MAX, NodeIndex, NodeSet};
+use crate::round::{NODES_MAX, NodeIndex, NodeSet};
 
 /// A node that lets more releases than this pass their deadline is skipped until it catches up: far more
 /// than a healthy node ever has, and little memory.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::renewals::Renewals;
 use super::tag::{Id, Tag};
 use crate::command::{Fault, Reply};
-use crate::quorum::{NodeIndex, NodeSet};
+use crate::round::{NodeIndex, NodeSet};
 use crate::time::{NodeTime, Time};
 use crate::token::Entropy;
 use crate::trust::{Facts, NodeMemory, Proposal};

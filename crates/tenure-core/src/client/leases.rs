@@ -12,9 +12,9 @@ use super::releases::ReleaseId;
 use super::tag::{Addressee, Id};
 use super::timers::{Machine, Timer};
 use crate::command::{Command, Fault};
+use crate::lease::release::{self, Release};
 use crate::lease::{self, Lease};
-use crate::queue::Ticket;
-use crate::release::{self, Release};
+use crate::line::Ticket;
 use crate::time::Time;
 
 /// Where a lease lies: in the client itself, or where others can look at it, too.

@@ -5,7 +5,7 @@ use super::tag::{Addressee, Tag};
 use super::timers::Machine;
 use super::{Client, LeaseCell};
 use crate::command::{Answer, Command, Fault, Refusal, Reply};
-use crate::quorum::NodeIndex;
+use crate::round::NodeIndex;
 use crate::time::Time;
 use crate::{lease, query, release, trust};
 

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::output::Output;
 use super::tag::{Addressee, Tag};
 use crate::command::Command;
-use crate::quorum::NodeIndex;
+use crate::round::NodeIndex;
 use crate::time::Time;
 
 /// What is to be done and told.

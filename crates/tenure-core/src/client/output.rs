@@ -5,16 +5,13 @@ use std::time::Duration;
 
 use super::renewals::Renewals;
 use super::tag::{Id, Tag};
-use crate::acquire::{Cause, NotAcquired};
 use crate::command::Command;
-use crate::extend::NotExtended;
 use crate::fence::Fence;
+use crate::inspect::query::Told;
+use crate::lease::release::ReleaseOutcome;
+use crate::lease::{Cause, HoldState, NotAcquired, NotExtended};
 use crate::names::LockKey;
-use crate::query::Told;
-use crate::quorum::{NodeIndex, NodeSet};
-use crate::release::ReleaseOutcome;
-use crate::round::Ballot;
-use crate::standing::HoldState;
+use crate::round::{Ballot, NodeIndex, NodeSet};
 use crate::time::Time;
 use crate::trust::{Distrust, NodeMemory, Nonce, Proposal};
 

@@ -4,7 +4,7 @@ use super::output::{Found, Output};
 use super::tag::{Addressee, Id};
 use super::timers::{Machine, Timer};
 use super::{Client, LeaseCell};
-use crate::query::{self, Query};
+use crate::inspect::query::{self, Query};
 use crate::time::Time;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -7,9 +7,8 @@ use super::tag::{Addressee, Id};
 use super::timers::{Machine, Timer};
 use super::{Client, LeaseCell};
 use crate::lease;
-use crate::quorum::NodeSet;
-use crate::release::{self, Release, ReleaseOutcome};
-use crate::round::RoundNumber;
+use crate::lease::release::{self, Release, ReleaseOutcome};
+use crate::round::{NodeSet, RoundNumber};
 use crate::time::Time;
 
 /// How long the votes of the other nodes are waited for when a majority has decided, for callers who want

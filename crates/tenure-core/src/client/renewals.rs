@@ -15,7 +15,7 @@ use super::timers::Machine;
 use super::{Client, LeaseCell};
 use crate::command::{Answer, Command, Reply};
 use crate::lease::{self, Renewing};
-use crate::quorum::{NodeIndex, NodeSet};
+use crate::round::{NodeIndex, NodeSet};
 use crate::time::{NodeTime, Time};
 
 /// The most renewals in one batch: a tenth of a millisecond of a server's time, which others wait for.

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use super::tag::Id;
 use crate::config::{Term, Terms};
-use crate::lease::Lease;
+use crate::inspect::query::Query;
+use crate::lease::{Handover, Lease};
 use crate::names::LockKey;
-use crate::query::Query;
-use crate::quorum::{NodeSet, Quorum};
-use crate::standing::Handover;
+use crate::round::{NodeSet, Quorum};
 use crate::time::Time;
 use crate::trust::Nonce;
 

@@ -12,8 +12,8 @@ use super::output::{News, Output, Unfinished};
 use super::tag::{Addressee, Id};
 use super::{Client, LeaseCell};
 use crate::lease;
-use crate::quorum::{NodeIndex, NodeSet};
-use crate::release::Release;
+use crate::lease::release::Release;
+use crate::round::{NodeIndex, NodeSet};
 use crate::time::Time;
 
 /// How long a node may be silent before nobody waits for it any more. A packet that is lost is sent again

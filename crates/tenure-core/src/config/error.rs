@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::{MAX_TTL_CEILING, TTL_MIN};
-use crate::queue::LABEL_BYTES_MAX;
+use crate::line::LABEL_BYTES_MAX;
 
 /// Why options are not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]

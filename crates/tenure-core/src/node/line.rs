@@ -4,8 +4,8 @@ use super::rules::Visit;
 use super::{Entry, LastFence, Owner, Shelf};
 use crate::command::{Answer, Refusal};
 use crate::fence::Fence;
+use crate::line::{DEAD_MAX, OPENING, QUEUE_LIFE, QueueReport, RESERVATION, Ticket, Turn, WAITERS_MAX};
 use crate::names::LockKey;
-use crate::queue::{DEAD_MAX, OPENING, QUEUE_LIFE, QueueReport, RESERVATION, Ticket, Turn, WAITERS_MAX};
 use crate::token::OwnerToken;
 
 impl<S: Shelf> Visit<'_, S> {

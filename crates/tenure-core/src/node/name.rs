@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::command::{Answer, Holding, Refusal};
 use crate::fence::Fence;
-use crate::queue::Ticket;
+use crate::line::Ticket;
 use crate::token::OwnerToken;
 
 /// What the value of a key begins with that is set aside for a waiter.

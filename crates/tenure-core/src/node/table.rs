@@ -9,8 +9,8 @@ use std::sync::Arc;
 use super::{Entry, Name, PAGE_KEYS, Shelf, execute};
 use crate::command::{Answer, Command, Holding, Refusal, Reply};
 use crate::fence::Fence;
+use crate::line::{ClientId, Ticket};
 use crate::names::{LockKey, Prefix};
-use crate::queue::{ClientId, Ticket};
 use crate::time::NodeTime;
 
 /// The keys of one node.

@@ -31,7 +31,7 @@ use super::record::{Phase, Record};
 use super::{Facts, Nonce, Settings};
 use crate::command::{Answer, Command, Fault, Refusal, Reply, Swap};
 use crate::names::Prefix;
-use crate::quorum::{NodeIndex, Quorum};
+use crate::round::{NodeIndex, Quorum};
 use crate::time::{NodeTime, Time};
 
 /// How long an answer may take before the node is asked again.

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use super::record::{Lasting, Phase, Record, State, difference};
 use super::{Distrust, Facts, Fleet, Output};
 use crate::command::Swap;
-use crate::quorum::NodeIndex;
+use crate::round::NodeIndex;
 use crate::time::Time;
 
 const OTHER_FORM: &str = "another version of Tenure set this node up, or its record is damaged; docs/operating.md says how \

@@ -7,7 +7,7 @@ use super::record::{Phase, State};
 use super::{APART, Distrust, Fleet, Known, Member, Nonce, Output, RestartGuard};
 use crate::command::Fault;
 use crate::fence::{Fence, FenceClaim};
-use crate::quorum::{NODES_MAX, NodeIndex};
+use crate::round::{NODES_MAX, NodeIndex};
 use crate::time::{NodeTime, Time};
 
 impl Fleet {

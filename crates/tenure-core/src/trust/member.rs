@@ -11,7 +11,7 @@ use super::record::{Lasting, Record, State};
 use super::{Distrust, Facts, Life, Nonce, RECORD_TIMEOUT};
 use crate::command::Fault;
 use crate::fence::Fence;
-use crate::patience::RoundTrips;
+use crate::round::RoundTrips;
 use crate::time::Time;
 
 /// What a client knows about its nodes. Copies share what has not changed since: the model checker keeps

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use super::record::Nonce;
 use super::{Fleet, Output};
-use crate::quorum::NodeIndex;
+use crate::round::NodeIndex;
 use crate::time::{NodeTime, Time};
 
 /// The most lives of one node that are kept: more restarts than anybody has within one quarantine.

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::{Distrust, Fleet, Nonce};
 use crate::command::Fault;
 use crate::fence::{Fence, FenceClaim};
-use crate::queue::Ticket;
-use crate::quorum::Quorum;
+use crate::line::Ticket;
+use crate::round::Quorum;
 use crate::time::{NodeTime, Time};
 
 /// What an attempt is to propose, and to whom.

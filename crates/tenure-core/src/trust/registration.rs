@@ -12,7 +12,7 @@ use super::{
 use crate::command::{Answer, Command, Fault, Reply, Swap};
 use crate::fence::Fence;
 use crate::node::TRIM_FENCES;
-use crate::quorum::{NodeIndex, NodeSet};
+use crate::round::{NodeIndex, NodeSet};
 use crate::time::{NodeTime, Time};
 
 impl Fleet {

@@ -2,8 +2,7 @@
 
 use super::Fleet;
 use crate::config::NODE_TIMEOUT_DEFAULT_MIN;
-use crate::patience::{Patience, Pause};
-use crate::quorum::NodeIndex;
+use crate::round::{NodeIndex, Patience, Pause};
 use crate::time::Time;
 
 impl Fleet {

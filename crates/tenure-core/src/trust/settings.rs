@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::config::MaxTtl;
 use crate::fence::{Fence, FenceBounds};
-use crate::quorum::NodeIndex;
+use crate::round::NodeIndex;
 use crate::time::NodeTime;
 
 /// How far fences may run ahead of a node's clock: clocks of nodes that are kept in step at all differ by less. At

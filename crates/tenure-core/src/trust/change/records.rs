@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::FleetChange;
 use super::seen::Seen;
 use crate::fence::Fence;
-use crate::quorum::NodeIndex;
+use crate::round::NodeIndex;
 use crate::time::Time;
 use crate::trust::Nonce;
 use crate::trust::record::{Phase, Record, State};

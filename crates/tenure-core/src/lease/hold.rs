@@ -1,14 +1,13 @@
 //! The part of a lease that holds the lock: extensions, asked for or by itself, healing, and going on with it in another
 //! process.
 
+use super::extend::{self, Extend, NotExtended};
+use super::standing::{Handover, Standing};
 use super::{Lease, Output, Phase};
 use crate::command::{Answer, Command, Reply};
 use crate::config::{MaxHold, Term, Terms};
-use crate::extend::{self, Extend, NotExtended};
 use crate::names::LockKey;
-use crate::quorum::{NodeSet, Quorum};
-use crate::round::{Round, RoundNumber};
-use crate::standing::{Handover, Standing};
+use crate::round::{NodeSet, Quorum, Round, RoundNumber};
 use crate::time::Time;
 use crate::token::OwnerToken;
 

@@ -3,8 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use super::tag::Addressee;
+use super::{Client, LeaseCell};
+use crate::command::Command;
+use crate::lease;
+use crate::line::Ticket;
 use crate::names::LockKey;
-use crate::queue::Ticket;
+use crate::round::NodeIndex;
 use crate::time::Time;
 
 /// The leases of one client that wait in line, each known by an `Id`.
@@ -102,11 +107,34 @@ impl<Id: Copy> Waiters<Id> {
     }
 }
 
+impl<L: LeaseCell> Client<L> {
+    pub(super) fn handle_woken(&mut self, now: Time, node: NodeIndex, number: u64, key: &str) {
+        if let Some(id) = self.waiters.find(number) {
+            self.advance_lease(now, id, lease::Input::Woken { node });
+        } else if let Some(name) = key.strip_prefix(self.fleet.prefix().as_str())
+            && let Ok(key) = LockKey::new(self.fleet.prefix(), name)
+        {
+            // It waits no longer, and must not keep the lock from others.
+            let ticket = Ticket { number, client: self.fleet.client() };
+            self.outbox.send(now, Addressee::Nobody, node, Command::Leave { key, ticket });
+        }
+    }
+
+    /// Locks that were passed on to a waiter that did not come go to the next in line.
+    pub(super) fn nudge(&mut self, now: Time) {
+        while let Some(key) = self.waiters.poll_nudge(now) {
+            for node in self.quorum().indexes() {
+                self.outbox.send(now, Addressee::Nobody, node, Command::Nudge { key: key.clone() });
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::line::{ClientId, NUDGE_AFTER};
     use crate::names::Prefix;
-    use crate::queue::{ClientId, NUDGE_AFTER};
 
     fn key(name: &str) -> LockKey {
         LockKey::new(&Prefix::default(), name).unwrap()

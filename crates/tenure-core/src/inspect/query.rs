@@ -9,8 +9,7 @@ use std::time::Duration;
 use crate::command::{Answer, Command, Fault, Holding, Reply};
 use crate::config::Term;
 use crate::names::{LockKey, Prefix};
-use crate::patience::{Deadlines, Patience};
-use crate::quorum::{NodeIndex, Quorum};
+use crate::round::{Deadlines, NodeIndex, Patience, Quorum};
 use crate::time::Time;
 
 /// How long a node may take for all of its pages.

@@ -4,11 +4,8 @@
 //! runs, and when it fails the old validity stands: nothing is released and nothing shortened.
 
 use crate::config::Term;
-use crate::patience::{Deadlines, Patience};
-use crate::quorum::{NodeSet, Quorum, Verdict};
-use crate::round::{Ballot, Round, RoundNumber};
+use crate::round::{Ballot, Deadlines, NodeSet, Patience, Quorum, Round, RoundNumber, Validity, Verdict};
 use crate::time::Time;
-use crate::validity::Validity;
 
 /// An extension under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

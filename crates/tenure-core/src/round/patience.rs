@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::config::Term;
-use crate::quorum::{NODES_MAX, NodeIndex, Quorum};
+use crate::round::{NODES_MAX, NodeIndex, Quorum};
 use crate::time::Time;
 
 /// How long each node is given by its round trips, before the term sets its bounds. Cheap to clone and to compare.

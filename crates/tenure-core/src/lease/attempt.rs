@@ -7,19 +7,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::release::{Claim, Undo};
 use crate::command::{Answer, Command, Fault, Refusal, Reply, Vote};
 use crate::config::{Term, Terms};
 use crate::fence::FenceClaim;
+use crate::line::{Beside, Place};
 use crate::names::LockKey;
-use crate::patience::{Deadlines, Patience};
-use crate::queue::{Beside, Place};
-use crate::quorum::{NodeIndex, NodeSet, Quorum, Verdict};
-use crate::release::{Claim, Undo};
-use crate::round::{Ballot, Round, RoundNumber};
+use crate::round::{
+    Ballot, Deadlines, NodeIndex, NodeSet, Patience, Quorum, Round, RoundNumber, Validity, Verdict,
+};
 use crate::time::Time;
 use crate::token::Entropy;
 use crate::trust::{Distrust, Proposal};
-use crate::validity::Validity;
 
 /// An attempt under way.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::command::Holding;
 use crate::fence::Fence;
-use crate::quorum::{NodeIndex, NodeSet, Quorum};
+use crate::round::{NodeIndex, NodeSet, Quorum};
 
 /// What a majority of nodes says about a lock.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -1,19 +1,19 @@
-//! The part of a lease that waits in line. The rules are in `queue.rs`.
+//! The part of a lease that waits in line. The rules are in `line.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::acquiring::PROPOSALS_MAX;
+use super::acquire::PROPOSALS_MAX;
+use super::attempt::Cause;
+use super::release::Undo;
+use super::standing::Standing;
+use super::waiter::Waiter;
 use super::{Lease, Output, Phase};
-use crate::acquire::Cause;
 use crate::command::{Answer, Command, Refusal, Reply};
 use crate::config::Wait;
+use crate::line::{Beside, Place, RESERVATION, Ticket};
 use crate::names::LockKey;
-use crate::queue::{Beside, Place, RESERVATION, Ticket, Waiter};
-use crate::quorum::{NodeIndex, NodeSet};
-use crate::release::Undo;
-use crate::round::{Round, RoundNumber};
-use crate::standing::Standing;
+use crate::round::{NodeIndex, NodeSet, Round, RoundNumber};
 use crate::time::Time;
 
 /// Waiters so near the front ask at once when a node is back; the others only get in line there again.

@@ -10,11 +10,9 @@ use std::time::Duration;
 
 use crate::command::{Command, Fault, Reply, Vote};
 use crate::config::Term;
+use crate::line::{AFTER_OPENING, NUDGE_AFTER, Ticket};
 use crate::names::LockKey;
-use crate::patience::{Deadlines, Patience};
-use crate::queue::{AFTER_OPENING, NUDGE_AFTER, Ticket};
-use crate::quorum::{NodeIndex, NodeSet, Quorum};
-use crate::round::{Ballot, Round, RoundNumber};
+use crate::round::{Ballot, Deadlines, NodeIndex, NodeSet, Patience, Quorum, Round, RoundNumber};
 use crate::time::Time;
 use crate::token::OwnerToken;
 

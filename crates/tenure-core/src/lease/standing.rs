@@ -2,18 +2,16 @@
 
 use std::time::Duration;
 
+use super::extend::{Extend, NotExtended};
+use super::release::{Claim, Undo};
+use super::renewal;
 use crate::command::{Answer, Fault, Refusal, Reply, Vote};
 use crate::config::{MaxHold, Term, Terms};
-use crate::extend::{Extend, NotExtended};
 use crate::fence::Fence;
-use crate::queue;
-use crate::quorum::{NodeIndex, NodeSet};
-use crate::release::{Claim, Undo};
-use crate::renewal;
-use crate::round::{Ballot, Round, RoundNumber};
+use crate::line;
+use crate::round::{Ballot, NodeIndex, NodeSet, Round, RoundNumber, Validity};
 use crate::time::Time;
 use crate::token::OwnerToken;
-use crate::validity::Validity;
 
 /// A lock that is held: since when, until when, and by whose votes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -138,7 +136,7 @@ impl Standing {
         let acquired_us = self.fence.map_or(self.acquired.as_nanos() / 1_000, Fence::get);
         if let Undo::PassOn { labelled, requeue: None } = self.claim.undo
             && self.handed
-            && queue::opens(acquired_us, now.since(self.acquired))
+            && line::opens(acquired_us, now.since(self.acquired))
         {
             self.claim.undo = Undo::Open { labelled };
         }

@@ -1,18 +1,18 @@
 //! The part of a lease that attempts to get the lock, and the pauses between attempts.
 //!
-//! An attempt is counted in `acquire.rs`; here is what follows from its outcome: won, the lock is held; lost, what the
+//! An attempt is counted in `attempt.rs`; here is what follows from its outcome: won, the lock is held; lost, what the
 //! attempt may have set is cleaned up at once, and the next one is made right away with a larger fence, after a pause, in
 //! line, or not at all.
 
 use std::time::Duration;
 
-use super::{Lease, Output, Phase, waiting};
-use crate::acquire::{Acquire, Cause, Decision, NotAcquired, Unasked};
+use super::attempt::{Acquire, Cause, Decision, NotAcquired, Unasked};
+use super::release::Undo;
+use super::standing::Standing;
+use super::{Lease, Output, Phase, wait};
 use crate::command::Fault;
 use crate::config::Wait;
-use crate::queue::{PARTIAL_WAKE_PATIENCE, POLL_MAX};
-use crate::release::Undo;
-use crate::standing::Standing;
+use crate::line::{PARTIAL_WAKE_PATIENCE, POLL_MAX};
 use crate::time::Time;
 use crate::token::Entropy;
 use crate::trust::Proposal;
@@ -88,7 +88,7 @@ impl Lease {
                 self.outputs.push_back(Output::Acquired);
             }
             Decision::Lost { cause } => {
-                if waiting::has_time(self.waiter.as_deref(), &acquire.round) {
+                if wait::has_time(self.waiter.as_deref(), &acquire.round) {
                     return;
                 }
                 let (is_behind, lacks_margin) =
@@ -101,7 +101,7 @@ impl Lease {
                     let undo = if lacks_margin {
                         Undo::PassOn { labelled: self.label.is_some(), requeue: None }
                     } else {
-                        waiting::undo(self.waiter.as_deref())
+                        wait::undo(self.waiter.as_deref())
                     };
                     let claim = acquire.claim(self.terms.term, undo);
                     self.clean_up(now, claim);
