@@ -17,7 +17,7 @@ const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call(
 
 /// One of them.
 pub struct Party {
-    lines: Vec<Line>,
+    connections: Vec<Connection>,
     /// How often it has acquired, and waited.
     acquired: usize,
     waited: usize,
@@ -25,7 +25,7 @@ pub struct Party {
     release: Vec<u8>,
 }
 
-struct Line {
+struct Connection {
     stream: TcpStream,
     input: Vec<u8>,
     /// How many replies have come, and which of them was the last to grant. Replies to acquires and releases take turns.
@@ -40,23 +40,23 @@ impl Party {
     /// # Errors
     /// If a server cannot be reached.
     pub fn connect(ports: &[u16], name: &str, next: &str) -> io::Result<Self> {
-        let mut lines = vec![];
+        let mut connections = vec![];
         for port in ports {
             let stream = TcpStream::connect(("127.0.0.1", *port))?;
             stream.set_nodelay(true)?;
-            let mut line = Line { stream, input: vec![], replies: 0, granted: 0, messages: 0 };
-            line.stream.write_all(&command(&["HELLO", "3"]))?;
-            line.stream.write_all(&command(&["SUBSCRIBE", name]))?;
-            line.stream.write_all(&command(&["PING"]))?;
-            while !line.input.ends_with(b"+PONG\r\n") {
-                line.read()?;
+            let mut connection = Connection { stream, input: vec![], replies: 0, granted: 0, messages: 0 };
+            connection.stream.write_all(&command(&["HELLO", "3"]))?;
+            connection.stream.write_all(&command(&["SUBSCRIBE", name]))?;
+            connection.stream.write_all(&command(&["PING"]))?;
+            while !connection.input.ends_with(b"+PONG\r\n") {
+                connection.read()?;
             }
-            line.input.clear();
-            lines.push(line);
+            connection.input.clear();
+            connections.push(connection);
         }
         let acquire = command(&["SET", "floor:handover", name, "NX", "PX", "30000"]);
         let release = command(&["EVAL", RELEASE, "1", "floor:handover", name, next]);
-        Ok(Self { lines, acquired: 0, waited: 0, acquire, release })
+        Ok(Self { connections, acquired: 0, waited: 0, acquire, release })
     }
 
     /// Acquires. Returns with the third positive reply.
@@ -64,12 +64,12 @@ impl Party {
     /// # Errors
     /// If a server fails, or all are silent.
     pub fn acquire(&mut self) -> io::Result<()> {
-        for line in &mut self.lines {
-            line.stream.write_all(&self.acquire)?;
+        for connection in &mut self.connections {
+            connection.stream.write_all(&self.acquire)?;
         }
         self.acquired += 1;
         let reply = 2 * self.acquired - 1;
-        self.receive_until(|line| line.granted == reply)
+        self.receive_until(|connection| connection.granted == reply)
     }
 
     /// Releases and tells the next one. Does not wait for the replies.
@@ -77,8 +77,8 @@ impl Party {
     /// # Errors
     /// If a server fails.
     pub fn release(&mut self) -> io::Result<()> {
-        for line in &mut self.lines {
-            line.stream.write_all(&self.release)?;
+        for connection in &mut self.connections {
+            connection.stream.write_all(&self.release)?;
         }
         Ok(())
     }
@@ -90,27 +90,29 @@ impl Party {
     pub fn wait(&mut self) -> io::Result<()> {
         self.waited += 1;
         let messages = self.waited;
-        self.receive_until(|line| line.messages >= messages)
+        self.receive_until(|connection| connection.messages >= messages)
     }
 
-    fn receive_until(&mut self, counts: impl Fn(&Line) -> bool) -> io::Result<()> {
-        while self.lines.iter().filter(|line| counts(line)).count() < MAJORITY {
-            let watched = self.lines.iter().map(|line| PollFd::new(&line.stream, PollFlags::IN));
+    fn receive_until(&mut self, counts: impl Fn(&Connection) -> bool) -> io::Result<()> {
+        while self.connections.iter().filter(|connection| counts(connection)).count() < MAJORITY {
+            let watched =
+                self.connections.iter().map(|connection| PollFd::new(&connection.stream, PollFlags::IN));
             let mut watched: Vec<PollFd<'_>> = watched.collect();
             if poll(&mut watched, Some(&SILENCE_MAX))? == 0 {
                 return Err(io::Error::new(io::ErrorKind::TimedOut, "the servers are silent"));
             }
-            let ready: Vec<bool> = watched.iter().map(|line| !line.revents().is_empty()).collect();
-            for (line, _) in self.lines.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
-                line.read()?;
-                line.take();
+            let ready: Vec<bool> =
+                watched.iter().map(|connection| !connection.revents().is_empty()).collect();
+            for (connection, _) in self.connections.iter_mut().zip(ready).filter(|(_, ready)| *ready) {
+                connection.read()?;
+                connection.take();
             }
         }
         Ok(())
     }
 }
 
-impl Line {
+impl Connection {
     fn read(&mut self) -> io::Result<()> {
         let mut bytes = [0; 4096];
         match self.stream.read(&mut bytes)? {

@@ -7,7 +7,7 @@ use tenure_testkit::Client;
 
 use super::Options;
 use super::nodes::{Node, SIDES};
-use crate::history::{History, Line, Ns, Process, now};
+use crate::history::{Entry, History, Ns, Process, now};
 
 pub(super) struct Cast {
     program: String,
@@ -17,7 +17,7 @@ pub(super) struct Cast {
     /// For each client the process that it is at present, if it runs.
     running: Vec<Option<Running>>,
     record: Arc<Mutex<History>>,
-    /// How many lines have been looked at.
+    /// How many entries have been looked at.
     looked: usize,
     /// Every listener has a sender; when the last one has heard the end of its client, the receiver is told.
     listening: Option<Sender<()>>,
@@ -73,8 +73,8 @@ impl Cast {
         let (record, listening) = (Arc::clone(&self.record), self.listening.clone());
         process.hear_all(move |text| {
             // What was cut off in the middle by a kill was not said.
-            if let Ok(line) = text.parse() {
-                lock(&record).lines.push((index, line));
+            if let Ok(entry) = text.parse() {
+                lock(&record).entries.push((index, entry));
             }
             let _ = &listening;
         });
@@ -125,16 +125,16 @@ impl Cast {
     }
 
     /// What running clients have said since the last look, and which of them.
-    pub(super) fn news(&mut self) -> Vec<(usize, Line)> {
+    pub(super) fn news(&mut self) -> Vec<(usize, Entry)> {
         self.bury();
         let record = lock(&self.record);
-        let fresh = &record.lines[self.looked..];
-        self.looked = record.lines.len();
+        let fresh = &record.entries[self.looked..];
+        self.looked = record.entries.len();
         let of = |process: usize| {
             let client = record.processes[process].client;
             self.running[client].as_ref().filter(|running| running.process == process).map(|_| client)
         };
-        fresh.iter().filter_map(|(process, line)| Some((of(*process)?, *line))).collect()
+        fresh.iter().filter_map(|(process, entry)| Some((of(*process)?, *entry))).collect()
     }
 
     /// Ends them all, and returns all that they did.

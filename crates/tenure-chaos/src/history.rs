@@ -1,16 +1,16 @@
 //! What client processes did, line by line, and what follows from it: who held which lock from when to when.
 //!
-//! A client writes a line before it relies on what the line says, so a SIGKILL takes nothing from the history that
+//! A client writes an entry before it relies on what the entry says, so a SIGKILL takes nothing from the history that
 //! anybody had relied on. All times are `CLOCK_BOOTTIME` of this machine in nanoseconds: one clock for all processes,
 //! which the tests that move wall clocks do not touch.
 
-mod line;
+mod entry;
 
 use std::collections::BTreeMap;
 
 use rustix::time::{ClockId, clock_gettime};
 
-pub use self::line::{Doubt, Line, Miss};
+pub use self::entry::{Doubt, Entry, Miss};
 
 /// Nanoseconds since this machine was started.
 pub type Ns = i64;
@@ -42,8 +42,8 @@ pub struct Process {
 pub struct History {
     /// The processes, in the order of their start.
     pub processes: Vec<Process>,
-    /// What they said, and which of them; the lines of one process are in order.
-    pub lines: Vec<(usize, Line)>,
+    /// What they said, and which of them; the entries of one process are in order.
+    pub entries: Vec<(usize, Entry)>,
 }
 
 /// How a hold ended.
@@ -90,12 +90,12 @@ impl History {
     /// Every hold, by its beginning.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
-        // A process holds a lock with a fence once, so the lines that go together are found by these.
+        // A process holds a lock with a fence once, so the entries that go together are found by these.
         let mut open: BTreeMap<(usize, usize, i64), usize> = BTreeMap::new();
         let mut holds: Vec<Hold> = vec![];
-        for (process, line) in &self.lines {
-            match *line {
-                Line::Held { lock, fence, invoked, returned, until, lead } => {
+        for (process, entry) in &self.entries {
+            match *entry {
+                Entry::Held { lock, fence, invoked, returned, until, lead } => {
                     open.insert((*process, lock, fence), holds.len());
                     holds.push(Hold {
                         process: *process,
@@ -111,7 +111,7 @@ impl History {
                         how: End::Expired,
                     });
                 }
-                Line::Until { lock, fence, until, .. } => {
+                Entry::Until { lock, fence, until, .. } => {
                     if let Some(index) = open.get(&(*process, lock, fence)) {
                         let hold = &mut holds[*index];
                         hold.until = hold.until.max(until);
@@ -120,7 +120,7 @@ impl History {
                         }
                     }
                 }
-                Line::Lost { lock, fence, at } => {
+                Entry::Lost { lock, fence, at } => {
                     if let Some(index) = open.get(&(*process, lock, fence)) {
                         let hold = &mut holds[*index];
                         hold.told.get_or_insert(at);
@@ -130,7 +130,7 @@ impl History {
                         }
                     }
                 }
-                Line::Released { lock, fence, at } => {
+                Entry::Released { lock, fence, at } => {
                     if let Some(index) = open.remove(&(*process, lock, fence)) {
                         holds[index].ends(at, End::Released);
                     }
@@ -152,8 +152,8 @@ impl History {
     pub fn stood_still(&self, process: usize, from: Ns, to: Ns) -> bool {
         let meets = |(begin, end): (Ns, Ns)| begin < to && from < end;
         self.processes[process].halts.iter().copied().any(meets)
-            || self.lines.iter().any(|(whose, line)| match *line {
-                Line::Stalled { from, to } => *whose == process && meets((from, to)),
+            || self.entries.iter().any(|(whose, entry)| match *entry {
+                Entry::Stalled { from, to } => *whose == process && meets((from, to)),
                 _ => false,
             })
     }
@@ -173,27 +173,27 @@ mod tests {
 
     #[test]
     fn a_hold_ends_with_the_first_of_release_loss_kill_and_validity() {
-        let held = |fence| Line::Held { lock: 0, fence, invoked: 0, returned: 10, until: 100, lead: 5 };
-        let lines = vec![
+        let held = |fence| Entry::Held { lock: 0, fence, invoked: 0, returned: 10, until: 100, lead: 5 };
+        let entries = vec![
             (0, held(1)),
-            (0, Line::Released { lock: 0, fence: 1, at: 50 }),
+            (0, Entry::Released { lock: 0, fence: 1, at: 50 }),
             (0, held(2)),
-            (0, Line::Lost { lock: 0, fence: 2, at: 60 }),
+            (0, Entry::Lost { lock: 0, fence: 2, at: 60 }),
             (0, held(3)),
-            (0, Line::Until { lock: 0, fence: 3, at: 80, until: 200 }),
+            (0, Entry::Until { lock: 0, fence: 3, at: 80, until: 200 }),
             (1, held(4)),
             // It was stopped, and released only afterwards.
             (0, held(5)),
-            (0, Line::Released { lock: 0, fence: 5, at: 500 }),
+            (0, Entry::Released { lock: 0, fence: 5, at: 500 }),
             // Told by the timer, and dropped some time later, or not at all.
             (0, held(6)),
-            (0, Line::Lost { lock: 0, fence: 6, at: 95 }),
-            (0, Line::Released { lock: 0, fence: 6, at: 97 }),
+            (0, Entry::Lost { lock: 0, fence: 6, at: 95 }),
+            (0, Entry::Released { lock: 0, fence: 6, at: 97 }),
             (0, held(7)),
-            (0, Line::Lost { lock: 0, fence: 7, at: 95 }),
+            (0, Entry::Lost { lock: 0, fence: 7, at: 95 }),
         ];
         let processes = vec![Process::default(), Process { killed: Some(70), ..Process::default() }];
-        let mut holds = History { processes, lines }.holds();
+        let mut holds = History { processes, entries }.holds();
         holds.sort_by_key(|hold| hold.fence);
         let ends: Vec<_> = holds.iter().map(|hold| (hold.end, hold.how)).collect();
         let expected = [

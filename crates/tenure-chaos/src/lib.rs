@@ -30,7 +30,7 @@ use tenure_testkit::RedisServer;
 
 use self::cast::Cast;
 pub use self::dice::Dice;
-use self::history::{Line, Ns, now};
+use self::history::{Entry, Ns, now};
 use self::nemesis::Nemesis;
 pub use self::nodes::{NODES, SIDES};
 use self::nodes::{Node, memory};
@@ -150,11 +150,11 @@ pub fn run(options: &Options) -> Outcome {
 }
 
 /// Whether every lock was asked for and given after this time.
-fn every_lock_was_given(locks: usize, after: Ns) -> impl FnMut(&[(usize, Line)]) -> bool {
+fn every_lock_was_given(locks: usize, after: Ns) -> impl FnMut(&[(usize, Entry)]) -> bool {
     let mut given = vec![false; locks];
     move |news| {
-        for (_, line) in news {
-            if let Line::Held { lock, invoked, .. } = *line {
+        for (_, entry) in news {
+            if let Entry::Held { lock, invoked, .. } = *entry {
                 given[lock] |= invoked > after;
             }
         }

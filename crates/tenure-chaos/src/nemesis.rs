@@ -13,7 +13,7 @@ use super::plan::{Fault, Wish};
 use super::report::{Episode, What, Where};
 use super::rules::Rules;
 use super::{Kind, Options};
-use crate::history::{Doubt, Line, Ns, now};
+use crate::history::{Doubt, Entry, Ns, now};
 
 const NS_PER_MS: Ns = 1_000_000;
 
@@ -97,7 +97,7 @@ impl<'a> Nemesis<'a> {
     }
 
     /// Lets time pass until the clients have said enough; false if they have not by then.
-    pub(super) fn idle(&mut self, until: Ns, mut enough: impl FnMut(&[(usize, Line)]) -> bool) -> bool {
+    pub(super) fn idle(&mut self, until: Ns, mut enough: impl FnMut(&[(usize, Entry)]) -> bool) -> bool {
         while now() < until {
             let news = self.work();
             if enough(&news) {
@@ -108,7 +108,7 @@ impl<'a> Nemesis<'a> {
     }
 
     /// Does what is due and hears what the clients say.
-    fn work(&mut self) -> Vec<(usize, Line)> {
+    fn work(&mut self) -> Vec<(usize, Entry)> {
         let news = self.listen();
         self.nodes.iter_mut().for_each(|node| node.measure_log(now()));
         while let Some(entry) = self.agenda.first_entry().filter(|entry| entry.key().0 <= now()) {
@@ -130,12 +130,12 @@ impl<'a> Nemesis<'a> {
         }
     }
 
-    fn listen(&mut self) -> Vec<(usize, Line)> {
+    fn listen(&mut self) -> Vec<(usize, Entry)> {
         let news = self.cast.news();
-        for (client, line) in &news {
-            match *line {
-                Line::Knows { node, .. } => self.rules.knows(*client, node),
-                Line::Distrusts { node, why: Doubt::Jumped(by_us), .. } => {
+        for (client, entry) in &news {
+            match *entry {
+                Entry::Knows { node, .. } => self.rules.knows(*client, node),
+                Entry::Distrusts { node, why: Doubt::Jumped(by_us), .. } => {
                     self.rules.saw_jump(*client, node, by_us);
                 }
                 _ => {}

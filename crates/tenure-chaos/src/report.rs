@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Kind, Options, picture};
 use crate::checker::{Violation, check};
-use crate::history::{End, History, Hold, Line, Miss, Ns, Process};
+use crate::history::{End, Entry, History, Hold, Miss, Ns, Process};
 
 /// How many violations are told one by one.
 const TOLD_MAX: usize = 10;
@@ -193,15 +193,15 @@ impl Outcome {
         for Episode { what, to, from, until } in &self.episodes {
             let _ = writeln!(text, "fault {from} {until} {to:?}: {}", what.label());
         }
-        for (number, line) in &self.history.lines {
+        for (number, entry) in &self.history.entries {
             let client = self.history.processes[*number].client;
-            let _ = writeln!(text, "process {number} client {client} {line}");
+            let _ = writeln!(text, "process {number} client {client} {entry}");
         }
         text
     }
 
-    fn count(&self, count: impl Fn(&Line) -> bool) -> usize {
-        self.history.lines.iter().filter(|(_, line)| count(line)).count()
+    fn count(&self, count: impl Fn(&Entry) -> bool) -> usize {
+        self.history.entries.iter().filter(|(_, entry)| count(entry)).count()
     }
 }
 
@@ -237,12 +237,13 @@ impl fmt::Display for Outcome {
         writeln!(f, "  lost, told    {lost:>7}")?;
         writeln!(f, "  holder killed {killed:>7}")?;
         writeln!(f, "  ran out       {:>7}  while its holder stood still", ended(End::Expired))?;
-        let missed = |kind: Miss| self.count(|line| matches!(line, Line::Missed { why, .. } if *why == kind));
+        let missed =
+            |kind: Miss| self.count(|entry| matches!(entry, Entry::Missed { why, .. } if *why == kind));
         writeln!(f, "not acquired    {:>7}  contended", missed(Miss::Contended))?;
         writeln!(f, "                {:>7}  unavailable", missed(Miss::Unavailable))?;
         writeln!(f, "                {:>7}  too late", missed(Miss::Late))?;
-        writeln!(f, "updates taken   {:>7}", self.count(|line| matches!(line, Line::Wrote { .. })))?;
-        writeln!(f, "updates refused {:>7}", self.count(|line| matches!(line, Line::Refused { .. })))?;
+        writeln!(f, "updates taken   {:>7}", self.count(|entry| matches!(entry, Entry::Wrote { .. })))?;
+        writeln!(f, "updates refused {:>7}", self.count(|entry| matches!(entry, Entry::Refused { .. })))?;
         writeln!(f, "longest time without a holder of some lock: {:.1?}", self.longest_gap())?;
         match self.healed_after() {
             Some(after) => writeln!(

@@ -2,7 +2,7 @@
 //!
 //! The library reads it (`tenure::config`), so that programs and the tool agree; here is what the tool alone needs.
 
-mod line;
+mod text;
 
 use std::ops::{Deref, DerefMut};
 use std::time::Duration;

@@ -220,17 +220,17 @@ impl FleetChange {
             machine = machine.aborting();
         }
         let reached: Vec<bool> = nodes.iter().map(&is_gone).collect();
-        let mut lines = Lines::connect(nodes, &prefix, from.bounds(), reached)?;
+        let mut connections = Connections::connect(nodes, &prefix, from.bounds(), reached)?;
         loop {
             while let Some(output) = machine.poll_output() {
                 match output {
-                    Output::Send { node, command } => lines.send(node, command),
-                    Output::Progress(news) => progress(&lines.progress(news)),
+                    Output::Send { node, command } => connections.send(node, command),
+                    Output::Progress(news) => progress(&connections.progress(news)),
                     Output::Done => return Ok(()),
-                    Output::Failed(refused) => return Err(lines.error(refused)),
+                    Output::Failed(refused) => return Err(connections.error(refused)),
                 }
             }
-            let input = match lines.next(machine.poll_timeout()).await? {
+            let input = match connections.next(machine.poll_timeout()).await? {
                 None => Input::Timeout,
                 Some((node, NodeEvent::Connected(server))) => {
                     Input::Connected { node, facts: server.facts() }
@@ -263,22 +263,22 @@ pub async fn forget_nodes(nodes: Builder) -> Result<(), FleetError> {
     let mut left: Vec<bool> = nodes.iter().map(|_| true).collect();
     // An error is answered by another try, a few times.
     let mut tries = vec![3_u32; nodes.len()];
-    let mut lines = Lines::connect(nodes, &prefix, settings.bounds(), vec![false; left.len()])?;
+    let mut connections = Connections::connect(nodes, &prefix, settings.bounds(), vec![false; left.len()])?;
     let read = || Command::Record { prefix: prefix.clone(), swap: None };
     let mut patience = Clock::System.now() + REACH_WITHIN;
     while let Some(waiting) = left.iter().position(|left| *left) {
-        match lines.next(Some(patience)).await? {
-            None if Clock::System.now() >= patience => return Err(lines.silent(waiting, None)),
+        match connections.next(Some(patience)).await? {
+            None if Clock::System.now() >= patience => return Err(connections.silent(waiting, None)),
             Some((node, NodeEvent::Connected(_))) => {
                 patience = Clock::System.now() + REACH_WITHIN;
-                lines.send(node, read());
+                connections.send(node, read());
             }
             Some((node, NodeEvent::Answer(_, Ok(Reply { answer: Answer::Record(text), .. })))) => {
-                match text.as_deref().and_then(|text| change::vacate(text, lines.seed)) {
+                match text.as_deref().and_then(|text| change::vacate(text, connections.seed)) {
                     None => left[node] = false,
                     Some(swap) => {
-                        lines.seed = random()?;
-                        lines.send(node, Command::Record { prefix: prefix.clone(), swap: Some(swap) });
+                        connections.seed = random()?;
+                        connections.send(node, Command::Record { prefix: prefix.clone(), swap: Some(swap) });
                     }
                 }
             }
@@ -287,9 +287,9 @@ pub async fn forget_nodes(nodes: Builder) -> Result<(), FleetError> {
             Some((node, NodeEvent::Answer(_, Err(fault)))) => {
                 tries[node] -= 1;
                 if tries[node] == 0 {
-                    return Err(lines.silent(node, Some(&fault)));
+                    return Err(connections.silent(node, Some(&fault)));
                 }
-                lines.send(node, read());
+                connections.send(node, read());
             }
             _ => {}
         }
@@ -302,7 +302,7 @@ fn random() -> Result<u64, BuildError> {
 }
 
 /// Connections to nodes of more than one list.
-struct Lines {
+struct Connections {
     nodes: Vec<Box<dyn Connection>>,
     addresses: Vec<Arc<str>>,
     /// Which of them are there, or need not be.
@@ -312,7 +312,7 @@ struct Lines {
     seed: u64,
 }
 
-impl Lines {
+impl Connections {
     fn connect(
         nodes: Vec<Node>,
         prefix: &Prefix,
@@ -344,8 +344,8 @@ impl Lines {
         let pause = end.map_or(Duration::from_secs(3_600), |end| end.since(now));
         let mut sleep = pin!(tokio::time::sleep(pause));
         let event = poll_fn(|cx| {
-            for (node, line) in self.nodes.iter_mut().enumerate() {
-                if let Poll::Ready(event) = line.poll_event(cx) {
+            for (node, connection) in self.nodes.iter_mut().enumerate() {
+                if let Poll::Ready(event) = connection.poll_event(cx) {
                     return Poll::Ready(Some((node, event)));
                 }
             }

@@ -174,7 +174,7 @@ impl From<&SqliteNode> for Node {
     }
 }
 
-/// A manager's line to one node.
+/// A manager's connection to one node.
 ///
 /// It keeps the order of commands, executes each at most once, and never blocks: a command that cannot be
 /// sent is answered with a fault.

@@ -26,21 +26,24 @@ pub(super) fn check(holds: &[Hold]) -> Vec<Violation> {
 mod tests {
     use super::*;
     use crate::checker::check as check_all;
-    use crate::history::{History, Line, Process};
+    use crate::history::{Entry, History, Process};
 
-    fn history(lines: Vec<(usize, Line)>) -> History {
-        History { processes: (0..3).map(|client| Process { client, ..Process::default() }).collect(), lines }
+    fn history(entries: Vec<(usize, Entry)>) -> History {
+        History {
+            processes: (0..3).map(|client| Process { client, ..Process::default() }).collect(),
+            entries,
+        }
     }
 
-    fn held(lock: usize, fence: i64, returned: i64, until: i64) -> Line {
-        Line::Held { lock, fence, invoked: returned - 1, returned, until, lead: 5 }
+    fn held(lock: usize, fence: i64, returned: i64, until: i64) -> Entry {
+        Entry::Held { lock, fence, invoked: returned - 1, returned, until, lead: 5 }
     }
 
     /// The timer tells of a loss while the lock still counts: what the holder does then must not meet anybody.
     #[test]
     fn a_lock_that_is_given_between_the_word_of_a_loss_and_the_end_is_found() {
         const MS: i64 = 1_000_000;
-        let held = |fence, returned, until| Line::Held {
+        let held = |fence, returned, until| Entry::Held {
             lock: 0,
             fence,
             invoked: returned - MS,
@@ -48,18 +51,18 @@ mod tests {
             until,
             lead: 50 * MS,
         };
-        let lines = |told| {
+        let entries = |told| {
             vec![
                 (0, held(1, 10 * MS, 1_000 * MS)),
-                (0, Line::Lost { lock: 0, fence: 1, at: told }),
-                (0, Line::Wrote { lock: 0, fence: 1, at: 955 * MS, value: 1 }),
+                (0, Entry::Lost { lock: 0, fence: 1, at: told }),
+                (0, Entry::Wrote { lock: 0, fence: 1, at: 955 * MS, value: 1 }),
                 (1, held(2, 960 * MS, 1_900 * MS)),
-                (1, Line::Released { lock: 0, fence: 2, at: 970 * MS }),
+                (1, Entry::Released { lock: 0, fence: 2, at: 970 * MS }),
             ]
         };
-        let violations = check_all(&history(lines(950 * MS)));
+        let violations = check_all(&history(entries(950 * MS)));
         assert!(matches!(violations[..], [Violation::Overlap { .. }]), "{violations:?}");
-        assert_eq!(check_all(&history(lines(900 * MS))), [], "a majority had said that it is lost");
+        assert_eq!(check_all(&history(entries(900 * MS))), [], "a majority had said that it is lost");
     }
 
     #[test]
@@ -67,8 +70,8 @@ mod tests {
         let history = history(vec![
             (0, held(0, 1, 10, 100)),
             (1, held(0, 2, 60, 150)),
-            (0, Line::Released { lock: 0, fence: 1, at: 61 }),
-            (1, Line::Released { lock: 0, fence: 2, at: 62 }),
+            (0, Entry::Released { lock: 0, fence: 1, at: 61 }),
+            (1, Entry::Released { lock: 0, fence: 2, at: 62 }),
         ]);
         let violations = check_all(&history);
         assert!(matches!(violations[..], [Violation::Overlap { first, second }]
@@ -81,9 +84,9 @@ mod tests {
             (0, held(0, 1, 10, 1_000)),
             (1, held(0, 2, 20, 30)),
             (2, held(0, 3, 40, 50)),
-            (0, Line::Released { lock: 0, fence: 1, at: 900 }),
-            (1, Line::Released { lock: 0, fence: 2, at: 29 }),
-            (2, Line::Released { lock: 0, fence: 3, at: 49 }),
+            (0, Entry::Released { lock: 0, fence: 1, at: 900 }),
+            (1, Entry::Released { lock: 0, fence: 2, at: 29 }),
+            (2, Entry::Released { lock: 0, fence: 3, at: 49 }),
         ]);
         assert_eq!(check(&history.holds()).len(), 2);
     }
@@ -92,14 +95,14 @@ mod tests {
     fn holds_that_follow_each_other_or_are_of_other_locks_are_in_order() {
         let mut history = history(vec![
             (0, held(0, 1, 10, 100)),
-            (0, Line::Released { lock: 0, fence: 1, at: 50 }),
+            (0, Entry::Released { lock: 0, fence: 1, at: 50 }),
             (1, held(0, 2, 51, 150)),
             (2, held(1, 1, 20, 120)),
             (2, held(0, 3, 130, 200)),
-            (1, Line::Lost { lock: 0, fence: 2, at: 129 }),
+            (1, Entry::Lost { lock: 0, fence: 2, at: 129 }),
             (0, held(0, 4, 190, 300)),
-            (2, Line::Lost { lock: 1, fence: 1, at: 119 }),
-            (0, Line::Released { lock: 0, fence: 4, at: 200 }),
+            (2, Entry::Lost { lock: 1, fence: 1, at: 119 }),
+            (0, Entry::Released { lock: 0, fence: 4, at: 200 }),
         ]);
         history.processes[2].killed = Some(180);
         assert_eq!(check(&history.holds()), []);

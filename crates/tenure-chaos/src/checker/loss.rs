@@ -20,15 +20,15 @@ pub(super) fn check(history: &History, holds: &[Hold]) -> Vec<Violation> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::history::{Line, Process};
+    use crate::history::{Entry, Process};
 
     const MS: Ns = 1_000_000;
 
-    fn history(more: &[Line]) -> History {
+    fn history(more: &[Entry]) -> History {
         let held =
-            Line::Held { lock: 0, fence: 1, invoked: 0, returned: MS, until: 1_000 * MS, lead: 50 * MS };
-        let lines = [held].iter().chain(more).map(|line| (0, *line)).collect();
-        History { processes: vec![Process::default()], lines }
+            Entry::Held { lock: 0, fence: 1, invoked: 0, returned: MS, until: 1_000 * MS, lead: 50 * MS };
+        let entries = [held].iter().chain(more).map(|entry| (0, *entry)).collect();
+        History { processes: vec![Process::default()], entries }
     }
 
     fn late(history: &History) -> usize {
@@ -38,15 +38,19 @@ mod tests {
     #[test]
     fn a_holder_that_is_told_too_late_or_not_at_all_is_found() {
         assert_eq!(late(&history(&[])), 1);
-        assert_eq!(late(&history(&[Line::Lost { lock: 0, fence: 1, at: 1_001 * MS }])), 1);
-        assert_eq!(late(&history(&[Line::Lost { lock: 0, fence: 1, at: 950 * MS }])), 0);
+        assert_eq!(late(&history(&[Entry::Lost { lock: 0, fence: 1, at: 1_001 * MS }])), 1);
+        assert_eq!(late(&history(&[Entry::Lost { lock: 0, fence: 1, at: 950 * MS }])), 0);
     }
 
     #[test]
     fn one_that_stood_still_or_was_killed_is_not_to_blame() {
-        let lost = Line::Lost { lock: 0, fence: 1, at: 2_000 * MS };
-        assert_eq!(late(&history(&[Line::Stalled { from: 900 * MS, to: 980 * MS }, lost])), 0);
-        assert_eq!(late(&history(&[Line::Stalled { from: 100 * MS, to: 180 * MS }, lost])), 1, "long before");
+        let lost = Entry::Lost { lock: 0, fence: 1, at: 2_000 * MS };
+        assert_eq!(late(&history(&[Entry::Stalled { from: 900 * MS, to: 980 * MS }, lost])), 0);
+        assert_eq!(
+            late(&history(&[Entry::Stalled { from: 100 * MS, to: 180 * MS }, lost])),
+            1,
+            "long before"
+        );
         let mut halted = history(&[lost]);
         halted.processes[0].halts.push((500 * MS, 1_900 * MS));
         assert_eq!(late(&halted), 0);

@@ -3,15 +3,15 @@
 use std::collections::BTreeMap;
 
 use super::Violation;
-use crate::history::{History, Hold, Line};
+use crate::history::{Entry, History, Hold};
 
 /// An update that was taken may be missing here, when its client was killed before it could say so. So values may be
 /// left out, but none may come twice, and fences must not fall as values rise.
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut of_locks: BTreeMap<usize, BTreeMap<i64, (i64, i64)>> = BTreeMap::new();
     let mut violations = vec![];
-    for (_, line) in &history.lines {
-        if let Line::Wrote { lock, fence, at, value } = *line
+    for (_, entry) in &history.entries {
+        if let Entry::Wrote { lock, fence, at, value } = *entry
             && of_locks.entry(lock).or_default().insert(value, (fence, at)).is_some()
         {
             violations.push(Violation::LostUpdate { lock, value, at });
@@ -32,8 +32,8 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
 /// Who holds the lock is not refused: nobody with a larger fence was there before. If somebody is there at the same time,
 /// that is an overlap, and the resource is right.
 pub(super) fn check_refusals(history: &History, holds: &[Hold]) -> Vec<Violation> {
-    let refusals = history.lines.iter().filter_map(|(process, line)| match *line {
-        Line::Refused { lock, fence, at } => Some((*process, lock, fence, at)),
+    let refusals = history.entries.iter().filter_map(|(process, entry)| match *entry {
+        Entry::Refused { lock, fence, at } => Some((*process, lock, fence, at)),
         _ => None,
     });
     let refused = refusals.filter_map(|(process, lock, fence, at)| {
@@ -58,14 +58,14 @@ mod tests {
     /// fence 5. The resource refuses it at `refused`.
     fn refusal(released: i64, refused: i64) -> Vec<Violation> {
         let (lock, lead) = (0, 5);
-        let lines = vec![
-            (0, Line::Held { lock, fence: 7, invoked: 40, returned: 50, until: 1_000, lead }),
-            (0, Line::Released { lock, fence: 7, at: released }),
-            (1, Line::Held { lock, fence: 5, invoked: 30, returned: 500, until: 1_500, lead }),
-            (1, Line::Refused { lock, fence: 5, at: refused }),
-            (1, Line::Released { lock, fence: 5, at: refused + 10 }),
+        let entries = vec![
+            (0, Entry::Held { lock, fence: 7, invoked: 40, returned: 50, until: 1_000, lead }),
+            (0, Entry::Released { lock, fence: 7, at: released }),
+            (1, Entry::Held { lock, fence: 5, invoked: 30, returned: 500, until: 1_500, lead }),
+            (1, Entry::Refused { lock, fence: 5, at: refused }),
+            (1, Entry::Released { lock, fence: 5, at: refused + 10 }),
         ];
-        check_all(&History { processes: vec![Process::default(), Process::default()], lines })
+        check_all(&History { processes: vec![Process::default(), Process::default()], entries })
     }
 
     #[test]
@@ -83,11 +83,11 @@ mod tests {
         assert!(matches!(shared[..], [Violation::Overlap { .. }]), "{shared:?}");
     }
 
-    fn wrote(lines: &[(usize, i64, i64)]) -> History {
-        let line = |(at, (lock, fence, value)): (usize, &(usize, i64, i64))| {
-            (0, Line::Wrote { lock: *lock, fence: *fence, at: at.try_into().unwrap(), value: *value })
+    fn wrote(entries: &[(usize, i64, i64)]) -> History {
+        let entry = |(at, (lock, fence, value)): (usize, &(usize, i64, i64))| {
+            (0, Entry::Wrote { lock: *lock, fence: *fence, at: at.try_into().unwrap(), value: *value })
         };
-        History { processes: vec![], lines: lines.iter().enumerate().map(line).collect() }
+        History { processes: vec![], entries: entries.iter().enumerate().map(entry).collect() }
     }
 
     #[test]

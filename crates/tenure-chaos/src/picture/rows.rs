@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::{CLIENT_HEIGHT, CLIENTS, LEFT, LOCK_HEIGHT, NODE_HEIGHT, RIGHT, Window, count};
 use crate::checker::Violation;
-use crate::history::{Doubt, Line, Ns};
+use crate::history::{Doubt, Entry, Ns};
 use crate::{Episode, NODES, Outcome, What, Where};
 
 /// What is shorter would not be seen.
@@ -103,10 +103,10 @@ fn kept_out(svg: &mut String, outcome: &Outcome, window: &Window, top: i64) {
     let ended = outcome.times[2];
     let mut open: BTreeMap<(usize, usize), (Ns, &str)> = BTreeMap::new();
     let mut spans: Vec<(usize, &str, Ns, Ns)> = vec![];
-    for (process, line) in &outcome.history.lines {
-        let (node, at, next) = match *line {
-            Line::Trusts { node, at } => (node, at, None),
-            Line::Distrusts { node, at, why } => {
+    for (process, entry) in &outcome.history.entries {
+        let (node, at, next) = match *entry {
+            Entry::Trusts { node, at } => (node, at, None),
+            Entry::Distrusts { node, at, why } => {
                 (node, at, Some(if why == Doubt::Quarantined { "qu" } else { "cl" }))
             }
             _ => continue,

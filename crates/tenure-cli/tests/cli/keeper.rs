@@ -213,21 +213,21 @@ fn a_command_is_not_begun_when_no_validity_is_left() {
 /// A keeper whose tool is this test.
 struct Kept {
     keeper: Child,
-    line: UnixStream,
+    pipe: UnixStream,
 }
 
 impl Kept {
     /// Lets this program, which ends with the arguments of a keeper, look after a group.
     fn start(mut program: Command, group: &Group) -> Self {
-        let (line, theirs) = UnixStream::pair().unwrap();
+        let (pipe, theirs) = UnixStream::pair().unwrap();
         program.args(["__keep", &group.id().to_string()]);
         let keeper = program.stdin(Stdio::from(OwnedFd::from(theirs))).stdout(Stdio::null()).spawn().unwrap();
         drop(program);
-        Self { keeper, line }
+        Self { keeper, pipe }
     }
 
     fn say(&mut self, order: &str) {
-        self.line.write_all(order.as_bytes()).unwrap();
+        self.pipe.write_all(order.as_bytes()).unwrap();
     }
 
     /// The tool is killed. Returns the keeper.

@@ -124,7 +124,7 @@ impl MemoryNode {
     }
 
     pub(super) fn connect(self, client: ClientId) -> MemoryConnection {
-        let (requests, answers, forgotten) = (Line::default(), Line::default(), self.lock().forgotten);
+        let (requests, answers, forgotten) = (OneWay::default(), OneWay::default(), self.lock().forgotten);
         let inbox = Arc::new(Mutex::new(Inbox::default()));
         self.lock().listeners.insert(client, Arc::clone(&inbox));
         self.lock().table.listen(client);
@@ -236,13 +236,13 @@ impl State {
     }
 }
 
-/// One manager's line to a memory node: in order both ways, however the delays fall.
+/// One manager's connection to a memory node: in order both ways, however the delays fall.
 pub(super) struct MemoryConnection {
     node: MemoryNode,
     client: ClientId,
     inbox: Arc<Mutex<Inbox>>,
-    requests: Line<Command>,
-    answers: Line<Result<Reply, Fault>>,
+    requests: OneWay<Command>,
+    answers: OneWay<Result<Reply, Fault>>,
     news: VecDeque<NodeEvent>,
     /// How often the node had forgotten everything when we last looked.
     forgotten: u64,
@@ -329,12 +329,12 @@ impl MemoryConnection {
 }
 
 /// Things under way in one direction. None overtakes another.
-struct Line<T> {
+struct OneWay<T> {
     under_way: VecDeque<(Option<Instant>, Tag, T)>,
     latest: Option<Instant>,
 }
 
-impl<T> Line<T> {
+impl<T> OneWay<T> {
     fn push(&mut self, delay: Duration, tag: Tag, thing: T) {
         if !delay.is_zero() {
             self.latest = self.latest.max(Some(Instant::now() + delay.min(DELAY_MAX)));
@@ -356,7 +356,7 @@ impl<T> Line<T> {
     }
 }
 
-impl<T> Default for Line<T> {
+impl<T> Default for OneWay<T> {
     fn default() -> Self {
         Self { under_way: VecDeque::new(), latest: None }
     }

@@ -3,7 +3,7 @@
 mod connection;
 mod handshake;
 mod info;
-mod line;
+mod pipeline;
 mod replies;
 mod resp;
 mod script;

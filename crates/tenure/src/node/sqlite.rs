@@ -165,7 +165,7 @@ fn whole(path: &Path, as_is: usize) -> PathBuf {
     path
 }
 
-/// One manager's line to a store: orders to its thread, and what that says.
+/// One manager's connection to a store: orders to its thread, and what that says.
 pub(super) struct SqliteConnection {
     orders: Sender<Work>,
     events: UnboundedReceiver<NodeEvent>,

@@ -2,7 +2,7 @@
 //!
 //! `contender seed=S workers=W locks=L max_ttl_ms=T guard=on|off hold=mixed|steady resource=URL URL...`
 //!
-//! A line is written before the worker relies on what it says, see `history.rs`.
+//! An entry is written before the worker relies on what it says, see `history.rs`.
 #![allow(clippy::unwrap_used, reason = "a client that cannot go on has to fail")]
 
 mod resource;
@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use tenure::{AcquireError, Distrust, Event, Guard, Locks, RedisNode, Renewal, RestartGuard};
 use tenure_chaos::Dice;
-use tenure_chaos::history::{Doubt, Line, Miss, Ns, now};
+use tenure_chaos::history::{Doubt, Entry, Miss, Ns, now};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::sleep;
@@ -90,12 +90,12 @@ fn manager(urls: &[&str], max_ttl: Duration, guard: RestartGuard, extended: Arc<
                     _ => Doubt::Other,
                 };
                 if let Some(node) = index(node) {
-                    say(Line::Distrusts { node, at: now(), why });
+                    say(Entry::Distrusts { node, at: now(), why });
                 }
             }
             Event::NodeTrusted { node, .. } => {
                 if let Some(node) = index(node) {
-                    say(Line::Trusts { node, at: now() });
+                    say(Entry::Trusts { node, at: now() });
                 }
             }
             Event::Extended { name, .. } => {
@@ -132,7 +132,7 @@ impl Worker {
             match self.acquire(lock, ttl, renewal).await {
                 Ok(guard) => self.hold(lock, guard, invoked, ttl, renewal).await,
                 Err(why) => {
-                    say(Line::Missed { lock, invoked, at: now(), why });
+                    say(Entry::Missed { lock, invoked, at: now(), why });
                     sleep(Duration::from_millis(self.dice.between(5, 60))).await;
                 }
             }
@@ -171,9 +171,9 @@ impl Worker {
         let fence = i64::try_from(guard.fence().get()).unwrap();
         let (returned, mut until) = look(&guard);
         if until <= returned {
-            return say(Line::Missed { lock, invoked, at: returned, why: Miss::Late });
+            return say(Entry::Missed { lock, invoked, at: returned, why: Miss::Late });
         }
-        say(Line::Held { lock, fence, invoked, returned, until, lead: nanos(lead(ttl)) });
+        say(Entry::Held { lock, fence, invoked, returned, until, lead: nanos(lead(ttl)) });
         let patience = self.how_long(ttl, renewal);
         let by_hand = renewal == Renewal::Off && !self.manners.steady && self.dice.chance(50);
         let mut extend_at = returned + nanos(ttl / 2);
@@ -205,7 +205,7 @@ impl Worker {
                 }
             }
         }
-        say(Line::Released { lock, fence, at: now() });
+        say(Entry::Released { lock, fence, at: now() });
         if self.dice.chance(70) {
             let _ = guard.release().await;
         }
@@ -215,13 +215,13 @@ impl Worker {
     /// on far beyond it: it is the resource that must refuse them.
     async fn lose(&mut self, lock: usize, fence: i64, guard: Guard, ttl: Duration, mut claimed: Option<i64>) {
         let (at, end) = look(&guard);
-        say(Line::Lost { lock, fence, at });
+        say(Entry::Lost { lock, fence, at });
         let counts = end > at;
         if counts && self.dice.chance(50) {
             claimed = self.touch(lock, fence, claimed);
         }
         if !counts || self.dice.chance(50) {
-            say(Line::Released { lock, fence, at: now() });
+            say(Entry::Released { lock, fence, at: now() });
             drop(guard);
         }
         if claimed.is_some() && self.dice.chance(50) {
@@ -229,7 +229,7 @@ impl Worker {
             self.touch(lock, fence, claimed);
         }
         // Said twice, this ends nothing that is over.
-        say(Line::Released { lock, fence, at: now() });
+        say(Entry::Released { lock, fence, at: now() });
     }
 
     /// Most holds are short; some live on renewals, and some without renewal run into their end.
@@ -250,15 +250,15 @@ impl Worker {
         let answer = match claimed {
             None => {
                 return self.resource.claim(lock, fence).or_else(|| {
-                    say(Line::Refused { lock, fence, at: now() });
+                    say(Entry::Refused { lock, fence, at: now() });
                     None
                 });
             }
             Some(value) => self.resource.write(lock, fence, value + 1).then_some(value + 1),
         };
         match answer {
-            Some(value) => say(Line::Wrote { lock, fence, at: now(), value }),
-            None => say(Line::Refused { lock, fence, at: now() }),
+            Some(value) => say(Entry::Wrote { lock, fence, at: now(), value }),
+            None => say(Entry::Refused { lock, fence, at: now() }),
         }
         answer
     }
@@ -268,7 +268,7 @@ impl Worker {
 fn tell_of_extension(lock: usize, fence: i64, at: Ns, end: Ns, until: &mut Ns) {
     if end > *until + SAME_END {
         *until = end;
-        say(Line::Until { lock, fence, at, until: end });
+        say(Entry::Until { lock, fence, at, until: end });
     }
 }
 
@@ -301,7 +301,7 @@ async fn tell_of_stalls() {
         sleep(every).await;
         let to = now();
         if to - from > nanos(every) + STALL {
-            say(Line::Stalled { from, to });
+            say(Entry::Stalled { from, to });
         }
     }
 }
@@ -313,14 +313,14 @@ async fn tell_whom_it_knows(locks: Locks) {
         for (node, report) in locks.nodes().await.iter().enumerate() {
             if report.clock_offset_us.is_some() && !known[node] {
                 known[node] = true;
-                say(Line::Knows { node, at: now() });
+                say(Entry::Knows { node, at: now() });
             }
         }
         sleep(Duration::from_millis(50)).await;
     }
 }
 
-fn say(line: Line) {
+fn say(entry: Entry) {
     // Whoever reads may have gone.
-    let _ = writeln!(std::io::stdout(), "{line}");
+    let _ = writeln!(std::io::stdout(), "{entry}");
 }

@@ -32,8 +32,8 @@ use crate::settings::Settings;
 /// What we call ourselves with to keep: both do the same.
 pub(super) const NAMES: [&str; 2] = ["__keep", "__spare"];
 
-/// What is said on the line: all is over in good order; this is the lock; it is valid until then;
-/// another keeper has it now; keep it; give it back.
+/// What is said through the pipe: all is over in good order; this is the lock; it is valid until
+/// then; another keeper has it now; keep it; give it back.
 const GOODBYE: &str = "goodbye";
 const LOCK: &str = "lock";
 const UNTIL: &str = "until";
@@ -65,7 +65,7 @@ const STARTS_WITHIN: Duration = Duration::from_secs(1);
 /// The pause before a lock is asked for again that could not be resumed.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Our end of the lines to the keepers.
+/// Our ends of the pipes to the keepers.
 #[derive(Debug)]
 pub(super) struct Keepers {
     group: Pid,
@@ -79,11 +79,11 @@ pub(super) struct Keepers {
     counted_from: Instant,
 }
 
-/// Our end of one line.
+/// Our end of one pipe.
 #[derive(Debug)]
 struct Keeper {
     process: Pid,
-    line: UnixStream,
+    pipe: UnixStream,
     /// Until when the lock is valid, as it was told last, by [`now`].
     told: Duration,
 }
@@ -100,7 +100,7 @@ impl Keepers {
     /// Lets them go: nothing is left to look after.
     pub(super) fn dismiss(self) {
         for mut keeper in self.keepers.into_iter().flatten() {
-            let _ = writeln!(keeper.line, "{GOODBYE}");
+            let _ = writeln!(keeper.pipe, "{GOODBYE}");
         }
     }
 
@@ -193,9 +193,9 @@ impl Keepers {
 
 impl Keeper {
     fn start(name: &str, group: Pid, lock: &str) -> io::Result<Self> {
-        let (line, theirs) = UnixStream::pair()?;
-        line.set_read_timeout(Some(ANSWER_LIMIT))?;
-        line.set_write_timeout(Some(TELL_LIMIT))?;
+        let (pipe, theirs) = UnixStream::pair()?;
+        pipe.set_read_timeout(Some(ANSWER_LIMIT))?;
+        pipe.set_write_timeout(Some(TELL_LIMIT))?;
         let mut command = Command::new(own_program()?);
         command.arg0("tenure").args([name, &group.to_string()]).process_group(0);
         let answers = theirs.try_clone()?;
@@ -207,15 +207,15 @@ impl Keeper {
         let started = command.spawn();
         before.thread_set_mask()?;
         let process = Pid::from_raw(i32::try_from(started?.id()).map_err(io::Error::other)?);
-        let mut keeper = Self { process, line, told: Duration::ZERO };
-        keeper.line.write_all(lock.as_bytes())?;
+        let mut keeper = Self { process, pipe, told: Duration::ZERO };
+        keeper.pipe.write_all(lock.as_bytes())?;
         Ok(keeper)
     }
 
     fn tell(&mut self, until: Duration) -> io::Result<()> {
         // It moves when the lock is renewed, and not from one look at the clock to the next.
         if until > self.told + Duration::from_millis(1) {
-            self.line.write_all(format!("{UNTIL} {}\n", until.as_nanos()).as_bytes())?;
+            self.pipe.write_all(format!("{UNTIL} {}\n", until.as_nanos()).as_bytes())?;
             self.told = until;
         }
         Ok(())
@@ -223,15 +223,15 @@ impl Keeper {
 
     /// An order after which it does not know any more until when the lock is valid.
     fn change(&mut self, order: &str) -> io::Result<()> {
-        self.line.write_all(order.as_bytes())?;
+        self.pipe.write_all(order.as_bytes())?;
         self.told = Duration::ZERO;
         Ok(())
     }
 
     fn back(&mut self) -> io::Result<Result<Handover, Cause>> {
-        writeln!(self.line, "{BACK}")?;
+        writeln!(self.pipe, "{BACK}")?;
         let mut answer = String::new();
-        BufReader::new(&self.line).read_line(&mut answer)?;
+        BufReader::new(&self.pipe).read_line(&mut answer)?;
         match answer.trim() {
             "" => Err(io::ErrorKind::UnexpectedEof.into()),
             TAKEN => Ok(Err(Cause::Taken)),
@@ -242,8 +242,8 @@ impl Keeper {
 }
 
 fn lock_order(settings: &Settings, handover: &Handover) -> String {
-    let lines = settings.to_lines();
-    format!("{LOCK} {}\n{handover}\n{lines}", lines.lines().count())
+    let settings = settings.to_text();
+    format!("{LOCK} {}\n{handover}\n{settings}", settings.lines().count())
 }
 
 /// Goes on with a lock, trying again while nodes do not answer and it may still be held.
@@ -287,10 +287,10 @@ mod tests {
 
     #[test]
     fn what_could_not_be_said_is_said_again() {
-        let (line, mut theirs) = UnixStream::pair().unwrap();
-        line.set_nonblocking(true).unwrap();
-        let mut keeper = Keeper { process: Pid::this(), line, told: Duration::ZERO };
-        while keeper.line.write(&[0; 4096]).is_ok() {}
+        let (pipe, mut theirs) = UnixStream::pair().unwrap();
+        pipe.set_nonblocking(true).unwrap();
+        let mut keeper = Keeper { process: Pid::this(), pipe, told: Duration::ZERO };
+        while keeper.pipe.write(&[0; 4096]).is_ok() {}
         let until = Duration::from_nanos(77_000_000);
         assert!(keeper.tell(until).is_err(), "nobody reads");
         theirs.set_nonblocking(true).unwrap();

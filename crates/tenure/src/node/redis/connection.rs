@@ -15,7 +15,7 @@ use tokio::time::Sleep;
 
 use super::RedisNode;
 use super::handshake::{Established, Identity, establish};
-use super::line::{Line, News};
+use super::pipeline::{News, Pipeline};
 use super::script::Scripts;
 use crate::node::{Connection, NodeEvent, Renewals, Tag};
 
@@ -48,7 +48,7 @@ enum State {
     Again(Attempt, Fault),
     /// Between two tries.
     Down(Pin<Box<Sleep>>, Fault),
-    Up(Box<Line>),
+    Up(Box<Pipeline>),
 }
 
 type Attempt = Pin<Box<dyn Future<Output = Result<Established, Fault>> + Send>>;
@@ -79,7 +79,7 @@ impl RedisConnection {
                     Box::pin(establish(Arc::clone(&self.node), self.scripts.clone(), self.previous.clone()));
                 self.state = State::Again(attempt, fault.clone());
             }
-            State::Up(line) => match std::task::ready!(line.poll(cx)) {
+            State::Up(pipeline) => match std::task::ready!(pipeline.poll(cx)) {
                 Ok(news) => self.events.push_back(match news {
                     News::Answer((tag, answer)) => NodeEvent::Answer(tag, answer),
                     News::Changed => NodeEvent::Changed,
@@ -104,10 +104,10 @@ impl RedisConnection {
             Ok(mut established) => {
                 tracing::debug!(target: "tenure", node = &*self.node.address, "connected");
                 let server = Box::new(std::mem::take(&mut established.server));
-                let mut line = Line::new(established);
-                waiting.into_iter().for_each(|(tag, command)| line.send(tag, command));
-                self.previous = line.identity.take();
-                self.state = State::Up(Box::new(line));
+                let mut pipeline = Pipeline::new(established);
+                waiting.into_iter().for_each(|(tag, command)| pipeline.send(tag, command));
+                self.previous = pipeline.identity.take();
+                self.state = State::Up(Box::new(pipeline));
                 self.events.push_back(NodeEvent::Connected(server));
             }
             Err(fault) => {
@@ -124,12 +124,12 @@ impl RedisConnection {
     fn disconnect(&mut self, reason: &str) {
         tracing::warn!(target: "tenure", node = &*self.node.address, reason, "disconnected");
         self.events.push_back(NodeEvent::Disconnected(Fault::Unreachable(reason.into())));
-        if let State::Up(line) = &mut self.state {
+        if let State::Up(pipeline) = &mut self.state {
             // A server that breaks off each connection at once is not asked at full speed.
-            if line.age() >= STEADY {
+            if pipeline.age() >= STEADY {
                 self.pause = PAUSE_MIN;
             }
-            let lost = line.take_unanswered();
+            let lost = pipeline.take_unanswered();
             self.events.extend(lost.map(|tag| NodeEvent::Answer(tag, Err(Fault::Disconnected))));
         }
         self.wait(Fault::Unreachable(reason.into()));
@@ -147,7 +147,9 @@ impl RedisConnection {
 impl Connection for RedisConnection {
     fn send(&mut self, tag: Tag, command: Command) {
         let fault = match &mut self.state {
-            State::Up(line) if line.in_flight() < IN_FLIGHT_MAX => return line.send(tag, command),
+            State::Up(pipeline) if pipeline.in_flight() < IN_FLIGHT_MAX => {
+                return pipeline.send(tag, command);
+            }
             State::First(_, waiting) if waiting.len() < IN_FLIGHT_MAX => return waiting.push((tag, command)),
             State::Up(_) | State::First(..) => Fault::Busy,
             State::Again(_, fault) | State::Down(_, fault) => fault.clone(),
@@ -166,8 +168,8 @@ impl Connection for RedisConnection {
 
     fn renew(&mut self, renewals: &Arc<Renewals>) -> bool {
         match &mut self.state {
-            State::Up(line) if line.in_flight() < IN_FLIGHT_MAX => {
-                line.renew(Arc::clone(renewals));
+            State::Up(pipeline) if pipeline.in_flight() < IN_FLIGHT_MAX => {
+                pipeline.renew(Arc::clone(renewals));
                 true
             }
             _ => false,
@@ -179,8 +181,8 @@ impl Connection for RedisConnection {
     }
 
     fn survey(&mut self) -> bool {
-        let State::Up(line) = &mut self.state else { return false };
-        line.survey();
+        let State::Up(pipeline) = &mut self.state else { return false };
+        pipeline.survey();
         true
     }
 }

@@ -24,7 +24,7 @@ CREATE TABLE waiters (
     client TEXT NOT NULL,
     PRIMARY KEY (name, number, client)
 ) STRICT, WITHOUT ROWID;
--- One line for each prefix about the life of the store's memory.
+-- One row for each prefix about the life of the store's memory.
 CREATE TABLE records (prefix BLOB PRIMARY KEY, text TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE clock (
     id INTEGER PRIMARY KEY CHECK (id = 1),

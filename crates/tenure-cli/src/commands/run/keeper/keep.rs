@@ -1,4 +1,4 @@
-//! What a keeper does: it listens, and if the line ends without a goodbye, whoever had the other
+//! What a keeper does: it listens, and if the pipe ends without a goodbye, whoever had the other
 //! end was killed.
 
 use std::io::{self, BufRead, BufReader, Read};
@@ -25,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long a group may take to end if nobody knows for how long its lock lasts.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-type Line = BufReader<UnixStream>;
+type Pipe = BufReader<UnixStream>;
 
 /// What is kept.
 struct Kept {
@@ -46,19 +46,19 @@ pub(in super::super) fn keep(group: &str) -> Exit {
 }
 
 impl Kept {
-    /// `None` if the line ended without a goodbye.
+    /// `None` if the pipe ended without a goodbye.
     fn serve(&mut self) -> Option<()> {
-        let mut line = BufReader::new(UnixStream::from(io::stdin().as_fd().try_clone_to_owned().ok()?));
+        let mut pipe = BufReader::new(UnixStream::from(io::stdin().as_fd().try_clone_to_owned().ok()?));
         loop {
-            let order = self.next_order(&mut line)?;
+            let order = self.next_order(&mut pipe)?;
             let (word, number) = order.split_once(' ').unwrap_or((&order, ""));
             match word {
                 UNTIL => self.until = Some(Duration::from_nanos(number.parse().ok()?)),
-                LOCK => self.lock = read_lock(&mut line, number.parse().ok()?)?,
+                LOCK => self.lock = read_lock(&mut pipe, number.parse().ok()?)?,
                 STAND_BY => self.until = None,
                 TAKE => {
                     self.until = None;
-                    line = self.take(line, Duration::from_nanos(number.parse().ok()?))?;
+                    pipe = self.take(pipe, Duration::from_nanos(number.parse().ok()?))?;
                 }
                 _ => return (order == GOODBYE).then_some(()),
             }
@@ -67,15 +67,15 @@ impl Kept {
 
     /// The next order. If the time that we know of is over, whoever should have told us more stands
     /// still, and the command must not go on alone.
-    fn next_order(&mut self, line: &mut Line) -> Option<String> {
+    fn next_order(&mut self, pipe: &mut Pipe) -> Option<String> {
         let mut text = String::new();
         loop {
             let left = self.until.map(|until| until.saturating_sub(now()));
             let limit = left.map(|left| left.clamp(Duration::from_millis(1), LOOK_EVERY));
-            let _ = line.get_ref().set_read_timeout(limit);
-            match line.read_line(&mut text) {
+            let _ = pipe.get_ref().set_read_timeout(limit);
+            match pipe.read_line(&mut text) {
                 Ok(_) if text.ends_with('\n') => {
-                    let _ = line.get_ref().set_read_timeout(None);
+                    let _ = pipe.get_ref().set_read_timeout(None);
                     return Some(text.trim_end().to_owned());
                 }
                 Ok(_) => return None,
@@ -92,13 +92,13 @@ impl Kept {
     }
 
     /// Keeps the lock until it is wanted back.
-    fn take(&mut self, mut line: Line, until: Duration) -> Option<Line> {
+    fn take(&mut self, mut pipe: Pipe, until: Duration) -> Option<Pipe> {
         // The next order is listened to beside the lock.
         let (told, next) = oneshot::channel();
         let listening = std::thread::spawn(move || {
-            let order = read(&mut line);
+            let order = read(&mut pipe);
             let _ = told.send(order.as_deref() == Some(BACK));
-            line
+            pipe
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
         let kept = runtime.block_on(self.keep_lock(until.saturating_sub(now()), next))?;
@@ -173,16 +173,16 @@ impl Kept {
 
 /// The lock that is spoken of, and how to reach it. `Some(None)` if we do not understand that: the
 /// group is looked after all the same.
-#[expect(clippy::option_option, reason = "the line may also be gone")]
-fn read_lock(line: &mut Line, count: usize) -> Option<Option<(Settings, Handover)>> {
-    let handover = read(line)?;
-    let lines = (0..count).map(|_| read(line).map(|line| line + "\n")).collect::<Option<String>>()?;
-    Some(Settings::from_lines(&lines).zip(handover.parse().ok()))
+#[expect(clippy::option_option, reason = "the pipe may also be gone")]
+fn read_lock(pipe: &mut Pipe, count: usize) -> Option<Option<(Settings, Handover)>> {
+    let handover = read(pipe)?;
+    let settings = (0..count).map(|_| read(pipe).map(|line| line + "\n")).collect::<Option<String>>()?;
+    Some(Settings::from_text(&settings).zip(handover.parse().ok()))
 }
 
-fn read(line: &mut impl BufRead) -> Option<String> {
+fn read(pipe: &mut impl BufRead) -> Option<String> {
     let mut text = String::new();
     // Nobody says anything that long.
-    let read = line.take(1 << 20).read_line(&mut text).ok()?;
+    let read = pipe.take(1 << 20).read_line(&mut text).ok()?;
     (read > 0 && text.ends_with('\n')).then(|| text.trim_end().to_owned())
 }

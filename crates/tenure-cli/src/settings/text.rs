@@ -11,44 +11,44 @@ use super::Settings;
 
 impl Settings {
     /// What it takes to go on with a lock.
-    pub(crate) fn to_lines(&self) -> String {
-        let mut lines = String::new();
-        let mut line = |key: &str, value: &str| {
+    pub(crate) fn to_text(&self) -> String {
+        let mut text = String::new();
+        let mut entry = |key: &str, value: &str| {
             let hex = value.bytes().fold(String::new(), |mut hex, byte| {
                 let _ = write!(hex, "{byte:02x}");
                 hex
             });
-            let _ = writeln!(lines, "{key} {hex}");
+            let _ = writeln!(text, "{key} {hex}");
         };
         let nanoseconds = |duration: Duration| duration.as_nanos().to_string();
-        self.nodes.value.iter().for_each(|node| line("node", node.as_str()));
-        line("prefix", &self.prefix.value);
-        line("ttl", &nanoseconds(self.ttl.value));
-        line("max_ttl", &nanoseconds(self.max_ttl.value));
-        line("restart_guard", &self.restart_guard.value.to_string());
+        self.nodes.value.iter().for_each(|node| entry("node", node.as_str()));
+        entry("prefix", &self.prefix.value);
+        entry("ttl", &nanoseconds(self.ttl.value));
+        entry("max_ttl", &nanoseconds(self.max_ttl.value));
+        entry("restart_guard", &self.restart_guard.value.to_string());
         if let Some(fleet) = &self.fleet.value {
-            line("fleet", fleet);
+            entry("fleet", fleet);
         }
         match &self.known_nodes.value {
-            KnownNodes::In(path) => line("known_nodes", &path.to_string_lossy()),
-            KnownNodes::Off => line("known_nodes", "off"),
+            KnownNodes::In(path) => entry("known_nodes", &path.to_string_lossy()),
+            KnownNodes::Off => entry("known_nodes", "off"),
             _ => {}
         }
         if let Some(timeout) = self.node_timeout.value {
-            line("node_timeout", &nanoseconds(timeout));
+            entry("node_timeout", &nanoseconds(timeout));
         }
         match self.max_hold.value {
-            Some(MaxHold::AtMost(limit)) => line("max_hold", &nanoseconds(limit)),
-            Some(_) => line("max_hold", "forever"),
+            Some(MaxHold::AtMost(limit)) => entry("max_hold", &nanoseconds(limit)),
+            Some(_) => entry("max_hold", "forever"),
             None => {}
         }
-        lines
+        text
     }
 
-    /// Reads what [`Settings::to_lines`] wrote.
-    pub(crate) fn from_lines(lines: &str) -> Option<Self> {
+    /// Reads what [`Settings::to_text`] wrote.
+    pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut settings = Self(Config::of_nodes(vec![]));
-        for line in lines.lines() {
+        for line in text.lines() {
             let (key, hex) = line.split_once(' ')?;
             let bytes = hex
                 .as_bytes()
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn settings_survive_the_way_to_another_process() {
-        let mut settings = Settings::from_lines("").unwrap();
+        let mut settings = Settings::from_text("").unwrap();
         settings.nodes.value = vec![NodeUrl::new("redis://:ge\nheim@a"), NodeUrl::new("redis://b")];
         settings.prefix.value = "ü\n:".to_owned();
         settings.ttl.value = Duration::from_millis(1500);
@@ -93,9 +93,9 @@ mod tests {
         settings.known_nodes.value = KnownNodes::In("/var/lib/x".into());
         settings.node_timeout.value = Some(Duration::from_millis(7));
         settings.max_hold.value = Some(MaxHold::Unlimited);
-        let lines = settings.to_lines();
-        let read = Settings::from_lines(&lines).unwrap();
-        assert_eq!(read.to_lines(), lines);
+        let text = settings.to_text();
+        let read = Settings::from_text(&text).unwrap();
+        assert_eq!(read.to_text(), text);
         assert_eq!(read.nodes.value, settings.nodes.value);
         assert_eq!(read.known_nodes, settings.known_nodes);
         assert_eq!((&read.prefix, &read.ttl), (&settings.prefix, &settings.ttl));

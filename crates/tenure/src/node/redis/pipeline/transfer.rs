@@ -1,4 +1,4 @@
-//! The bytes of a line: written as far as the connection takes them, read as they come, and missed when they do not.
+//! The bytes of a pipeline: written as far as the connection takes them, read as they come, and missed when they do not.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
-use super::Line;
+use super::Pipeline;
 use crate::node::redis::script::Form;
 
 /// A server that has not answered for so long is gone, or as good as: far beyond any node timeout.
@@ -15,7 +15,7 @@ const STALL_MAX: Duration = Duration::from_secs(2);
 
 const READ_BYTES: usize = 16 * 1024;
 
-impl Line {
+impl Pipeline {
     /// Writes as much as the connection takes; the rest waits for the next call.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
         self.send_extends(Form::Short);

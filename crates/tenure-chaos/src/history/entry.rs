@@ -1,4 +1,4 @@
-//! One line of a history, as text.
+//! One entry of a history, as text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,7 +8,7 @@ use super::Ns;
 /// Something that a client did or saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "`lock`, `node` and `at` are what they say")]
-pub enum Line {
+pub enum Entry {
     /// It was given the lock, to be counted on until then, and will be told of the end so much before.
     Held { lock: usize, fence: i64, invoked: Ns, returned: Ns, until: Ns, lead: Ns },
     /// It saw that the lock can be counted on until then: it was extended.
@@ -55,7 +55,7 @@ pub enum Doubt {
     Other,
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for Entry {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Held { lock, fence, invoked, returned, until, lead } => {
@@ -84,7 +84,7 @@ impl fmt::Display for Line {
     }
 }
 
-impl FromStr for Line {
+impl FromStr for Entry {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -112,7 +112,7 @@ impl FromStr for Line {
             ("jumped", Some(&[node, at, by])) => doubt(node, at, Doubt::Jumped(by)),
             ("distrusts", Some(&[node, at])) => doubt(node, at, Doubt::Other),
             ("trusts", Some(&[node, at])) => Self::Trusts { node: index(node), at },
-            _ => return Err(format!("not a line of a history: {text:?}")),
+            _ => return Err(format!("not an entry of a history: {text:?}")),
         })
     }
 }
@@ -124,32 +124,32 @@ mod tests {
     #[test]
     fn every_line_is_read_as_it_was_written() {
         let (lock, fence, node, at) = (3, 77, 4, 1_000);
-        let misses = [Miss::Contended, Miss::Unavailable, Miss::Late].map(|why| Line::Missed {
+        let misses = [Miss::Contended, Miss::Unavailable, Miss::Late].map(|why| Entry::Missed {
             lock,
             invoked: 9,
             at,
             why,
         });
-        let doubts = [Doubt::Quarantined, Doubt::Jumped(-5_000), Doubt::Other].map(|why| Line::Distrusts {
+        let doubts = [Doubt::Quarantined, Doubt::Jumped(-5_000), Doubt::Other].map(|why| Entry::Distrusts {
             node,
             at,
             why,
         });
         let others = [
-            Line::Held { lock, fence, invoked: 1, returned: 2, until: 3, lead: 1 },
-            Line::Until { lock, fence, at, until: 5 },
-            Line::Released { lock, fence, at },
-            Line::Lost { lock, fence, at },
-            Line::Wrote { lock, fence, at, value: 12 },
-            Line::Refused { lock, fence, at },
-            Line::Stalled { from: 1, to: 2 },
-            Line::Knows { node, at },
-            Line::Trusts { node, at },
+            Entry::Held { lock, fence, invoked: 1, returned: 2, until: 3, lead: 1 },
+            Entry::Until { lock, fence, at, until: 5 },
+            Entry::Released { lock, fence, at },
+            Entry::Lost { lock, fence, at },
+            Entry::Wrote { lock, fence, at, value: 12 },
+            Entry::Refused { lock, fence, at },
+            Entry::Stalled { from: 1, to: 2 },
+            Entry::Knows { node, at },
+            Entry::Trusts { node, at },
         ];
-        for line in misses.into_iter().chain(doubts).chain(others) {
-            assert_eq!(line.to_string().parse(), Ok(line));
+        for entry in misses.into_iter().chain(doubts).chain(others) {
+            assert_eq!(entry.to_string().parse(), Ok(entry));
         }
-        assert!("held 1 2".parse::<Line>().is_err());
-        assert!("".parse::<Line>().is_err());
+        assert!("held 1 2".parse::<Entry>().is_err());
+        assert!("".parse::<Entry>().is_err());
     }
 }

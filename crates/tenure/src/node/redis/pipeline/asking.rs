@@ -1,4 +1,4 @@
-//! What goes out on a line: commands, and the questions that are asked right behind some of them.
+//! What goes into a pipeline: commands, and the questions that are asked right behind some of them.
 //!
 //! For everything that is written one [`InFlight`] is kept, so that its reply is known by its place. Extensions wait for
 //! each other and leave as one script, but never behind anything that came after them.
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tenure_core::{Command, Time};
 use tokio::time::Instant;
 
-use super::{Asks, InFlight, Line};
+use super::{Asks, InFlight, Pipeline};
 use crate::node::redis::info;
 use crate::node::redis::resp::encode;
 use crate::node::redis::script::{Form, Scripts};
@@ -17,7 +17,7 @@ use crate::node::{Addressee, Renewals, Tag};
 /// The most extensions in one script: a tenth of a millisecond of the server's time, which others wait for.
 const EXTENDS_MAX: usize = 64;
 
-impl Line {
+impl Pipeline {
     pub(in crate::node::redis) fn send(&mut self, tag: Tag, command: Command) {
         if matches!(command, Command::Extend { .. }) {
             self.extends.push((tag, command));

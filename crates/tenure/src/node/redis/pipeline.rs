@@ -1,6 +1,6 @@
-//! A connection that is up: what was asked and is not answered yet, in order.
+//! What was asked on a connection that is up and is not answered yet, in order.
 //!
-//! Replies come in the order of the questions and do not name them, so the line keeps a queue of what each is about.
+//! Replies come in the order of the questions and do not name them, so the pipeline keeps a queue of what each is about.
 //!
 //! ```text
 //!   send, renew, survey ─► asking.rs ── in_flight ──► answering.rs ─► News
@@ -33,7 +33,7 @@ const READS_MAX: usize = 16;
 
 type Answered = (Tag, Result<Reply, Fault>);
 
-/// What comes of a line.
+/// What comes out of a pipeline.
 pub(super) enum News {
     Answer(Answered),
     Changed,
@@ -44,8 +44,8 @@ pub(super) enum News {
     Surveyed(Box<Server>),
 }
 
-/// A connection that is up.
-pub(super) struct Line {
+/// A connection that is up, and what is under way on it.
+pub(super) struct Pipeline {
     stream: Box<dyn Stream>,
     scripts: Scripts,
     /// The server said that the record has changed since we last asked for it.
@@ -115,7 +115,7 @@ enum Asks {
     Config,
 }
 
-impl Line {
+impl Pipeline {
     pub(super) fn new(established: Established) -> Self {
         let Established { stream, scripts, identity, unread, .. } = established;
         Self {

@@ -1,17 +1,17 @@
-//! What comes in on a line: what each reply means to whoever asked, and what has to be asked again.
+//! What comes out of a pipeline: what each reply means to whoever asked, and what has to be asked again.
 //!
 //! An answer may take several replies, and a reply may give several answers, or none. Scripts that the server has
 //! forgotten are sent once more, whole.
 
 use tenure_core::{Answer, Command, Fault, Reply};
 
-use super::{Asks, InFlight, Line, News};
+use super::{Asks, InFlight, News, Pipeline};
 use crate::node::Tag;
 use crate::node::redis::info;
 use crate::node::redis::resp::Value;
 use crate::node::redis::script::{Form, Scripts, is_no_script};
 
-impl Line {
+impl Pipeline {
     /// What a reply tells, if it completes an answer.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! What a line makes of replies that come at bad moments, with the server's side written out by hand.
+//! What a pipeline makes of replies that come at bad moments, with the server's side written out by hand.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -19,15 +19,15 @@ fn bounds() -> FenceBounds {
     FenceBounds::new(Duration::from_secs(10), Duration::from_secs(86_400))
 }
 
-/// A line whose server tells by itself that the record has changed, and the server's end of it.
-fn line() -> (Line, DuplexStream) {
+/// A pipeline whose server tells by itself that the record has changed, and the server's end of it.
+fn pipeline() -> (Pipeline, DuplexStream) {
     let (ours, theirs) = tokio::io::duplex(1 << 20);
     let mut scripts = Scripts::new(&Prefix::default(), bounds(), ClientId::default());
     let names = scripts.texts().map(|_| Some("0".repeat(40))).collect();
     scripts.loaded(names, true);
     let server = Server::default();
     let established = Established { stream: Box::new(ours), server, scripts, identity: None, unread: vec![] };
-    (Line::new(established), theirs)
+    (Pipeline::new(established), theirs)
 }
 
 fn tag() -> Tag {
@@ -54,9 +54,9 @@ const fn granted(fenced: bool) -> &'static str {
     if fenced { ":1700000000000000\r\n" } else { "_\r\n:1700000001000\r\n" }
 }
 
-async fn news(line: &mut Line) -> News {
-    let news = tokio::time::timeout(Duration::from_secs(10), poll_fn(|cx| line.poll(cx))).await;
-    news.expect("there is news").expect("the line holds")
+async fn news(pipeline: &mut Pipeline) -> News {
+    let news = tokio::time::timeout(Duration::from_secs(10), poll_fn(|cx| pipeline.poll(cx))).await;
+    news.expect("there is news").expect("the connection holds")
 }
 
 async fn say(server: &mut DuplexStream, texts: &[&str]) {
@@ -72,46 +72,46 @@ fn is_granted(news: &News) -> bool {
 #[tokio::test]
 async fn a_grant_that_comes_after_the_record_has_changed_is_not_counted() {
     for fenced in [true, false] {
-        let (mut line, mut server) = line();
-        line.send(tag(), acquire(fenced));
+        let (mut pipeline, mut server) = pipeline();
+        pipeline.send(tag(), acquire(fenced));
         say(&mut server, &[CHANGED, granted(fenced)]).await;
-        assert!(matches!(news(&mut line).await, News::Changed));
-        let News::Answer((_, Err(Fault::Error(reason)))) = news(&mut line).await else {
+        assert!(matches!(news(&mut pipeline).await, News::Changed));
+        let News::Answer((_, Err(Fault::Error(reason)))) = news(&mut pipeline).await else {
             panic!("a grant in a memory that nobody knows was counted (fenced: {fenced})")
         };
         assert!(reason.contains("record has changed"), "{reason}");
         // Until the record has been read again, and not only asked for.
         let record = Command::Record { prefix: Prefix::default(), swap: None };
-        line.send(tag(), acquire(fenced));
-        line.send(tag(), record);
-        line.send(tag(), acquire(fenced));
+        pipeline.send(tag(), acquire(fenced));
+        pipeline.send(tag(), record);
+        pipeline.send(tag(), acquire(fenced));
         let told = format!("*2\r\n:1700000000000000\r\n${}\r\n{RECORD}\r\n", RECORD.len());
         let again = format!("${}\r\n{RECORD}\r\n", RECORD.len());
         say(&mut server, &[granted(fenced), &told, "+OK\r\n", &again, granted(fenced)]).await;
-        assert!(matches!(news(&mut line).await, News::Answer((_, Err(_)))), "(fenced: {fenced})");
-        assert!(matches!(news(&mut line).await, News::Answer((_, Ok(_)))), "the record");
-        assert!(is_granted(&news(&mut line).await), "(fenced: {fenced})");
+        assert!(matches!(news(&mut pipeline).await, News::Answer((_, Err(_)))), "(fenced: {fenced})");
+        assert!(matches!(news(&mut pipeline).await, News::Answer((_, Ok(_)))), "the record");
+        assert!(is_granted(&news(&mut pipeline).await), "(fenced: {fenced})");
     }
 }
 
 #[tokio::test]
 async fn a_grant_that_comes_before_the_record_changes_is_counted() {
     for fenced in [true, false] {
-        let (mut line, mut server) = line();
-        line.send(tag(), acquire(fenced));
+        let (mut pipeline, mut server) = pipeline();
+        pipeline.send(tag(), acquire(fenced));
         say(&mut server, &[granted(fenced), CHANGED]).await;
-        assert!(is_granted(&news(&mut line).await), "(fenced: {fenced})");
-        assert!(matches!(news(&mut line).await, News::Changed));
+        assert!(is_granted(&news(&mut pipeline).await), "(fenced: {fenced})");
+        assert!(matches!(news(&mut pipeline).await, News::Changed));
     }
 }
 
 /// What has been written to the server since this was last asked.
-async fn written(line: &mut Line, server: &mut DuplexStream) -> String {
-    let flush = poll_fn(|cx| std::task::Poll::Ready(line.poll_write(cx)));
+async fn written(pipeline: &mut Pipeline, server: &mut DuplexStream) -> String {
+    let flush = poll_fn(|cx| std::task::Poll::Ready(pipeline.poll_write(cx)));
     flush.await.expect("there is room");
     let mut buffer = vec![0; 1 << 20];
     let read = tokio::time::timeout(Duration::from_secs(10), server.read(&mut buffer)).await;
-    let count = read.expect("something was written").expect("the line holds");
+    let count = read.expect("something was written").expect("the connection holds");
     String::from_utf8_lossy(&buffer[..count]).into_owned()
 }
 
@@ -127,22 +127,22 @@ async fn an_acquire_is_not_sent_again_behind_its_release() {
     let heal =
         Command::Heal { key: key(), token: token(), node_ttl_ms: 1_000, fence: None, quarantine_ms: 1_000 };
     for (undo, sets) in undoing.iter().zip([acquire(true), heal, acquire(true)]) {
-        let (mut line, mut server) = line();
-        line.send(tag(), sets.clone());
-        line.send(tag(), undo.clone());
-        drop(written(&mut line, &mut server).await);
+        let (mut pipeline, mut server) = pipeline();
+        pipeline.send(tag(), sets.clone());
+        pipeline.send(tag(), undo.clone());
+        drop(written(&mut pipeline, &mut server).await);
         say(&mut server, &[NO_SCRIPT, NO_SCRIPT, ":1\r\n"]).await;
-        let answer = news(&mut line).await;
+        let answer = news(&mut pipeline).await;
         assert!(matches!(answer, News::Answer((_, Err(_)))), "it was sent again behind {undo:?}");
-        assert!(is_granted(&news(&mut line).await), "the release");
-        let repeated = written(&mut line, &mut server).await;
+        assert!(is_granted(&news(&mut pipeline).await), "the release");
+        let repeated = written(&mut pipeline, &mut server).await;
         assert_eq!(repeated.matches("EVAL\r\n").count(), 1, "{undo:?} alone is sent again");
         // Nothing undoes what another owner sets.
-        line.send(tag(), sets);
-        line.send(tag(), Command::Release { key: key(), token: OwnerToken::from_bytes([8; 20]) });
-        drop(written(&mut line, &mut server).await);
+        pipeline.send(tag(), sets);
+        pipeline.send(tag(), Command::Release { key: key(), token: OwnerToken::from_bytes([8; 20]) });
+        drop(written(&mut pipeline, &mut server).await);
         say(&mut server, &[NO_SCRIPT, ":0\r\n", ":1700000000000000\r\n"]).await;
-        assert!(matches!(news(&mut line).await, News::Answer((_, Ok(_)))), "the release");
-        assert!(is_granted(&news(&mut line).await), "sent whole, and granted");
+        assert!(matches!(news(&mut pipeline).await, News::Answer((_, Ok(_)))), "the release");
+        assert!(is_granted(&news(&mut pipeline).await), "sent whole, and granted");
     }
 }
