@@ -3,9 +3,9 @@
 use std::fmt;
 
 use crate::checker::Violation;
-use crate::epoch::EPOCH;
 use crate::options::{Options, Scenario};
 use crate::trace::{Mark, Marks};
+use crate::world::epoch::EPOCH;
 use crate::world::{Outcome, run};
 
 /// How much of a story is shown.

@@ -15,23 +15,10 @@
 
 mod campaign;
 mod checker;
-mod client;
-mod clock;
 mod dice;
-mod epoch;
-mod event;
-mod eviction;
-mod judge;
-mod links;
 pub mod model;
 mod mutant;
-mod network;
-mod node;
 mod options;
-mod partition;
-mod promotion;
-mod stage;
-mod strangers;
 mod trace;
 mod workload;
 mod world;

@@ -9,7 +9,7 @@ use tenure_core::{MaxTtl, Quorum, RestartGuard, Settings};
 
 use crate::dice::Dice;
 use crate::mutant::{Extra, Mutant};
-use crate::strangers::Strangers;
+use crate::world::strangers::Strangers;
 
 /// How many leases one client has at a time.
 const LEASES_MAX: usize = 2;

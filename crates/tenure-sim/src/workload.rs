@@ -10,11 +10,11 @@ use tenure_core::{
     Handover, HoldState, Lease, LockKey, MaxHold, NodeSet, Nonce, Prefix, Renewal, Term, Terms, Wait,
 };
 
-use crate::client::{Act, Slot, id};
 use crate::mutant::BentLease;
 use crate::options::Scenario;
-use crate::stage::Stage;
 use crate::trace::Mark;
+use crate::world::client::{Act, Slot, id};
+use crate::world::stage::Stage;
 use crate::world::{ClientEvent, Event, World};
 
 /// The shortest term of whoever waits for ever: a round trip takes at most 20 ms, and nodes have half of it to answer.

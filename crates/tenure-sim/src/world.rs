@@ -1,5 +1,19 @@
 //! The world: true time, and everything that happens in it, one event after the other.
 
+pub(crate) mod client;
+mod clock;
+pub(crate) mod epoch;
+mod event;
+mod eviction;
+mod judge;
+mod links;
+mod network;
+pub(crate) mod node;
+mod partition;
+mod promotion;
+pub(crate) mod stage;
+pub(crate) mod strangers;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
@@ -15,19 +29,19 @@ use crate::checker::liveness::Liveness;
 use crate::checker::loss::Loss;
 use crate::checker::ownership::Ownership;
 use crate::checker::{Holder, Violation};
-use crate::client::Client;
-use crate::clock::{ClientClock, NodeClock};
 use crate::dice::Dice;
-use crate::epoch::Epoch;
-use crate::event::Scheduled;
-pub(crate) use crate::event::{ClientEvent, Event};
-use crate::links::{Broken, Links, Message};
-use crate::network::delay_ns;
-use crate::node::{Fault, Node};
 use crate::options::{Options, Scenario};
-use crate::partition::Gate;
-use crate::stage::Stage;
 use crate::trace::{Mark, Marks, Trace};
+use crate::world::client::Client;
+use crate::world::clock::{ClientClock, NodeClock};
+use crate::world::epoch::Epoch;
+use crate::world::event::Scheduled;
+pub(crate) use crate::world::event::{ClientEvent, Event};
+use crate::world::links::{Broken, Links, Message};
+use crate::world::network::delay_ns;
+use crate::world::node::{Fault, Node};
+use crate::world::partition::Gate;
+use crate::world::stage::Stage;
 
 /// Clients' clocks begin up to so far apart: ten hours.
 const CLIENTS_APART_NS: u64 = 36_000_000_000_000;

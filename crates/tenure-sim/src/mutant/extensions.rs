@@ -8,7 +8,7 @@ use tenure_core::{
 };
 
 use super::{Asked, Mutant};
-use crate::client::{Act, id};
+use crate::world::client::{Act, id};
 use crate::world::{ClientEvent, Event, World};
 
 /// Tells a client what a node said about its record. Leases only drop the vote of a node that lost its

@@ -4,9 +4,9 @@ use tenure_core::client::{Addressee, Tag};
 use tenure_core::{Answer, Command, Fence, FenceBounds, FenceClaim, NodeIndex, Proposal, Refusal, Reply};
 
 use super::{Asked, Mutant};
-use crate::client::number;
 use crate::options::Options;
 use crate::world::World;
+use crate::world::client::number;
 
 /// How far ahead of the nodes a client is that takes its own clock for theirs: an hour.
 const AHEAD_US: u64 = 3_600_000_000;

@@ -9,8 +9,8 @@ use tenure_core::{
 };
 
 use super::{Asked, Mutant, SeenSteps};
-use crate::strangers::{LIST, LIST_IN_PART};
 use crate::world::World;
+use crate::world::strangers::{LIST, LIST_IN_PART};
 
 /// How many times shorter the largest ttl of some clients is, where settings are not compared.
 const SHORTER: u32 = 10;

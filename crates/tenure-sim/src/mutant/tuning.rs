@@ -5,7 +5,7 @@ use tenure_core::RestartGuard;
 
 use super::Mutant;
 use crate::options::{Kinds, Options};
-use crate::strangers::Strangers;
+use crate::world::strangers::Strangers;
 
 /// What happens only in histories of mutants, and in the same histories without them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -6,7 +6,7 @@ use tenure_core::{
 };
 
 use super::{BentLease, Mutant};
-use crate::client::{Act, id, number};
+use crate::world::client::{Act, id, number};
 use crate::world::{ClientEvent, Event, World};
 
 impl World {

@@ -5,14 +5,14 @@ use tenure_core::RestartGuard;
 use super::{Kinds, Options, Scenario};
 use crate::dice::Dice;
 use crate::mutant::Extra;
-use crate::strangers::Strangers;
+use crate::world::strangers::Strangers;
 
 /// In so many histories strangers come to the nodes.
 const STRANGERS_PER_MILLE: u64 = 150;
 
 impl Options {
     /// The assumption set of both promises. What the world itself keeps in addition, because it depends on the
-    /// moment, is in [`crate::node`]: not all nodes lose their memory together; large steps forward happen only
+    /// moment, is in [`crate::world::node`]: not all nodes lose their memory together; large steps forward happen only
     /// while every client watches, and no client is new for a quarantine after one; no clock goes back by more than half
     /// of the retention in all, nor by more than the quarantine less the slack where memory is lost.
     pub(super) fn within_assumptions(seed: u64, dice: &mut Dice) -> Self {

@@ -2,8 +2,8 @@
 
 use tenure_core::{HoldState, NotExtended, Standing};
 
-use crate::client::Act;
 use crate::trace::Mark;
+use crate::world::client::Act;
 use crate::world::{ClientEvent, Event, World};
 
 impl World {

@@ -2,8 +2,8 @@
 
 use tenure_core::client::Input;
 
-use crate::client::{Client, Slot};
 use crate::trace::Mark;
+use crate::world::client::{Client, Slot};
 use crate::world::{Event, World};
 
 impl World {

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use tenure_core::client::{Renewals, Tag};
 use tenure_core::{Command, NodeIndex};
 
-use crate::partition::Gate;
+use super::partition::Gate;
 
 /// What a client sends over a connection in one piece.
 #[derive(Clone, Debug)]

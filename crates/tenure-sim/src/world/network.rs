@@ -5,12 +5,12 @@ use std::sync::Arc;
 use tenure_core::client::{Renewals, Tag};
 use tenure_core::{ClientId, Command, Fault, NodeIndex};
 
-use crate::client::Client;
+use super::client::Client;
+use super::links::{Broken, Link, Message};
+use super::{ClientEvent, Event, World};
 use crate::dice::Dice;
-use crate::links::{Broken, Link, Message};
 use crate::options::Options;
 use crate::trace::Mark;
-use crate::world::{ClientEvent, Event, World};
 
 /// A first try to connect has ended by then, well or not.
 const FIRST_TRY_NS: u64 = 50_000_000;

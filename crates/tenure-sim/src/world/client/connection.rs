@@ -7,10 +7,10 @@ use tenure_core::{Answer, Command, Facts, Fault, LockKey, NodeIndex, NodeTime, R
 
 use super::number;
 use crate::checker::leftovers;
-use crate::links::Link;
 use crate::mutant::{Mutant, forget_distrust};
 use crate::trace::Mark;
 use crate::world::World;
+use crate::world::links::Link;
 
 impl World {
     pub(super) fn handle_welcome(&mut self, client: usize, link: usize, facts: Facts) {

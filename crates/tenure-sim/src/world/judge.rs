@@ -3,14 +3,14 @@
 use tenure_core::client::Addressee;
 use tenure_core::{Answer, Command, Lease, NodeIndex, Owner, Refusal, Reply};
 
+use super::World;
+use super::client::{Client, Slot, id, number};
 use crate::checker::leftovers::Afterwards;
 use crate::checker::order::InLine;
 use crate::checker::{Holder, Violation, beginning, continuity, order};
-use crate::client::{Client, Slot, id, number};
 use crate::options::{Kinds, Scenario};
 use crate::trace::Mark;
 use crate::workload::key;
-use crate::world::World;
 
 impl World {
     /// Keeps the first violation of a promise that this history makes. A known-bad variant must be caught by the checker

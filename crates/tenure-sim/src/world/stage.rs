@@ -16,11 +16,11 @@ use std::time::Duration;
 use tenure_core::client::Request;
 use tenure_core::{CLAIM_WINDOW, POLL_MAX, Terms, Wait};
 
+use super::client::{Slot, id};
+use super::{Event, World};
 use crate::checker::Holder;
-use crate::client::{Slot, id};
 use crate::options::Options;
 use crate::trace::Mark;
-use crate::world::{Event, World};
 
 /// How often one waiter yields to another one at most, as the core has it.
 const YIELDS_MAX: u64 = 16;

@@ -8,12 +8,12 @@ use tenure_core::{
     ClientId, Command, Facts, Fault as NoAnswer, Handover, LockKey, NodeIndex, NodeTime, Nonce, Reply, Terms,
 };
 
-use crate::client::Act;
-use crate::epoch::Plan;
-use crate::links::Message;
+use super::client::Act;
+use super::epoch::Plan;
+use super::links::Message;
+use super::node::Fault;
+use super::stage::Turn;
 use crate::mutant::Effect;
-use crate::node::Fault;
-use crate::stage::Turn;
 
 /// What happens.
 #[derive(Clone, Debug)]

@@ -9,9 +9,9 @@ use std::time::Duration;
 
 use tenure_core::{MaxTtl, Quorum, Settings, Terms};
 
+use super::{Event, World};
 use crate::dice::Dice;
 use crate::options::Options;
-use crate::world::{Event, World};
 
 /// The node list of the fleet, as records name it.
 pub(crate) const LIST: &str = "simulated";

@@ -3,12 +3,12 @@
 
 use tenure_core::{Command, NodeIndex};
 
-use crate::client::{Client, Slot};
-use crate::node::Fault;
+use super::client::{Client, Slot};
+use super::node::Fault;
+use super::{Event, World};
 use crate::options::Scenario;
 use crate::trace::Mark;
 use crate::workload::key;
-use crate::world::{Event, World};
 
 impl World {
     /// A lock was got or extended: that is when a key that vanishes matters.

@@ -3,8 +3,8 @@
 
 use tenure_core::NodeIndex;
 
+use super::{Event, World};
 use crate::trace::Mark;
-use crate::world::{Event, World};
 
 /// Until when messages between a client and a node wait.
 #[derive(Clone, Copy, Debug, Default)]

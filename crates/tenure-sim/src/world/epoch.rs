@@ -1,8 +1,8 @@
 //! What goes wrong when. A history is made of epochs; each has a swarm of its own, and its faults are planned when it begins.
 
-use crate::node::Fault;
+use super::node::Fault;
+use super::{Event, World};
 use crate::options::{Options, Scenario};
-use crate::world::{Event, World};
 
 /// What the line of a story begins with that tells of a new epoch.
 pub(crate) const EPOCH: &str = "EPOCH";

@@ -3,7 +3,7 @@
 //!
 //! What a client does is in the core ([`tenure_core::Client`]). The world carries messages, time and randomness to it, does
 //! what it says ([`outputs`]), and tells it what becomes of its connections ([`connection`]), as they guarantee it
-//! ([`crate::links`]).
+//! ([`super::links`]).
 
 mod connection;
 mod outputs;
@@ -15,11 +15,11 @@ use tenure_core::{
     Client as Core, Fleet, Handover, Lease, NodeSet, Nonce, Prefix, RoundNumber, Standing, Terms, Time,
 };
 
-use crate::clock::ClientClock;
+use super::clock::ClientClock;
+use super::{ClientEvent, Event, World};
 use crate::mutant::{BentClient, BentLease};
 use crate::options::Options;
 use crate::trace::Mark;
-use crate::world::{ClientEvent, Event, World};
 
 /// A client process.
 #[derive(Clone, Debug)]

@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use tenure_core::{Answer, Command, Entry, Facts, Life, LockKey, LockTable, NodeIndex, Prefix};
 
-use crate::clock::{FROZEN, NodeClock};
-use crate::links::Broken;
+use super::clock::{FROZEN, NodeClock};
+use super::links::Broken;
+use super::stage::Stage;
+use super::{Event, World};
 use crate::mutant::BentNode;
 use crate::options::Scenario;
-use crate::stage::Stage;
 use crate::trace::Mark;
-use crate::world::{Event, World};
 
 /// A step of a clock that is small against every guard band.
 const SMALL_STEP_US: u64 = 20_000;

@@ -2,8 +2,8 @@
 //! same connections and the same record, but the data of a while ago. It tells its clients that the data has changed,
 //! before any later answer.
 
+use super::{ClientEvent, World};
 use crate::trace::Mark;
-use crate::world::{ClientEvent, World};
 
 impl World {
     pub(crate) fn promote(&mut self, node: usize) {
