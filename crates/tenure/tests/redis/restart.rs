@@ -327,7 +327,8 @@ async fn a_fresh_fleet_with_a_node_missing_waits_out_the_quarantine_and_says_so(
     let guard = locks.lock("x").ttl(secs(2)).wait(secs(10)).acquire().await.unwrap();
     let waited = start.elapsed();
     assert!(waited > ms(2_100) && waited < secs(9), "{waited:?}");
-    assert_eq!(guard.votes().granted() + guard.votes().iter().filter(|vote| vote.vote.is_none()).count(), 4);
+    // Each quarantine ends by itself, so the fourth may end a moment after the majority's.
+    assert!(matches!(guard.votes().granted(), 3 | 4), "{:?}", guard.votes());
     // The fifth comes late: its memory is new, and it waits by itself.
     servers[4].restart();
     all_vote(&locks).await;
