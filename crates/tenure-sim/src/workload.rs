@@ -213,12 +213,9 @@ impl World {
         };
         let Some(slot) = self.clients[client].slot(lease) else { return };
         let ttl_us = u64::try_from(slot.terms.term.ttl().as_micros()).unwrap_or(u64::MAX);
-        let act = if slot.extensions_left > 0 {
-            slot.extensions_left -= 1;
-            Act::Extend { lease }
-        } else {
-            Act::End { lease }
-        };
+        let left = slot.extensions_left.unwrap_or(0);
+        let act = if left > 0 { Act::Extend { lease } } else { Act::End { lease } };
+        slot.extensions_left = Some(left.saturating_sub(1));
         let life = self.clients[client].life;
         self.at(self.now_ns + ttl_us * share, Event::Client { client, life, event: ClientEvent::Act(act) });
     }
@@ -320,8 +317,7 @@ impl Slot {
             called_ns: 0,
             in_line_ns: None,
             begun_ns: 0,
-            // No plan yet: it is made when the lock is held.
-            extensions_left: u32::MAX,
+            extensions_left: None,
             asked: false,
             renewing: false,
             unproved: false,

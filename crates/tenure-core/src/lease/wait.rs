@@ -51,21 +51,17 @@ impl Lease {
             waiter.draws = 1;
             return self.propose_again(0, true);
         }
-        match waiter.must_draw_again(self.quorum.majority()) {
-            Ok(()) if waiter.draws <= PROPOSALS_MAX => {
-                // Others may have been in line before we came, so we begin again behind them. If that never ends, we stay.
+        if waiter.must_draw_again(self.quorum.majority()) {
+            // Others may have been in line before we came, so we begin again behind them. If that never ends, we stay.
+            if waiter.draws <= PROPOSALS_MAX {
                 waiter.draws += 1;
                 waiter.in_line = waiter.draws > PROPOSALS_MAX;
                 self.leave_line();
                 return self.propose_again(0, true);
             }
-            Ok(()) => {}
-            Err(nodes) => {
-                if let Some(ticket) = waiter.ticket {
-                    for node in nodes.iter() {
-                        self.tell_node(node, |key| Command::Enqueue { key, ticket });
-                    }
-                }
+        } else if let Some(ticket) = waiter.ticket {
+            for node in waiter.overtaken.iter() {
+                self.tell_node(node, |key| Command::Enqueue { key, ticket });
             }
         }
         let waiter = self.waiter.get_or_insert_default();

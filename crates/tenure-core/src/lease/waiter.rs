@@ -29,14 +29,14 @@ pub(crate) struct Waiter {
     woken: NodeSet,
     /// Those that have woken us when an attempt is to begin: they are asked first.
     pub(crate) claims: Option<NodeSet>,
-    /// Whether no other waiter of this client is ahead of us.
+    /// Another waiter of this client is ahead of us: it asks the nodes for us, too, so we do so rarely.
     pub(crate) behind_own: bool,
     /// What the nodes said in the present attempt.
     ahead: Option<Ticket>,
     places: Vec<(u64, u64)>,
     holder: Option<Arc<str>>,
     /// Nodes that did not put us in line because somebody with a larger ticket was there before.
-    overtaken: NodeSet,
+    pub(crate) overtaken: NodeSet,
     /// The round that gave us the lock.
     pub(crate) won: Option<RoundNumber>,
 }
@@ -71,9 +71,9 @@ impl Waiter {
     }
 
     /// Whether a new ticket is needed. Not if a majority of nodes has put us in line: whoever was in line on a majority before
-    /// we came would have been seen there. Then the other nodes have to do so as well.
-    pub(crate) fn must_draw_again(&self, majority: usize) -> Result<(), NodeSet> {
-        if self.overtaken.is_empty() || self.places.len() >= majority { Err(self.overtaken) } else { Ok(()) }
+    /// we came would have been seen there. Then the `overtaken` nodes have to do so as well.
+    pub(crate) fn must_draw_again(&self, majority: usize) -> bool {
+        !self.overtaken.is_empty() && self.places.len() < majority
     }
 
     /// Who is ahead on a node that granted, and was not yielded to too often.

@@ -6,6 +6,9 @@ use crate::trace::Mark;
 use crate::world::client::Act;
 use crate::world::{ClientEvent, Event, World};
 
+/// A long hold is extended so often: more than any history has time for.
+const ROLLING: u32 = 1_000_000;
+
 impl World {
     pub(crate) fn handle_acquired(&mut self, client: usize, lease: u32) {
         self.marks.see(Mark::Acquired);
@@ -46,7 +49,8 @@ impl World {
         let extensions = self.dice.below(4);
         let rolling = self.options.scenario.has_long_hold() && client == 0;
         if let Some(slot) = self.clients[client].slot(lease) {
-            slot.extensions_left = if rolling { 1_000_000 } else { u32::try_from(extensions).unwrap_or(0) };
+            slot.extensions_left =
+                Some(if rolling { ROLLING } else { u32::try_from(extensions).unwrap_or(0) });
         }
     }
 

@@ -72,7 +72,8 @@ pub(crate) struct Slot {
     pub(crate) in_line_ns: Option<u64>,
     /// When the present attempt began, in true time.
     pub(crate) begun_ns: u64,
-    pub(crate) extensions_left: u32,
+    /// How often it will still be extended; `None` until the lock is held and that is planned.
+    pub(crate) extensions_left: Option<u32>,
     /// An extension was asked for that is not decided.
     pub(crate) asked: bool,
     /// The lease extends by itself at the moment.

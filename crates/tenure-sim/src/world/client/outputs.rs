@@ -174,7 +174,7 @@ impl World {
             return;
         }
         slot.undone = Some((round, events));
-        let (held, grants, name) = (slot.extensions_left < u32::MAX, slot.grants, slot.name);
+        let (held, grants, name) = (slot.extensions_left.is_some(), slot.grants, slot.name);
         if held {
             return;
         }
