@@ -92,7 +92,7 @@ pub use self::leases::LeaseCell;
 use self::leases::LeaseEntry;
 use self::machines::Machines;
 use self::outbox::Outbox;
-pub use self::output::{Found, News, Output, Refused, Unfinished};
+pub use self::output::{Found, News, NotBegun, Output, Unfinished};
 use self::queries::QueryEntry;
 use self::releases::{ReleaseEntry, ReleaseId};
 use self::renewals::Batches;

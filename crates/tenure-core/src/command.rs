@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::fence::{Fence, FenceClaim};
-use crate::line::{Beside, QueueReport, Ticket};
+use crate::line::{Beside, LineReport, Ticket};
 use crate::names::{LockKey, Prefix};
 use crate::node::RESERVED_LEAD;
 use crate::time::NodeTime;
@@ -127,7 +127,7 @@ pub enum Command {
     },
     /// Delete the locks under a prefix, a page at a time, also those that were put back; but only in the life of the node's
     /// memory that the client knows. What other libraries hold is theirs, and what is only set aside is nobody's. The answer is
-    /// [`Answer::Told`] with what was deleted.
+    /// [`Answer::Holdings`] with what was deleted.
     Clear {
         /// The prefix.
         prefix: Prefix,
@@ -202,7 +202,7 @@ pub struct Reply {
     /// The highest fence that the node knows for the lock, when that is why it refused.
     pub fence: Option<Fence>,
     /// What the node says about those who wait, where that matters.
-    pub queue: Option<Box<QueueReport>>,
+    pub line: Option<Box<LineReport>>,
     /// What the node did.
     pub answer: Answer,
 }
@@ -211,7 +211,7 @@ impl Reply {
     /// A reply that tells nothing but its answer and the node's time.
     #[must_use]
     pub const fn new(time: Option<NodeTime>, answer: Answer) -> Self {
-        Self { time, fence: None, queue: None, answer }
+        Self { time, fence: None, line: None, answer }
     }
 }
 
@@ -239,7 +239,7 @@ pub enum Answer {
         latest: Option<Fence>,
     },
     /// It told what it has (inspect and list), or had (clear).
-    Told {
+    Holdings {
         /// The keys it was asked about.
         holdings: Vec<Holding>,
         /// How many are in line for the lock; `None` in a list, which does not look.
@@ -413,7 +413,8 @@ impl From<Result<Reply, Fault>> for Vote {
             }
             Ok(Reply { answer: Answer::Refused(refusal), .. }) => Self::Refused(refusal),
             Ok(Reply {
-                answer: Answer::Told { .. } | Answer::Record(_) | Answer::Trimmed { .. }, ..
+                answer: Answer::Holdings { .. } | Answer::Record(_) | Answer::Trimmed { .. },
+                ..
             }) => Self::Unknown(Fault::Error("not a vote".into())),
             Err(fault) => Self::Unknown(fault),
         }

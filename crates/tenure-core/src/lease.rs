@@ -34,7 +34,7 @@ pub use self::hold::Renewing;
 use self::release::{Claim, Release, Undo};
 pub use self::renewal::Renewal;
 pub use self::retry::Retry;
-pub use self::standing::{Handover, HoldState, Risk, Standing};
+pub use self::standing::{HandedOver, HoldState, Risk, Standing};
 use self::waiter::Waiter;
 use crate::command::{Answer, Command, Fault, Reply};
 use crate::config::{Term, Terms};

@@ -61,11 +61,11 @@ pub use inspect::query::{self, Query};
 pub use inspect::{Agreement, LockState, Word};
 pub use lease::release::{self, Claim, Release, ReleaseOutcome, Undo};
 pub use lease::{
-    Cause, Handover, HoldState, Lease, NotAcquired, NotExtended, Renewal, Retry, Risk, Standing,
+    Cause, HandedOver, HoldState, Lease, NotAcquired, NotExtended, Renewal, Retry, Risk, Standing,
 };
 pub use line::{
-    Beside, CLAIM_WINDOW, ClientId, DEAD_MAX, LABEL_BYTES_MAX, LABEL_LIFE, OPENING, POLL_MAX, Place,
-    QUEUE_LIFE, QueueReport, REFRESH, RESERVATION, TURN, Ticket, Turn, WAITERS_MAX,
+    Beside, CLAIM_WINDOW, ClientId, DEAD_MAX, LABEL_BYTES_MAX, LABEL_LIFE, LineReport, OPENING, POLL_MAX,
+    Place, QUEUE_LIFE, REFRESH, RESERVATION, TURN, Ticket, Turn, WAITERS_MAX,
 };
 pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
 pub use node::{Entry, LockTable, Owner, RESERVED_LEAD, TRIM_FENCES};
@@ -74,6 +74,6 @@ pub use round::{NODES_MAX, NodeIndex, NodeSet, Patience, Quorum, QuorumError, Ta
 pub use time::{NodeTime, Rounded, Time};
 pub use token::{Entropy, OwnerToken, TokenError};
 pub use trust::{
-    ChangeNode, Distrust, Facts, Fleet, FleetChange, KnownLife, Life, NodeMemory, Nonce, Proposal,
+    ChangeNode, Distrust, Facts, Fleet, KnownLife, Life, NodeListChange, NodeMemory, Nonce, Proposal,
     RestartGuard, Roster, Settings,
 };

@@ -45,7 +45,7 @@ pub const POLL_MAX: Duration = Duration::from_secs(2);
 /// How often a waiter behind another one of the same client asks by itself, to keep its place in line.
 pub const REFRESH: Duration = Duration::from_secs(30);
 
-/// How long a node keeps a queue that nobody touches: many times longer than [`REFRESH`].
+/// How long a node keeps a line that nobody touches: many times longer than [`REFRESH`].
 pub const QUEUE_LIFE: Duration = Duration::from_secs(600);
 
 /// The most waiters of one lock that a node keeps in line. More than these only ask now and then.
@@ -96,7 +96,7 @@ pub struct Beside {
 
 /// What a node says about those who wait for a lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct QueueReport {
+pub struct LineReport {
     /// Granted, but this one is first in line. Passed on: to this one.
     pub ahead: Option<Ticket>,
     /// Refused: how many are ahead of us, and how many wait in all.

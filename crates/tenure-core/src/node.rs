@@ -73,6 +73,6 @@ pub trait Shelf {
 
     /// Frees the memory of what is over ([`Answer::Trimmed`]).
     fn trim(&mut self, now_ms: u64, prefix: &Prefix) -> Result<Answer, Self::Trouble>;
-    /// A page of the keys that are there, at most [`PAGE_KEYS`] ([`Answer::Told`]).
+    /// A page of the keys that are there, at most [`PAGE_KEYS`] ([`Answer::Holdings`]).
     fn list(&self, now_ms: u64, prefix: &Prefix, cursor: u64) -> Result<Answer, Self::Trouble>;
 }

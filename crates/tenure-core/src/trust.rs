@@ -36,11 +36,11 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use self::change::{ChangeNode, FleetChange};
+pub use self::change::{ChangeNode, NodeListChange};
 use self::clock_watch::ClockWatch;
 pub use self::distrust::Distrust;
 use self::member::{Known, Member, Members};
-use self::memory::Diary;
+use self::memory::DiaryState;
 pub use self::memory::{KnownLife, LIVES_MAX, NodeMemory};
 pub use self::proposal::Proposal;
 use self::proposal::Voters;
@@ -107,7 +107,7 @@ pub struct Fleet {
     /// A first start that is being made sure of.
     fresh_check: Option<FreshCheck>,
     /// Where the lives of the nodes are written down.
-    diary: Diary,
+    diary: DiaryState,
     /// The answer to the common question: all nodes may vote, for fences above this.
     all_trusted: Option<(Fence, Voters)>,
     outputs: VecDeque<Output>,
@@ -291,7 +291,7 @@ impl Fleet {
             client: ClientId::new(seed.rotate_left(32) ^ 0x9e37_79b9_7f4a_7c15),
             fresh_needs: quorum.nodes(),
             fresh_check: None,
-            diary: Diary::default(),
+            diary: DiaryState::default(),
             all_trusted: None,
             outputs: VecDeque::new(),
         }
@@ -399,7 +399,7 @@ impl Fleet {
     #[must_use]
     pub fn is_settled(&self) -> bool {
         let checking = self.fresh_check.as_ref().is_some_and(|check| check.asked.is_none());
-        !checking && self.diary != Diary::Writing && self.members.iter().all(Member::is_settled)
+        !checking && self.diary != DiaryState::Writing && self.members.iter().all(Member::is_settled)
     }
 
     /// How many nodes may vote now.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenure_core::client::{Input, Request, Resuming};
 use tenure_core::{
-    Handover, HoldState, Lease, LockKey, MaxHold, NodeSet, Nonce, Prefix, Renewal, Term, Terms, Wait,
+    HandedOver, HoldState, Lease, LockKey, MaxHold, NodeSet, Nonce, Prefix, Renewal, Term, Terms, Wait,
 };
 
 use crate::mutant::BentLease;
@@ -113,7 +113,7 @@ impl World {
         client: usize,
         name: usize,
         terms: Terms,
-        handover: Handover,
+        handover: HandedOver,
         lives: Vec<Nonce>,
     ) {
         self.ownership.draw(self.now_ns, handover.token, client, self.clients[client].life);
@@ -284,7 +284,7 @@ impl World {
                 if copied != lives {
                     self.marks.see(Mark::EarlierCopy);
                 }
-                (Handover { held: handover.held, ..copy }, copied)
+                (HandedOver { held: handover.held, ..copy }, copied)
             }
             None => (handover, lives),
         };

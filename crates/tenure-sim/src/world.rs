@@ -39,7 +39,7 @@ use crate::world::event::Scheduled;
 pub(crate) use crate::world::event::{ClientEvent, Event};
 use crate::world::links::{Broken, Links, Message};
 use crate::world::network::delay_ns;
-use crate::world::node::{Fault, Node};
+use crate::world::node::{Node, NodeFault};
 use crate::world::partition::Gate;
 use crate::world::stage::Stage;
 
@@ -158,7 +158,7 @@ impl World {
         world.plan_epoch();
         if world.options.scenario == Scenario::RollingRestart {
             let first_ns = world.options.rolling_interval_ns();
-            world.at(first_ns, Event::Fault(Fault::LoseMemory { node: 0 }));
+            world.at(first_ns, Event::Fault(NodeFault::LoseMemory { node: 0 }));
         }
         world
     }
@@ -193,7 +193,7 @@ impl World {
             Event::Survey { link } => self.handle_survey(link),
             Event::HangUp { link, listener } => self.handle_hang_up(link, listener),
             Event::Fault(fault) => self.handle_fault(fault),
-            Event::Turn(turn) => self.handle_turn(turn),
+            Event::Stage(event) => self.handle_stage(event),
             Event::Planned { epoch, plan } => self.handle_planned(epoch, plan),
             Event::Start { client } => self.start_client(client),
             Event::Resume { client, life } => self.resume_client(client, life),

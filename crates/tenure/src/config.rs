@@ -24,7 +24,7 @@ use tenure_core::{MaxHold, MaxTtl, Options, Prefix, RestartGuard, Wait};
 pub use self::duration::{parse as parse_duration, parse_max_hold};
 pub use self::environment::variable;
 use self::file::File;
-use self::files::Files;
+use self::files::ConfigFiles;
 pub use self::known_nodes::KnownNodes;
 pub use self::node_url::NodeUrl;
 pub use self::source::{Source, Sourced};
@@ -147,7 +147,7 @@ impl Config {
             environment::read("TENURE_NODES", here)?,
         ]);
         let mut warnings = vec![];
-        let files = Files::find(flags.config.as_deref(), named.is_some(), &mut warnings)?;
+        let files = ConfigFiles::find(flags.config.as_deref(), named.is_some(), &mut warnings)?;
         let max_ttl = files.about_nodes(File::max_ttl);
         let ttl_default = Options::default().ttl.min(max_ttl.as_ref().map_or(Duration::MAX, |max| max.value));
         let require_nodes = first([

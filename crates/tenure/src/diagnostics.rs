@@ -8,7 +8,7 @@ use tenure_core::{Distrust, Fault, Rounded};
 use tokio::sync::oneshot;
 
 use crate::Locks;
-use crate::driver::{Request, Surveyed};
+use crate::driver::{Call, Surveyed};
 use crate::node::{Persistence, Role, Server};
 
 /// A clock that is further than this from the others is worth a look: time servers keep it within a tenth of it.
@@ -125,7 +125,7 @@ impl Locks {
     pub async fn nodes(&self) -> Vec<NodeReport> {
         self.ready().await;
         let (reply, answer) = oneshot::channel();
-        self.inner.send(Request::Nodes { reply });
+        self.inner.send(Call::Nodes { reply });
         // A worker that is gone has no nodes any more.
         let surveyed = answer.await.unwrap_or_default();
         self.inner.addresses.iter().zip(surveyed).map(|(node, surveyed)| report(node, surveyed)).collect()

@@ -5,10 +5,10 @@
 //! connections, wakes callers, and sleeps. Callers and dropped guards send it requests, which needs no
 //! runtime and never blocks. Clean-up lives here, so it survives whoever caused it.
 
+mod call;
 mod callers;
 mod diary;
 mod mailbox;
-mod request;
 mod sockets;
 mod survey;
 #[cfg(test)]
@@ -26,9 +26,9 @@ use tenure_core::{Entropy, Fleet, HoldState, Lease, Time};
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
+pub(crate) use self::call::{AcquireFailure, AcquireReply, Call, ReleaseReply, draw_entropy};
 use self::callers::{Caller, Replies};
 use self::diary::Diary;
-pub(crate) use self::request::{AcquireFailure, AcquireReply, ReleaseReply, Request, draw_entropy};
 pub(crate) use self::survey::Surveyed;
 use self::survey::Surveys;
 use crate::event::Observer;
@@ -71,7 +71,7 @@ pub(crate) struct Driver {
     observer: Observer,
     /// How the nodes are called.
     addresses: Vec<Arc<str>>,
-    mailbox: mpsc::UnboundedReceiver<Request>,
+    mailbox: mpsc::UnboundedReceiver<Call>,
     /// No caller is left who could ask for anything.
     orphaned: bool,
     client: Client<Caller>,
@@ -97,7 +97,7 @@ impl Driver {
         clock: Clock,
         observer: Observer,
         addresses: Vec<Arc<str>>,
-        mailbox: mpsc::UnboundedReceiver<Request>,
+        mailbox: mpsc::UnboundedReceiver<Call>,
         nodes: Vec<Box<dyn Connection>>,
         fleet: Fleet,
         (lives, ids): (Arc<Lives>, Arc<AtomicU64>),
@@ -136,7 +136,7 @@ impl Driver {
         for _ in 0..TURNS_MAX {
             self.now = self.clock.now();
             self.note_pause();
-            self.take_requests(cx);
+            self.take_calls(cx);
             self.unsent = false;
             if !self.take_memory(cx) {
                 return Poll::Pending;
@@ -216,8 +216,8 @@ impl Drop for Driver {
             self.client.lease(lease).inspect(|caller| caller.tell_ended());
         }
         self.mailbox.close();
-        while let Ok(request) = self.mailbox.try_recv() {
-            if let Request::Watch { watch, .. } = request {
+        while let Ok(call) = self.mailbox.try_recv() {
+            if let Call::Watch { watch, .. } = call {
                 watch.tell(HoldState::Lost);
             }
         }

@@ -12,7 +12,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tenure_core::trust::change::{self, Input, Output, Progress, Refused};
-use tenure_core::trust::{ChangeNode, FleetChange as Machine};
+use tenure_core::trust::{ChangeNode, NodeListChange};
 use tenure_core::{Answer, ClientId, Command, Fault, FenceBounds, NodeIndex, Prefix, Quorum, Reply, Time};
 
 use crate::error::BuildError;
@@ -215,7 +215,7 @@ impl FleetChange {
             let part = ChangeNode::new(place(&old, node), place(&new, node));
             if is_gone(node) { part.gone() } else { part }
         });
-        let mut machine = Machine::new(from.clone(), to, prefix.clone(), parts.collect(), random()?);
+        let mut machine = NodeListChange::new(from.clone(), to, prefix.clone(), parts.collect(), random()?);
         if self.abort {
             machine = machine.aborting();
         }

@@ -8,12 +8,13 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tenure_core::{
-    Fence, Handover, HoldState, LockKey, NodeSet, Nonce, NotExtended, Options, ReleaseOutcome, Risk, Standing,
+    Fence, HandedOver, HoldState, LockKey, NodeSet, Nonce, NotExtended, Options, ReleaseOutcome, Risk,
+    Standing,
 };
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use crate::driver::{Id, ReleaseReply, Request, SharedLease, look};
+use crate::driver::{Call, Id, ReleaseReply, SharedLease, look};
 use crate::error::votes::Votes;
 use crate::error::{ExtendError, ReleaseError};
 use crate::guard::watch::{GuardStates, Watch};
@@ -231,7 +232,7 @@ impl Guard {
         let term = self.options.term(ttl, manager.max_ttl);
         let term = term.map_err(|error| ExtendError::InvalidOption { name: name(), error })?;
         let (reply, answer) = oneshot::channel();
-        manager.send(Request::Extend { id: self.hold.id, term, reply });
+        manager.send(Call::Extend { id: self.hold.id, term, reply });
         let Ok(extended) = answer.await else {
             return Err(ExtendError::ShutDown { name: name(), valid_for: self.valid_for() });
         };
@@ -261,7 +262,7 @@ impl Guard {
         let name = self.name().to_owned();
         let (reply, answer) = oneshot::channel();
         let manager = Arc::clone(&self.hold.manager);
-        manager.send(Request::Release { id: self.hold.id, reply });
+        manager.send(Call::Release { id: self.hold.id, reply });
         self.hold.forget();
         Released::told(&manager, name, answer.await.ok())
     }
@@ -377,7 +378,7 @@ impl Hold {
         self.standing(|standing| standing.map_or(HoldState::Lost, |standing| standing.state(now)))
     }
 
-    pub(crate) fn handover(&self) -> Option<Handover> {
+    pub(crate) fn handover(&self) -> Option<HandedOver> {
         look(&self.lease).handover(self.manager.clock.now())
     }
 
@@ -389,7 +390,7 @@ impl Hold {
     pub(crate) fn watch(&self) -> &Arc<Watch> {
         self.watch.get_or_init(|| {
             let watch = Watch::new();
-            if !self.manager.send(Request::Watch { id: self.id, watch: Arc::clone(&watch) }) {
+            if !self.manager.send(Call::Watch { id: self.id, watch: Arc::clone(&watch) }) {
                 watch.tell(HoldState::Lost);
             }
             watch
@@ -426,8 +427,8 @@ impl Drop for Hold {
     fn drop(&mut self) {
         // A worker that is gone cannot be told anything.
         let _ = match self.end {
-            End::Abandon => self.manager.send(Request::Abandon { id: self.id }),
-            End::HandOver => self.manager.send(Request::HandOver { id: self.id }),
+            End::Abandon => self.manager.send(Call::Abandon { id: self.id }),
+            End::HandOver => self.manager.send(Call::HandOver { id: self.id }),
             End::Nothing => true,
         };
     }

@@ -9,7 +9,7 @@ use tenure_core::{
 use tokio::sync::oneshot;
 
 use crate::Locks;
-use crate::driver::{Found, Request};
+use crate::driver::{Call, Found};
 use crate::error::AcquireError;
 use crate::error::votes::reasons;
 use crate::locks::Inner;
@@ -108,10 +108,10 @@ impl Locks {
         let key =
             manager.key(name).map_err(|error| AcquireError::InvalidName { name: name.to_owned(), error })?;
         let found = manager.query(Query::inspect(key, manager.quorum, manager.clock.now())).await;
-        let Found { told, voters, distrust } =
+        let Found { answers, voters, distrust } =
             found.ok_or_else(|| AcquireError::ShutDown { name: name.to_owned() })?;
-        let said = told.into_iter().map(|told| match told {
-            Ok(told) => (Ok(told.holdings.into_iter().next()), told.waiters),
+        let said = answers.into_iter().map(|answer| match answer {
+            Ok(answer) => (Ok(answer.holdings.into_iter().next()), answer.waiters),
             Err(fault) => (Err(fault), None),
         });
         Ok(manager.report(name.to_owned(), voters, &distrust, said))
@@ -143,28 +143,30 @@ impl Locks {
         let prefix = manager.prefix.as_str();
         let query = Query::list(manager.prefix.clone(), manager.quorum, manager.clock.now());
         let found = manager.query(query).await;
-        let Found { told, voters, distrust } =
+        let Found { answers, voters, distrust } =
             found.ok_or_else(|| AcquireError::ShutDown { name: format!("{prefix}*") })?;
-        let listed = manager.quorum.indexes().zip(&told).map(|(node, told)| NodeList {
+        let listed = manager.quorum.indexes().zip(&answers).map(|(node, answer)| NodeList {
             node: manager.address(node),
             votes: voters.contains(node),
             distrust: distrust[node.get()].clone(),
-            told: told.as_ref().map(|told| told.holdings.len()).map_err(Clone::clone),
-            cut_short: told.as_ref().is_ok_and(|told| told.cut_short),
+            told: answer.as_ref().map(|answer| answer.holdings.len()).map_err(Clone::clone),
+            cut_short: answer.as_ref().is_ok_and(|answer| answer.cut_short),
         });
         let nodes = listed.collect();
         // What a node says about a lock that it did not tell of.
-        let absent: Vec<_> = told
+        let absent: Vec<_> = answers
             .iter()
-            .map(|told| match told {
-                Ok(told) if told.cut_short => Err(Fault::Error("it has more locks than were listed".into())),
+            .map(|answer| match answer {
+                Ok(answer) if answer.cut_short => {
+                    Err(Fault::Error("it has more locks than were listed".into()))
+                }
                 Ok(_) => Ok(None),
                 Err(fault) => Err(fault.clone()),
             })
             .collect();
         let mut locks = BTreeMap::new();
-        for (node, told) in told.into_iter().enumerate() {
-            for holding in told.into_iter().flat_map(|told| told.holdings) {
+        for (node, answer) in answers.into_iter().enumerate() {
+            for holding in answer.into_iter().flat_map(|answer| answer.holdings) {
                 let said = locks.entry(Arc::clone(&holding.key)).or_insert_with(|| absent.clone());
                 said[node] = Ok(Some(holding));
             }
@@ -219,12 +221,12 @@ impl Inner {
     /// Who holds a lock that was refused and how many wait for it, if a majority can be asked within the time of a round.
     pub(crate) async fn place(&self, key: LockKey, term: Term) -> Option<Place> {
         let query = Query::inspect(key, self.quorum, self.clock.now()).within(term);
-        let Found { told, voters, .. } = self.query(query).await?;
-        let words: Vec<_> = told
+        let Found { answers, voters, .. } = self.query(query).await?;
+        let words: Vec<_> = answers
             .iter()
-            .map(|told| {
-                let told = told.as_ref().ok()?;
-                Some(Word { holding: told.holdings.first(), waiters: told.waiters })
+            .map(|answer| {
+                let answer = answer.as_ref().ok()?;
+                Some(Word { holding: answer.holdings.first(), waiters: answer.waiters })
             })
             .collect();
         let Agreement { state, waiters, .. } = Agreement::of(self.quorum, voters, &words);
@@ -244,7 +246,7 @@ impl Inner {
     /// Asks all nodes. `None` if the worker is gone.
     async fn query(&self, query: Query) -> Option<Found> {
         let (reply, answer) = oneshot::channel();
-        self.send(Request::Query { query, reply });
+        self.send(Call::Query { query, reply });
         answer.await.ok()
     }
 

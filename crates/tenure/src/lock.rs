@@ -16,7 +16,7 @@ use tenure_core::{
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
-use crate::driver::{AcquireFailure, Request, draw_entropy};
+use crate::driver::{AcquireFailure, Call, draw_entropy};
 use crate::error::{AcquireError, WithError};
 use crate::guard::{Guard, Hold};
 use crate::locks::Inner;
@@ -296,7 +296,7 @@ impl Lock {
         // From here on, dropping `hold` gives up whatever the lease has come to.
         let hold = Hold::new(Arc::clone(&self.manager), key, Arc::clone(&lease));
         let id = hold.id();
-        self.manager.send(Request::Acquire { id, lease, entropy, reply });
+        self.manager.send(Call::Acquire { id, lease, entropy, reply });
         match answer.await.unwrap_or(Err(AcquireFailure::ShutDown)) {
             Ok(()) => self.guard(hold, &terms),
             Err(failure) => {

@@ -13,7 +13,7 @@ use tenure_core::{
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::driver::{Driver, Id, Request, Unfinished};
+use crate::driver::{Call, Driver, Id, Unfinished};
 use crate::error::votes::Votes;
 use crate::error::{BuildError, ShutdownError};
 use crate::event::{Event, Observer};
@@ -50,7 +50,7 @@ pub struct Locks {
 
 /// What locks and guards need of their manager.
 pub(crate) struct Inner {
-    mailbox: mpsc::UnboundedSender<Request>,
+    mailbox: mpsc::UnboundedSender<Call>,
     ids: Arc<AtomicU64>,
     pub(crate) addresses: Vec<Arc<str>>,
     pub(crate) lives: Arc<Lives>,
@@ -203,7 +203,7 @@ impl Locks {
     /// It may be dropped and called again at any time.
     pub async fn ready(&self) {
         let (reply, answer) = oneshot::channel();
-        self.inner.send(Request::Settle { reply });
+        self.inner.send(Call::Settle { reply });
         let _ = answer.await;
     }
 
@@ -261,7 +261,7 @@ impl Locks {
 
     async fn end(&self, limit: Duration, silent_too: bool) -> Result<(), ShutdownError> {
         let (reply, answer) = oneshot::channel();
-        self.inner.send(Request::Shutdown { limit, silent_too, reply });
+        self.inner.send(Call::Shutdown { limit, silent_too, reply });
         // A worker that is gone left nothing that anybody could still clean up.
         match answer.await.ok().flatten() {
             None => Ok(()),
@@ -473,17 +473,17 @@ impl Worker {
 }
 
 impl Inner {
-    /// Sends a request to the worker. If that is gone, the answer's channel is closed, which is answer enough where there
+    /// Sends a call to the driver. If that is gone, the answer's channel is closed, which is answer enough where there
     /// is one; otherwise `false`.
-    pub(crate) fn send(&self, request: Request) -> bool {
-        self.mailbox.send(request).is_ok()
+    pub(crate) fn send(&self, call: Call) -> bool {
+        self.mailbox.send(call).is_ok()
     }
 
     /// Waits until enough nodes are known to begin with: all have been tried, or a majority is there and the rest takes
     /// too long. Acquires wait for the same.
     pub(crate) async fn started(&self) {
         let (reply, answer) = oneshot::channel();
-        self.send(Request::Start { reply });
+        self.send(Call::Start { reply });
         let _ = answer.await;
     }
 

@@ -190,7 +190,7 @@ pub(crate) trait Connection: Send {
 
     /// Takes a batch of renewals: [`NodeEvent::Renewed`] tells that all were granted; otherwise [`NodeEvent::Split`], and
     /// then the answers one by one. `false` if they have to be sent one by one.
-    fn renew(&mut self, renewals: &Arc<Renewals>) -> bool {
+    fn renew(&mut self, renewals: &Arc<EncodedRenewals>) -> bool {
         let _ = renewals;
         false
     }
@@ -214,7 +214,7 @@ pub(crate) enum NodeEvent {
     /// A try to connect failed.
     Unreachable(Fault),
     /// All renewals of a batch were granted.
-    Renewed(Arc<Renewals>, Option<NodeTime>),
+    Renewed(Arc<EncodedRenewals>, Option<NodeTime>),
     /// The renewals of this batch are answered one by one.
     Split(u64),
     /// The node's record was changed by another, or is gone.
@@ -228,16 +228,16 @@ pub(crate) enum NodeEvent {
     },
 }
 
-/// Renewals that are sent together, to every node.
+/// Renewals that are sent together, encoded once for all nodes that are to be sent the very same.
 #[derive(Debug)]
-pub(crate) struct Renewals {
+pub(crate) struct EncodedRenewals {
     pub(crate) shared: Arc<client::Renewals>,
     /// What was sent to the first node, for others that are to be sent the very same.
     #[cfg_attr(not(feature = "redis"), expect(dead_code, reason = "memory nodes are asked one by one"))]
     pub(crate) encoded: OnceLock<Vec<u8>>,
 }
 
-impl Deref for Renewals {
+impl Deref for EncodedRenewals {
     type Target = client::Renewals;
 
     fn deref(&self) -> &client::Renewals {

@@ -7,7 +7,7 @@ use super::renewals::Renewals;
 use super::tag::{Id, Tag};
 use crate::command::Command;
 use crate::fence::Fence;
-use crate::inspect::query::Told;
+use crate::inspect::query::NodeAnswer;
 use crate::lease::release::ReleaseOutcome;
 use crate::lease::{Cause, HoldState, NotAcquired, NotExtended};
 use crate::names::LockKey;
@@ -57,7 +57,7 @@ pub enum Output<L> {
         /// As it was handed in.
         lease: L,
         /// Why not.
-        reason: Refused,
+        reason: NotBegun,
     },
     /// Nothing more will come of this lease. It can be looked at until the next output is taken.
     Ended {
@@ -178,7 +178,7 @@ pub enum News {
 
 /// Why a lease was not begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Refused {
+pub enum NotBegun {
     /// The client is being shut down.
     ShutDown,
     /// Too few of the nodes that counted for the lock are still in the life of their memory in which they
@@ -189,11 +189,11 @@ pub enum Refused {
     },
 }
 
-/// What every node told, which of them may vote, and why the others may not.
+/// What every node answered, which of them may vote, and why the others may not.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Found {
-    /// What the nodes told, in the order of the node list.
-    pub told: Vec<Told>,
+    /// What the nodes answered, in the order of the node list.
+    pub answers: Vec<NodeAnswer>,
     /// Those that may vote.
     pub voters: NodeSet,
     /// Why the others may not, in the order of the node list.

@@ -35,12 +35,12 @@ impl<L: LeaseCell> Client<L> {
                 query::Output::Send { node, command } => {
                     self.outbox.send(now, Addressee::Query(id), node, command);
                 }
-                query::Output::Done(told) => {
+                query::Output::Done(answers) => {
                     done = true;
                     let voters = self.fleet.voters(now);
                     let report = |node| self.fleet.report(now, node).trust.err();
                     let distrust = self.fleet.quorum().indexes().map(report).collect();
-                    self.outbox.say(Output::Found { id, found: Found { told, voters, distrust } });
+                    self.outbox.say(Output::Found { id, found: Found { answers, voters, distrust } });
                 }
             }
         }

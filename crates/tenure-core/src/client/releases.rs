@@ -24,12 +24,12 @@ pub(super) struct ReleaseEntry {
     /// The nodes at which this release counts as a debt.
     debt: NodeSet,
     pub(super) timer: Option<Timer>,
-    caller: Option<Caller>,
+    caller: Option<ReleaseCaller>,
 }
 
 /// Who waits for the outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Caller {
+struct ReleaseCaller {
     /// How long the votes of all nodes are waited for when the outcome is known.
     patience: Duration,
     /// The outcome, and until when the other votes are waited for.
@@ -44,7 +44,7 @@ impl<L: LeaseCell> Client<L> {
         match release.and_then(|release| self.releases.get_mut(release)) {
             Some(entry) => {
                 let patience = if hears_all { ALL_VOTES_MAX } else { Duration::ZERO };
-                entry.caller = Some(Caller { patience, decided: None });
+                entry.caller = Some(ReleaseCaller { patience, decided: None });
             }
             None => self.outbox.say(Output::NotReleased { lease }),
         }
@@ -108,8 +108,7 @@ impl ReleaseEntry {
     /// The outcome, when it is time to tell it. `last`: no more votes will come.
     fn take_outcome(&mut self, now: Time, last: bool) -> Option<ReleaseOutcome> {
         let all = self.release.ballots().iter().all(Option::is_some);
-        let is_time =
-            |caller: &mut Caller| matches!(caller.decided, Some((_, until)) if all || last || now >= until);
+        let is_time = |caller: &mut ReleaseCaller| matches!(caller.decided, Some((_, until)) if all || last || now >= until);
         self.caller.take_if(is_time)?.decided.map(|(outcome, _)| outcome)
     }
 

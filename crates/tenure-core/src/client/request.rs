@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::tag::Id;
 use crate::config::{Term, Terms};
 use crate::inspect::query::Query;
-use crate::lease::{Handover, Lease};
+use crate::lease::{HandedOver, Lease};
 use crate::names::LockKey;
 use crate::round::{NodeSet, Quorum};
 use crate::time::Time;
@@ -106,7 +106,7 @@ pub struct Resuming {
     /// How it is held from now on.
     pub terms: Terms,
     /// What the other process said. Its members are the nodes that are in these lives when it begins.
-    pub handover: Handover,
+    pub handover: HandedOver,
     /// The lives of the nodes that counted there.
     pub lives: Vec<Nonce>,
 }
@@ -115,7 +115,7 @@ impl Resuming {
     /// The lease that counts these nodes.
     #[must_use]
     pub fn begin(&self, quorum: Quorum, members: NodeSet, now: Time) -> Lease {
-        let handover = Handover { members, ..self.handover };
+        let handover = HandedOver { members, ..self.handover };
         Lease::resume(self.key.clone(), self.terms, quorum, &handover, now)
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::leases::LeaseEntry;
-use super::output::{Output, Refused};
+use super::output::{NotBegun, Output};
 use super::request::{Request, Resuming};
 use super::tag::Id;
 use super::{Client, LeaseCell};
@@ -29,7 +29,7 @@ impl<L: LeaseCell> Client<L> {
     pub(super) fn handle_request(&mut self, now: Time, request: Request<L>) {
         match request {
             Request::Acquire { id, lease } if self.shutdown.has_begun() => {
-                self.outbox.say(Output::Refused { id, lease, reason: Refused::ShutDown });
+                self.outbox.say(Output::Refused { id, lease, reason: NotBegun::ShutDown });
             }
             // A node that is not connected yet would not answer in time, and who may vote is not known.
             Request::Acquire { .. }
@@ -97,7 +97,7 @@ impl<L: LeaseCell> Client<L> {
     fn begin_resume(&mut self, now: Time, id: Id, mut cell: L, resuming: &Resuming) {
         let left = self.fleet.may_be_in(&resuming.lives);
         if left < self.quorum().majority() {
-            let reason = Refused::Outdated { left };
+            let reason = NotBegun::Outdated { left };
             return self.outbox.say(Output::Refused { id, lease: cell, reason });
         }
         let members = self.fleet.nodes_in(&resuming.lives);

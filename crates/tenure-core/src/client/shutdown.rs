@@ -26,7 +26,7 @@ pub(super) struct Shutdown {
     /// When the client came to be, and when its end was asked for.
     since: Time,
     begun: Option<Time>,
-    callers: Vec<Caller>,
+    callers: Vec<ShutdownCaller>,
     /// How many nodes have yet to say that a waiter has left the line, and until when that is waited for:
     /// a node that hangs finds out by itself that they are gone, and passes over them.
     leaving: usize,
@@ -39,7 +39,7 @@ pub(super) struct Shutdown {
 
 /// Who waits for the end.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-struct Caller {
+struct ShutdownCaller {
     id: Id,
     limit: Time,
     /// Nodes that do not answer are waited for until then, too.
@@ -52,7 +52,7 @@ impl Shutdown {
         Self { since, begun: None, callers: vec![], leaving, leaving_until: None, reached, heard }
     }
 
-    fn begin(&mut self, now: Time, caller: Caller) {
+    fn begin(&mut self, now: Time, caller: ShutdownCaller) {
         self.begun.get_or_insert(now);
         self.leaving_until = Some(now + SILENCE_MAX);
         self.callers.push(caller);
@@ -116,7 +116,7 @@ impl Shutdown {
 
 impl<L: LeaseCell> Client<L> {
     pub(super) fn begin_shutdown(&mut self, now: Time, id: Id, limit: Duration, silent_too: bool) {
-        self.shutdown.begin(now, Caller { id, limit: now + limit, silent_too });
+        self.shutdown.begin(now, ShutdownCaller { id, limit: now + limit, silent_too });
         self.begin_early(now);
         for polite in std::mem::take(&mut self.polite) {
             let request = super::Request::Acquire { id: polite.id, lease: polite.lease };
@@ -152,8 +152,8 @@ impl<L: LeaseCell> Client<L> {
         };
         let left = shutdown.leaving_until.is_none();
         let (done, nearly) = (left && unfinished.is_none(), left && !releases().any(hopeful));
-        let due = |caller: &mut Caller| done || nearly && !caller.silent_too || now >= caller.limit;
-        for Caller { id, .. } in self.shutdown.callers.extract_if(.., due) {
+        let due = |caller: &mut ShutdownCaller| done || nearly && !caller.silent_too || now >= caller.limit;
+        for ShutdownCaller { id, .. } in self.shutdown.callers.extract_if(.., due) {
             self.outbox.say(Output::ShutDown { id, unfinished });
         }
     }

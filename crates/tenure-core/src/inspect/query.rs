@@ -1,6 +1,6 @@
 //! A question to all nodes that changes nothing: who has a lock, or which locks there are.
 //!
-//! Every node's own answer is told, and why others cannot be had. What they come to together is for
+//! Every node's own answer is kept, and why others cannot be had. What they come to together is for
 //! [`Agreement`](crate::Agreement) to say.
 
 use std::collections::VecDeque;
@@ -22,8 +22,8 @@ const REST_MIN: Duration = Duration::from_millis(100);
 /// The most keys that are listed per node: enough to look at, and little memory.
 const KEYS_MAX: usize = 10_000;
 
-/// What one node told, or why it did not.
-pub type Told = Result<Answered, Fault>;
+/// What one node answered, or why it did not.
+pub type NodeAnswer = Result<Answered, Fault>;
 
 /// What one node has.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -45,7 +45,7 @@ pub struct Query {
     deadline: Time,
     /// Nodes are given no longer than in a round for this term.
     term: Option<Term>,
-    nodes: Vec<Progress>,
+    nodes: Vec<NodeProgress>,
     done: bool,
     outputs: VecDeque<Output>,
 }
@@ -57,9 +57,9 @@ enum Question {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Progress {
+enum NodeProgress {
     Asked(Vec<Holding>),
-    Answered(Told),
+    Answered(NodeAnswer),
 }
 
 /// What a query is told.
@@ -86,8 +86,8 @@ pub enum Output {
         /// What to send.
         command: Command,
     },
-    /// What every node told, in the order of the node list. Comes once, last.
-    Done(Vec<Told>),
+    /// What every node answered, in the order of the node list. Comes once, last.
+    Done(Vec<NodeAnswer>),
 }
 
 impl Query {
@@ -104,7 +104,7 @@ impl Query {
     }
 
     fn begin(question: Question, quorum: Quorum, now: Time) -> Self {
-        let nodes = vec![Progress::Asked(vec![]); quorum.nodes()];
+        let nodes = vec![NodeProgress::Asked(vec![]); quorum.nodes()];
         let (begun, deadline, outputs) = (now, now + QUERY_TIMEOUT, VecDeque::new());
         let done = false;
         let mut query = Self { question, quorum, begun, deadline, term: None, nodes, done, outputs };
@@ -135,8 +135,8 @@ impl Query {
             }
             Input::Timeout if now >= self.deadline => {
                 for progress in &mut self.nodes {
-                    if matches!(progress, Progress::Asked(_)) {
-                        *progress = Progress::Answered(Err(Fault::Timeout));
+                    if matches!(progress, NodeProgress::Asked(_)) {
+                        *progress = NodeProgress::Answered(Err(Fault::Timeout));
                     }
                 }
             }
@@ -157,9 +157,9 @@ impl Query {
     }
 
     fn handle_answer(&mut self, node: NodeIndex, answer: Result<Reply, Fault>) {
-        let Progress::Asked(so_far) = &mut self.nodes[node.get()] else { return };
+        let NodeProgress::Asked(so_far) = &mut self.nodes[node.get()] else { return };
         match answer.map(|reply| reply.answer) {
-            Ok(Answer::Told { holdings, waiters, next }) => {
+            Ok(Answer::Holdings { holdings, waiters, next }) => {
                 so_far.extend(holdings);
                 if next != 0 && so_far.len() < KEYS_MAX {
                     return self.ask(node, next);
@@ -169,12 +169,13 @@ impl Query {
                 // A key that is moved while the node is paged through may come twice.
                 all.dedup_by(|a, b| a.key == b.key);
                 let answered = Answered { holdings: all, waiters, cut_short: next != 0 };
-                self.nodes[node.get()] = Progress::Answered(Ok(answered));
+                self.nodes[node.get()] = NodeProgress::Answered(Ok(answered));
             }
             Ok(_) => {
-                self.nodes[node.get()] = Progress::Answered(Err(Fault::Error("an unexpected reply".into())));
+                self.nodes[node.get()] =
+                    NodeProgress::Answered(Err(Fault::Error("an unexpected reply".into())));
             }
-            Err(fault) => self.nodes[node.get()] = Progress::Answered(Err(fault)),
+            Err(fault) => self.nodes[node.get()] = NodeProgress::Answered(Err(fault)),
         }
     }
 
@@ -182,8 +183,9 @@ impl Query {
     /// through is not silent.
     fn hasten(&mut self, now: Time) {
         let answered =
-            self.nodes.iter().filter(|progress| matches!(progress, Progress::Answered(Ok(_)))).count();
-        let paging = |progress: &Progress| matches!(progress, Progress::Asked(so_far) if !so_far.is_empty());
+            self.nodes.iter().filter(|progress| matches!(progress, NodeProgress::Answered(Ok(_)))).count();
+        let paging =
+            |progress: &NodeProgress| matches!(progress, NodeProgress::Asked(so_far) if !so_far.is_empty());
         if answered >= self.quorum.majority() && !self.nodes.iter().any(paging) {
             let rest = (now.since(self.begun) * 2).max(REST_MIN);
             self.deadline = self.deadline.min(now + rest);
@@ -199,14 +201,14 @@ impl Query {
     }
 
     fn finish(&mut self) {
-        if self.done || self.nodes.iter().any(|progress| matches!(progress, Progress::Asked(_))) {
+        if self.done || self.nodes.iter().any(|progress| matches!(progress, NodeProgress::Asked(_))) {
             return;
         }
         self.done = true;
-        let told = std::mem::take(&mut self.nodes).into_iter().map(|progress| match progress {
-            Progress::Answered(told) => told,
-            Progress::Asked(_) => Err(Fault::Timeout),
+        let answers = std::mem::take(&mut self.nodes).into_iter().map(|progress| match progress {
+            NodeProgress::Answered(answer) => answer,
+            NodeProgress::Asked(_) => Err(Fault::Timeout),
         });
-        self.outputs.push_back(Output::Done(told.collect()));
+        self.outputs.push_back(Output::Done(answers.collect()));
     }
 }

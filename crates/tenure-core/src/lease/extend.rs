@@ -17,7 +17,7 @@ pub(crate) struct Extend {
 
 /// What the votes of an extension come to.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Decision {
+pub(crate) enum ExtendDecision {
     Open,
     Extended(Validity),
     NotExtended(NotExtended),
@@ -83,22 +83,22 @@ impl Extend {
     }
 
     /// Decides, given the validity the lock had so far.
-    pub(crate) fn decide(&self, now: Time, old: Validity) -> Decision {
+    pub(crate) fn decide(&self, now: Time, old: Validity) -> ExtendDecision {
         let tally = self.round.tally();
         let ballots = || self.round.ballots().to_vec();
         let quorum = self.round.quorum();
         if tally.refused >= quorum.majority() {
-            return Decision::NotExtended(NotExtended::Lost { ballots: ballots() });
+            return ExtendDecision::NotExtended(NotExtended::Lost { ballots: ballots() });
         }
         match self.round.verdict() {
-            Verdict::Open => Decision::Open,
+            Verdict::Open => ExtendDecision::Open,
             // Decided too late: the holder has been told that the lock is lost.
-            Verdict::Won if old.is_lost(now) => Decision::NotExtended(NotExtended::Expired),
-            Verdict::Won => Decision::Extended(old.max(Validity::of(self.round.started(), &self.term))),
+            Verdict::Won if old.is_lost(now) => ExtendDecision::NotExtended(NotExtended::Expired),
+            Verdict::Won => ExtendDecision::Extended(old.max(Validity::of(self.round.started(), &self.term))),
             // Only a complete round tells whether a majority said no.
-            Verdict::Lost if !self.round.is_complete() => Decision::Open,
-            Verdict::Lost if old.is_lost(now) => Decision::NotExtended(NotExtended::Expired),
-            Verdict::Lost => Decision::NotExtended(match quorum.answered(tally) {
+            Verdict::Lost if !self.round.is_complete() => ExtendDecision::Open,
+            Verdict::Lost if old.is_lost(now) => ExtendDecision::NotExtended(NotExtended::Expired),
+            Verdict::Lost => ExtendDecision::NotExtended(match quorum.answered(tally) {
                 Some(true) => NotExtended::Refused { ballots: ballots() },
                 _ => NotExtended::Unavailable { ballots: ballots() },
             }),

@@ -1,8 +1,8 @@
 //! The part of a lease that holds the lock: extensions, asked for or by itself, healing, and going on with it in another
 //! process.
 
-use super::extend::{self, Extend, NotExtended};
-use super::standing::{Handover, Standing};
+use super::extend::{Extend, ExtendDecision, NotExtended};
+use super::standing::{HandedOver, Standing};
 use super::{Lease, Output, Phase};
 use crate::command::{Answer, Command, Reply};
 use crate::config::{MaxHold, Term, Terms};
@@ -28,7 +28,7 @@ impl Lease {
     /// A lease that goes on with a lock that another process held. The first input is
     /// [`Input::Extend`](super::Input::Extend): until that has succeeded, nobody may count on the lock.
     #[must_use]
-    pub fn resume(key: LockKey, mut terms: Terms, quorum: Quorum, handover: &Handover, now: Time) -> Self {
+    pub fn resume(key: LockKey, mut terms: Terms, quorum: Quorum, handover: &HandedOver, now: Time) -> Self {
         if let MaxHold::AtMost(limit) = &mut terms.max_hold {
             *limit = limit.saturating_sub(handover.held);
         }
@@ -41,7 +41,7 @@ impl Lease {
 
     /// What another process needs to go on with the lock, if it is held.
     #[must_use]
-    pub fn handover(&self, now: Time) -> Option<Handover> {
+    pub fn handover(&self, now: Time) -> Option<HandedOver> {
         self.standing().map(|standing| standing.handover(now))
     }
 
@@ -133,14 +133,14 @@ impl Lease {
         let Phase::Held(standing) = &mut self.phase else { return };
         let Some(extend) = &standing.extending else { return };
         match extend.decide(now, standing.validity) {
-            extend::Decision::Open => {}
-            extend::Decision::Extended(validity) => {
+            ExtendDecision::Open => {}
+            ExtendDecision::Extended(validity) => {
                 let started = standing.confirm(validity);
                 standing.plan_renewal(&self.terms, started);
                 self.outputs.push_back(Output::Extended);
                 self.heal();
             }
-            extend::Decision::NotExtended(reason) => {
+            ExtendDecision::NotExtended(reason) => {
                 standing.extending = None;
                 standing.lost |= matches!(reason, NotExtended::Lost { .. });
                 standing.plan_retry(now, &self.terms, &reason);

@@ -186,7 +186,7 @@ impl Release {
             Input::Answer { node, answer } => {
                 if let Ok(reply) = &answer {
                     self.owed.remove(node);
-                    self.passed_on |= reply.queue.is_some();
+                    self.passed_on |= reply.line.is_some();
                 }
                 self.round.record(now, node, answer);
             }

@@ -49,7 +49,7 @@ pub struct Standing {
 
 /// What another process needs to go on with a lock that is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Handover {
+pub struct HandedOver {
     /// The owner.
     pub token: OwnerToken,
     /// The fence, if the lock has one.
@@ -114,8 +114,8 @@ impl Standing {
     /// is set once for each owner, so where a node that counts still has it, it was never gone; and where it was put
     /// back, the node says so. Without a fence a node that does not count may have set it in a memory that nobody had asked,
     /// and says nothing: there it counts as one that was put back.
-    pub(crate) fn resumed(round: Round, handover: &Handover, now: Time, term: Term) -> Self {
-        let Handover { token, fence, members, .. } = *handover;
+    pub(crate) fn resumed(round: Round, handover: &HandedOver, now: Time, term: Term) -> Self {
+        let HandedOver { token, fence, members, .. } = *handover;
         // It may have a label; removing one that is not there does no harm.
         let undo = Undo::PassOn { labelled: true, requeue: None };
         let claim = Claim { token, term, round: round.number(), may_hold: round.quorum().all(), undo };
@@ -125,9 +125,9 @@ impl Standing {
         Self { members, healed, held_before: handover.held, ..Self::new(claim, fence, presumed, round) }
     }
 
-    pub(crate) fn handover(&self, now: Time) -> Handover {
+    pub(crate) fn handover(&self, now: Time) -> HandedOver {
         let (token, fence, members) = (self.claim.token, self.fence, self.members);
-        Handover { token, fence, members, held: self.held_before.saturating_add(now.since(self.acquired)) }
+        HandedOver { token, fence, members, held: self.held_before.saturating_add(now.since(self.acquired)) }
     }
 
     /// What has to be undone when the lock is given up at `now`, and how.

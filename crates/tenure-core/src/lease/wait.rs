@@ -207,7 +207,7 @@ impl Lease {
 
 /// Takes in what a node says about those who wait.
 pub(super) fn learn(waiter: &mut Option<Box<Waiter>>, node: NodeIndex, reply: &Reply) {
-    if let Some(report) = &reply.queue {
+    if let Some(report) = &reply.line {
         waiter.get_or_insert_default().learn(report);
     }
     if reply.answer == Answer::Refused(Refusal::Overtaken)

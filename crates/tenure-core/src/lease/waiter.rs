@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::line::{POLL_MAX, Place, QueueReport, REFRESH, RESERVATION, Ticket, Turn};
+use crate::line::{LineReport, POLL_MAX, Place, REFRESH, RESERVATION, Ticket, Turn};
 use crate::round::{NodeIndex, NodeSet, RoundNumber};
 
 /// Waiters so near the front ask again when the lock ends that they saw held, one after the other by this step: whoever is
@@ -55,7 +55,7 @@ impl Waiter {
     }
 
     /// Takes in what a node said, granting or refusing.
-    pub(crate) fn learn(&mut self, report: &QueueReport) {
+    pub(crate) fn learn(&mut self, report: &LineReport) {
         self.ahead = self.ahead.into_iter().chain(report.ahead).min();
         if let Some(place) = report.place {
             self.in_line = true;
@@ -174,7 +174,7 @@ mod tests {
         let ticket = |number| Ticket { number, client: ClientId::new(1) };
         let ahead = |waiter: &mut Waiter, number| {
             waiter.begin();
-            waiter.learn(&QueueReport { ahead: Some(ticket(number)), ..QueueReport::default() });
+            waiter.learn(&LineReport { ahead: Some(ticket(number)), ..LineReport::default() });
             waiter.yields_to()
         };
         let mut waiter = Waiter { ticket: Some(ticket(10)), in_line: true, ..Waiter::default() };

@@ -4,7 +4,7 @@ use super::rules::Visit;
 use super::{Entry, LastFence, Owner, Shelf};
 use crate::command::{Answer, Refusal};
 use crate::fence::Fence;
-use crate::line::{DEAD_MAX, OPENING, QUEUE_LIFE, QueueReport, RESERVATION, Ticket, Turn, WAITERS_MAX};
+use crate::line::{DEAD_MAX, LineReport, OPENING, QUEUE_LIFE, RESERVATION, Ticket, Turn, WAITERS_MAX};
 use crate::names::LockKey;
 use crate::token::OwnerToken;
 
@@ -61,7 +61,7 @@ impl<S: Shelf> Visit<'_, S> {
         }
         let waiters = self.get_in_line(key, ticket)?;
         let place = Some((self.shelf.ahead_of(key, ticket)?, waiters));
-        self.queue = Some(Box::new(QueueReport { ahead: None, place, holder: self.name.label() }));
+        self.line = Some(Box::new(LineReport { ahead: None, place, holder: self.name.label() }));
         Ok(Answer::Refused(refusal))
     }
 
@@ -143,8 +143,8 @@ impl<S: Shelf> Visit<'_, S> {
     }
 
     pub(super) fn tell_ahead(&mut self, ahead: Option<Ticket>) {
-        let report = |ahead| Box::new(QueueReport { ahead: Some(ahead), ..QueueReport::default() });
-        self.queue = ahead.map(report);
+        let report = |ahead| Box::new(LineReport { ahead: Some(ahead), ..LineReport::default() });
+        self.line = ahead.map(report);
     }
 
     /// Deletes the key if it is the owner's, and its label.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Entry, Label, LastFence, Name, Shelf};
 use crate::command::{Answer, Command, Holding, Refusal, Reply, Swap};
 use crate::fence::{Fence, FenceClaim};
-use crate::line::{Beside, LABEL_LIFE, QueueReport};
+use crate::line::{Beside, LABEL_LIFE, LineReport};
 use crate::names::{LockKey, Prefix};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
@@ -22,7 +22,7 @@ pub fn execute<S: Shelf>(shelf: &mut S, now: NodeTime, command: &Command) -> Res
     let mut name = command.key().map(|key| shelf.load(key)).transpose()?.unwrap_or_default();
     name.expire(now_ms);
     let before = name.clone();
-    let mut visit = Visit { shelf, now, now_ms, name, fence: None, queue: None };
+    let mut visit = Visit { shelf, now, now_ms, name, fence: None, line: None };
     let answer = match command {
         Command::Acquire { key, token, node_ttl_ms, nonce, fence, beside } => {
             let beside = beside.as_deref().cloned().unwrap_or_default();
@@ -49,12 +49,12 @@ pub fn execute<S: Shelf>(shelf: &mut S, now: NodeTime, command: &Command) -> Res
         Command::Clear { prefix, nonce, .. } => visit.clear(prefix, *nonce)?,
         Command::List { prefix, cursor } => visit.shelf.list(now_ms, prefix, *cursor)?,
     };
-    let Visit { shelf, name, fence, queue, .. } = visit;
+    let Visit { shelf, name, fence, line, .. } = visit;
     if let Some(key) = command.key().filter(|_| name != before) {
         assert!(name.may_follow(&before), "{command:?} makes {name:?} of {before:?}");
         shelf.store(now_ms, key, name)?;
     }
-    Ok(Reply { time: Some(now), fence, queue, answer })
+    Ok(Reply { time: Some(now), fence, line, answer })
 }
 
 /// One command at work on one name.
@@ -65,7 +65,7 @@ pub(super) struct Visit<'a, S> {
     pub(super) name: Name,
     /// What is told beside the answer.
     pub(super) fence: Option<Fence>,
-    pub(super) queue: Option<Box<QueueReport>>,
+    pub(super) line: Option<Box<LineReport>>,
 }
 
 impl<S: Shelf> Visit<'_, S> {
@@ -187,7 +187,7 @@ impl<S: Shelf> Visit<'_, S> {
         });
         let line_is_over = self.name.is_line_over(self.now_ms);
         let waiters = if line_is_over { 0 } else { self.shelf.in_line_listening(key)? };
-        Ok(Answer::Told { holdings: holding.into_iter().collect(), waiters: Some(waiters), next: 0 })
+        Ok(Answer::Holdings { holdings: holding.into_iter().collect(), waiters: Some(waiters), next: 0 })
     }
 
     /// All at once: a store of our own has no others to let in between.
@@ -196,7 +196,7 @@ impl<S: Shelf> Visit<'_, S> {
             return Ok(Answer::Refused(Refusal::Stranger));
         }
         let (mut cleared, mut cursor) = (vec![], 0);
-        while let Answer::Told { holdings, next, .. } = self.shelf.list(self.now_ms, prefix, cursor)? {
+        while let Answer::Holdings { holdings, next, .. } = self.shelf.list(self.now_ms, prefix, cursor)? {
             let before = cleared.len();
             for holding in holdings.into_iter().filter(|holding| !holding.is_reserved()) {
                 let name = holding.key.strip_prefix(prefix.as_str()).unwrap_or_default();
@@ -212,7 +212,7 @@ impl<S: Shelf> Visit<'_, S> {
             // Where some are gone, others have taken their places in the page.
             cursor = if cleared.len() == before { next } else { cursor };
         }
-        Ok(Answer::Told { holdings: cleared, waiters: None, next: 0 })
+        Ok(Answer::Holdings { holdings: cleared, waiters: None, next: 0 })
     }
 
     fn record(&mut self, prefix: &Prefix, swap: Option<&Swap>) -> Result<Answer, S::Trouble> {

@@ -249,7 +249,7 @@ impl Shelf for LockTable {
         let mut rest = under_prefix.skip(skip).map(|(key, entry)| entry.holding(now_ms, key.as_str()));
         let holdings: Vec<Holding> = rest.by_ref().take(PAGE_KEYS).collect();
         let next = if rest.next().is_some() { cursor + holdings.len() as u64 } else { 0 };
-        Ok(Answer::Told { holdings, waiters: None, next })
+        Ok(Answer::Holdings { holdings, waiters: None, next })
     }
 }
 
@@ -369,7 +369,7 @@ mod tests {
             .execute(at(ms), &Command::Inspect { key: key() })
             .answer
         {
-            Answer::Told { holdings, waiters: Some(0), next: 0 } => holdings,
+            Answer::Holdings { holdings, waiters: Some(0), next: 0 } => holdings,
             other => panic!("{other:?}"),
         };
         assert_eq!(inspect(&mut table, 0), []);
@@ -392,7 +392,8 @@ mod tests {
         let (mut keys, mut cursor, mut pages) = (std::collections::BTreeSet::new(), 0, 0);
         loop {
             let command = Command::List { prefix: Prefix::new("app:").unwrap(), cursor };
-            let Answer::Told { holdings, waiters: None, next } = table.execute(at(1), &command).answer else {
+            let Answer::Holdings { holdings, waiters: None, next } = table.execute(at(1), &command).answer
+            else {
                 panic!("a list")
             };
             keys.extend(holdings.into_iter().map(|holding| holding.key));

@@ -45,7 +45,7 @@ const LOOK: Duration = Duration::from_millis(100);
 
 /// A change of a node list, step by step.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct FleetChange {
+pub struct NodeListChange {
     from: Settings,
     to: Settings,
     prefix: Prefix,
@@ -109,7 +109,7 @@ pub enum Input {
         /// What it said, or why it did not.
         answer: Result<Reply, Fault>,
     },
-    /// The time of [`FleetChange::poll_timeout`] has come.
+    /// The time of [`NodeListChange::poll_timeout`] has come.
     Timeout,
 }
 
@@ -219,7 +219,7 @@ impl ChangeNode {
     }
 }
 
-impl FleetChange {
+impl NodeListChange {
     /// A change of the nodes of `from` to those of `to`. `seed` must be random.
     #[must_use]
     pub fn new(from: Settings, to: Settings, prefix: Prefix, nodes: Vec<ChangeNode>, seed: u64) -> Self {
@@ -255,7 +255,7 @@ impl FleetChange {
         self
     }
 
-    /// Takes one input at `now`; drain [`FleetChange::poll_output`] afterwards.
+    /// Takes one input at `now`; drain [`NodeListChange::poll_output`] afterwards.
     pub fn handle(&mut self, now: Time, input: Input) {
         if self.ended {
             return;
@@ -297,7 +297,7 @@ impl FleetChange {
         self.outputs.pop_front()
     }
 
-    /// When to call [`FleetChange::handle`] with [`Input::Timeout`] at the latest.
+    /// When to call [`NodeListChange::handle`] with [`Input::Timeout`] at the latest.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Time> {
         let asked = self.nodes.iter().filter_map(|node| node.asked.map(|asked| asked + PATIENCE));
@@ -323,7 +323,7 @@ impl FleetChange {
                 }
                 (node.asked, node.read) = (None, Some(Reading { text, time }));
             }
-            Ok(Reply { answer: Answer::Told { holdings, next, .. }, .. }) => {
+            Ok(Reply { answer: Answer::Holdings { holdings, next, .. }, .. }) => {
                 self.handle_cleared(now, index, !holdings.is_empty(), next);
             }
             // Its record has changed: somebody else has gone on, or its memory is gone.

@@ -42,7 +42,7 @@ pub struct NodeMemory {
 
 /// Where the lives that a client meets are written down.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub(super) enum Diary {
+pub(super) enum DiaryState {
     /// Nowhere: they are forgotten with the client.
     #[default]
     None,
@@ -63,7 +63,7 @@ impl Fleet {
 
     /// The same, for a fleet that has just been made.
     pub(crate) fn begin_with(&mut self, memory: Vec<NodeMemory>) {
-        self.diary = Diary::Idle;
+        self.diary = DiaryState::Idle;
         self.recall(memory);
     }
 
@@ -87,10 +87,10 @@ impl Fleet {
     }
 
     pub(super) fn handle_remembered(&mut self, now: Time, memory: Vec<NodeMemory>) {
-        if self.diary != Diary::Writing {
+        if self.diary != DiaryState::Writing {
             return;
         }
-        self.diary = Diary::Idle;
+        self.diary = DiaryState::Idle;
         if let Some(check) = &mut self.fresh_check {
             check.recalled |= check.recalling;
         }
@@ -103,17 +103,17 @@ impl Fleet {
     }
 
     pub(super) fn handle_forgetful(&mut self) {
-        self.diary = Diary::None;
+        self.diary = DiaryState::None;
     }
 
     /// Whether this life of the node's memory is written down, where lives are.
     pub(super) fn is_kept(&self, node: NodeIndex, nonce: Nonce) -> bool {
-        self.diary == Diary::None || self.members[node.get()].kept.contains(&nonce)
+        self.diary == DiaryState::None || self.members[node.get()].kept.contains(&nonce)
     }
 
     /// Has written down what is not yet, and has the memory read again for a first start.
     pub(super) fn remember(&mut self) {
-        if self.diary != Diary::Idle {
+        if self.diary != DiaryState::Idle {
             return;
         }
         let recalls = self.fresh_check.as_ref().is_some_and(|check| !check.recalled);
@@ -127,7 +127,7 @@ impl Fleet {
         if let Some(check) = &mut self.fresh_check {
             check.recalling = true;
         }
-        self.diary = Diary::Writing;
+        self.diary = DiaryState::Writing;
         let memory = self.members.iter_mut().map(|member| {
             member.foreign_unkept = false;
             let lives = member.lives.clone();
@@ -139,6 +139,6 @@ impl Fleet {
 
     /// Whether the first start that is being made sure of has looked into the memory again.
     pub(super) fn is_recalled(&self) -> bool {
-        self.diary == Diary::None || self.fresh_check.as_ref().is_some_and(|check| check.recalled)
+        self.diary == DiaryState::None || self.fresh_check.as_ref().is_some_and(|check| check.recalled)
     }
 }

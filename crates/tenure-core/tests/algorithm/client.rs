@@ -130,7 +130,7 @@ fn whoever_asks_before_the_nodes_are_known_waits_for_them_and_is_refused_by_a_sh
     assert_eq!(client.poll_output(), None);
     client.request(now, Request::Shutdown { id: Id(2), limit: ms(100), silent_too: true });
     client.handle(now, Input::Wake);
-    let reason = tenure_core::client::Refused::ShutDown;
+    let reason = tenure_core::client::NotBegun::ShutDown;
     assert_eq!(client.poll_output(), Some(Output::Refused { id: Id(1), lease, reason }));
     let unfinished = None;
     assert_eq!(client.poll_output(), Some(Output::ShutDown { id: Id(2), unfinished }));

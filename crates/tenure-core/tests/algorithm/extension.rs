@@ -252,7 +252,7 @@ fn whoever_goes_on_with_a_lock_counts_other_nodes_at_once_only_if_it_has_a_fence
         cluster.run(ms(100));
         assert!(cluster.owners()[4].is_some(), "it has the lock");
         cluster.nodes[4].mode = Mode::Up;
-        let handover = Handover { fence, ..cluster.clients[first].lease.handover(cluster.now).unwrap() };
+        let handover = HandedOver { fence, ..cluster.clients[first].lease.handover(cluster.now).unwrap() };
         cluster.input(first, lease::Input::HandOver);
         let lease = Lease::resume(key("x"), terms(&options()), cluster.quorum, &handover, cluster.now);
         let (told, sent, tokens) = (Default::default(), vec![], vec![]);

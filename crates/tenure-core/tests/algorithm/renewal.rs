@@ -256,7 +256,7 @@ fn a_lock_that_was_extended_for_longer_is_still_renewed_in_its_own_time() {
 }
 
 /// A client that goes on with what another has handed over.
-fn resume(cluster: &mut Cluster, handover: &Handover, options: &Options) -> usize {
+fn resume(cluster: &mut Cluster, handover: &HandedOver, options: &Options) -> usize {
     let lease = Lease::resume(key("x"), terms(options), cluster.quorum, handover, cluster.now);
     cluster.clients.push(cluster::Client {
         lease,
@@ -270,7 +270,7 @@ fn resume(cluster: &mut Cluster, handover: &Handover, options: &Options) -> usiz
     client
 }
 
-fn hand_over(cluster: &mut Cluster, client: usize) -> Handover {
+fn hand_over(cluster: &mut Cluster, client: usize) -> HandedOver {
     let handover = cluster.clients[client].lease.handover(cluster.now).unwrap();
     cluster.input(client, lease::Input::HandOver);
     handover
@@ -318,7 +318,7 @@ fn only_nodes_that_counted_before_prove_that_the_lock_is_still_held() {
     let first = cluster.acquire(&options());
     cluster.run(ms(100));
     set(&mut cluster, 3..5, Mode::Up);
-    let handover = Handover { fence: Some(Fence::new(7)), ..hand_over(&mut cluster, first) };
+    let handover = HandedOver { fence: Some(Fence::new(7)), ..hand_over(&mut cluster, first) };
     assert_eq!((handover.members.len(), cluster.keys()), (3, 5));
     set(&mut cluster, 0..2, Mode::Silent);
     let second = resume(&mut cluster, &handover, &options());
@@ -413,7 +413,8 @@ fn max_hold_counts_over_all_processes_that_a_lock_was_handed_to() {
     let mut options = options();
     options.max_hold = Some(MaxHold::AtMost(Duration::from_secs(60)));
     let (quorum, terms) = (Quorum::of(1).unwrap(), terms(&options));
-    let mut handover = Handover { token: token(1), fence: None, members: quorum.all(), held: Duration::ZERO };
+    let mut handover =
+        HandedOver { token: token(1), fence: None, members: quorum.all(), held: Duration::ZERO };
     let (mut now, mut holds) = (at(0), 0);
     loop {
         let mut lease = Lease::resume(key("x"), terms, quorum, &handover, now);
@@ -436,13 +437,13 @@ fn an_earlier_handover_counts_a_healed_node_no_sooner_than_a_later_one() {
     let first = cluster.acquire(&options());
     cluster.run(ms(100));
     let fence = Some(Fence::new(7));
-    let earlier = Handover { fence, ..cluster.clients[first].lease.handover(cluster.now).unwrap() };
+    let earlier = HandedOver { fence, ..cluster.clients[first].lease.handover(cluster.now).unwrap() };
     // Node 2 loses the lock, and an extension puts it back.
     cluster.nodes[2].table.forget();
     cluster.extend(first, &options());
     cluster.run(ms(100));
     assert_eq!(cluster.keys(), 3, "put back");
-    let later = Handover { fence, ..hand_over(&mut cluster, first) };
+    let later = HandedOver { fence, ..hand_over(&mut cluster, first) };
     assert_eq!((earlier.members.len(), later.members.len()), (3, 2));
     let healed = cluster.now;
     loop {
@@ -473,7 +474,7 @@ fn a_healed_node_counts_a_quarantine_later_for_whoever_goes_on_with_the_lock() {
     let quorum = Quorum::of(3).unwrap();
     let members: NodeSet = quorum.indexes().take(2).collect();
     let (token, fence, held) = (token(1), Some(Fence::new(7)), Duration::ZERO);
-    let handover = Handover { token, fence, members, held };
+    let handover = HandedOver { token, fence, members, held };
     let terms = terms(&options());
     let mut lease = Lease::resume(key("x"), terms, quorum, &handover, at(0));
     let extend = |lease: &mut Lease, now: Time, healed: Answer| {

@@ -331,8 +331,8 @@ fn granted() -> Result<Reply, Fault> {
 
 fn in_line_behind_nobody() -> Result<Reply, Fault> {
     let refused = Reply::new(None, Answer::Refused(Refusal::Held { left: ms(9_000) }));
-    let report = QueueReport { ahead: None, place: Some((0, 1)), holder: None };
-    Ok(Reply { queue: Some(Box::new(report)), ..refused })
+    let report = LineReport { ahead: None, place: Some((0, 1)), holder: None };
+    Ok(Reply { line: Some(Box::new(report)), ..refused })
 }
 
 #[test]
@@ -364,8 +364,8 @@ fn a_node_whose_connection_broke_in_the_round_is_asked_no_more_in_it() {
 fn whoever_yields_keeps_only_a_place_that_a_node_has_given() {
     let quorum = Quorum::of(3).unwrap();
     let ticket = Ticket { number: 7, client: ClientId::new(1) };
-    let ahead = QueueReport { ahead: Some(Ticket { number: 5, ..ticket }), ..QueueReport::default() };
-    let granted_behind = || Ok(Reply { queue: Some(Box::new(ahead.clone())), ..granted().unwrap() });
+    let ahead = LineReport { ahead: Some(Ticket { number: 5, ..ticket }), ..LineReport::default() };
+    let granted_behind = || Ok(Reply { line: Some(Box::new(ahead.clone())), ..granted().unwrap() });
     // What node 0 says; the others grant, and somebody is ahead there.
     let yields = |first: Result<Reply, Fault>| {
         let mut lease = Lease::new(key("x"), terms(&waiting()), quorum);
@@ -407,12 +407,12 @@ fn whoever_has_no_place_yet_yields_to_everybody_in_line() {
     let ticket = Ticket { number: 5, client: ClientId::new(1) };
     // Who is in line has the larger ticket: another clock, or a fence of another lock, made it so.
     let in_line = Ticket { number: 9, client: ClientId::new(2) };
-    let report = QueueReport { ahead: Some(in_line), ..QueueReport::default() };
+    let report = LineReport { ahead: Some(in_line), ..LineReport::default() };
     let mut lease = Lease::new(key("x"), terms(&waiting()), quorum);
     lease.handle(at(1_000), attempt_without(quorum, &[], 1, Some(ticket)));
     for output in outputs(&mut lease) {
         if let lease::Output::Send { round, node, .. } = output {
-            let answer = Ok(Reply { queue: Some(Box::new(report.clone())), ..granted().unwrap() });
+            let answer = Ok(Reply { line: Some(Box::new(report.clone())), ..granted().unwrap() });
             lease.handle(at(1_001), lease::Input::Answer { round, node, answer });
         }
     }

@@ -13,7 +13,7 @@ use super::Violation;
 pub(crate) struct Afterwards {
     pub(crate) now_ns: u64,
     /// When the last fault was over.
-    pub(crate) healed_ns: u64,
+    pub(crate) calmed_ns: u64,
     /// How long a key lives at most that nobody extends.
     pub(crate) key_ns: u64,
 }
@@ -27,10 +27,10 @@ impl Afterwards {
         entry: Entry,
         drawn_ns: Option<u64>,
     ) -> Option<Violation> {
-        let Self { now_ns, healed_ns, key_ns } = *self;
-        let old = drawn_ns.is_some_and(|drawn_ns| drawn_ns <= healed_ns);
+        let Self { now_ns, calmed_ns, key_ns } = *self;
+        let old = drawn_ns.is_some_and(|drawn_ns| drawn_ns <= calmed_ns);
         let reserved = matches!(entry.owner, Owner::Reserved(_));
-        let allowed = !reserved && old && now_ns <= healed_ns + key_ns;
+        let allowed = !reserved && old && now_ns <= calmed_ns + key_ns;
         (!allowed).then_some(Violation::LeftBehind { name, node, reserved })
     }
 }
@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn only_a_key_from_before_the_last_fault_may_live_on_and_not_for_long() {
-        let early = Afterwards { now_ns: 1_050, healed_ns: 1_000, key_ns: 100 };
+        let early = Afterwards { now_ns: 1_050, calmed_ns: 1_000, key_ns: 100 };
         let late = Afterwards { now_ns: 1_101, ..early };
         let held = Entry::acquired(0, OwnerToken::from_bytes([1; 20]), 0);
         let aside = Entry {

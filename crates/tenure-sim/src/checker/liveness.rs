@@ -7,7 +7,7 @@ use super::{Holder, Violation};
 /// What has to come about after the last fault.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Liveness {
-    healed_ns: u64,
+    calmed_ns: u64,
     /// By when every lock must have been got once.
     first_ns: u64,
     /// By when everybody must have been served.
@@ -22,7 +22,7 @@ pub(crate) struct Liveness {
 impl Liveness {
     /// The last fault is over.
     pub(crate) fn begin(&mut self, now_ns: u64, first_within_ns: u64, all_within_ns: u64) {
-        (self.healed_ns, self.got_ns) = (now_ns, now_ns);
+        (self.calmed_ns, self.got_ns) = (now_ns, now_ns);
         (self.first_ns, self.all_ns) = (now_ns + first_within_ns, now_ns + all_within_ns);
     }
 
@@ -46,8 +46,8 @@ impl Liveness {
 
     /// How much of the time allowed was needed until every lock was got once, in thousandths.
     pub(crate) const fn used_per_mille(&self) -> u64 {
-        let used_ns = self.got_ns - self.healed_ns;
-        match used_ns.saturating_mul(1_000).checked_div(self.first_ns - self.healed_ns) {
+        let used_ns = self.got_ns - self.calmed_ns;
+        match used_ns.saturating_mul(1_000).checked_div(self.first_ns - self.calmed_ns) {
             Some(used) => used,
             None => 0,
         }
@@ -60,7 +60,7 @@ impl Liveness {
 
     /// Is anybody late?
     pub(crate) fn overdue(&self, now_ns: u64) -> Option<Violation> {
-        let waited_ns = now_ns.saturating_sub(self.healed_ns);
+        let waited_ns = now_ns.saturating_sub(self.calmed_ns);
         let lock = self.locks.first().filter(|_| now_ns > self.first_ns);
         let waiter = self.waiters.first_key_value().filter(|_| now_ns > self.all_ns);
         lock.map(|name| Violation::Unavailable { name: *name, waited_ns })
@@ -75,7 +75,7 @@ mod tests {
     const A: Holder = Holder { client: 0, life: 0, lease: 0 };
     const B: Holder = Holder { client: 1, life: 0, lease: 0 };
 
-    fn healed() -> Liveness {
+    fn calmed() -> Liveness {
         let mut liveness = Liveness::default();
         liveness.begin(1_000, 100, 300);
         liveness.wants(7, A);
@@ -85,14 +85,14 @@ mod tests {
 
     #[test]
     fn a_lock_that_nobody_gets_in_time_is_seen() {
-        let liveness = healed();
+        let liveness = calmed();
         assert_eq!(liveness.overdue(1_100), None);
         assert_eq!(liveness.overdue(1_101), Some(Violation::Unavailable { name: 7, waited_ns: 101 }));
     }
 
     #[test]
     fn a_waiter_that_is_never_served_is_seen() {
-        let mut liveness = healed();
+        let mut liveness = calmed();
         liveness.served(1_040, 7, A);
         assert!(!liveness.is_satisfied());
         assert_eq!(liveness.overdue(1_300), None);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure_core::client::{Addressee, Id, Renewals, Tag};
 use tenure_core::{
-    Answer, Client, Command, Handover, Lease, NodeIndex, Nonce, Reply, Standing, Term, Time, lease,
+    Answer, Client, Command, HandedOver, Lease, NodeIndex, Nonce, Reply, Standing, Term, Time, lease,
 };
 
 use super::{Asked, Mutant};
@@ -64,7 +64,7 @@ impl World {
     }
 
     /// The lives of the nodes that a handover means to this client.
-    pub(crate) fn bend_lives(&self, client: usize, handover: &Handover, lives: Vec<Nonce>) -> Vec<Nonce> {
+    pub(crate) fn bend_lives(&self, client: usize, handover: &HandedOver, lives: Vec<Nonce>) -> Vec<Nonce> {
         if self.options.mutant == Some(Mutant::EarlierCopy) {
             // Whatever is in their places by now.
             return self.clients[client].core.fleet().lives(handover.members);

@@ -1,6 +1,6 @@
 //! A line that is kept too strictly.
 
-use tenure_core::{Answer, Command, Owner, QueueReport, RESERVATION, Refusal, Reply, Ticket};
+use tenure_core::{Answer, Command, LineReport, Owner, RESERVATION, Refusal, Reply, Ticket};
 
 use super::{Asked, Mutant};
 use crate::world::World;
@@ -45,7 +45,7 @@ impl World {
         }
         let place = ours.map(|_| (ahead, state.table.waiters(key) as u64));
         let mut reply = Reply::new(Some(now), Answer::Refused(Refusal::Reserved { left: RESERVATION }));
-        reply.queue = Some(Box::new(QueueReport { ahead: None, place, holder: None }));
+        reply.line = Some(Box::new(LineReport { ahead: None, place, holder: None }));
         Some(reply)
     }
 }

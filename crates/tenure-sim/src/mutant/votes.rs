@@ -130,7 +130,7 @@ impl World {
 /// The same reply without a word about who is ahead.
 fn unaware_of_others(mut reply: Reply) -> Reply {
     if reply.answer == Answer::Granted {
-        reply.queue = None;
+        reply.line = None;
     }
     reply
 }

@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use tenure_core::client::{Id, Input};
 use tenure_core::{
-    Client as Core, Fleet, Handover, Lease, NodeSet, Nonce, Prefix, RoundNumber, Standing, Terms, Time,
+    Client as Core, Fleet, HandedOver, Lease, NodeSet, Nonce, Prefix, RoundNumber, Standing, Terms, Time,
 };
 
 use super::clock::ClientClock;
@@ -81,7 +81,7 @@ pub(crate) struct Slot {
     /// The lock was handed over, and nothing is known about it yet.
     pub(crate) unproved: bool,
     /// The handover as it was when the lock was acquired, and the lives of the nodes it names: somebody may have kept it.
-    pub(crate) copy: Option<(Handover, Vec<Nonce>)>,
+    pub(crate) copy: Option<(HandedOver, Vec<Nonce>)>,
     /// Nodes on which the key was put back, and that do not count yet.
     pub(crate) healed: NodeSet,
     /// When its key vanished from a node without anybody seeing it, in true time.
@@ -171,7 +171,7 @@ impl Client {
     }
 
     /// What another process needs to go on with a lock of it.
-    pub(crate) fn handover(&self, lease: u32, now_ns: u64) -> Option<Handover> {
+    pub(crate) fn handover(&self, lease: u32, now_ns: u64) -> Option<HandedOver> {
         self.lease(lease)?.handover(self.clock.read(now_ns))
     }
 

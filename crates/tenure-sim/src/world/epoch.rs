@@ -1,6 +1,6 @@
 //! What goes wrong when. A history is made of epochs; each has a swarm of its own, and its faults are planned when it begins.
 
-use super::node::Fault;
+use super::node::NodeFault;
 use super::{Event, World};
 use crate::options::{Options, Scenario};
 
@@ -14,7 +14,7 @@ pub(crate) enum Plan {
     Part,
     PauseClient,
     CrashClient,
-    Fault(Fault),
+    Fault(NodeFault),
 }
 
 /// The present epoch.
@@ -35,7 +35,7 @@ impl World {
             (partitions, Plan::Part),
             (pauses, Plan::PauseClient),
             (client_crashes, Plan::CrashClient),
-            (node_faults, Plan::Fault(Fault::Any)),
+            (node_faults, Plan::Fault(NodeFault::Any)),
         ];
         if self.trace.on {
             let swarm = self.options.swarm();
@@ -45,7 +45,7 @@ impl World {
             self.plan(count, plan);
         }
         if self.options.scenario == Scenario::AllForget {
-            self.plan(2, Plan::Fault(Fault::LoseAllMemory));
+            self.plan(2, Plan::Fault(NodeFault::LoseAllMemory));
         }
     }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use tenure_core::client::{Renewals, Tag};
 use tenure_core::{
-    ClientId, Command, Facts, Fault as NoAnswer, Handover, LockKey, NodeIndex, NodeTime, Nonce, Reply, Terms,
+    ClientId, Command, Facts, Fault, HandedOver, LockKey, NodeIndex, NodeTime, Nonce, Reply, Terms,
 };
 
 use super::client::Act;
 use super::epoch::Plan;
 use super::links::Message;
-use super::node::Fault;
-use super::stage::Turn;
+use super::node::NodeFault;
+use super::stage::StageEvent;
 use crate::mutant::Effect;
 
 /// What happens.
@@ -51,9 +51,9 @@ pub(crate) enum Event {
     CutLink {
         link: usize,
     },
-    Fault(Fault),
+    Fault(NodeFault),
     /// The history comes to its next stage.
-    Turn(Turn),
+    Stage(StageEvent),
     Planned {
         epoch: u32,
         plan: Plan,
@@ -104,7 +104,7 @@ pub(crate) enum ClientEvent {
     Unsent {
         node: NodeIndex,
         tag: Tag,
-        fault: NoAnswer,
+        fault: Fault,
     },
     /// A known-bad variant makes the answer up.
     Pretended {
@@ -145,7 +145,7 @@ pub(crate) enum ClientEvent {
     TakeOver {
         name: usize,
         terms: Box<Terms>,
-        handover: Handover,
+        handover: HandedOver,
         /// The lives of the nodes that count for it.
         lives: Vec<Nonce>,
     },

@@ -4,7 +4,7 @@
 use tenure_core::{Command, NodeIndex};
 
 use super::client::{Client, Slot};
-use super::node::Fault;
+use super::node::NodeFault;
 use super::{Event, World};
 use crate::options::Scenario;
 use crate::trace::Mark;
@@ -16,7 +16,7 @@ impl World {
         if std::mem::take(&mut self.evict_armed) {
             let (node, after_ns) =
                 (self.dice.index(self.nodes.len()), self.dice.of_any_size(1_000, 100_000_000));
-            self.at(self.now_ns + after_ns, Event::Fault(Fault::Evict { node }));
+            self.at(self.now_ns + after_ns, Event::Fault(NodeFault::Evict { node }));
         }
     }
 

@@ -110,7 +110,7 @@ impl World {
                 self.note(|| {
                     format!(
                         "node {node}: acquire of client {client}, {turn:?}: {:?} {:?}",
-                        reply.answer, reply.queue
+                        reply.answer, reply.line
                     )
                 });
             }
@@ -233,10 +233,10 @@ impl World {
     }
 
     /// Everybody has stopped.
-    pub(crate) fn check_leftovers(&mut self, healed_ns: u64) {
+    pub(crate) fn check_leftovers(&mut self, calmed_ns: u64) {
         // By true time, a clock that runs slow keeps a key for longer.
         let key_ns = self.options.quarantine_us() * 1_100;
-        let afterwards = Afterwards { now_ns: self.now_ns, healed_ns, key_ns };
+        let afterwards = Afterwards { now_ns: self.now_ns, calmed_ns, key_ns };
         for name in 0..self.options.names {
             for node in 0..self.nodes.len() {
                 let Some(entry) = self.nodes[node].entry(self.now_ns, &key(name)) else { continue };

@@ -38,7 +38,7 @@ pub(crate) struct Node {
 
 /// What happens to a node.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Fault {
+pub(crate) enum NodeFault {
     /// One of the kinds that the options allow.
     Any,
     LoseMemory {
@@ -128,18 +128,20 @@ impl Node {
 }
 
 impl World {
-    pub(crate) fn handle_fault(&mut self, fault: Fault) {
+    pub(crate) fn handle_fault(&mut self, fault: NodeFault) {
         match fault {
-            Fault::Any => self.any_fault(),
-            Fault::LoseMemory { .. } if self.stage != Stage::Safety => {}
-            Fault::LoseMemory { node } => self.restart_when_safe(node),
-            Fault::Evict { node } => self.evict(node),
-            Fault::LoseAllMemory => (0..self.nodes.len()).for_each(|node| self.restart(node, Memory::Lost)),
-            Fault::ComeUp { node } => {
+            NodeFault::Any => self.any_fault(),
+            NodeFault::LoseMemory { .. } if self.stage != Stage::Safety => {}
+            NodeFault::LoseMemory { node } => self.restart_when_safe(node),
+            NodeFault::Evict { node } => self.evict(node),
+            NodeFault::LoseAllMemory => {
+                (0..self.nodes.len()).for_each(|node| self.restart(node, Memory::Lost))
+            }
+            NodeFault::ComeUp { node } => {
                 self.nodes[node].up = true;
                 self.note(|| format!("node {node} is up again"));
             }
-            Fault::RightRate { node } => {
+            NodeFault::RightRate { node } => {
                 let rate_ppm = self.nodes[node].rate_ppm;
                 self.nodes[node].clock.set_rate(self.now_ns, rate_ppm);
                 self.note(|| format!("node {node}: the clock runs as it should"));
@@ -188,11 +190,11 @@ impl World {
             self.restart(node, Memory::Lost);
             let (next, next_ns) =
                 ((node + 1) % self.nodes.len(), self.now_ns + self.options.rolling_interval_ns());
-            self.at(next_ns, Event::Fault(Fault::LoseMemory { node: next }));
+            self.at(next_ns, Event::Fault(NodeFault::LoseMemory { node: next }));
         } else {
             self.marks.see(Mark::Postponed);
             let again_ns = self.now_ns + self.options.max_ttl_ms * 250_000;
-            self.at(again_ns, Event::Fault(Fault::LoseMemory { node }));
+            self.at(again_ns, Event::Fault(NodeFault::LoseMemory { node }));
         }
     }
 
@@ -231,7 +233,7 @@ impl World {
         }
         let down_ns = self.dice.between(100_000, self.options.max_ttl_ms * 300_000);
         self.lasts_until(self.now_ns + down_ns);
-        self.at(self.now_ns + down_ns, Event::Fault(Fault::ComeUp { node }));
+        self.at(self.now_ns + down_ns, Event::Fault(NodeFault::ComeUp { node }));
     }
 
     /// The same process and connections, but nothing in memory.
@@ -326,7 +328,7 @@ impl World {
         self.note(|| format!("node {node}: the clock runs {rate_ppm} ppm off"));
         let for_ns = self.dice.between(1_000_000, self.options.quarantine_us() * 1_000);
         self.lasts_until(self.now_ns + for_ns);
-        self.at(self.now_ns + for_ns, Event::Fault(Fault::RightRate { node }));
+        self.at(self.now_ns + for_ns, Event::Fault(NodeFault::RightRate { node }));
     }
 
     /// Takes a snapshot now and then, for whoever loses the tail later.

@@ -36,15 +36,15 @@ const LOOK_NS: u64 = 20_000_000;
 pub(crate) enum Stage {
     Safety,
     Calming,
-    Live { healed_ns: u64 },
-    Stopping { healed_ns: u64 },
+    Live { calmed_ns: u64 },
+    Stopping { calmed_ns: u64 },
     Over,
 }
 
 /// What the stages wait for.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Turn {
-    Heal,
+pub(crate) enum StageEvent {
+    Calmed,
     SetClocks,
     Look,
     Stopped,
@@ -88,18 +88,20 @@ impl World {
                 self.next_epoch();
             }
             Stage::Safety if self.epoch_is_over() => self.end_safety(),
-            Stage::Live { healed_ns } if self.liveness.is_satisfied() => self.stop(healed_ns),
+            Stage::Live { calmed_ns } if self.liveness.is_satisfied() => self.stop(calmed_ns),
             _ => {}
         }
     }
 
-    pub(crate) fn handle_turn(&mut self, turn: Turn) {
-        match (turn, self.stage) {
+    pub(crate) fn handle_stage(&mut self, event: StageEvent) {
+        match (event, self.stage) {
             // What lasts may have been lengthened meanwhile.
-            (Turn::Heal, _) if self.now_ns < self.calm_ns => self.at(self.calm_ns, Event::Turn(Turn::Heal)),
-            (Turn::Heal, _) => self.heal(),
-            (Turn::SetClocks, _) => self.set_clocks(),
-            (Turn::Look, Stage::Live { .. }) => {
+            (StageEvent::Calmed, _) if self.now_ns < self.calm_ns => {
+                self.at(self.calm_ns, Event::Stage(StageEvent::Calmed))
+            }
+            (StageEvent::Calmed, _) => self.begin_live(),
+            (StageEvent::SetClocks, _) => self.set_clocks(),
+            (StageEvent::Look, Stage::Live { .. }) => {
                 let violation = self.liveness.overdue(self.now_ns);
                 self.judge(violation);
                 // A known-bad variant that another checker has to catch may never come right.
@@ -107,8 +109,8 @@ impl World {
                     self.stage = Stage::Over;
                 }
             }
-            (Turn::Stopped, Stage::Stopping { healed_ns }) => {
-                self.check_leftovers(healed_ns);
+            (StageEvent::Stopped, Stage::Stopping { calmed_ns }) => {
+                self.check_leftovers(calmed_ns);
                 self.check_answers();
                 self.stage = Stage::Over;
             }
@@ -131,13 +133,13 @@ impl World {
         self.note(|| "NO MORE FAULTS".into());
         // Messages are under way for up to a term.
         let calm_ns = self.calm_ns.max(self.now_ns + self.options.max_ttl_ms * 1_000_000);
-        self.at(calm_ns, Event::Turn(Turn::Heal));
+        self.at(calm_ns, Event::Stage(StageEvent::Calmed));
     }
 
     /// The last fault is over: everybody connects and asks for a lock.
-    fn heal(&mut self) {
-        let healed_ns = self.now_ns;
-        self.stage = Stage::Live { healed_ns };
+    fn begin_live(&mut self) {
+        let calmed_ns = self.now_ns;
+        self.stage = Stage::Live { calmed_ns };
         self.note(|| "ALL IS WELL AGAIN".into());
         let all = self.options.quorum().all();
         for client in 0..self.options.clients {
@@ -153,7 +155,7 @@ impl World {
         let probes = clients.max(names);
         let (first_ns, all_ns) =
             (self.options.first_within_ns(), self.options.all_within_ns(self.waiting() + probes as u64));
-        self.liveness.begin(healed_ns, first_ns, all_ns);
+        self.liveness.begin(calmed_ns, first_ns, all_ns);
         self.count_the_patient();
         for probe in 0..probes {
             let (client, name) = (probe % clients, probe % names);
@@ -163,8 +165,8 @@ impl World {
             let waiter = self.holder(client, lease);
             self.liveness.wants(name, waiter);
         }
-        self.at(healed_ns + first_ns + 1, Event::Turn(Turn::Look));
-        self.at(healed_ns + all_ns + 1, Event::Turn(Turn::Look));
+        self.at(calmed_ns + first_ns + 1, Event::Stage(StageEvent::Look));
+        self.at(calmed_ns + all_ns + 1, Event::Stage(StageEvent::Look));
         self.set_clocks();
     }
 
@@ -208,7 +210,7 @@ impl World {
         }
         if !(0..self.nodes.len()).all(|node| self.everybody_watches(node)) {
             if self.stage != Stage::Safety {
-                self.at(self.now_ns + LOOK_NS, Event::Turn(Turn::SetClocks));
+                self.at(self.now_ns + LOOK_NS, Event::Stage(StageEvent::SetClocks));
             }
             return;
         }
@@ -221,8 +223,8 @@ impl World {
     }
 
     /// Everybody has had a lock. All release what they have, and nobody asks any more.
-    fn stop(&mut self, healed_ns: u64) {
-        self.stage = Stage::Stopping { healed_ns };
+    fn stop(&mut self, calmed_ns: u64) {
+        self.stage = Stage::Stopping { calmed_ns };
         if self.liveness.used_per_mille() > 500 {
             self.marks.see(Mark::NearBound);
         }
@@ -238,7 +240,7 @@ impl World {
             self.shut_down(client);
             self.settle(client);
         }
-        self.at(self.now_ns + SETTLING_NS, Event::Turn(Turn::Stopped));
+        self.at(self.now_ns + SETTLING_NS, Event::Stage(StageEvent::Stopped));
     }
 
     /// Ends a client. It says so when what it released is gone, however long that takes.

@@ -21,13 +21,13 @@ const MACHINE: &str = "/etc/tenure.toml";
 const NAME_IT: &str = ", so it is not read by itself; name it with --config if you trust it";
 
 /// The files that are there, the nearest first.
-pub(super) struct Files {
+pub(super) struct ConfigFiles {
     files: Vec<File>,
     /// The first one was typed.
     typed: bool,
 }
 
-impl Files {
+impl ConfigFiles {
     /// Reads them. `named`: the nodes are known already.
     pub(super) fn find(
         typed: Option<&Path>,

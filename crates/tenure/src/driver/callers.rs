@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::client::{Id, LeaseCell, News, Output, Refused, Request};
+use tenure_core::client::{Id, LeaseCell, News, NotBegun, Output, Request};
 use tenure_core::{
     Entropy, HoldState, Lease, LockKey, NotAcquired, NotExtended, Place, Proposal, Standing, Time,
 };
@@ -32,9 +32,9 @@ pub(super) struct Caller {
 }
 
 /// Those who wait for something else, by what they asked for.
-pub(super) type Replies = HashMap<Id, Reply>;
+pub(super) type Replies = HashMap<Id, ReplySender>;
 
-pub(super) enum Reply {
+pub(super) enum ReplySender {
     Release(oneshot::Sender<ReleaseReply>),
     Query(oneshot::Sender<Found>),
     Done(oneshot::Sender<()>),
@@ -42,7 +42,7 @@ pub(super) enum Reply {
 }
 
 /// What events say about a lease.
-struct Facts {
+struct LeaseFacts {
     key: LockKey,
     attempts: u32,
     elapsed: Duration,
@@ -51,7 +51,7 @@ struct Facts {
     place: Place,
 }
 
-impl Facts {
+impl LeaseFacts {
     fn of(lease: &Lease, now: Time) -> Self {
         Self {
             key: lease.key().clone(),
@@ -103,17 +103,17 @@ impl Driver {
                     caller.tell((&mut self.observer, &self.addresses), self.now, news);
                 }
             }
-            Output::Refused { lease: mut caller, reason: Refused::ShutDown, .. } => {
+            Output::Refused { lease: mut caller, reason: NotBegun::ShutDown, .. } => {
                 caller.tell_acquired(Err(AcquireFailure::ShutDown));
             }
-            Output::Refused { lease: mut caller, reason: Refused::Outdated { left }, .. } => {
+            Output::Refused { lease: mut caller, reason: NotBegun::Outdated { left }, .. } => {
                 caller.tell_extended(Err(NotExtended::Outdated { left }));
             }
             Output::Ended { id } => {
                 self.client.lease(id).inspect(|caller| caller.tell_ended());
             }
             Output::Released { lease, outcome, ballots, frees_within } => {
-                if let Some(Reply::Release(reply)) = self.replies.remove(&lease) {
+                if let Some(ReplySender::Release(reply)) = self.replies.remove(&lease) {
                     let _ = reply.send(ReleaseReply { outcome, ballots, frees_within });
                 }
             }
@@ -126,17 +126,17 @@ impl Driver {
                 });
             }
             Output::Found { id, found } => {
-                if let Some(Reply::Query(reply)) = self.replies.remove(&id) {
+                if let Some(ReplySender::Query(reply)) = self.replies.remove(&id) {
                     let _ = reply.send(found);
                 }
             }
             Output::Started { id } | Output::Settled { id } => {
-                if let Some(Reply::Done(reply)) = self.replies.remove(&id) {
+                if let Some(ReplySender::Done(reply)) = self.replies.remove(&id) {
                     let _ = reply.send(());
                 }
             }
             Output::ShutDown { id, unfinished } => {
-                if let Some(Reply::Shutdown(reply)) = self.replies.remove(&id) {
+                if let Some(ReplySender::Shutdown(reply)) = self.replies.remove(&id) {
                     let _ = reply.send(unfinished);
                 }
             }
@@ -160,8 +160,8 @@ impl Caller {
 
     /// Passes on what becomes of a lease.
     fn tell(&mut self, (observer, addresses): (&mut Observer, &[Arc<str>]), now: Time, news: News) {
-        let facts = Facts::of(&look(&self.lease), now);
-        let Facts { attempts, elapsed, margin, valid_for, .. } = facts;
+        let facts = LeaseFacts::of(&look(&self.lease), now);
+        let LeaseFacts { attempts, elapsed, margin, valid_for, .. } = facts;
         let name = facts.key.name();
         match news {
             News::Acquired => {

@@ -6,41 +6,41 @@ use std::task::{Context, Poll};
 use tenure_core::HoldState;
 use tenure_core::client::{self, Id, LeaseCell};
 
-use super::callers::{Caller, Reply};
-use super::{Driver, Request};
+use super::callers::{Caller, ReplySender};
+use super::{Call, Driver};
 
 impl Driver {
-    pub(super) fn take_requests(&mut self, cx: &mut Context<'_>) {
+    pub(super) fn take_calls(&mut self, cx: &mut Context<'_>) {
         while !self.orphaned
-            && let Poll::Ready(request) = self.mailbox.poll_recv(cx)
+            && let Poll::Ready(call) = self.mailbox.poll_recv(cx)
         {
             self.look_at_the_clock();
-            match request {
-                Some(request) => self.handle_request(request),
+            match call {
+                Some(call) => self.handle_call(call),
                 None => self.orphaned = true,
             }
         }
     }
 
-    fn handle_request(&mut self, request: Request) {
-        let request = match request {
-            Request::Acquire { id, lease, entropy, reply } => {
+    fn handle_call(&mut self, call: Call) {
+        let request = match call {
+            Call::Acquire { id, lease, entropy, reply } => {
                 self.keep(entropy);
                 let mut caller = Caller::of(lease);
                 caller.acquire = Some(reply);
                 client::Request::Acquire { id, lease: caller }
             }
-            Request::Extend { id, term, reply } => {
+            Call::Extend { id, term, reply } => {
                 let Some(caller) = self.client.lease_mut(id) else { return };
                 caller.extend = Some(reply);
                 client::Request::Extend { id, term }
             }
-            Request::Resume { id, lease, resuming, reply } => {
+            Call::Resume { id, lease, resuming, reply } => {
                 let mut caller = Caller::of(lease);
                 caller.extend = Some(reply);
                 client::Request::Resume { id, lease: caller, resuming }
             }
-            Request::Watch { id, watch } => {
+            Call::Watch { id, watch } => {
                 let Some(caller) = self.client.lease_mut(id) else {
                     return watch.tell(HoldState::Lost);
                 };
@@ -49,29 +49,29 @@ impl Driver {
                 caller.watch = Some(watch);
                 return;
             }
-            Request::HandOver { id } => client::Request::HandOver { id },
-            Request::Release { id, reply } => {
-                self.replies.insert(id, Reply::Release(reply));
+            Call::HandOver { id } => client::Request::HandOver { id },
+            Call::Release { id, reply } => {
+                self.replies.insert(id, ReplySender::Release(reply));
                 client::Request::Release { id }
             }
-            Request::ReleaseResumed { id, lease, reply } => {
-                self.replies.insert(id, Reply::Release(reply));
+            Call::ReleaseResumed { id, lease, reply } => {
+                self.replies.insert(id, ReplySender::Release(reply));
                 client::Request::ReleaseResumed { id, lease: Caller::of(lease) }
             }
-            Request::Abandon { id } => client::Request::Abandon { id },
-            Request::Nodes { reply } => {
+            Call::Abandon { id } => client::Request::Abandon { id },
+            Call::Nodes { reply } => {
                 let nodes = self.client.quorum().indexes();
                 let asked = nodes.filter(|node| self.nodes[node.get()].survey()).collect();
                 self.unsent = true;
                 return self.surveys.begin(self.now, asked, reply);
             }
-            Request::Query { query, reply } => {
-                client::Request::Query { id: self.expect(Reply::Query(reply)), query: Box::new(query) }
+            Call::Query { query, reply } => {
+                client::Request::Query { id: self.expect(ReplySender::Query(reply)), query: Box::new(query) }
             }
-            Request::Start { reply } => client::Request::Start { id: self.expect(Reply::Done(reply)) },
-            Request::Settle { reply } => client::Request::Settle { id: self.expect(Reply::Done(reply)) },
-            Request::Shutdown { limit, silent_too, reply } => {
-                let id = self.expect(Reply::Shutdown(reply));
+            Call::Start { reply } => client::Request::Start { id: self.expect(ReplySender::Done(reply)) },
+            Call::Settle { reply } => client::Request::Settle { id: self.expect(ReplySender::Done(reply)) },
+            Call::Shutdown { limit, silent_too, reply } => {
+                let id = self.expect(ReplySender::Shutdown(reply));
                 client::Request::Shutdown { id, limit, silent_too }
             }
         };
@@ -80,7 +80,7 @@ impl Driver {
     }
 
     /// Somebody waits for what is asked for now. Returns how it is called.
-    fn expect(&mut self, reply: Reply) -> Id {
+    fn expect(&mut self, reply: ReplySender) -> Id {
         let id = Id(self.ids.fetch_add(1, Ordering::Relaxed));
         self.replies.insert(id, reply);
         id

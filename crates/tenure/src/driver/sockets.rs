@@ -8,7 +8,7 @@ use tenure_core::client::{self, Input, Output};
 
 use super::Driver;
 use crate::event::Event;
-use crate::node::{NodeEvent, Renewals};
+use crate::node::{EncodedRenewals, NodeEvent};
 
 /// How much of what one node says is heard at a time.
 const EVENTS_MAX: usize = 1_024;
@@ -95,7 +95,7 @@ impl Driver {
 
     fn renew(&mut self, shared: Arc<client::Renewals>) {
         self.unsent = true;
-        let renewals = Arc::new(Renewals { shared, encoded: OnceLock::new() });
+        let renewals = Arc::new(EncodedRenewals { shared, encoded: OnceLock::new() });
         let mut split = false;
         for node in &mut self.nodes {
             if !node.renew(&renewals) {

@@ -61,7 +61,7 @@ impl Connection for Scripted {
     }
 }
 
-fn driver_with(nodes: usize, refuses: bool) -> (Driver, mpsc::UnboundedSender<Request>, Log) {
+fn driver_with(nodes: usize, refuses: bool) -> (Driver, mpsc::UnboundedSender<Call>, Log) {
     let log = Log::default();
     let connection = |index| {
         let news = vec![NodeEvent::Connected(Box::default())];
@@ -72,7 +72,7 @@ fn driver_with(nodes: usize, refuses: bool) -> (Driver, mpsc::UnboundedSender<Re
     (driver, mailbox, log)
 }
 
-fn driver_of(connections: Vec<Box<dyn Connection>>) -> (Driver, mpsc::UnboundedSender<Request>) {
+fn driver_of(connections: Vec<Box<dyn Connection>>) -> (Driver, mpsc::UnboundedSender<Call>) {
     let quorum = Quorum::of(connections.len()).unwrap();
     let (mailbox, requests) = mpsc::unbounded_channel();
     let ids = Arc::new(AtomicU64::new(1_000));
@@ -103,7 +103,7 @@ async fn every_attempt_asks_all_nodes_at_once_with_one_fresh_token() {
     let lease = Lease::new(key, options.check(MaxTtl::default()).unwrap(), Quorum::of(5).unwrap());
     let (reply, answer) = oneshot::channel();
     let entropy = draw_entropy().unwrap();
-    let request = Request::Acquire { id: Id(0), lease: Arc::new(Mutex::new(lease)), entropy, reply };
+    let request = Call::Acquire { id: Id(0), lease: Arc::new(Mutex::new(lease)), entropy, reply };
     assert!(mailbox.send(request).is_ok());
     assert!(matches!(answer.await, Ok(Err(AcquireFailure::NotAcquired(_)))));
     drop(mailbox);
@@ -132,13 +132,13 @@ async fn every_attempt_asks_all_nodes_at_once_with_one_fresh_token() {
 }
 
 /// Asks for a lock with the default options, which renew it. Returns what is told about it.
-fn ask(mailbox: &mpsc::UnboundedSender<Request>, id: Id) -> oneshot::Receiver<AcquireReply> {
+fn ask(mailbox: &mpsc::UnboundedSender<Call>, id: Id) -> oneshot::Receiver<AcquireReply> {
     let key = LockKey::new(&Prefix::default(), &id.0.to_string()).unwrap();
     let terms = Options::default().check(MaxTtl::default()).unwrap();
     let lease = Arc::new(Mutex::new(Lease::new(key, terms, Quorum::of(3).unwrap())));
     let (reply, answer) = oneshot::channel();
     let entropy = draw_entropy().unwrap();
-    assert!(mailbox.send(Request::Acquire { id, lease, entropy, reply }).is_ok());
+    assert!(mailbox.send(Call::Acquire { id, lease, entropy, reply }).is_ok());
     answer
 }
 
@@ -151,11 +151,11 @@ async fn ten_thousand_short_locks_leave_nothing_behind() {
             let id = Id(ids.fetch_add(1, Ordering::Relaxed));
             assert!(ask(&mailbox, id).await.unwrap().is_ok());
             match cycle % 3 {
-                0 => drop(mailbox.send(Request::Abandon { id })),
-                1 => drop(mailbox.send(Request::HandOver { id })),
+                0 => drop(mailbox.send(Call::Abandon { id })),
+                1 => drop(mailbox.send(Call::HandOver { id })),
                 _ => {
                     let (reply, answer) = oneshot::channel();
-                    drop(mailbox.send(Request::Release { id, reply }));
+                    drop(mailbox.send(Call::Release { id, reply }));
                     answer.await.unwrap();
                 }
             }
@@ -182,7 +182,7 @@ async fn nothing_is_sent_for_a_lock_that_was_given_up() {
     assert!(ask(&mailbox, Id(7)).await.unwrap().is_ok());
     tokio::time::sleep(Duration::from_secs(25)).await;
     assert_eq!(extended(), 6, "two renewals on three nodes");
-    drop(mailbox.send(Request::Abandon { id: Id(7) }));
+    drop(mailbox.send(Call::Abandon { id: Id(7) }));
     tokio::time::sleep(Duration::from_secs(1)).await;
     let sent = log.lock().unwrap().len();
     tokio::time::sleep(Duration::from_secs(3_600)).await;

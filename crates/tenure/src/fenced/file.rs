@@ -64,7 +64,7 @@ pub struct FencedFile {
 #[derive(Clone, Debug)]
 #[must_use = "a claim is what reads and writes the file"]
 pub struct FencedFileClaim {
-    files: Files,
+    files: FencedFiles,
     fence: Fence,
 }
 
@@ -169,7 +169,7 @@ impl FencedFile {
     /// # Errors
     /// [`FencedFileError::Stale`] if a later holder has claimed it, and the others.
     pub fn claim(&self, fence: Fence) -> Result<FencedFileClaim, FencedFileError> {
-        let files = Files::resolve(&self.path, self.busy_limit)?;
+        let files = FencedFiles::resolve(&self.path, self.busy_limit)?;
         if fence == Fence::NONE {
             return Err(FencedFileError::Unfenced { file: files.contents });
         }
@@ -226,7 +226,7 @@ impl FencedFileClaim {
 
 /// Where everything is, and how long to wait for it.
 #[derive(Clone, Debug)]
-struct Files {
+struct FencedFiles {
     folder: PathBuf,
     contents: PathBuf,
     fence: PathBuf,
@@ -236,7 +236,7 @@ struct Files {
     busy_limit: Duration,
 }
 
-impl Files {
+impl FencedFiles {
     /// The same files for every path that leads to the one file, or two holders would not meet.
     fn resolve(path: &Path, busy_limit: Duration) -> Result<Self, FencedFileError> {
         let contents = match fs::canonicalize(path) {

@@ -10,7 +10,7 @@ use tenure_core::{Fence, Lease, NameError, NodeIndex, NodeSet, Nonce, OptionErro
 use tokio::sync::oneshot;
 
 use crate::Locks;
-use crate::driver::{Request, Resuming, SharedLease, look};
+use crate::driver::{Call, Resuming, SharedLease, look};
 use crate::error::{ExtendError, ReleaseError};
 use crate::guard::{Guard, Hold, Released};
 
@@ -146,7 +146,7 @@ impl Locks {
             NotTaken::Option(error) => ExtendError::InvalidOption { name: name(), error },
         })?;
         let (reply, answer) = oneshot::channel();
-        manager.send(Request::Resume { id: hold.id(), lease, resuming: Box::new(resuming), reply });
+        manager.send(Call::Resume { id: hold.id(), lease, resuming: Box::new(resuming), reply });
         match answer.await {
             Ok(Ok(())) => Ok(Guard::new(hold.kept(), options)),
             // Nothing is known about its validity.
@@ -184,7 +184,7 @@ impl Locks {
         // A release goes to all nodes, whichever of them count.
         *look(&lease) = resuming.begin(manager.quorum, NodeSet::default(), manager.clock.now());
         let (reply, answer) = oneshot::channel();
-        manager.send(Request::ReleaseResumed { id: hold.id(), lease, reply });
+        manager.send(Call::ReleaseResumed { id: hold.id(), lease, reply });
         hold.forget();
         Released::told(manager, name(), answer.await.ok())
     }
@@ -203,7 +203,7 @@ impl Locks {
         let terms = options.check(manager.max_ttl).map_err(NotTaken::Option)?;
         let fence = (handover.fence != Fence::NONE).then_some(handover.fence);
         let (token, members, held) = (handover.token, NodeSet::default(), handover.held);
-        let taken = tenure_core::Handover { token, fence, members, held };
+        let taken = tenure_core::HandedOver { token, fence, members, held };
         let lease = Arc::new(Mutex::new(Lease::new(key.clone(), terms, manager.quorum)));
         let hold = Hold::resuming(Arc::clone(manager), key.clone(), Arc::clone(&lease));
         let resuming = Resuming { key, terms, handover: taken, lives: handover.lives.clone() };

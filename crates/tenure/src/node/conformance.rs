@@ -41,12 +41,12 @@ static COMPARED: AtomicU64 = AtomicU64::new(0);
 /// Sends one command and waits for its answer; of a list, for all pages.
 async fn ask(connection: &mut dyn Connection, command: Command) -> Reply {
     let mut reply = ask_once(connection, command.clone()).await;
-    while let Answer::Told { holdings, next: cursor @ 1.., .. } = &mut reply.answer {
+    while let Answer::Holdings { holdings, next: cursor @ 1.., .. } = &mut reply.answer {
         let mut page = command.clone();
         if let Command::List { cursor: from, .. } | Command::Clear { cursor: from, .. } = &mut page {
             *from = *cursor;
         }
-        if let Answer::Told { holdings: more, next, .. } = ask_once(connection, page).await.answer {
+        if let Answer::Holdings { holdings: more, next, .. } = ask_once(connection, page).await.answer {
             holdings.extend(more);
             *cursor = next;
         }
@@ -84,7 +84,7 @@ fn agree(node: &Reply, table: &Reply, took: Duration) -> bool {
         (Some(a), Some(b)) => a.get().abs_diff(b.get()) <= 2_000,
         (a, b) => a == b,
     };
-    same_fence && node.queue == table.queue && answers_agree(&node.answer, &table.answer, took)
+    same_fence && node.line == table.line && answers_agree(&node.answer, &table.answer, took)
 }
 
 /// This machine's clock, which is also that of a server on it.
@@ -105,8 +105,8 @@ fn answers_agree(node: &Answer, table: &Answer, took: Duration) -> bool {
             Answer::Refused(Refusal::Reserved { left: b }),
         ) => close(*a, *b),
         (
-            Answer::Told { holdings: a, waiters: waiting_a, .. },
-            Answer::Told { holdings: b, waiters: waiting_b, .. },
+            Answer::Holdings { holdings: a, waiters: waiting_a, .. },
+            Answer::Holdings { holdings: b, waiters: waiting_b, .. },
         ) => {
             // The pages of a list come one after the other: what ends meanwhile may be missing.
             let has_ended = |held: &&Holding| {

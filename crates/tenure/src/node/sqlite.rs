@@ -26,7 +26,7 @@ use tenure_core::{ClientId, Command, Fault};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use self::store::Opening;
-use self::worker::Work;
+use self::worker::Order;
 use super::url::UrlError;
 use super::{Connection, NodeEvent, Tag};
 
@@ -167,7 +167,7 @@ fn whole(path: &Path, as_is: usize) -> PathBuf {
 
 /// One manager's connection to a store: orders to its thread, and what that says.
 pub(super) struct SqliteConnection {
-    orders: Sender<Work>,
+    orders: Sender<Order>,
     events: UnboundedReceiver<NodeEvent>,
     news: UnboundedSender<NodeEvent>,
     in_flight: usize,
@@ -180,7 +180,7 @@ impl Connection for SqliteConnection {
         self.in_flight += 1;
         let fault = if self.in_flight > IN_FLIGHT_MAX {
             Fault::Busy
-        } else if self.orders.send(Work::Execute(tag, command)).is_err() {
+        } else if self.orders.send(Order::Execute(tag, command)).is_err() {
             not_run("the thread of the store has ended".to_owned())
         } else {
             return;
@@ -203,6 +203,6 @@ impl Connection for SqliteConnection {
     }
 
     fn survey(&mut self) -> bool {
-        self.orders.send(Work::Survey).is_ok()
+        self.orders.send(Order::Survey).is_ok()
     }
 }

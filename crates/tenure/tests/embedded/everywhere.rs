@@ -5,11 +5,11 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tenure::Locks;
 
-use crate::promises::{Place, promises};
+use crate::promises::{Deployment, promises};
 
 struct Store(TempDir);
 
-impl Place for Store {
+impl Deployment for Store {
     const NODES: usize = 1;
     const SLACK: Duration = Duration::from_millis(4_500);
 

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use tenure::{Locks, MemoryNode};
 
-use crate::promises::{Place, promises};
+use crate::promises::{Deployment, promises};
 use crate::support::*;
 
 struct Memory([MemoryNode; 5]);
 
-impl Place for Memory {
+impl Deployment for Memory {
     const NODES: usize = 5;
     // Nothing but a retry: the clock stands still while anybody works.
     const SLACK: Duration = ms(150);

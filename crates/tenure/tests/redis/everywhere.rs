@@ -5,12 +5,12 @@ use std::time::Duration;
 use tenure::Locks;
 use tenure_testkit::RedisServer;
 
-use crate::promises::{Place, promises};
+use crate::promises::{Deployment, promises};
 use crate::support::*;
 
 struct Servers([RedisServer; 5]);
 
-impl Place for Servers {
+impl Deployment for Servers {
     const NODES: usize = 5;
     const SLACK: Duration = ms(4_500);
 

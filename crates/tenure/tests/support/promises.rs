@@ -9,7 +9,7 @@ use tenure::*;
 use tokio::time::{Instant, sleep};
 
 /// Where the locks are.
-pub(crate) trait Place {
+pub(crate) trait Deployment {
     /// How many nodes there are.
     const NODES: usize;
 
@@ -20,10 +20,10 @@ pub(crate) trait Place {
     fn client(&self) -> impl Future<Output = Locks>;
 }
 
-/// Runs every promise at this place, as tests with this attribute.
+/// Runs every promise on this deployment, as tests with this attribute.
 macro_rules! promises {
-    (#[$test:meta] $place:expr) => {
-        crate::promises::promises! { #[$test] $place =>
+    (#[$test:meta] $deployment:expr) => {
+        crate::promises::promises! { #[$test] $deployment =>
             one_client_at_a_time_has_the_lock
             the_validity_is_ttl_less_elapsed_less_drift_and_counts_down
             a_lock_frees_itself_when_its_holder_is_gone
@@ -31,19 +31,19 @@ macro_rules! promises {
             whoever_asks_is_told_who_has_the_lock_and_how_many_wait
         }
     };
-    (#[$test:meta] $place:expr => $($promise:ident)*) => {
+    (#[$test:meta] $deployment:expr => $($promise:ident)*) => {
         $(
             #[$test]
             async fn $promise() {
-                crate::promises::$promise(&$place).await;
+                crate::promises::$promise(&$deployment).await;
             }
         )*
     };
 }
 pub(crate) use promises;
 
-pub(crate) async fn one_client_at_a_time_has_the_lock(place: &impl Place) {
-    let (first, second) = (place.client().await, place.client().await);
+pub(crate) async fn one_client_at_a_time_has_the_lock(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
     let mut guard = first.lock("x").acquire().await.unwrap();
     assert!(second.lock("x").try_acquire().await.unwrap().is_none());
     assert!(second.lock("y").try_acquire().await.unwrap().is_some(), "another name is another lock");
@@ -58,8 +58,10 @@ pub(crate) async fn one_client_at_a_time_has_the_lock(place: &impl Place) {
     assert!(first.lock("x").try_acquire().await.unwrap().is_some());
 }
 
-pub(crate) async fn the_validity_is_ttl_less_elapsed_less_drift_and_counts_down(place: &impl Place) {
-    let locks = place.client().await;
+pub(crate) async fn the_validity_is_ttl_less_elapsed_less_drift_and_counts_down(
+    deployment: &impl Deployment,
+) {
+    let locks = deployment.client().await;
     let before = Instant::now();
     let mut guard = locks.lock("x").ttl(Duration::from_secs(10)).acquire().await.unwrap();
     let check = |guard: &Guard, begun: Instant| {
@@ -81,8 +83,8 @@ pub(crate) async fn the_validity_is_ttl_less_elapsed_less_drift_and_counts_down(
     check(&guard, before);
 }
 
-pub(crate) async fn a_lock_frees_itself_when_its_holder_is_gone<P: Place>(place: &P) {
-    let (crashed, next) = (place.client().await, place.client().await);
+pub(crate) async fn a_lock_frees_itself_when_its_holder_is_gone<P: Deployment>(deployment: &P) {
+    let (crashed, next) = (deployment.client().await, deployment.client().await);
     let start = Instant::now();
     // The worker lives on here, so it is told to renew nothing.
     let lock = crashed.lock("x").ttl(Duration::from_millis(400)).renewal(Renewal::Off);
@@ -93,21 +95,21 @@ pub(crate) async fn a_lock_frees_itself_when_its_holder_is_gone<P: Place>(place:
     assert!(start.elapsed() < freed + P::SLACK, "and a retry: {:?}", start.elapsed());
 }
 
-pub(crate) async fn a_release_after_expiry_does_not_touch_the_next_holder(place: &impl Place) {
-    let (first, second) = (place.client().await, place.client().await);
+pub(crate) async fn a_release_after_expiry_does_not_touch_the_next_holder(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
     let lock = first.lock("x").ttl(Duration::from_millis(500)).renewal(Renewal::Off);
     let late = lock.acquire().await.unwrap();
     let guard = second.lock("x").wait_forever().acquire().await.unwrap();
-    held_everywhere(&second, &guard, place).await;
+    held_everywhere(&second, &guard, deployment).await;
     let error = late.release().await.unwrap_err();
     assert!(matches!(error, ReleaseError::NotHeld { .. }), "{error}");
-    held_everywhere(&second, &guard, place).await;
+    held_everywhere(&second, &guard, deployment).await;
     assert!(guard.is_valid());
     guard.release().await.unwrap();
 }
 
-pub(crate) async fn whoever_asks_is_told_who_has_the_lock_and_how_many_wait<P: Place>(place: &P) {
-    let (holder, asker) = (place.client().await, place.client().await);
+pub(crate) async fn whoever_asks_is_told_who_has_the_lock_and_how_many_wait<P: Deployment>(deployment: &P) {
+    let (holder, asker) = (deployment.client().await, deployment.client().await);
     let lock = holder.lock("x").ttl(Duration::from_secs(60)).label("nightly import");
     let guard = lock.acquire().await.unwrap();
     let waiting = tokio::spawn(holder.lock("x").wait_forever().acquire());
@@ -136,7 +138,7 @@ pub(crate) async fn whoever_asks_is_told_who_has_the_lock_and_how_many_wait<P: P
 }
 
 /// Waits until all nodes say that this guard has the lock.
-async fn held_everywhere<P: Place>(asker: &Locks, guard: &Guard, _: &P) {
+async fn held_everywhere<P: Deployment>(asker: &Locks, guard: &Guard, _: &P) {
     let begun = Instant::now();
     loop {
         let report = asker.inspect("x").await.unwrap();

@@ -3,7 +3,7 @@
 //! Whoever does so may have stood still, and the node may serve the new list by then. So the node removes nothing unless it
 //! still has the nonce under which it was closing.
 
-use super::{FleetChange, Output};
+use super::{NodeListChange, Output};
 use crate::command::Command;
 use crate::time::Time;
 use crate::trust::Nonce;
@@ -18,7 +18,7 @@ pub(super) struct Clearing {
     pub(super) done: bool,
 }
 
-impl FleetChange {
+impl NodeListChange {
     /// Asks a node to remove its locks, from `cursor` on.
     pub(super) fn clear(&mut self, now: Time, index: usize, cursor: u64) {
         let node = &mut self.nodes[index];

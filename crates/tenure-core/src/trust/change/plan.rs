@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::seen::Seen;
-use super::{ChangeNode, FleetChange, Progress, Refused};
+use super::{ChangeNode, NodeListChange, Progress, Refused};
 use crate::time::Time;
 use crate::trust::Nonce;
 use crate::trust::record::{Phase, Record, State};
@@ -21,7 +21,7 @@ pub(super) enum Step {
     Done,
 }
 
-impl FleetChange {
+impl NodeListChange {
     /// What is to be done, from what the records say.
     pub(super) fn next(&mut self, now: Time, seen: &[Seen]) -> Result<Step, Refused> {
         let epoch = seen.iter().filter_map(Seen::epoch).max().unwrap_or(0);

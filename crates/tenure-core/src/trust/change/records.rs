@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::FleetChange;
+use super::NodeListChange;
 use super::seen::Seen;
 use crate::fence::Fence;
 use crate::round::NodeIndex;
@@ -11,7 +11,7 @@ use crate::time::Time;
 use crate::trust::Nonce;
 use crate::trust::record::{Phase, Record, State};
 
-impl FleetChange {
+impl NodeListChange {
     /// How long the last lock of the old list may still be: until a quarantine after its nodes were closed, by the clock of
     /// each, or by ours from when we have seen it so. Clocks that are set back must hold up nobody.
     pub(super) fn locks_left(&self, now: Time, seen: &[Seen]) -> Duration {

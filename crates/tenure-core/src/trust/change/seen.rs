@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{FleetChange, Reading};
+use super::{NodeListChange, Reading};
 use crate::trust::record::{Phase, Record, State};
 
 /// What the record of a node says about the change.
@@ -56,7 +56,7 @@ impl Seen {
     }
 }
 
-impl FleetChange {
+impl NodeListChange {
     /// What a node's record says about the change.
     pub(super) fn look(&self, index: usize) -> Seen {
         let node = &self.nodes[index];

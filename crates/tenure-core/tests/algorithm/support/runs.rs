@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tenure_core::trust::change::{Input, Output, Progress, Refused};
-use tenure_core::trust::{ChangeNode, FleetChange};
+use tenure_core::trust::{ChangeNode, NodeListChange};
 use tenure_core::*;
 
 use crate::support::fleets::{QUARANTINE, World, settings};
 
 /// One run of a change, whose messages are executed at once.
 pub(crate) struct Run {
-    pub(crate) change: FleetChange,
+    pub(crate) change: NodeListChange,
     pub(crate) nodes: Vec<usize>,
     /// By how much the clock of a node is ahead.
     pub(crate) ahead: BTreeMap<usize, Duration>,
@@ -53,7 +53,7 @@ impl Run {
             let part = ChangeNode::new(place(old, *node), place(new, *node));
             if gone.contains(node) { part.gone() } else { part }
         });
-        let mut change = FleetChange::new(from, to, Prefix::default(), parts.collect(), seed);
+        let mut change = NodeListChange::new(from, to, Prefix::default(), parts.collect(), seed);
         if abort {
             change = change.aborting();
         }

@@ -12,7 +12,7 @@ const fn ms(millis: u64) -> Duration {
 }
 
 /// A driver with nodes that need so long for an answer.
-fn driver_on(round_trips_ms: &[u64]) -> (Driver, mpsc::UnboundedSender<Request>, Vec<Puppet>) {
+fn driver_on(round_trips_ms: &[u64]) -> (Driver, mpsc::UnboundedSender<Call>, Vec<Puppet>) {
     let puppets: Vec<Puppet> = round_trips_ms
         .iter()
         .map(|round_trip_ms| {
@@ -27,13 +27,13 @@ fn driver_on(round_trips_ms: &[u64]) -> (Driver, mpsc::UnboundedSender<Request>,
 }
 
 /// Acquires a lock with these options.
-async fn hold(mailbox: &mpsc::UnboundedSender<Request>, nodes: usize, options: &Options) -> SharedLease {
+async fn hold(mailbox: &mpsc::UnboundedSender<Call>, nodes: usize, options: &Options) -> SharedLease {
     let key = LockKey::new(&Prefix::default(), "x").unwrap();
     let terms = options.check(MaxTtl::default()).unwrap();
     let lease = Arc::new(Mutex::new(Lease::new(key, terms, Quorum::of(nodes).unwrap())));
     let (reply, answer) = oneshot::channel();
     let (entropy, held) = (draw_entropy().unwrap(), Arc::clone(&lease));
-    assert!(mailbox.send(Request::Acquire { id: Id(7), lease: held, entropy, reply }).is_ok());
+    assert!(mailbox.send(Call::Acquire { id: Id(7), lease: held, entropy, reply }).is_ok());
     assert!(answer.await.unwrap().is_ok());
     lease
 }
@@ -81,14 +81,14 @@ async fn the_first_lock_is_on_all_nodes_though_some_are_further_away() {
 }
 
 /// How long it takes to find out that a majority of the nodes hangs.
-async fn hangs_for(mailbox: &mpsc::UnboundedSender<Request>, id: u64) -> Duration {
+async fn hangs_for(mailbox: &mpsc::UnboundedSender<Call>, id: u64) -> Duration {
     let key = LockKey::new(&Prefix::default(), "y").unwrap();
     let mut options = with_ttl(TTL);
     options.wait = Wait::No;
     let lease = Lease::new(key, options.check(MaxTtl::default()).unwrap(), Quorum::of(3).unwrap());
     let (lease, (reply, answer)) = (Arc::new(Mutex::new(lease)), oneshot::channel());
     let (entropy, begun) = (draw_entropy().unwrap(), tokio::time::Instant::now());
-    assert!(mailbox.send(Request::Acquire { id: Id(id), lease, entropy, reply }).is_ok());
+    assert!(mailbox.send(Call::Acquire { id: Id(id), lease, entropy, reply }).is_ok());
     assert!(matches!(answer.await, Ok(Err(AcquireFailure::NotAcquired(_)))));
     begun.elapsed()
 }
@@ -191,7 +191,7 @@ async fn a_node_that_can_be_reached_again_is_told_at_once_what_was_released() {
     hold(&mailbox, 3, &with_ttl(ms(30_000))).await;
     nodes[2].disconnect();
     nodes[2].hold().hung = true;
-    drop(mailbox.send(Request::Abandon { id: Id(7) }));
+    drop(mailbox.send(Call::Abandon { id: Id(7) }));
     // By now it is sent again every 250 ms. Just behind one of these the node comes back.
     tokio::time::sleep(ms(3_000)).await;
     let before = nodes[2].releases().len();
@@ -212,7 +212,7 @@ async fn a_holder_hears_of_the_loss_within_a_second_after_its_machine_was_suspen
         tokio::time::sleep(ms(1_000)).await;
         hold(&mailbox, 3, &with_ttl(ms(30_000))).await;
         let watch = Watch::new();
-        assert!(mailbox.send(Request::Watch { id: Id(7), watch: Arc::clone(&watch) }).is_ok());
+        assert!(mailbox.send(Call::Watch { id: Id(7), watch: Arc::clone(&watch) }).is_ok());
         // From here on nothing is due for seconds: neither a renewal nor a look at the nodes.
         tokio::time::sleep(ms(200)).await;
         clock::suspend(asleep);

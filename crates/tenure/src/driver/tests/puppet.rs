@@ -8,7 +8,7 @@ use std::time::Duration;
 use tenure_core::{Answer, Command, Fault, LockTable, NodeTime, Reply};
 use tokio::time::Instant;
 
-use crate::node::{Connection, NodeEvent, Renewals, Tag};
+use crate::node::{Connection, EncodedRenewals, NodeEvent, Tag};
 
 /// A node and the test's hold on it.
 #[derive(Clone, Default)]
@@ -91,7 +91,7 @@ impl Connection for Puppet {
         }
     }
 
-    fn renew(&mut self, renewals: &Arc<Renewals>) -> bool {
+    fn renew(&mut self, renewals: &Arc<EncodedRenewals>) -> bool {
         let mut strings = self.hold();
         strings.batches += 1;
         if !strings.hung {

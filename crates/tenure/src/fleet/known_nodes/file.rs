@@ -23,7 +23,7 @@ const BYTES_MAX: u64 = 8 * 1024 * 1024;
 
 /// What is in the file now.
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct Contents {
     pub(super) book: Book,
     /// What people should know about it.
     pub(super) complaint: Option<String>,
@@ -41,12 +41,12 @@ pub(super) fn read(location: &Location) -> Result<Book, String> {
 pub(super) fn change(
     location: &Location,
     mut change: impl FnMut(&mut Book) -> bool,
-) -> Result<Found, String> {
+) -> Result<Contents, String> {
     let path = location.path()?;
     if let Loaded::Book(mut book) = load(location)?
         && !change(&mut book)
     {
-        return Ok(Found { book, complaint: None });
+        return Ok(Contents { book, complaint: None });
     }
     let folder = folder(path)?;
     let shared = place::check(folder, location.private)?;
@@ -68,7 +68,7 @@ pub(super) fn change(
     if change(&mut book) {
         replace(path, folder, shared, &text::write(&book)).map_err(|error| cannot("be written", &error))?;
     }
-    Ok(Found { book, complaint })
+    Ok(Contents { book, complaint })
 }
 
 enum Loaded {

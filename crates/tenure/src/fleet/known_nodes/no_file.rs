@@ -4,7 +4,7 @@ use super::Location;
 use super::book::Book;
 
 #[derive(Debug)]
-pub(super) struct Found {
+pub(super) struct Contents {
     pub(super) book: Book,
     pub(super) complaint: Option<String>,
 }
@@ -13,6 +13,6 @@ pub(super) fn read(_: &Location) -> Result<Book, String> {
     Err("nothing is known of nodes from before on this system".to_owned())
 }
 
-pub(super) fn change(location: &Location, _: impl FnMut(&mut Book) -> bool) -> Result<Found, String> {
-    read(location).map(|book| Found { book, complaint: None })
+pub(super) fn change(location: &Location, _: impl FnMut(&mut Book) -> bool) -> Result<Contents, String> {
+    read(location).map(|book| Contents { book, complaint: None })
 }

@@ -15,9 +15,9 @@ use tokio::time::Sleep;
 
 use super::RedisNode;
 use super::handshake::{Established, Identity, establish};
-use super::pipeline::{News, Pipeline};
+use super::pipeline::{Pipeline, PipelineEvent};
 use super::script::Scripts;
-use crate::node::{Connection, NodeEvent, Renewals, Tag};
+use crate::node::{Connection, EncodedRenewals, NodeEvent, Tag};
 
 /// The most commands under way on one connection. A healthy server has a few hundred; what a hung one may
 /// hold up is bounded by this.
@@ -81,17 +81,17 @@ impl RedisConnection {
             }
             State::Up(pipeline) => match std::task::ready!(pipeline.poll(cx)) {
                 Ok(news) => self.events.push_back(match news {
-                    News::Answer((tag, answer)) => NodeEvent::Answer(tag, answer),
-                    News::Changed => NodeEvent::Changed,
-                    News::Renewed(renewals, time) => NodeEvent::Renewed(renewals, time),
-                    News::Split(batch) => NodeEvent::Split(batch),
-                    News::Message(message) => match message.split_once(' ') {
+                    PipelineEvent::Answer((tag, answer)) => NodeEvent::Answer(tag, answer),
+                    PipelineEvent::Changed => NodeEvent::Changed,
+                    PipelineEvent::Renewed(renewals, time) => NodeEvent::Renewed(renewals, time),
+                    PipelineEvent::Split(batch) => NodeEvent::Split(batch),
+                    PipelineEvent::Message(message) => match message.split_once(' ') {
                         Some((number, key)) => {
                             NodeEvent::Woken { number: number.parse().unwrap_or(0), key: key.to_owned() }
                         }
                         None => return Poll::Ready(()),
                     },
-                    News::Surveyed(server) => NodeEvent::Surveyed(server),
+                    PipelineEvent::Surveyed(server) => NodeEvent::Surveyed(server),
                 }),
                 Err(reason) => self.disconnect(&reason),
             },
@@ -166,7 +166,7 @@ impl Connection for RedisConnection {
         }
     }
 
-    fn renew(&mut self, renewals: &Arc<Renewals>) -> bool {
+    fn renew(&mut self, renewals: &Arc<EncodedRenewals>) -> bool {
         match &mut self.state {
             State::Up(pipeline) if pipeline.in_flight() < IN_FLIGHT_MAX => {
                 pipeline.renew(Arc::clone(renewals));

@@ -3,7 +3,7 @@
 //! Replies come in the order of the questions and do not name them, so the pipeline keeps a queue of what each is about.
 //!
 //! ```text
-//!   send, renew, survey ─► asking.rs ── in_flight ──► answering.rs ─► News
+//!   send, renew, survey ─► asking.rs ── in_flight ──► answering.rs ─► PipelineEvent
 //!                              │ output                  ▲ input
 //!                              └──────► transfer.rs ─────┘
 //! ```
@@ -26,18 +26,18 @@ use tokio::time::{Instant, Sleep};
 use super::handshake::{Established, Identity, Stream};
 use super::resp::{Push, Value, decode};
 use super::script::{Form, Scripts};
-use crate::node::{Renewals, Server, Tag};
+use crate::node::{EncodedRenewals, Server, Tag};
 
 /// How much is read at a time if none of it is news.
 const READS_MAX: usize = 16;
 
-type Answered = (Tag, Result<Reply, Fault>);
+type TaggedAnswer = (Tag, Result<Reply, Fault>);
 
 /// What comes out of a pipeline.
-pub(super) enum News {
-    Answer(Answered),
+pub(super) enum PipelineEvent {
+    Answer(TaggedAnswer),
     Changed,
-    Renewed(Arc<Renewals>, Option<NodeTime>),
+    Renewed(Arc<EncodedRenewals>, Option<NodeTime>),
     Split(u64),
     /// A message on our channel.
     Message(String),
@@ -65,9 +65,9 @@ pub(super) struct Pipeline {
     /// Those that are under way, each for one [`Asks::Extends`].
     extends_sent: VecDeque<Extends>,
     /// Batches of renewals that are under way, each for one [`Asks::Renewals`].
-    renewals_sent: VecDeque<Arc<Renewals>>,
+    renewals_sent: VecDeque<Arc<EncodedRenewals>>,
     /// Answers that came together with one that was told.
-    answers: VecDeque<Answered>,
+    answers: VecDeque<TaggedAnswer>,
     output: Vec<u8>,
     written: usize,
     /// What came in: decoded up to `decoded`, filled up to `filled`.
@@ -166,7 +166,7 @@ impl Pipeline {
     }
 
     /// The next answer, or why there will be none.
-    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<News, String>> {
+    pub(super) fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Result<PipelineEvent, String>> {
         for _ in 0..READS_MAX {
             if let Some(news) = self.take_news()? {
                 return Poll::Ready(Ok(news));
@@ -181,9 +181,9 @@ impl Pipeline {
         Poll::Pending
     }
 
-    fn take_news(&mut self) -> Result<Option<News>, String> {
+    fn take_news(&mut self) -> Result<Option<PipelineEvent>, String> {
         if let Some(answer) = self.answers.pop_front() {
-            return Ok(Some(News::Answer(answer)));
+            return Ok(Some(PipelineEvent::Answer(answer)));
         }
         while let Some((value, length)) = decode(&self.input[self.decoded..self.filled])? {
             self.skip = (self.decoded + length).saturating_sub(self.filled);
@@ -192,9 +192,9 @@ impl Pipeline {
                 match push {
                     // If the record is just being read, most likely because we have written it ourselves, the reply tells.
                     Push::Changed if !std::mem::replace(&mut self.stale, true) && !self.reads_record() => {
-                        return Ok(Some(News::Changed));
+                        return Ok(Some(PipelineEvent::Changed));
                     }
-                    Push::Message(message) => return Ok(Some(News::Message(message))),
+                    Push::Message(message) => return Ok(Some(PipelineEvent::Message(message))),
                     Push::Changed | Push::Subscribed | Push::Other => continue,
                 }
             }

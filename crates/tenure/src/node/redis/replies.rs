@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Answer, Command, Fault, Fence, Holding, NodeTime, QueueReport, Refusal, Reply, Ticket};
+use tenure_core::{Answer, Command, Fault, Fence, Holding, LineReport, NodeTime, Refusal, Reply, Ticket};
 
 use super::resp::Value;
 use super::script::Scripts;
 use super::script::answers::{
-    self, Acquired, Inspected, Listed, NotHealed, Outcome, Place, Recorded, Trimmed,
+    self, Acquired, Inspected, Listed, NotHealed, Outcome, PlaceInLine, Recorded, Trimmed,
 };
 
 /// No fence, and no number of a ticket, is as large.
@@ -122,12 +122,12 @@ fn acquired(Acquired { now, outcome }: Acquired<'_>) -> Option<Reply> {
         Outcome::Stranger {} => (Refusal::Stranger, "", None),
         Outcome::NotHeld {} | Outcome::Done {} | Outcome::Opened {} => return None,
     };
-    let queue = place.map(|Place { ahead, waiters, label }| {
+    let line = place.map(|PlaceInLine { ahead, waiters, label }| {
         let place = Some((count(ahead), count(waiters)));
-        Box::new(QueueReport { ahead: None, place, holder: text(label) })
+        Box::new(LineReport { ahead: None, place, holder: text(label) })
     });
     let fence = fence.parse().ok().filter(|number| (1..FENCES_END).contains(number)).map(Fence::new);
-    Some(Reply { time: time(now), fence, queue, answer: Answer::Refused(refusal) })
+    Some(Reply { time: time(now), fence, line, answer: Answer::Refused(refusal) })
 }
 
 /// What comes of a release, and of a change of the line.
@@ -160,12 +160,12 @@ fn inspected(Inspected { now, waiters, holder }: Inspected<'_>) -> Reply {
         ..holding_of(held)
     };
     let holdings = holder.into_iter().map(holding).collect();
-    Reply::new(time(now), Answer::Told { holdings, waiters: u64::try_from(waiters).ok(), next: 0 })
+    Reply::new(time(now), Answer::Holdings { holdings, waiters: u64::try_from(waiters).ok(), next: 0 })
 }
 
 fn listed(Listed { now, next, locks }: Listed<'_>) -> Option<Reply> {
     let holdings = locks.into_iter().map(holding_of).collect();
-    Some(Reply::new(time(now), Answer::Told { holdings, waiters: None, next: next.parse().ok()? }))
+    Some(Reply::new(time(now), Answer::Holdings { holdings, waiters: None, next: next.parse().ok()? }))
 }
 
 fn holding_of(answers::Held { key, owner, left }: answers::Held<'_>) -> Holding {
@@ -180,8 +180,8 @@ fn granted(now: i64) -> Reply {
 /// Done, and this one is first in line: somebody, if the script did not look who.
 fn queued(time: Option<NodeTime>, ticket: &str) -> Reply {
     let ahead = Some(Ticket::parse(ticket).unwrap_or(Ticket::SOMEBODY));
-    let queue = Some(Box::new(QueueReport { ahead, ..QueueReport::default() }));
-    Reply { queue, ..Reply::new(time, Answer::Granted) }
+    let line = Some(Box::new(LineReport { ahead, ..LineReport::default() }));
+    Reply { line, ..Reply::new(time, Answer::Granted) }
 }
 
 fn text(text: &str) -> Option<Arc<str>> {

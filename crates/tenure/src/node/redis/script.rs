@@ -103,7 +103,8 @@ impl Scripts {
     /// Appends a command to `buffer`.
     pub(super) fn encode(&self, buffer: &mut Vec<u8>, command: &Command, form: Form) {
         let native = self.is_native_acquire(command);
-        let mut call = Call { scripts: self, buffer, form, lock: command.key().map_or("", LockKey::as_str) };
+        let mut call =
+            ScriptCall { scripts: self, buffer, form, lock: command.key().map_or("", LockKey::as_str) };
         match *command {
             Command::Acquire { ref key, token, node_ttl_ms, .. } if native => {
                 let (key, ttl) = (key.as_str().as_bytes(), Decimal::of(node_ttl_ms));
@@ -221,7 +222,7 @@ impl Scripts {
 }
 
 /// A call of a script.
-struct Call<'a> {
+struct ScriptCall<'a> {
     scripts: &'a Scripts,
     buffer: &'a mut Vec<u8>,
     form: Form,
@@ -229,7 +230,7 @@ struct Call<'a> {
     lock: &'a str,
 }
 
-impl Call<'_> {
+impl ScriptCall<'_> {
     /// Appends it, with all keys of the script.
     fn with<P: Parameters>(&mut self, parameters: &P) {
         self.push(SOURCES[P::SCRIPT as usize].keys, parameters);

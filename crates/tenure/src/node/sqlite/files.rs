@@ -11,22 +11,22 @@ use super::place;
 use super::trouble::{Result, Trouble};
 
 /// The stores that this process has open.
-static OPEN: Mutex<Vec<Weak<Files>>> = Mutex::new(vec![]);
+static OPEN: Mutex<Vec<Weak<StoreFiles>>> = Mutex::new(vec![]);
 
 /// One file among all of the machine, whatever its name.
-pub(super) type Id = (u64, u64);
+pub(super) type FileId = (u64, u64);
 
 /// The files of an open store.
 #[derive(Debug)]
-pub(super) struct Files {
+pub(super) struct StoreFiles {
     path: PathBuf,
-    database: Id,
-    beside: [Option<Id>; 2],
+    database: FileId,
+    beside: [Option<FileId>; 2],
 }
 
-impl Files {
+impl StoreFiles {
     /// The files of the store that was just opened at `path`.
-    pub(super) fn opened(path: &Path, database: Id) -> Arc<Self> {
+    pub(super) fn opened(path: &Path, database: FileId) -> Arc<Self> {
         let files = Arc::new(Self { path: path.to_owned(), database, beside: beside(path) });
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|files| files.strong_count() > 0);
@@ -51,7 +51,7 @@ impl Files {
 
 /// The database library lends the shared memory that a process has open to all who open the same database in it, whatever
 /// lies beside the file by now. So nobody may open it again before the others have noticed.
-pub(super) fn refuse_old_log(database: Id) -> Result<()> {
+pub(super) fn refuse_old_log(database: FileId) -> Result<()> {
     let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut same = open.iter().filter_map(Weak::upgrade).filter(|files| files.database == database);
     match same.all(|files| files.are_in_place()) {
@@ -62,10 +62,10 @@ pub(super) fn refuse_old_log(database: Id) -> Result<()> {
     }
 }
 
-fn beside(path: &Path) -> [Option<Id>; 2] {
+fn beside(path: &Path) -> [Option<FileId>; 2] {
     place::beside(path).map(|path| id_of(&path))
 }
 
-fn id_of(path: &Path) -> Option<Id> {
+fn id_of(path: &Path) -> Option<FileId> {
     path.symlink_metadata().ok().map(|seen| (seen.dev(), seen.ino()))
 }

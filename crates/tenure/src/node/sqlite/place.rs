@@ -16,7 +16,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use super::files::Id;
+use super::files::FileId;
 use super::trouble::{Result, Trouble};
 use crate::machine::place::{self, EVERYBODY_WRITES, about, own_id};
 
@@ -45,16 +45,16 @@ const NETWORK: [(u32, &str); 19] = [
 
 /// Where a store lies, and what was found there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Found {
+pub(super) struct StoreFile {
     /// Which file it is, whatever its name.
-    pub(super) file: Id,
+    pub(super) file: FileId,
     /// The group may use it, too.
     pub(super) shared: bool,
 }
 
 /// Makes sure that a store can lie at `path`, and that there is a file. `private`: nobody else may enter its folder, which
 /// is made if it is not there.
-pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
+pub(super) fn prepare(path: &Path, private: bool) -> Result<StoreFile> {
     let folder = path.parent().filter(|folder| folder.is_absolute());
     let folder = folder.ok_or_else(|| Trouble::refused("its path has no folder"))?;
     let shared = place::check(folder, private)?;
@@ -86,7 +86,7 @@ pub(super) fn prepare(path: &Path, private: bool) -> Result<Found> {
             }
         }
     }
-    Ok(Found { file: (file.dev(), file.ino()), shared })
+    Ok(StoreFile { file: (file.dev(), file.ino()), shared })
 }
 
 /// Where the log and the shared memory of the database at `path` are.

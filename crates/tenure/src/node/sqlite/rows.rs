@@ -224,7 +224,7 @@ impl Shelf for Rows<'_> {
             holdings.extend(read_entry(row)?.map(|entry| entry.holding(now_ms, &key)));
             last = unsigned(row.get(3)?)?;
         }
-        Ok(Answer::Told { holdings, waiters: None, next })
+        Ok(Answer::Holdings { holdings, waiters: None, next })
     }
 }
 

@@ -9,10 +9,10 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tenure_core::{Command, Reply, Ticket, node};
 
-use super::files::{Files, refuse_old_log};
+use super::files::{StoreFiles, refuse_old_log};
 use super::place;
 use super::rows::Rows;
-use super::time::{Clock, Machine};
+use super::time::{Machine, StoreClock};
 use super::trouble::{Result, Trouble};
 use super::wake;
 
@@ -39,12 +39,12 @@ const GONE: &str = "it, or the -wal or -shm file beside it, was removed or repla
 /// An open store.
 pub(super) struct Store {
     database: Connection,
-    clock: Clock,
+    clock: StoreClock,
     life: Arc<str>,
     /// The group may use it, too.
     shared: bool,
     /// Until the database is closed, so it comes behind it.
-    files: Arc<Files>,
+    files: Arc<StoreFiles>,
     /// Locked while we have the store open.
     _presence: File,
 }
@@ -103,7 +103,7 @@ impl Store {
         let presence = File::open(&presence)
             .map_err(|error| Trouble::refused(format!("{}: {error}", presence.display())))?;
         let (clock, life) = begin(&mut database, machine, &presence, is_new, forgot)?;
-        let files = Files::opened(path, found.file);
+        let files = StoreFiles::opened(path, found.file);
         Ok(Self { database, clock, life, shared: found.shared, files, _presence: presence })
     }
 
@@ -203,7 +203,7 @@ fn begin(
     presence: &File,
     is_new: bool,
     forgot: bool,
-) -> Result<(Clock, Arc<str>)> {
+) -> Result<(StoreClock, Arc<str>)> {
     let transaction = database.transaction_with_behavior(TransactionBehavior::Immediate)?;
     // Somebody else may have been quicker.
     if is_new && recognise(&transaction)? {
@@ -219,7 +219,7 @@ fn begin(
     if forgot {
         transaction.execute("DELETE FROM records", [])?;
     }
-    let clock = Clock::start(&transaction, machine, presence)?;
+    let clock = StoreClock::start(&transaction, machine, presence)?;
     let life: String = transaction.query_row("SELECT name FROM life", [], |row| row.get(0))?;
     transaction.commit()?;
     Ok((clock, life.into()))

@@ -35,7 +35,7 @@ pub(super) enum Machine {
 
 /// The clock of an open store.
 #[derive(Debug)]
-pub(super) struct Clock {
+pub(super) struct StoreClock {
     machine: Machine,
     base_us: i64,
     ceiling_us: i64,
@@ -80,7 +80,7 @@ impl Machine {
     }
 }
 
-impl Clock {
+impl StoreClock {
     /// The clock of a store, as it goes on in this boot. If the store was last used in another one, all its locks are
     /// free: whoever held them is gone. To be called inside a transaction that may write.
     ///

@@ -19,7 +19,7 @@ const BATCH_MAX: usize = 256;
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// What the worker is asked for.
-pub(super) enum Work {
+pub(super) enum Order {
     Execute(Tag, Command),
     Survey,
 }
@@ -38,7 +38,7 @@ struct Workplace {
 pub(super) fn work(
     opening: &Opening,
     client: ClientId,
-    orders: &Receiver<Work>,
+    orders: &Receiver<Order>,
     events: &UnboundedSender<NodeEvent>,
 ) {
     // Until it is open again, and says so to everybody.
@@ -81,16 +81,16 @@ fn server(store: &Store) -> Server {
 /// Tells whoever asks why there is no store. An error if nobody can ask any more.
 fn refuse_for_a_while(
     fault: &Fault,
-    orders: &Receiver<Work>,
+    orders: &Receiver<Order>,
     events: &UnboundedSender<NodeEvent>,
 ) -> std::result::Result<(), RecvTimeoutError> {
     let start = std::time::Instant::now();
     loop {
         match orders.recv_timeout(PAUSE.saturating_sub(start.elapsed())) {
-            Ok(Work::Execute(tag, _)) => {
+            Ok(Order::Execute(tag, _)) => {
                 let _ = events.send(NodeEvent::Answer(tag, Err(fault.clone())));
             }
-            Ok(Work::Survey) => {}
+            Ok(Order::Survey) => {}
             Err(RecvTimeoutError::Timeout) => return Ok(()),
             Err(gone @ RecvTimeoutError::Disconnected) => return Err(gone),
         }
@@ -118,15 +118,15 @@ impl Workplace {
     }
 
     /// Executes what comes until nobody asks any more, or the store does not work.
-    fn serve(&mut self, orders: &Receiver<Work>, events: &UnboundedSender<NodeEvent>) -> Result<()> {
+    fn serve(&mut self, orders: &Receiver<Order>, events: &UnboundedSender<NodeEvent>) -> Result<()> {
         let mut batch: Vec<(Tag, Command)> = vec![];
         loop {
             let Ok(first) = orders.recv() else { return Ok(()) };
             let mut next = Some(first);
             while let Some(order) = next.take() {
                 match order {
-                    Work::Execute(tag, command) => batch.push((tag, command)),
-                    Work::Survey => {
+                    Order::Execute(tag, command) => batch.push((tag, command)),
+                    Order::Survey => {
                         let _ = events.send(NodeEvent::Surveyed(Box::new(server(&self.store))));
                     }
                 }

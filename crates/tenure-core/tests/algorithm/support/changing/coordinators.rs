@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::trust::{ChangeNode, FleetChange, change};
+use tenure_core::trust::{ChangeNode, NodeListChange, change};
 use tenure_core::*;
 
 use super::messages::{Link, To};
@@ -27,7 +27,7 @@ pub(super) struct Coordinator {
     from: Vec<usize>,
     to: Vec<usize>,
     abort: bool,
-    change: FleetChange,
+    change: NodeListChange,
     nodes: Vec<usize>,
     pub(super) links: BTreeMap<usize, Link>,
     /// It stands still: nothing is sent or heard.
@@ -64,7 +64,7 @@ impl World {
         });
         let (parts, seed) = (parts.collect(), self.next());
         let (old, new) = (Self::settings(&from), Self::settings(&to));
-        let mut change = FleetChange::new(old, new, Prefix::default(), parts, seed);
+        let mut change = NodeListChange::new(old, new, Prefix::default(), parts, seed);
         if abort {
             change = change.aborting();
         }
@@ -155,7 +155,7 @@ impl World {
                         continue;
                     }
                     if self.mistake == Mistake::NoClear && matches!(command, Command::Clear { .. }) {
-                        let nothing = Answer::Told { holdings: vec![], waiters: None, next: 0 };
+                        let nothing = Answer::Holdings { holdings: vec![], waiters: None, next: 0 };
                         let reply = Reply::new(None, nothing);
                         link.replies.push_back((To::Nobody, self.now, reply));
                     } else {

@@ -5,7 +5,7 @@
 
 use tenure_core::{Answer, Command, Fault, Reply};
 
-use super::{Asks, InFlight, News, Pipeline};
+use super::{Asks, InFlight, Pipeline, PipelineEvent};
 use crate::node::Tag;
 use crate::node::redis::info;
 use crate::node::redis::resp::Value;
@@ -16,14 +16,18 @@ impl Pipeline {
     ///
     /// # Errors
     /// If the server is not what it was: who it is must be found out anew.
-    pub(super) fn take_reply(&mut self, in_flight: InFlight, value: Value) -> Result<Option<News>, String> {
+    pub(super) fn take_reply(
+        &mut self,
+        in_flight: InFlight,
+        value: Value,
+    ) -> Result<Option<PipelineEvent>, String> {
         let InFlight { tag, command, asks } = in_flight;
         if let Value::Error(message) = &value
             && ["READONLY", "LOADING", "MASTERDOWN"].iter().any(|lead| message.starts_with(lead))
         {
             return Err(message.clone());
         }
-        let answer = |answer| Ok(Some(News::Answer((tag, answer))));
+        let answer = |answer| Ok(Some(PipelineEvent::Answer((tag, answer))));
         match (asks, command) {
             (Asks::Command(form), Some(command)) => self.take_command_reply(tag, command, form, value),
             (Asks::Extends(form), _) => {
@@ -42,7 +46,7 @@ impl Pipeline {
                 if self.extends.capacity() == 0 {
                     self.extends = sent;
                 }
-                Ok(self.answers.pop_front().map(News::Answer))
+                Ok(self.answers.pop_front().map(PipelineEvent::Answer))
             }
             (Asks::Renewals(form), _) => {
                 let sent = self.renewals_sent.pop_front().ok_or("a reply that nobody asked for")?;
@@ -53,10 +57,10 @@ impl Pipeline {
                 if let Value::Number(_) = &value {
                     let time =
                         Scripts::extended(value, 1).next().and_then(Result::ok).and_then(|reply| reply.time);
-                    return Ok(Some(News::Renewed(sent, time)));
+                    return Ok(Some(PipelineEvent::Renewed(sent, time)));
                 }
                 self.answers.extend(sent.tags().zip(Scripts::extended(value, sent.locks.len())));
-                Ok(Some(News::Split(sent.batch)))
+                Ok(Some(PipelineEvent::Split(sent.batch)))
             }
             (Asks::End, _) => {
                 let (ends_ms, command) = (Scripts::ends_ms(&value), self.asked.take());
@@ -95,7 +99,7 @@ impl Pipeline {
             (Asks::Config, _) => {
                 let info = self.survey.take().unwrap_or_default();
                 let server = info::server(&info, &value, self.scripts.tracks_record, self.scripts.listens);
-                Ok(Some(News::Surveyed(Box::new(server))))
+                Ok(Some(PipelineEvent::Surveyed(Box::new(server))))
             }
             // A right that was taken away: from now on the record is looked at with every acquire.
             (Asks::Watch, _) if matches!(value, Value::Error(_)) => {
@@ -112,8 +116,8 @@ impl Pipeline {
         command: Command,
         form: Form,
         value: Value,
-    ) -> Result<Option<News>, String> {
-        let answer = |answer| Ok(Some(News::Answer((tag, answer))));
+    ) -> Result<Option<PipelineEvent>, String> {
+        let answer = |answer| Ok(Some(PipelineEvent::Answer((tag, answer))));
         if self.scripts.is_native_acquire(&command) {
             self.acquired = Scripts::native_reply(&command, value);
             self.asked = Some(command);

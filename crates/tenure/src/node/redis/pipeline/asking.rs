@@ -12,7 +12,7 @@ use super::{Asks, InFlight, Pipeline};
 use crate::node::redis::info;
 use crate::node::redis::resp::encode;
 use crate::node::redis::script::{Form, Scripts};
-use crate::node::{Addressee, Renewals, Tag};
+use crate::node::{Addressee, EncodedRenewals, Tag};
 
 /// The most extensions in one script: a tenth of a millisecond of the server's time, which others wait for.
 const EXTENDS_MAX: usize = 64;
@@ -30,7 +30,7 @@ impl Pipeline {
     }
 
     /// Sends a batch of renewals as one script.
-    pub(in crate::node::redis) fn renew(&mut self, renewals: Arc<Renewals>) {
+    pub(in crate::node::redis) fn renew(&mut self, renewals: Arc<EncodedRenewals>) {
         self.send_renewals(renewals, Form::Short);
     }
 
@@ -46,7 +46,7 @@ impl Pipeline {
         self.ask(tag, None, Asks::Config);
     }
 
-    pub(super) fn send_renewals(&mut self, renewals: Arc<Renewals>, form: Form) {
+    pub(super) fn send_renewals(&mut self, renewals: Arc<EncodedRenewals>, form: Form) {
         self.send_extends(Form::Short);
         if self.in_flight.is_empty() {
             self.progress = Instant::now();

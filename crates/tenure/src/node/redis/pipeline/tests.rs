@@ -54,7 +54,7 @@ const fn granted(fenced: bool) -> &'static str {
     if fenced { ":1700000000000000\r\n" } else { "_\r\n:1700000001000\r\n" }
 }
 
-async fn news(pipeline: &mut Pipeline) -> News {
+async fn news(pipeline: &mut Pipeline) -> PipelineEvent {
     let news = tokio::time::timeout(Duration::from_secs(10), poll_fn(|cx| pipeline.poll(cx))).await;
     news.expect("there is news").expect("the connection holds")
 }
@@ -63,8 +63,8 @@ async fn say(server: &mut DuplexStream, texts: &[&str]) {
     server.write_all(texts.concat().as_bytes()).await.expect("there is room");
 }
 
-fn is_granted(news: &News) -> bool {
-    matches!(news, News::Answer((_, Ok(Reply { answer: Answer::Granted, .. }))))
+fn is_granted(news: &PipelineEvent) -> bool {
+    matches!(news, PipelineEvent::Answer((_, Ok(Reply { answer: Answer::Granted, .. }))))
 }
 
 /// The script does not look at the record for a name whose fence this life of the memory knows, and the server's own `SET`
@@ -75,8 +75,8 @@ async fn a_grant_that_comes_after_the_record_has_changed_is_not_counted() {
         let (mut pipeline, mut server) = pipeline();
         pipeline.send(tag(), acquire(fenced));
         say(&mut server, &[CHANGED, granted(fenced)]).await;
-        assert!(matches!(news(&mut pipeline).await, News::Changed));
-        let News::Answer((_, Err(Fault::Error(reason)))) = news(&mut pipeline).await else {
+        assert!(matches!(news(&mut pipeline).await, PipelineEvent::Changed));
+        let PipelineEvent::Answer((_, Err(Fault::Error(reason)))) = news(&mut pipeline).await else {
             panic!("a grant in a memory that nobody knows was counted (fenced: {fenced})")
         };
         assert!(reason.contains("record has changed"), "{reason}");
@@ -88,8 +88,11 @@ async fn a_grant_that_comes_after_the_record_has_changed_is_not_counted() {
         let told = format!("*2\r\n:1700000000000000\r\n${}\r\n{RECORD}\r\n", RECORD.len());
         let again = format!("${}\r\n{RECORD}\r\n", RECORD.len());
         say(&mut server, &[granted(fenced), &told, "+OK\r\n", &again, granted(fenced)]).await;
-        assert!(matches!(news(&mut pipeline).await, News::Answer((_, Err(_)))), "(fenced: {fenced})");
-        assert!(matches!(news(&mut pipeline).await, News::Answer((_, Ok(_)))), "the record");
+        assert!(
+            matches!(news(&mut pipeline).await, PipelineEvent::Answer((_, Err(_)))),
+            "(fenced: {fenced})"
+        );
+        assert!(matches!(news(&mut pipeline).await, PipelineEvent::Answer((_, Ok(_)))), "the record");
         assert!(is_granted(&news(&mut pipeline).await), "(fenced: {fenced})");
     }
 }
@@ -101,7 +104,7 @@ async fn a_grant_that_comes_before_the_record_changes_is_counted() {
         pipeline.send(tag(), acquire(fenced));
         say(&mut server, &[granted(fenced), CHANGED]).await;
         assert!(is_granted(&news(&mut pipeline).await), "(fenced: {fenced})");
-        assert!(matches!(news(&mut pipeline).await, News::Changed));
+        assert!(matches!(news(&mut pipeline).await, PipelineEvent::Changed));
     }
 }
 
@@ -133,7 +136,7 @@ async fn an_acquire_is_not_sent_again_behind_its_release() {
         drop(written(&mut pipeline, &mut server).await);
         say(&mut server, &[NO_SCRIPT, NO_SCRIPT, ":1\r\n"]).await;
         let answer = news(&mut pipeline).await;
-        assert!(matches!(answer, News::Answer((_, Err(_)))), "it was sent again behind {undo:?}");
+        assert!(matches!(answer, PipelineEvent::Answer((_, Err(_)))), "it was sent again behind {undo:?}");
         assert!(is_granted(&news(&mut pipeline).await), "the release");
         let repeated = written(&mut pipeline, &mut server).await;
         assert_eq!(repeated.matches("EVAL\r\n").count(), 1, "{undo:?} alone is sent again");
@@ -142,7 +145,7 @@ async fn an_acquire_is_not_sent_again_behind_its_release() {
         pipeline.send(tag(), Command::Release { key: key(), token: OwnerToken::from_bytes([8; 20]) });
         drop(written(&mut pipeline, &mut server).await);
         say(&mut server, &[NO_SCRIPT, ":0\r\n", ":1700000000000000\r\n"]).await;
-        assert!(matches!(news(&mut pipeline).await, News::Answer((_, Ok(_)))), "the release");
+        assert!(matches!(news(&mut pipeline).await, PipelineEvent::Answer((_, Ok(_)))), "the release");
         assert!(is_granted(&news(&mut pipeline).await), "sent whole, and granted");
     }
 }

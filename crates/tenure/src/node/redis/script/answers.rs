@@ -62,7 +62,7 @@ answers! {
     /// What `acquire.lua` answers unless it is simply granted: then it tells the time alone.
     struct Acquired<'a> { now: i64, outcome: Outcome<'a> }
     /// A waiter's place in line, and the holder's label.
-    struct Place<'a> { ahead: i64, waiters: i64, label: &'a str }
+    struct PlaceInLine<'a> { ahead: i64, waiters: i64, label: &'a str }
     /// What `heal.lua` answers unless it was set: for how long another has it, if that is why.
     struct NotHealed { now: i64, left: Option<i64> }
     /// What `record.lua` answers.
@@ -84,9 +84,9 @@ answers! {
         /// Granted, and somebody may be in line: the first ticket, if it was looked at.
         Granted = 3 { next_ticket: &'a str },
         /// Another has it. With a ticket there is no lowest fence, but a place in line.
-        Held = 4 { left: i64, lowest: &'a str, place: Option<Place<'a>> },
+        Held = 4 { left: i64, lowest: &'a str, place: Option<PlaceInLine<'a>> },
         /// It is set aside for another.
-        Reserved = 5 { left: i64, lowest: &'a str, place: Option<Place<'a>> },
+        Reserved = 5 { left: i64, lowest: &'a str, place: Option<PlaceInLine<'a>> },
         /// Others are in line already: the last one's number.
         Overtaken = 6 { last_number: &'a str },
         /// The fence is too small.

@@ -29,12 +29,12 @@ pub(super) enum Key {
 
 /// What a script is given.
 pub(super) trait Parameters {
-    const SCRIPT: Name;
+    const SCRIPT: ScriptName;
     fn with_arguments<R>(&self, read: impl FnOnce(&[&dyn Argument]) -> R) -> R;
 }
 
 /// A script as it is written.
-pub(super) struct Source {
+pub(super) struct ScriptSource {
     pub(super) text: &'static str,
     pub(super) keys: &'static [Key],
     pub(super) arguments: &'static [&'static str],
@@ -47,10 +47,10 @@ macro_rules! scripts {
     )*) => {
         /// Which script, as an index.
         #[derive(Clone, Copy, Debug)]
-        pub(super) enum Name { $($name),* }
+        pub(super) enum ScriptName { $($name),* }
 
         /// All scripts, in the order of their names.
-        pub(super) const SOURCES: &[Source] = &[$(Source {
+        pub(super) const SOURCES: &[ScriptSource] = &[$(ScriptSource {
             text: concat!($(include_str!($file)),*),
             keys: &[$(Key::$key),*],
             arguments: &[$(stringify!($argument)),*],
@@ -60,7 +60,7 @@ macro_rules! scripts {
             pub(super) struct $name $(<$life>)? { $($(#[$doc])* pub(super) $argument: $kind,)* }
 
             impl $(<$life>)? Parameters for $name $(<$life>)? {
-                const SCRIPT: Name = Name::$name;
+                const SCRIPT: ScriptName = ScriptName::$name;
                 fn with_arguments<R>(&self, read: impl FnOnce(&[&dyn Argument]) -> R) -> R {
                     read(&[$(&self.$argument),*])
                 }

@@ -17,7 +17,7 @@ use tenure_core::{
 
 use super::WAKE_CHANNEL;
 use super::answers::Outcome;
-use super::parameters::Source;
+use super::parameters::ScriptSource;
 
 /// What is the same for all calls.
 pub(super) struct Limits([(&'static str, String); 11]);
@@ -54,7 +54,7 @@ impl Limits {
     }
 }
 
-impl Source {
+impl ScriptSource {
     /// The text with its names replaced. Names that stand for nothing stay.
     pub(super) fn spelled_out(&self, limits: &Limits) -> String {
         let argument = |name| Some(1 + self.arguments.iter().position(|argument| *argument == name)?);
@@ -130,7 +130,8 @@ mod tests {
     fn names_are_replaced_and_nothing_else() {
         let text =
             "x = 'a.b' .. KEYS.fence..ARGV.owner, GIVEN.owner, LIMIT.AGE, OUTCOME.NOT_HELD, KEYS.fences";
-        let source = Source { text, keys: &[super::super::parameters::Key::Fence], arguments: &["owner"] };
+        let source =
+            ScriptSource { text, keys: &[super::super::parameters::Key::Fence], arguments: &["owner"] };
         let expected = "x = 'a.b' .. KEYS[1]..ARGV[1], (ARGV[1] ~= '' and ARGV[1]), 10, 0, KEYS.fences";
         assert_eq!(source.spelled_out(&limits()), expected);
     }

@@ -12,7 +12,7 @@ use super::survey::Surveyed;
 use crate::guard::watch::Watch;
 
 /// What callers ask of the driver.
-pub(crate) enum Request {
+pub(crate) enum Call {
     Acquire {
         id: Id,
         lease: SharedLease,
