@@ -10,8 +10,8 @@
 #![forbid(unsafe_code)]
 
 mod command;
-mod handover;
 mod holder;
+mod pass_on;
 mod server;
 
 use std::io;
@@ -20,8 +20,8 @@ use std::ops::Range;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::command::Commands;
-pub use crate::handover::Party;
 pub use crate::holder::Holder;
+pub use crate::pass_on::Party;
 use crate::server::Server;
 
 /// So many replies decide, out of five.

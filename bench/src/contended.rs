@@ -1,7 +1,7 @@
 //! One lock that everybody wants: 16 workers in 4 processes, beside the least that passing a lock on can cost.
 //!
 //! The rounds are interleaved: Tenure with hold times of 0 and 5 ms, the floor (a ring of as many processes, see
-//! `floor/handover.rs`) with the same, and a bare round (five servers, return at the third reply). A hand-over lasts from the call that releases
+//! `floor/pass_on.rs`) with the same, and a bare round (five servers, return at the third reply). A pass-on lasts from the call that releases
 //! the lock to the return of the call that acquires it next, in whichever process; the clock is the machine's.
 
 mod worker;
@@ -36,8 +36,8 @@ struct Hold {
 #[derive(Clone, Copy, Default)]
 struct Shown {
     per_second: f64,
-    handover_p50: f64,
-    handover_p99: f64,
+    pass_on_p50: f64,
+    pass_on_p99: f64,
     longest_wait: f64,
     least: f64,
     most: f64,
@@ -85,13 +85,13 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     let ratio = |name, value, target| Ratio { name, value, target };
     let ratios = [
         ratio(
-            "hand-over p50, hold 0, tenure / floor",
-            rows[0][0].handover_p50 / rows[1][0].handover_p50,
+            "pass-on p50, hold 0, tenure / floor",
+            rows[0][0].pass_on_p50 / rows[1][0].pass_on_p50,
             Target::AtMost(1.4),
         ),
         ratio(
-            "hand-over p50, hold 5 ms, tenure / floor",
-            rows[0][1].handover_p50 / rows[1][1].handover_p50,
+            "pass-on p50, hold 5 ms, tenure / floor",
+            rows[0][1].pass_on_p50 / rows[1][1].pass_on_p50,
             Target::AtMost(1.4),
         ),
         ratio("least / most served worker, hold 0", rows[0][0].least / rows[0][0].most, Target::AtLeast(0.8)),
@@ -165,8 +165,8 @@ impl Shown {
         }
         // Only to another: who takes it back from itself waits for nobody.
         let pairs = holds.windows(2).filter(|pair| pair[0].worker != pair[1].worker);
-        let handovers = pairs.map(|pair| Duration::from_nanos(pair[1].acquired - pair[0].released)).collect();
-        let handovers = Percentiles::of(handovers);
+        let pass_ons = pairs.map(|pair| Duration::from_nanos(pair[1].acquired - pair[0].released)).collect();
+        let pass_ons = Percentiles::of(pass_ons);
         let waits = holds.iter().map(|hold| hold.acquired - hold.called);
         let served: Vec<usize> =
             (0..workers).map(|worker| holds.iter().filter(|hold| hold.worker == worker).count()).collect();
@@ -174,8 +174,8 @@ impl Shown {
         let count = holds.len() as f64;
         Ok(Self {
             per_second: count / elapsed,
-            handover_p50: micros(handovers.p50),
-            handover_p99: micros(handovers.p99),
+            pass_on_p50: micros(pass_ons.p50),
+            pass_on_p99: micros(pass_ons.p99),
             longest_wait: waits.max().unwrap_or(0) as f64 / 1e3,
             least: served.iter().min().copied().unwrap_or(0) as f64,
             most: served.iter().max().copied().unwrap_or(0) as f64,
@@ -192,8 +192,8 @@ impl Shown {
         };
         Self {
             per_second: of(|shown| shown.per_second),
-            handover_p50: of(|shown| shown.handover_p50),
-            handover_p99: of(|shown| shown.handover_p99),
+            pass_on_p50: of(|shown| shown.pass_on_p50),
+            pass_on_p99: of(|shown| shown.pass_on_p99),
             longest_wait: of(|shown| shown.longest_wait),
             least: of(|shown| shown.least),
             most: of(|shown| shown.most),
@@ -203,15 +203,15 @@ impl Shown {
     }
 
     fn print(&self, name: &str, hold_ms: u64, json: bool) {
-        let Self { per_second, handover_p50, handover_p99, longest_wait, .. } = self;
+        let Self { per_second, pass_on_p50, pass_on_p99, longest_wait, .. } = self;
         let Self { least, most, client_cpu, server_cpu, .. } = self;
         if json {
             println!(
-                r#"{{"case":"{name}","hold_ms":{hold_ms},"per_second":{per_second:.0},"handover_p50_us":{handover_p50:.1},"handover_p99_us":{handover_p99:.1},"longest_wait_us":{longest_wait:.0},"least_served":{least},"most_served":{most},"client_cpu_us":{client_cpu:.1},"server_cpu_us":{server_cpu:.1}}}"#
+                r#"{{"case":"{name}","hold_ms":{hold_ms},"per_second":{per_second:.0},"pass_on_p50_us":{pass_on_p50:.1},"pass_on_p99_us":{pass_on_p99:.1},"longest_wait_us":{longest_wait:.0},"least_served":{least},"most_served":{most},"client_cpu_us":{client_cpu:.1},"server_cpu_us":{server_cpu:.1}}}"#
             );
         } else {
             println!(
-                "  {name:7} hold {hold_ms} ms: {per_second:6.0}/s, hand-over p50 {handover_p50:5.0} p99 {handover_p99:6.0}, longest wait \
+                "  {name:7} hold {hold_ms} ms: {per_second:6.0}/s, pass-on p50 {pass_on_p50:5.0} p99 {pass_on_p99:6.0}, longest wait \
                  {longest_wait:7.0}, served {least} to {most}, CPU client {client_cpu:.0} servers {server_cpu:.0}"
             );
         }

@@ -8,8 +8,8 @@ use tokio::signal::unix::{self, SignalKind};
 
 use crate::failure::Failure;
 
-/// Those that are passed on to the command.
-const PASSED_ON: [Signal; 8] = [
+/// Those that are forwarded to the command.
+const FORWARDED: [Signal; 8] = [
     Signal::SIGINT,
     Signal::SIGTERM,
     Signal::SIGHUP,
@@ -31,7 +31,7 @@ impl Signals {
             let listener = unix::signal(SignalKind::from_raw(signal as i32));
             listener.map(|listener| (signal, listener))
         };
-        let signals: Result<_, std::io::Error> = PASSED_ON
+        let signals: Result<_, std::io::Error> = FORWARDED
             .into_iter()
             .filter(|signal| !ignored(*signal))
             .chain([Signal::SIGCHLD])

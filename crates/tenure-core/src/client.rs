@@ -123,7 +123,7 @@ pub struct Client<L = Lease> {
     begun: Time,
     /// Since when enough nodes may vote.
     enough_since: Option<Time>,
-    /// Acquires that let a hand-over of their lock go first, in the order in which they begin.
+    /// Acquires that let their lock be passed on first, in the order in which they begin.
     polite: VecDeque<Polite<L>>,
     leases: Machines<Id, LeaseEntry<L>>,
     /// Also those that undo a round of a lease that goes on: answers to the round are shown to them.

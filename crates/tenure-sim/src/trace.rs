@@ -54,7 +54,7 @@ macro_rules! marks {
 marks! {
     Attempt "attempts",
     Early "acquires that waited for the nodes to be known",
-    Polite "acquires that let a hand-over go first",
+    Polite "acquires that let the lock be passed on first",
     Acquired "acquisitions",
     Contended "attempts refused by holders",
     PartialGrant "attempts lost with some grants",

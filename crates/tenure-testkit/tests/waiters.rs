@@ -154,7 +154,7 @@ fn longest_idle(calls: &[Call], term: Duration) -> Duration {
     Duration::from_nanos(u64::try_from(longest).unwrap())
 }
 
-/// What a usual hand-over took, from a release to the next one served: how slow this machine is at the moment.
+/// How long it usually took to pass the lock on, from a release to the next one served: how slow this machine is at the moment.
 fn usual_gap(calls: &[Call]) -> Duration {
     let mut served: Vec<u128> = calls.iter().filter_map(|call| call.served).collect();
     served.sort_unstable();
@@ -170,7 +170,7 @@ fn never_forgotten(calls: &[Call], ttl: Duration) {
     let (idle, usual) = (longest_idle(calls, ttl + ttl / 10), usual_gap(calls));
     println!("longest idle {idle:?}, usually {usual:?}");
     let limit = (ms(2_300) + usual * 20).min(ms(8_000));
-    assert!(idle < limit, "free for {idle:?}, and a usual hand-over took {usual:?}");
+    assert!(idle < limit, "free for {idle:?}, and passing it on usually took {usual:?}");
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn with_a_secret_in_the_nodes_the_command_gets_the_configuration_in_their_place(
     let port = server.port();
     let url = format!("redis://:hunter2@127.0.0.1:{port}");
     let deployment = Deployment::of(vec![server], |_| url.clone());
-    // By a flag: nothing is passed on, not even what the environment said.
+    // By a flag: nothing is exported, not even what the environment said.
     let done = deployment.tenure(&["run", "x", "--nodes", &url, "--", "env"]);
     assert!(variables(&done).contains_key("TENURE_LOCK"));
     let mut command = deployment.command(&["run", "x", "--nodes", &url, "--", "env"]);

@@ -5,7 +5,7 @@ use tenure_testkit::RedisServer;
 use crate::deployment::{Deployment, deployments, five_redis_nodes, token};
 
 #[test]
-fn the_commands_own_exit_code_is_passed_on() {
+fn the_commands_own_exit_code_is_returned() {
     for deployment in deployments() {
         for code in [0, 1, 7, 64, 75, 255] {
             let script = format!("exit {code}");

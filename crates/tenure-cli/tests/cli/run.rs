@@ -203,7 +203,7 @@ fn a_tool_that_stands_still_takes_its_command_along_before_the_lock_is_over() {
 }
 
 #[test]
-fn signals_are_passed_on_to_the_command() {
+fn signals_are_forwarded_to_the_command() {
     for deployment in deployments() {
         for (signal, name) in [
             (Signal::SIGINT, "INT"),

@@ -17,7 +17,7 @@ const START_MAX: Duration = Duration::from_millis(50);
 /// has it.
 const POLITE: Duration = Duration::from_millis(1);
 
-/// An acquire that lets a hand-over of its lock go first.
+/// An acquire that lets its lock be passed on first.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Polite<L> {
     pub(super) until: Time,

@@ -95,7 +95,7 @@ impl Driver {
         }
     }
 
-    /// Passes on what the client tells its callers.
+    /// Carries to the callers what the client tells them.
     pub(super) fn tell_caller(&mut self, output: Output<Caller>) {
         match output {
             Output::Tell { lease, news } => {
@@ -158,7 +158,7 @@ impl Caller {
         Self { lease, acquire: None, extend: None, watch: None }
     }
 
-    /// Passes on what becomes of a lease.
+    /// Tells a caller what becomes of its lease.
     fn tell(&mut self, (observer, addresses): (&mut Observer, &[Arc<str>]), now: Time, news: News) {
         let facts = LeaseFacts::of(&look(&self.lease), now);
         let LeaseFacts { attempts, elapsed, margin, valid_for, .. } = facts;

@@ -54,8 +54,8 @@ impl Party {
             connection.input.clear();
             connections.push(connection);
         }
-        let acquire = command(&["SET", "floor:handover", name, "NX", "PX", "30000"]);
-        let release = command(&["EVAL", RELEASE, "1", "floor:handover", name, next]);
+        let acquire = command(&["SET", "floor:pass-on", name, "NX", "PX", "30000"]);
+        let release = command(&["EVAL", RELEASE, "1", "floor:pass-on", name, next]);
         Ok(Self { connections, acquired: 0, waited: 0, acquire, release })
     }
 
