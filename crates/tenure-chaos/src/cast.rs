@@ -16,7 +16,7 @@ pub(super) struct Cast {
     urls: [Vec<String>; SIDES],
     /// For each client the process that it is at present, if it runs.
     running: Vec<Option<Running>>,
-    record: Arc<Mutex<History>>,
+    history: Arc<Mutex<History>>,
     /// How many entries have been looked at.
     looked: usize,
     /// Every listener has a sender; when the last one has heard the end of its client, the receiver is told.
@@ -50,7 +50,7 @@ impl Cast {
             settings,
             urls,
             running: (0..options.clients).map(|_| None).collect(),
-            record: Arc::default(),
+            history: Arc::default(),
             looked: 0,
             listening: Some(listening),
             heard_all,
@@ -66,15 +66,15 @@ impl Cast {
         let urls = self.urls[client % SIDES].iter().map(String::as_str);
         let started = now();
         let mut process = Client::start_talking(&self.program, words.chain(urls));
-        let mut record = lock(&self.record);
-        let index = record.processes.len();
-        record.processes.push(Process { client, started, ..Process::default() });
-        drop(record);
-        let (record, listening) = (Arc::clone(&self.record), self.listening.clone());
+        let mut history = lock(&self.history);
+        let index = history.processes.len();
+        history.processes.push(Process { client, started, ..Process::default() });
+        drop(history);
+        let (history, listening) = (Arc::clone(&self.history), self.listening.clone());
         process.hear_all(move |text| {
             // What was cut off in the middle by a kill was not said.
             if let Ok(entry) = text.parse() {
-                lock(&record).entries.push((index, entry));
+                lock(&history).entries.push((index, entry));
             }
             let _ = &listening;
         });
@@ -84,7 +84,7 @@ impl Cast {
     pub(super) fn kill(&mut self, client: usize) {
         self.bury();
         if let Some(mut running) = self.running[client].take() {
-            lock(&self.record).processes[running.process].killed = Some(now());
+            lock(&self.history).processes[running.process].killed = Some(now());
             running.client.kill();
         }
     }
@@ -93,7 +93,7 @@ impl Cast {
     fn bury(&mut self) {
         for slot in &mut self.running {
             if let Some(dead) = slot.take_if(|running| running.client.has_ended()) {
-                lock(&self.record).processes[dead.process].died = Some(now());
+                lock(&self.history).processes[dead.process].died = Some(now());
             }
         }
     }
@@ -101,7 +101,7 @@ impl Cast {
     /// Halts it; it is not known before [`Cast::resume`] for how long.
     pub(super) fn pause(&mut self, client: usize) {
         if let Some(running) = &self.running[client] {
-            lock(&self.record).processes[running.process].halts.push((now(), Ns::MAX));
+            lock(&self.history).processes[running.process].halts.push((now(), Ns::MAX));
             running.client.pause();
         }
     }
@@ -109,7 +109,7 @@ impl Cast {
     pub(super) fn resume(&mut self, client: usize) {
         if let Some(running) = &self.running[client] {
             running.client.resume();
-            if let Some(halt) = lock(&self.record).processes[running.process].halts.last_mut() {
+            if let Some(halt) = lock(&self.history).processes[running.process].halts.last_mut() {
                 halt.1 = now();
             }
         }
@@ -127,11 +127,11 @@ impl Cast {
     /// What running clients have said since the last look, and which of them.
     pub(super) fn news(&mut self) -> Vec<(usize, Entry)> {
         self.bury();
-        let record = lock(&self.record);
-        let fresh = &record.entries[self.looked..];
-        self.looked = record.entries.len();
+        let history = lock(&self.history);
+        let fresh = &history.entries[self.looked..];
+        self.looked = history.entries.len();
         let of = |process: usize| {
-            let client = record.processes[process].client;
+            let client = history.processes[process].client;
             self.running[client].as_ref().filter(|running| running.process == process).map(|_| client)
         };
         fresh.iter().filter_map(|(process, entry)| Some((of(*process)?, *entry))).collect()
@@ -145,12 +145,12 @@ impl Cast {
         drop(self.listening.take());
         // It fails when the last listener is done.
         let _ = self.heard_all.recv();
-        std::mem::take(&mut lock(&self.record))
+        std::mem::take(&mut lock(&self.history))
     }
 }
 
-fn lock(record: &Mutex<History>) -> MutexGuard<'_, History> {
-    record.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(history: &Mutex<History>) -> MutexGuard<'_, History> {
+    history.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -22,10 +22,10 @@ pub fn now() -> Ns {
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }
 
-/// One life of a client.
+/// One run of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Process {
-    /// Which client it is a life of.
+    /// Which client it is a run of.
     pub client: usize,
     /// When it was started.
     pub started: Ns,
@@ -64,7 +64,7 @@ pub enum End {
 pub struct Hold {
     /// Whose it was: an index of [`History::processes`].
     pub process: usize,
-    /// The client that the process is a life of.
+    /// The client that the process is a run of.
     pub client: usize,
     /// The lock.
     pub lock: usize,

@@ -25,7 +25,7 @@ Options:
   --from S            the picture begins at this second (default: around the first violation, or where most
                       happened)
   --window S          the picture shows so many seconds (default 60)
-  --history FILE      all that happened, as text: what clients said, their lives, the faults
+  --history FILE      all that happened, as text: what clients said, their runs, the faults
   --help              this text
 
 It fails if a promise was broken or a client ended by itself; with --unguarded, if none was, or if one about fences was.

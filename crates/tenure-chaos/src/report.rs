@@ -178,7 +178,7 @@ impl Outcome {
         picture::draw(self, from_s, seconds)
     }
 
-    /// All that happened, line by line: the lives of the clients, the faults, and what the clients said.
+    /// All that happened, line by line: the runs of the clients, the faults, and what the clients said.
     #[must_use]
     pub fn history_text(&self) -> String {
         let mut text = String::new();
@@ -186,7 +186,7 @@ impl Outcome {
             let Process { client, started, killed, died, halts } = process;
             let _ = writeln!(
                 text,
-                "life of process {number} client {client} started {started} killed {killed:?} died {died:?} \
+                "run of process {number} client {client} started {started} killed {killed:?} died {died:?} \
                  halts {halts:?}"
             );
         }

@@ -337,7 +337,7 @@ impl Lease {
                     wait::learn(&mut self.waiter, node, reply);
                 }
                 let answer = acquire.believe(answer);
-                acquire.round.record(now, node, answer);
+                acquire.round.take_vote(now, node, answer);
                 self.advance_acquire(now);
             }
             Phase::Held(standing) if standing.round.number() == number => {
@@ -367,7 +367,7 @@ impl Lease {
                 acquire.round.revoke(node);
                 // What was meant for the connection that broke is not sent on the next one.
                 if acquire.take_unasked(node).is_some() {
-                    acquire.round.record(now, node, Err(Fault::Unreachable("connection lost".into())));
+                    acquire.round.take_vote(now, node, Err(Fault::Unreachable("connection lost".into())));
                 }
                 self.advance_acquire(now);
             }

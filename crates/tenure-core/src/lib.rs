@@ -64,8 +64,8 @@ pub use lease::{
     Cause, HandedOver, HoldState, Lease, NotAcquired, NotExtended, Renewal, Retry, Risk, Standing,
 };
 pub use line::{
-    Beside, CLAIM_WINDOW, ClientId, DEAD_MAX, LABEL_BYTES_MAX, LABEL_LIFE, LineReport, OPENING, POLL_MAX,
-    Place, QUEUE_LIFE, REFRESH, RESERVATION, TURN, Ticket, Turn, WAITERS_MAX,
+    Beside, CLAIM_WINDOW, ClientId, DEAD_MAX, LABEL_BYTES_MAX, LABEL_RETENTION, LINE_RETENTION, LineReport,
+    OPENING, POLL_MAX, Place, REFRESH, RESERVATION, TURN, Ticket, Turn, WAITERS_MAX,
 };
 pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
 pub use node::{Entry, LockTable, Owner, RESERVED_LEAD, TRIM_FENCES};

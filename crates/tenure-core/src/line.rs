@@ -46,7 +46,7 @@ pub const POLL_MAX: Duration = Duration::from_secs(2);
 pub const REFRESH: Duration = Duration::from_secs(30);
 
 /// How long a node keeps a line that nobody touches: many times longer than [`REFRESH`].
-pub const QUEUE_LIFE: Duration = Duration::from_secs(600);
+pub const LINE_RETENTION: Duration = Duration::from_secs(600);
 
 /// The most waiters of one lock that a node keeps in line. More than these only ask now and then.
 pub const WAITERS_MAX: usize = 65_536;
@@ -58,7 +58,7 @@ pub const DEAD_MAX: usize = 32;
 pub const LABEL_BYTES_MAX: usize = 256;
 
 /// How long a node keeps a label whose lock nobody releases.
-pub const LABEL_LIFE: Duration = Duration::from_secs(24 * 60 * 60);
+pub const LABEL_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// When only some nodes have woken us, the others get this long before we ask them all the same.
 pub(crate) const PARTIAL_WAKE_PATIENCE: Duration = Duration::from_millis(10);

@@ -69,7 +69,7 @@ impl Round {
 
     /// Takes a node's answer. It replaces only a vote that is missing or was written off by the deadline, so
     /// what was counted stays counted, and what was lost stays lost.
-    pub(crate) fn record(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
+    pub(crate) fn take_vote(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
         assert!(now >= self.started, "the time is taken before the first command leaves");
         let ballot = &mut self.ballots[node.get()];
         if matches!(ballot, None | Some(Ballot { vote: Vote::Unknown(Fault::Timeout), .. })) {
@@ -77,9 +77,9 @@ impl Round {
         }
     }
 
-    /// Takes a node's grant, as [`Round::record`] does.
+    /// Takes a node's grant, as [`Round::take_vote`] does.
     pub(crate) fn grant(&mut self, now: Time, node: NodeIndex) {
-        self.record(now, node, Ok(Reply::new(None, Answer::Granted)));
+        self.take_vote(now, node, Ok(Reply::new(None, Answer::Granted)));
     }
 
     /// Drops the grant of a node whose connection broke: what it granted may be gone with it.

@@ -168,7 +168,7 @@ pub struct Holder {
     /// The client's place.
     pub client: usize,
     /// Which process that was in this place.
-    pub life: u32,
+    pub generation: u32,
     /// Which of its leases.
     pub lease: u32,
 }
@@ -196,7 +196,7 @@ impl Violation {
 
 impl fmt::Display for Holder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "client {}.{} lease {}", self.client, self.life, self.lease)
+        write!(f, "client {}.{} lease {}", self.client, self.generation, self.lease)
     }
 }
 

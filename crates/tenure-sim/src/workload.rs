@@ -45,8 +45,8 @@ impl World {
         self.bend_client(client);
         let state = &mut self.clients[client];
         state.alive = true;
-        let life = state.life;
-        self.note(|| format!("client {client}.{life} starts"));
+        let generation = state.generation;
+        self.note(|| format!("client {client}.{generation} starts"));
         self.tell(client, Input::Recalled { memory: None });
         for node in self.clients[client].core.quorum().indexes() {
             self.connect_first(client, node);
@@ -116,7 +116,7 @@ impl World {
         handover: HandedOver,
         lives: Vec<Nonce>,
     ) {
-        self.ownership.draw(self.now_ns, handover.token, client, self.clients[client].life);
+        self.ownership.draw(self.now_ns, handover.token, client, self.clients[client].generation);
         let lease = self.add_slot(client, name, terms);
         self.note(|| format!("client {client} lease {lease}: goes on with lock {name}"));
         if let Some(slot) = self.clients[client].slot(lease) {
@@ -216,8 +216,11 @@ impl World {
         let left = slot.extensions_left.unwrap_or(0);
         let act = if left > 0 { Act::Extend { lease } } else { Act::End { lease } };
         slot.extensions_left = Some(left.saturating_sub(1));
-        let life = self.clients[client].life;
-        self.at(self.now_ns + ttl_us * share, Event::Client { client, life, event: ClientEvent::Act(act) });
+        let generation = self.clients[client].generation;
+        self.at(
+            self.now_ns + ttl_us * share,
+            Event::Client { client, generation, event: ClientEvent::Act(act) },
+        );
     }
 
     fn end_lease(&mut self, client: usize, lease: u32) {
@@ -290,16 +293,17 @@ impl World {
         };
         self.marks.see(Mark::HandedOver);
         self.note(|| format!("client {client} lease {lease}: hands lock {name} over to client {other}"));
-        let life = self.clients[other].life;
+        let generation = self.clients[other].generation;
         let half_ns = u64::try_from(terms.term.ttl().as_nanos()).unwrap_or(u64::MAX) / 2;
         let delay_ns = self.dice.of_any_size(100_000, half_ns);
         let event = ClientEvent::TakeOver { name, terms: Box::new(terms), handover, lives };
-        self.at(self.now_ns + delay_ns, Event::Client { client: other, life, event });
+        self.at(self.now_ns + delay_ns, Event::Client { client: other, generation, event });
     }
 
     fn act_later(&mut self, client: usize, within_ns: u64, act: Act) {
-        let (life, delay_ns) = (self.clients[client].life, self.dice.between(within_ns / 20, within_ns));
-        self.at(self.now_ns + delay_ns, Event::Client { client, life, event: ClientEvent::Act(act) });
+        let (generation, delay_ns) =
+            (self.clients[client].generation, self.dice.between(within_ns / 20, within_ns));
+        self.at(self.now_ns + delay_ns, Event::Client { client, generation, event: ClientEvent::Act(act) });
     }
 }
 

@@ -196,9 +196,13 @@ impl World {
             Event::Stage(event) => self.handle_stage(event),
             Event::Planned { epoch, plan } => self.handle_planned(epoch, plan),
             Event::Start { client } => self.start_client(client),
-            Event::Resume { client, life } => self.resume_client(client, life),
-            Event::Timer { client, life, .. } => self.handle_client_event(client, life, ClientEvent::Wake),
-            Event::Client { client, life, event } => self.handle_client_event(client, life, event),
+            Event::Resume { client, generation } => self.resume_client(client, generation),
+            Event::Timer { client, generation, .. } => {
+                self.handle_client_event(client, generation, ClientEvent::Wake);
+            }
+            Event::Client { client, generation, event } => {
+                self.handle_client_event(client, generation, event);
+            }
         }
     }
 
@@ -289,8 +293,9 @@ impl World {
     pub(crate) fn send_back(&mut self, link: usize, event: ClientEvent) {
         let delay = delay_ns(&mut self.dice, &self.options);
         let state = &mut self.links[link];
-        let (client, life, arrives) = (state.client, state.life, state.reply_arrives(self.now_ns, delay));
-        self.at(arrives, Event::Client { client, life, event });
+        let (client, generation, arrives) =
+            (state.client, state.generation, state.reply_arrives(self.now_ns, delay));
+        self.at(arrives, Event::Client { client, generation, event });
     }
 
     pub(crate) fn any_clock(&mut self) -> ClientClock {

@@ -4,8 +4,8 @@
 //
 //     shown = shown_ns + (real - real_ns) * rate
 //
-// The file holds two records and a sequence number whose lowest bit says which of them counts. The writer fills in
-// the other one, then counts up. A reader that finds the same number before and after has read a whole record, and a
+// The file holds two readings and a sequence number whose lowest bit says which of them counts. The writer fills in
+// the other one, then counts up. A reader that finds the same number before and after has read a whole reading, and a
 // writer that is halted half-way keeps nobody waiting.
 //
 // Everything here may run inside an allocator or a signal handler: no malloc, no locks, and no dlsym, which allocates.
@@ -29,7 +29,7 @@ _Static_assert(sizeof(long) == 8, "SYS_clock_gettime must fill in a 64-bit times
 // A reading takes nanoseconds and a change two system calls: not even the second attempt is likely to collide.
 #define ATTEMPTS_MAX 1000
 
-struct record {
+struct reading {
     int64_t real_ns;
     int64_t shown_ns;
     double rate;
@@ -37,7 +37,7 @@ struct record {
 
 struct settings {
     uint64_t sequence;
-    struct record records[2];
+    struct reading readings[2];
 };
 
 // Null until the constructor has run, and for good in a process without a clock file: then the time is the right one.
@@ -67,17 +67,17 @@ __attribute__((constructor)) static void map_settings(void) {
     settings = mapped;
 }
 
-static struct record record_in_force(void) {
+static struct reading reading_in_force(void) {
     for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
         uint64_t before = __atomic_load_n(&settings->sequence, __ATOMIC_ACQUIRE);
-        const struct record *shared = &settings->records[before & 1];
-        struct record record;
-        __atomic_load(&shared->real_ns, &record.real_ns, __ATOMIC_RELAXED);
-        __atomic_load(&shared->shown_ns, &record.shown_ns, __ATOMIC_RELAXED);
-        __atomic_load(&shared->rate, &record.rate, __ATOMIC_RELAXED);
+        const struct reading *shared = &settings->readings[before & 1];
+        struct reading reading;
+        __atomic_load(&shared->real_ns, &reading.real_ns, __ATOMIC_RELAXED);
+        __atomic_load(&shared->shown_ns, &reading.shown_ns, __ATOMIC_RELAXED);
+        __atomic_load(&shared->rate, &reading.rate, __ATOMIC_RELAXED);
         __atomic_thread_fence(__ATOMIC_ACQUIRE);
         if (__atomic_load_n(&settings->sequence, __ATOMIC_RELAXED) == before) {
-            return record;
+            return reading;
         }
     }
     give_up("the clock file changes faster than it can be read\n");
@@ -88,9 +88,9 @@ static void move(struct timespec *now) {
     if (settings == NULL) {
         return;
     }
-    struct record record = record_in_force();
+    struct reading reading = reading_in_force();
     int64_t real_ns = now->tv_sec * NS_PER_S + now->tv_nsec;
-    int64_t shown_ns = record.shown_ns + (int64_t)((double)(real_ns - record.real_ns) * record.rate);
+    int64_t shown_ns = reading.shown_ns + (int64_t)((double)(real_ns - reading.real_ns) * reading.rate);
     now->tv_sec = shown_ns / NS_PER_S;
     now->tv_nsec = shown_ns % NS_PER_S;
     // Division rounds towards zero, and nanoseconds are never negative, not even before 1970.

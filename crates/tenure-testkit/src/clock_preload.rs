@@ -41,14 +41,14 @@ struct Shared {
 #[derive(Debug)]
 struct Settings {
     file: File,
-    /// How often it was written. The lowest bit says which of the two records counts.
+    /// How often it was written. The lowest bit says which of the two readings counts.
     sequence: u64,
-    record: Record,
+    reading: Reading,
 }
 
 /// From when on the clock shows what, and how fast it runs.
 #[derive(Clone, Copy, Debug)]
-struct Record {
+struct Reading {
     real_ns: i64,
     shown_ns: i64,
     rate: f64,
@@ -61,10 +61,10 @@ impl MovedClock {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join(LIBRARY), library()).unwrap();
         let file = File::create_new(folder.path().join(SETTINGS)).unwrap();
-        // The process maps all of it, the record that is not written yet as well.
+        // The process maps all of it, the reading that is not written yet as well.
         file.set_len(SETTINGS_LEN).unwrap();
-        let mut settings = Settings { file, sequence: 0, record: Record::right(real_ns()) };
-        settings.write(settings.record);
+        let mut settings = Settings { file, sequence: 0, reading: Reading::right(real_ns()) };
+        settings.write(settings.reading);
         Self(Arc::new(Shared { folder, settings: Mutex::new(settings) }))
     }
 
@@ -78,13 +78,13 @@ impl MovedClock {
 
     /// Moves it by so much, forward or back. It runs on at the rate it had.
     pub fn step(&self, by_ms: i64) {
-        self.change(|now| Record { shown_ns: now.shown_ns + by_ms * NS_PER_MS, ..now });
+        self.change(|now| Reading { shown_ns: now.shown_ns + by_ms * NS_PER_MS, ..now });
     }
 
     /// Makes it run so many times as fast as it should, from the time it shows: 1.08 is 8 % fast.
     pub fn set_rate(&self, rate: f64) {
         assert!(rate.is_finite(), "a clock cannot run at a rate of {rate}");
-        self.change(|now| Record { rate, ..now });
+        self.change(|now| Reading { rate, ..now });
     }
 
     /// Stops it at the time it shows.
@@ -94,19 +94,19 @@ impl MovedClock {
 
     /// Makes it show the right time again, at the right rate.
     pub fn correct(&self) {
-        self.change(|now| Record::right(now.real_ns));
+        self.change(|now| Reading::right(now.real_ns));
     }
 
     /// How far it is ahead of the right time, now; negative if it is behind.
     #[must_use]
     pub fn offset_ms(&self) -> i64 {
-        let now = self.settings().record.at(real_ns());
+        let now = self.settings().reading.at(real_ns());
         (now.shown_ns - now.real_ns) / NS_PER_MS
     }
 
-    fn change(&self, change: impl FnOnce(Record) -> Record) {
+    fn change(&self, change: impl FnOnce(Reading) -> Reading) {
         let mut settings = self.settings();
-        let now = settings.record.at(real_ns());
+        let now = settings.reading.at(real_ns());
         settings.write(change(now));
     }
 
@@ -122,18 +122,19 @@ impl Default for MovedClock {
 }
 
 impl Settings {
-    /// Fills in the record that does not count, then lets it count.
-    fn write(&mut self, record: Record) {
+    /// Fills in the reading that does not count, then lets it count.
+    fn write(&mut self, reading: Reading) {
         let sequence = self.sequence + 1;
         let bytes =
-            [record.real_ns.to_ne_bytes(), record.shown_ns.to_ne_bytes(), record.rate.to_ne_bytes()].concat();
-        self.file.write_all_at(&bytes, SEQUENCE_LEN + (sequence & 1) * RECORD_LEN).unwrap();
+            [reading.real_ns.to_ne_bytes(), reading.shown_ns.to_ne_bytes(), reading.rate.to_ne_bytes()]
+                .concat();
+        self.file.write_all_at(&bytes, SEQUENCE_LEN + (sequence & 1) * READING_LEN).unwrap();
         self.file.write_all_at(&sequence.to_ne_bytes(), 0).unwrap();
-        (self.sequence, self.record) = (sequence, record);
+        (self.sequence, self.reading) = (sequence, reading);
     }
 }
 
-impl Record {
+impl Reading {
     const fn right(real_ns: i64) -> Self {
         Self { real_ns, shown_ns: real_ns, rate: 1.0 }
     }
@@ -151,10 +152,10 @@ const NS_PER_MS: i64 = 1_000_000;
 const LIBRARY: &str = "clock_preload.so";
 const SETTINGS: &str = "clock";
 
-/// The file is a sequence number and two records, as `struct settings` in the library has them.
+/// The file is a sequence number and two readings, as `struct settings` in the library has them.
 const SEQUENCE_LEN: u64 = 8;
-const RECORD_LEN: u64 = 24;
-const SETTINGS_LEN: u64 = SEQUENCE_LEN + 2 * RECORD_LEN;
+const READING_LEN: u64 = 24;
+const SETTINGS_LEN: u64 = SEQUENCE_LEN + 2 * READING_LEN;
 
 fn real_ns() -> i64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("it is after 1970");
@@ -201,7 +202,7 @@ mod tests {
     const BEGAN: &str = "TENURE_TEST_BEGAN_NS";
 
     /// The test starts itself again, as the process that reads the clock. The two settings have no number in common, so
-    /// a mixture of them shows another time; each is written twice in turn, so that both records change.
+    /// a mixture of them shows another time; each is written twice in turn, so that both readings change.
     #[test]
     fn half_a_change_is_never_read() {
         if let Ok(began_ns) = std::env::var(BEGAN) {
@@ -216,11 +217,11 @@ mod tests {
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let right = Record::right(0);
-        let frozen = Record { real_ns: began_ns, shown_ns: began_ns + HOUR_NS, rate: 0.0 };
+        let right = Reading::right(0);
+        let frozen = Reading { real_ns: began_ns, shown_ns: began_ns + HOUR_NS, rate: 0.0 };
         let status = loop {
-            for record in [right, right, frozen, frozen] {
-                clock.settings().write(record);
+            for reading in [right, right, frozen, frozen] {
+                clock.settings().write(reading);
             }
             if let Some(status) = reader.try_wait().unwrap() {
                 break status;

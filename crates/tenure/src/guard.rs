@@ -264,13 +264,13 @@ impl Guard {
         let manager = Arc::clone(&self.hold.manager);
         manager.send(Call::Release { id: self.hold.id, reply });
         self.hold.forget();
-        Released::told(&manager, name, answer.await.ok())
+        Released::of(&manager, name, answer.await.ok())
     }
 }
 
 impl Released {
     /// What the driver told about a release; `None` if it is gone.
-    pub(crate) fn told(
+    pub(crate) fn of(
         manager: &Inner,
         name: String,
         reply: Option<ReleaseReply>,

@@ -71,15 +71,15 @@ fn program(message: &Value) -> Option<Program> {
 
 /// Runs all of them, whatever fails; with `all`, some for longer.
 pub(super) fn run(report: &mut Report, programs: &[Program], all: bool) -> Result<()> {
-    let records = Records::open()?;
-    let mut waiting = records.longest_last(programs);
+    let logs = Logs::open()?;
+    let mut waiting = logs.longest_last(programs);
     let (mut running, mut done, mut failed) = (Vec::<Running>::new(), 0, vec![]);
     let mut screen = Screen::new();
     while !waiting.is_empty() || !running.is_empty() {
         while running.len() < LANES
             && let Some(program) = waiting.pop()
         {
-            running.push(Running::start(program, &records, all)?);
+            running.push(Running::start(program, &logs, all)?);
         }
         std::thread::sleep(Duration::from_millis(20));
         let mut still = vec![];
@@ -89,7 +89,7 @@ pub(super) fn run(report: &mut Report, programs: &[Program], all: bool) -> Resul
                 Some(end) => {
                     done += 1;
                     screen.line(&format!("[{done}/{}] {}: {end}", programs.len(), program.program.name));
-                    records.keep(&program);
+                    logs.keep(&program);
                     if let End::Failed(_) = end {
                         println!("{}", program.output());
                         failed.push(program.program.name.clone());
@@ -100,7 +100,7 @@ pub(super) fn run(report: &mut Report, programs: &[Program], all: bool) -> Resul
         running = still;
         screen.news(&running, done, programs.len());
     }
-    records.skipped(programs).into_iter().for_each(|skipped| report.skip(skipped));
+    logs.skipped(programs).into_iter().for_each(|skipped| report.skip(skipped));
     ensure!(failed.is_empty(), "these tests failed: {}", failed.join(", "));
     Ok(())
 }
@@ -121,9 +121,9 @@ enum End {
 }
 
 impl Running {
-    fn start(program: Program, records: &Records, all: bool) -> Result<Self> {
-        let log = records.file(&program, "log");
-        let skips = records.file(&program, "skipped");
+    fn start(program: Program, logs: &Logs, all: bool) -> Result<Self> {
+        let log = logs.file(&program, "log");
+        let skips = logs.file(&program, "skipped");
         let _ = fs::remove_file(&skips);
         let output = File::create(&log)?;
         let mut command = Command::new(&program.path);
@@ -180,9 +180,9 @@ impl std::fmt::Display for End {
 }
 
 /// What is kept of each program: its output, what it skipped, and how long it took.
-struct Records(PathBuf);
+struct Logs(PathBuf);
 
-impl Records {
+impl Logs {
     fn open() -> Result<Self> {
         let target =
             std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);

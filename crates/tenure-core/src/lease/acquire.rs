@@ -96,7 +96,7 @@ impl Lease {
                 if !std::mem::replace(&mut acquire.cleaned_up, true) {
                     // Whom we have not asked by now is asked no more: that would come behind the clean-up.
                     for (node, _) in acquire.unasked.take().into_iter().flat_map(|unasked| unasked.commands) {
-                        acquire.round.record(now, node, Err(Fault::Unreachable("not asked".into())));
+                        acquire.round.take_vote(now, node, Err(Fault::Unreachable("not asked".into())));
                     }
                     let undo = if lacks_margin {
                         Undo::PassOn { labelled: self.label.is_some(), requeue: None }

@@ -110,7 +110,7 @@ impl Acquire {
         for (node, voter) in voters {
             if let Err(fault) = voter {
                 // Not asked, so nothing to undo there, whatever it was that went wrong earlier.
-                round.record(now, node, Err(fault.clone().not_sent()));
+                round.take_vote(now, node, Err(fault.clone().not_sent()));
             }
         }
         Self {

@@ -165,15 +165,15 @@ impl Release {
             done: false,
             outputs: VecDeque::with_capacity(quorum.nodes()),
         };
-        let mut told = quorum.all();
+        let mut asked = quorum.all();
         if let Undo::Requeue(_) = undo {
             // A waiter asks again and again. A node that refused it has nothing to undo.
-            told = may_hold;
+            asked = may_hold;
             for node in quorum.indexes().filter(|node| !may_hold.contains(*node)) {
-                release.round.record(now, node, Err(Fault::Unreachable("not asked".into())));
+                release.round.take_vote(now, node, Err(Fault::Unreachable("not asked".into())));
             }
         }
-        release.send(told);
+        release.send(asked);
         release
     }
 
@@ -188,7 +188,7 @@ impl Release {
                     self.owed.remove(node);
                     self.passed_on |= reply.line.is_some();
                 }
-                self.round.record(now, node, answer);
+                self.round.take_vote(now, node, answer);
             }
             Input::AcquireAnswer { node, answer } => {
                 if !Vote::from(answer).may_have_run() {

@@ -236,7 +236,7 @@ impl Standing {
         if !self.validity.is_over(now) {
             let refused = is_refusal(&answer);
             self.note_missing(&answer, node);
-            self.round.record(now, node, answer);
+            self.round.take_vote(now, node, answer);
             self.count_members();
             if refused {
                 self.forget(node);
@@ -298,7 +298,7 @@ impl Standing {
     pub(crate) fn take_extend_vote(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
         let Some(extend) = &mut self.extending else { return };
         let refused = is_refusal(&answer);
-        extend.round.record(now, node, answer);
+        extend.round.take_vote(now, node, answer);
         if refused {
             self.forget(node);
         }

@@ -4,7 +4,7 @@ use super::rules::Visit;
 use super::{Entry, LastFence, Owner, Shelf};
 use crate::command::{Answer, Refusal};
 use crate::fence::Fence;
-use crate::line::{DEAD_MAX, LineReport, OPENING, QUEUE_LIFE, RESERVATION, Ticket, Turn, WAITERS_MAX};
+use crate::line::{DEAD_MAX, LINE_RETENTION, LineReport, OPENING, RESERVATION, Ticket, Turn, WAITERS_MAX};
 use crate::names::LockKey;
 use crate::token::OwnerToken;
 
@@ -166,7 +166,7 @@ impl<S: Shelf> Visit<'_, S> {
         if waiters < WAITERS_MAX as u64 {
             waiters += u64::from(self.shelf.insert(key, ticket)?);
         }
-        self.name.line_ends_ms = self.end_of(QUEUE_LIFE);
+        self.name.line_ends_ms = self.end_of(LINE_RETENTION);
         self.mark();
         Ok(waiters)
     }
@@ -202,7 +202,7 @@ impl<S: Shelf> Visit<'_, S> {
     /// Leaves a mark beside the fence that somebody may be in line. It lives as long as the line
     /// does.
     fn mark(&mut self) {
-        let ends_ms = self.end_of(QUEUE_LIFE);
+        let ends_ms = self.end_of(LINE_RETENTION);
         let last = self.name.fence.get_or_insert(LastFence { fence: Fence::NONE, ends_ms, queued: true });
         last.queued = true;
         last.ends_ms = last.ends_ms.max(ends_ms);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Entry, Label, LastFence, Name, Shelf};
 use crate::command::{Answer, Command, Holding, Refusal, Reply, Swap};
 use crate::fence::{Fence, FenceClaim};
-use crate::line::{Beside, LABEL_LIFE, LineReport};
+use crate::line::{Beside, LABEL_RETENTION, LineReport};
 use crate::names::{LockKey, Prefix};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
@@ -119,7 +119,7 @@ impl<S: Shelf> Visit<'_, S> {
         let ahead = self.step_out(key, ticket, aside, claim.is_some())?;
         self.tell_ahead(ahead);
         if let Some(text) = &beside.label {
-            let (text, ends_ms) = (Arc::clone(text), self.end_of(LABEL_LIFE));
+            let (text, ends_ms) = (Arc::clone(text), self.end_of(LABEL_RETENTION));
             self.name.label = Some(Label { owner: token, text, ends_ms });
         }
         Ok(Answer::Granted)

@@ -259,7 +259,7 @@ pub(super) fn difference(theirs: &str, ours: &str) -> String {
         pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
     };
     let ours = words(ours);
-    let mut told = vec![];
+    let mut differences = vec![];
     for (name, value) in words(theirs) {
         let Some((_, our_value)) = ours.iter().find(|(our_name, our)| *our_name == name && *our != value)
         else {
@@ -273,12 +273,12 @@ pub(super) fn difference(theirs: &str, ours: &str) -> String {
             let named =
                 |nodes: &[String]| if nodes.is_empty() { "none".to_owned() } else { nodes.join(", ") };
             let (there, here) = (without(&value, our_value), without(our_value, &value));
-            told.push(format!("nodes only there: {}; only here: {}", named(&there), named(&here)));
-        } else if name != "node" || !told.iter().any(|said: &String| said.starts_with("nodes ")) {
-            told.push(format!("{name} is {value} there and {our_value} here"));
+            differences.push(format!("nodes only there: {}; only here: {}", named(&there), named(&here)));
+        } else if name != "node" || !differences.iter().any(|said: &String| said.starts_with("nodes ")) {
+            differences.push(format!("{name} is {value} there and {our_value} here"));
         }
     }
-    told.join("; ")
+    differences.join("; ")
 }
 
 impl fmt::Display for Nonce {

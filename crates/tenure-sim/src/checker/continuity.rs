@@ -12,8 +12,8 @@ pub(crate) fn kept(name: usize, first: Option<Holder>, present: Option<Holder>) 
 mod tests {
     use super::*;
 
-    const A: Holder = Holder { client: 0, life: 0, lease: 0 };
-    const B: Holder = Holder { client: 1, life: 0, lease: 0 };
+    const A: Holder = Holder { client: 0, generation: 0, lease: 0 };
+    const B: Holder = Holder { client: 1, generation: 0, lease: 0 };
 
     #[test]
     fn a_lock_that_was_lost_or_changed_hands_is_seen() {

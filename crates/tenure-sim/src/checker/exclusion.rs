@@ -59,8 +59,8 @@ impl Exclusion {
 mod tests {
     use super::*;
 
-    const A: Holder = Holder { client: 0, life: 0, lease: 0 };
-    const B: Holder = Holder { client: 1, life: 0, lease: 0 };
+    const A: Holder = Holder { client: 0, generation: 0, lease: 0 };
+    const B: Holder = Holder { client: 1, generation: 0, lease: 0 };
 
     #[test]
     fn a_hold_that_is_over_or_given_up_is_in_nobodys_way() {

@@ -28,8 +28,8 @@ impl Extension {
 mod tests {
     use super::*;
 
-    const A: Holder = Holder { client: 0, life: 0, lease: 0 };
-    const B: Holder = Holder { client: 1, life: 0, lease: 0 };
+    const A: Holder = Holder { client: 0, generation: 0, lease: 0 };
+    const B: Holder = Holder { client: 1, generation: 0, lease: 0 };
 
     #[test]
     fn only_the_last_to_acquire_a_lock_extends_it() {

@@ -38,7 +38,8 @@ mod tests {
 
     #[test]
     fn a_key_that_was_put_back_counts_only_a_quarantine_later() {
-        let (holder, token) = (Holder { client: 0, life: 0, lease: 0 }, OwnerToken::from_bytes([1; 20]));
+        let (holder, token) =
+            (Holder { client: 0, generation: 0, lease: 0 }, OwnerToken::from_bytes([1; 20]));
         let mut healing = Healing::default();
         healing.put_back(1_000, 2, token);
         let counted = |now_ns, node| healing.counted(now_ns, 7, holder, (node, token), 500);

@@ -72,8 +72,8 @@ impl Liveness {
 mod tests {
     use super::*;
 
-    const A: Holder = Holder { client: 0, life: 0, lease: 0 };
-    const B: Holder = Holder { client: 1, life: 0, lease: 0 };
+    const A: Holder = Holder { client: 0, generation: 0, lease: 0 };
+    const B: Holder = Holder { client: 1, generation: 0, lease: 0 };
 
     fn calmed() -> Liveness {
         let mut liveness = Liveness::default();

@@ -41,7 +41,7 @@ impl Loss {
 
     /// A client has done all that it had to do by now: is there anybody who should have heard?
     pub(crate) fn overdue(&self, now_ns: u64, client: usize, resumed_ns: Option<u64>) -> Option<Violation> {
-        let first = Holder { client, life: 0, lease: 0 };
+        let first = Holder { client, generation: 0, lease: 0 };
         let own = self.holds.range(first..).take_while(|(holder, _)| holder.client == client);
         own.into_iter().find_map(|(holder, hold)| late(now_ns, *holder, *hold, resumed_ns))
     }
@@ -73,7 +73,7 @@ fn late(
 mod tests {
     use super::*;
 
-    const A: Holder = Holder { client: 0, life: 3, lease: 1 };
+    const A: Holder = Holder { client: 0, generation: 3, lease: 1 };
     const LATE: Option<Violation> = Some(Violation::LossToldLate { name: 7, holder: A });
 
     #[test]

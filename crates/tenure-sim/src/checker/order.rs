@@ -25,8 +25,8 @@ pub(crate) fn served(
 mod tests {
     use super::*;
 
-    const A: Holder = Holder { client: 0, life: 0, lease: 0 };
-    const B: Holder = Holder { client: 1, life: 0, lease: 0 };
+    const A: Holder = Holder { client: 0, generation: 0, lease: 0 };
+    const B: Holder = Holder { client: 1, generation: 0, lease: 0 };
 
     #[test]
     fn whoever_asks_when_another_one_is_in_line_must_come_after_it() {

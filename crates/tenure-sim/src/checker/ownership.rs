@@ -16,14 +16,14 @@ pub(crate) struct Ownership {
 #[derive(Clone, Copy, Debug)]
 struct Drawn {
     client: usize,
-    life: u32,
+    generation: u32,
     at_ns: u64,
 }
 
 impl Ownership {
     /// A process has drawn a token, or goes on with it.
-    pub(crate) fn draw(&mut self, now_ns: u64, token: OwnerToken, client: usize, life: u32) {
-        self.drawn.insert(token, Drawn { client, life, at_ns: now_ns });
+    pub(crate) fn draw(&mut self, now_ns: u64, token: OwnerToken, client: usize, generation: u32) {
+        self.drawn.insert(token, Drawn { client, generation, at_ns: now_ns });
     }
 
     /// When a token was drawn.
@@ -32,9 +32,9 @@ impl Ownership {
     }
 
     /// A process sends a command.
-    pub(crate) fn sent(&self, client: usize, life: u32, command: &Command) -> Option<Violation> {
+    pub(crate) fn sent(&self, client: usize, generation: u32, command: &Command) -> Option<Violation> {
         let drawn = self.drawn.get(&named(command)?);
-        let own = drawn.is_some_and(|drawn| (drawn.client, drawn.life) == (client, life));
+        let own = drawn.is_some_and(|drawn| (drawn.client, drawn.generation) == (client, generation));
         (!own).then_some(Violation::ForeignToken { client, owner: drawn.map(|drawn| drawn.client) })
     }
 

@@ -106,7 +106,8 @@ impl World {
 
     /// Leaves a lock that is not released to another process, which goes on with it at any time. `false` if nobody does.
     pub(crate) fn hands_over(&mut self, client: usize, lease: u32) -> bool {
-        let (life, held) = (self.clients[client].life, self.clients[client].standing(lease).is_some());
+        let (generation, held) =
+            (self.clients[client].generation, self.clients[client].standing(lease).is_some());
         let Some(slot) = self.clients[client].slot(lease).filter(|_| held) else { return false };
         let ttl_ns = u64::try_from(slot.terms.term.ttl().as_nanos()).unwrap_or(u64::MAX);
         if !self.options.extra.resumes {
@@ -114,7 +115,7 @@ impl World {
         }
         let pause_ns = self.dice.between(ttl_ns / 2, ttl_ns * 3);
         let event = ClientEvent::Act(Act::Extend { lease });
-        self.at(self.now_ns + pause_ns, Event::Client { client, life, event });
+        self.at(self.now_ns + pause_ns, Event::Client { client, generation, event });
         true
     }
 

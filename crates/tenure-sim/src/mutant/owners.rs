@@ -53,8 +53,8 @@ impl World {
     /// One owner for all attempts of a lease.
     pub(super) fn bend_token(&self, client: usize, lease: u32, entropy: &mut Entropy) {
         if let Some(Mutant::OneOwner | Mutant::SameOwnerAnyFence) = self.options.mutant {
-            let life = self.clients[client].life;
-            let number = (client as u64) << 48 | u64::from(life) << 32 | u64::from(lease);
+            let generation = self.clients[client].generation;
+            let number = (client as u64) << 48 | u64::from(generation) << 32 | u64::from(lease);
             let mut bytes = [0; 20];
             bytes[..8].copy_from_slice(&number.to_be_bytes());
             entropy.token = OwnerToken::from_bytes(bytes);
@@ -81,9 +81,9 @@ impl World {
 
     /// A command gets lost on its way, and its client believes that it was executed.
     pub(crate) fn pretend(&mut self, client: usize, node: NodeIndex, tag: Tag) {
-        let (life, reply) = (self.clients[client].life, Reply::new(None, Answer::Granted));
+        let (generation, reply) = (self.clients[client].generation, Reply::new(None, Answer::Granted));
         let event = ClientEvent::Pretended { node, tag, reply };
-        self.at(self.now_ns, Event::Client { client, life, event });
+        self.at(self.now_ns, Event::Client { client, generation, event });
     }
 
     pub(crate) fn handle_pretended(&mut self, client: usize, node: NodeIndex, tag: Tag, reply: Reply) {

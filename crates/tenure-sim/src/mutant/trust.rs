@@ -169,7 +169,7 @@ impl World {
             return Some(reply);
         }
         let Command::Record { prefix, swap } = command else { return None };
-        let process = (client, self.clients[client].life);
+        let process = (client, self.clients[client].generation);
         if let (Mutant::ReturnedUnwritten, Some(swap)) = (mutant, swap)
             && swap.text.contains(RETURNED[1])
         {

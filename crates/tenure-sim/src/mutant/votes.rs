@@ -110,7 +110,8 @@ impl World {
 
     /// Tells a holder of the loss when the lock ends. `false` if it is to be told now.
     pub(crate) fn tells_later(&mut self, client: usize, lease: u32, state: HoldState) -> bool {
-        let (now, clock, life) = (self.time(client), self.clients[client].clock, self.clients[client].life);
+        let (now, clock, generation) =
+            (self.time(client), self.clients[client].clock, self.clients[client].generation);
         let standing = self.clients[client].standing(lease);
         let Some(standing) = standing.filter(|standing| !standing.is_lost()) else { return false };
         let end = standing.validity().end();
@@ -121,7 +122,7 @@ impl World {
         let later = self.options.mutant == Some(Mutant::LossAtEnd) && state == HoldState::Lost && now < end;
         if later {
             let event = ClientEvent::Act(Act::TellLoss { lease });
-            self.at(clock.when(end), Event::Client { client, life, event });
+            self.at(clock.when(end), Event::Client { client, generation, event });
         }
         later
     }

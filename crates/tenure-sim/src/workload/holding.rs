@@ -85,15 +85,17 @@ impl World {
         self.marks.see(Mark::NotExtended);
         self.note(|| format!("client {client} lease {lease}: not extended, {reason:?}"));
         let holder = self.holder(client, lease);
-        let (life, lost) =
-            (self.clients[client].life, self.clients[client].standing(lease).is_some_and(Standing::is_lost));
+        let (generation, lost) = (
+            self.clients[client].generation,
+            self.clients[client].standing(lease).is_some_and(Standing::is_lost),
+        );
         let Some(slot) = self.clients[client].slot(lease) else { return };
         slot.renewing = false;
         let (name, asked) = (slot.name, std::mem::take(&mut slot.asked));
         if slot.unproved {
             // Nothing is known about the lock, and it is left as it is.
             let event = ClientEvent::Act(Act::Forget { lease });
-            return self.at(self.now_ns, Event::Client { client, life, event });
+            return self.at(self.now_ns, Event::Client { client, generation, event });
         }
         if lost {
             self.marks.see(Mark::Lost);

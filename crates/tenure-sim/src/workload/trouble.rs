@@ -25,16 +25,16 @@ impl World {
             return;
         }
         state.paused = true;
-        let life = state.life;
+        let generation = state.generation;
         self.marks.see(Mark::Paused);
         self.note(|| format!("client {client} is paused for {:.3} ms", pause_ns as f64 / 1e6));
         self.lasts_until(self.now_ns + pause_ns);
-        self.at(self.now_ns + pause_ns, Event::Resume { client, life });
+        self.at(self.now_ns + pause_ns, Event::Resume { client, generation });
     }
 
-    pub(crate) fn resume_client(&mut self, client: usize, life: u32) {
+    pub(crate) fn resume_client(&mut self, client: usize, generation: u32) {
         let state = &mut self.clients[client];
-        if !state.alive || state.life != life {
+        if !state.alive || state.generation != generation {
             return;
         }
         state.paused = false;
@@ -55,7 +55,7 @@ impl World {
             self.settle(client);
         }
         for event in std::mem::take(&mut self.clients[client].inbox) {
-            self.take_in(client, life, event);
+            self.take_in(client, generation, event);
         }
         // If it was paused again at once, what is left waits on.
         self.settle(client);
@@ -66,17 +66,17 @@ impl World {
         if !self.clients[client].alive {
             return;
         }
-        let life = self.clients[client].life;
+        let generation = self.clients[client].generation;
         self.marks.see(Mark::ClientCrashed);
-        self.note(|| format!("client {client}.{life} dies"));
+        self.note(|| format!("client {client}.{generation} dies"));
         self.exclusion.end_client(client);
         self.loss.end_client(client);
-        for link in self.links.of_client(client, life) {
+        for link in self.links.of_client(client, generation) {
             let broken = self.any_break();
             self.break_link(link, broken);
         }
         let (clock, seed) = (self.any_clock(), self.dice.next());
-        self.clients[client] = Client::new(&self.options, client, clock, life + 1, seed, self.now_ns);
+        self.clients[client] = Client::new(&self.options, client, clock, generation + 1, seed, self.now_ns);
         let pause_ns = self.dice.of_any_size(1_000_000, self.options.max_ttl_ms * 1_000_000);
         self.lasts_until(self.now_ns + pause_ns);
         self.at(self.now_ns + pause_ns, Event::Start { client });

@@ -24,7 +24,7 @@ use crate::trace::Mark;
 /// A client process.
 #[derive(Clone, Debug)]
 pub(crate) struct Client {
-    pub(crate) life: u32,
+    pub(crate) generation: u32,
     pub(crate) alive: bool,
     pub(crate) clock: ClientClock,
     pub(crate) core: Core,
@@ -129,14 +129,14 @@ impl Client {
         options: &Options,
         client: usize,
         clock: ClientClock,
-        life: u32,
+        generation: u32,
         seed: u64,
         now_ns: u64,
     ) -> Self {
         let quorum = options.quorum_of(client);
         let fleet = Fleet::new(options.settings_of(client), quorum, Prefix::default(), seed);
         Self {
-            life,
+            generation,
             alive: false,
             clock,
             core: Core::new(clock.read(now_ns), fleet),
@@ -182,16 +182,16 @@ impl Client {
 }
 
 impl World {
-    pub(crate) fn handle_client_event(&mut self, client: usize, life: u32, event: ClientEvent) {
-        if self.take_in(client, life, event) {
+    pub(crate) fn handle_client_event(&mut self, client: usize, generation: u32, event: ClientEvent) {
+        if self.take_in(client, generation, event) {
             self.settle(client);
         }
     }
 
     /// Tells a client what has reached it; what is due is left to [`World::settle`]. `false` if it takes nothing in.
-    pub(crate) fn take_in(&mut self, client: usize, life: u32, event: ClientEvent) -> bool {
+    pub(crate) fn take_in(&mut self, client: usize, generation: u32, event: ClientEvent) -> bool {
         let state = &mut self.clients[client];
-        if !state.alive || state.life != life {
+        if !state.alive || state.generation != generation {
             return false;
         }
         if state.paused {
@@ -260,19 +260,19 @@ impl World {
         let now = self.time(client);
         let state = &self.clients[client];
         let Some(next) = state.core.poll_timeout(now) else { return };
-        let life = state.life;
+        let generation = state.generation;
         let late_ns = if self.dice.chance(100) { self.dice.below(2_000_000) } else { 0 };
         let next_ns = (self.clients[client].clock.when(next) + late_ns).max(self.now_ns + 1_000);
         if self.clients[client].wake_ns.is_none_or(|wake_ns| next_ns < wake_ns) {
             self.clients[client].wake_ns = Some(next_ns);
-            self.at(next_ns, Event::Timer { client, life, at_ns: next_ns });
+            self.at(next_ns, Event::Timer { client, generation, at_ns: next_ns });
         }
     }
 
     /// Whether a timer that rings was set anew meanwhile, so that nothing happens.
     pub(crate) fn is_stale(&self, event: &Event) -> bool {
-        matches!(*event, Event::Timer { client, life, at_ns }
-            if self.clients[client].life != life || self.clients[client].wake_ns != Some(at_ns))
+        matches!(*event, Event::Timer { client, generation, at_ns }
+            if self.clients[client].generation != generation || self.clients[client].wake_ns != Some(at_ns))
     }
 
     pub(crate) fn time(&self, client: usize) -> Time {

@@ -63,18 +63,18 @@ pub(crate) enum Event {
     },
     Resume {
         client: usize,
-        life: u32,
+        generation: u32,
     },
     /// A client's timer rings, unless it was set anew.
     Timer {
         client: usize,
-        life: u32,
+        generation: u32,
         at_ns: u64,
     },
     /// Something reaches a client.
     Client {
         client: usize,
-        life: u32,
+        generation: u32,
         event: ClientEvent,
     },
 }

@@ -30,7 +30,8 @@ impl World {
 
     /// Executes a command on a node, and looks whether it touched what is not its own.
     pub(crate) fn execute_judged(&mut self, link: usize, to: Addressee, command: &Command) -> Reply {
-        let (client, life, node) = (self.links[link].client, self.links[link].life, self.links[link].node);
+        let (client, generation, node) =
+            (self.links[link].client, self.links[link].generation, self.links[link].node);
         let index = node.get();
         let before = command.key().and_then(|key| self.nodes[index].entry(self.now_ns, key));
         let reply = self.execute(link, command);
@@ -42,7 +43,7 @@ impl World {
                 if before.is_none() {
                     self.healing.put_back(self.now_ns, index, *token);
                 }
-                if self.clients[client].life == life
+                if self.clients[client].generation == generation
                     && let Some(slot) = self.clients[client].slot(number(lease))
                 {
                     slot.healed.insert(node);
@@ -139,7 +140,7 @@ impl World {
             let waits = |slot: &&Slot| state.lease(slot.id).and_then(Lease::ticket).is_some();
             let in_line = state.slots.iter().filter(waits);
             in_line.map(move |slot| InLine {
-                waiter: Holder { client, life: state.life, lease: slot.id },
+                waiter: Holder { client, generation: state.generation, lease: slot.id },
                 since_ns: slot.in_line_ns,
             })
         });
@@ -217,7 +218,7 @@ impl World {
                 && state.reach.len() >= majority
                 && let Some(slot) = state.slots.iter().find(stuck)
             {
-                let waiter = Holder { client: number, life: state.life, lease: slot.id };
+                let waiter = Holder { client: number, generation: state.generation, lease: slot.id };
                 return self.judge(Some(Violation::Stuck { name: slot.name, waiter }));
             }
         }
@@ -251,6 +252,6 @@ impl World {
     }
 
     pub(crate) fn holder(&self, client: usize, lease: u32) -> Holder {
-        Holder { client, life: self.clients[client].life, lease }
+        Holder { client, generation: self.clients[client].generation, lease }
     }
 }

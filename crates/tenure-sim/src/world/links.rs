@@ -42,7 +42,7 @@ pub(crate) enum Unanswered {
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
     pub(crate) client: usize,
-    pub(crate) life: u32,
+    pub(crate) generation: u32,
     pub(crate) node: NodeIndex,
     pub(crate) broken: Option<Broken>,
     /// The client has seen that it is gone.
@@ -65,10 +65,10 @@ pub(crate) struct Broken {
 }
 
 impl Link {
-    pub(crate) const fn new(client: usize, life: u32, node: NodeIndex, batches: bool) -> Self {
+    pub(crate) const fn new(client: usize, generation: u32, node: NodeIndex, batches: bool) -> Self {
         let unanswered = VecDeque::new();
         let (broken, noticed, request_ns, reply_ns) = (None, false, 0, 0);
-        Self { client, life, node, broken, noticed, unanswered, batches, request_ns, reply_ns }
+        Self { client, generation, node, broken, noticed, unanswered, batches, request_ns, reply_ns }
     }
 
     /// Takes note that this is under way.
@@ -142,10 +142,10 @@ impl Links {
         &self.current[self.place(client, node)]
     }
 
-    /// Those of one life of a client.
-    pub(crate) fn of_client(&self, client: usize, life: u32) -> Vec<usize> {
+    /// Those of one generation of a client.
+    pub(crate) fn of_client(&self, client: usize, generation: u32) -> Vec<usize> {
         let current = self.current[client * self.nodes..(client + 1) * self.nodes].iter().flatten();
-        current.copied().filter(|link| self.all[*link].life == life).collect()
+        current.copied().filter(|link| self.all[*link].generation == generation).collect()
     }
 
     pub(crate) fn to_node(&self, node: usize) -> Vec<usize> {
@@ -158,9 +158,10 @@ impl Links {
         current.filter(|link| self.all[*link].broken.is_none()).collect()
     }
 
-    /// The newest one of a client's life that is not broken.
-    pub(crate) fn newest(&self, client: usize, life: u32, node: NodeIndex) -> Option<usize> {
-        let open = |link: &&usize| self.all[**link].life == life && self.all[**link].broken.is_none();
+    /// The newest one of a client's generation that is not broken.
+    pub(crate) fn newest(&self, client: usize, generation: u32, node: NodeIndex) -> Option<usize> {
+        let open =
+            |link: &&usize| self.all[**link].generation == generation && self.all[**link].broken.is_none();
         self.between(client, node).iter().rev().find(open).copied()
     }
 

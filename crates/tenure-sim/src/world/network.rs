@@ -29,9 +29,9 @@ impl World {
     /// Tries to connect for the first time.
     pub(crate) fn connect_first(&mut self, client: usize, node: NodeIndex) {
         if self.connect_later(client, node, 500_000) > FIRST_TRY_NS {
-            let (life, event) = (self.clients[client].life, ClientEvent::Unreachable { node });
+            let (generation, event) = (self.clients[client].generation, ClientEvent::Unreachable { node });
             let after_ns = self.dice.of_any_size(100_000, FIRST_TRY_NS);
-            self.at(self.now_ns + after_ns, Event::Client { client, life, event });
+            self.at(self.now_ns + after_ns, Event::Client { client, generation, event });
         }
     }
 
@@ -43,8 +43,8 @@ impl World {
         let state = &mut self.clients[client];
         state.dials[node.get()] += 1;
         let dial = state.dials[node.get()];
-        let (life, event) = (state.life, ClientEvent::Reconnect { node, dial });
-        self.at(self.now_ns + pause_ns, Event::Client { client, life, event });
+        let (generation, event) = (state.generation, ClientEvent::Reconnect { node, dial });
+        self.at(self.now_ns + pause_ns, Event::Client { client, generation, event });
         pause_ns
     }
 
@@ -52,8 +52,8 @@ impl World {
         if !self.clients[client].reach.contains(node) {
             return self.handle_unreachable(client, node);
         }
-        let (life, batches) = (self.clients[client].life, self.dice.chance(BATCHES_PER_MILLE));
-        let link = self.links.push(Link::new(client, life, node, batches));
+        let (generation, batches) = (self.clients[client].generation, self.dice.chance(BATCHES_PER_MILLE));
+        let link = self.links.push(Link::new(client, generation, node, batches));
         self.links[link].wait(self.gates[client * self.options.nodes + node.get()]);
         let state = &mut self.clients[client];
         state.dials[node.get()] += 1;
@@ -64,7 +64,7 @@ impl World {
     }
 
     pub(crate) fn handle_hello(&mut self, link: usize) {
-        let Link { client, life, node, .. } = self.links[link];
+        let Link { client, generation, node, .. } = self.links[link];
         if self.links[link].broken.is_some() {
             return;
         }
@@ -74,13 +74,13 @@ impl World {
         if self.options.kills {
             for older in self.links.between(client, node).to_vec() {
                 let state = &mut self.links[older];
-                if older < link && state.life == life {
+                if older < link && state.generation == generation {
                     state.broken = Some(Broken { strays_ns: None, answers: false });
                 }
             }
         }
         let facts = self.facts(link);
-        if self.clients[client].life == life {
+        if self.clients[client].generation == generation {
             let listener = self.clients[client].core.fleet().client();
             self.nodes[node.get()].table.listen(listener);
         }
@@ -128,11 +128,11 @@ impl World {
         }
         state.broken = Some(broken);
         let last_ns = state.request_arrives(self.now_ns, 0) + broken.strays_ns.unwrap_or(0);
-        let (client, life, node) = (state.client, state.life, state.node.get());
+        let (client, generation, node) = (state.client, state.generation, state.node.get());
         let noticed_ns = state.reply_arrives(self.now_ns, notice_ns);
         self.marks.see(Mark::LinkBroken);
-        self.note(|| format!("connection of client {client}.{life} to node {node} breaks: {broken:?}"));
-        self.at(noticed_ns, Event::Client { client, life, event: ClientEvent::Broken { link } });
+        self.note(|| format!("connection of client {client}.{generation} to node {node} breaks: {broken:?}"));
+        self.at(noticed_ns, Event::Client { client, generation, event: ClientEvent::Broken { link } });
         // The server notices at once as a rule, and sometimes late.
         let late_ns = if self.dice.chance(700) { 0 } else { self.options.max_ttl_ms * 1_000_000 };
         self.lasts_until(last_ns.max(self.now_ns + late_ns));
@@ -141,9 +141,9 @@ impl World {
     }
 
     pub(crate) fn handle_hang_up(&mut self, link: usize, listener: ClientId) {
-        let Link { client, life, node, .. } = self.links[link];
+        let Link { client, generation, node, .. } = self.links[link];
         // A newer connection of the same client listens on.
-        if self.links.newest(client, life, node).is_none_or(|newest| newest < link) {
+        if self.links.newest(client, generation, node).is_none_or(|newest| newest < link) {
             self.nodes[node.get()].table.stop_listening(listener);
         }
     }
@@ -155,8 +155,8 @@ impl World {
             self.note(|| format!("node {}: the lock is set aside for {ticket}", node.get()));
             let listens = |client: &Client| client.core.fleet().client() == ticket.client;
             let Some(client) = self.clients.iter().position(listens) else { continue };
-            let (life, number) = (self.clients[client].life, ticket.number);
-            let Some(link) = self.links.newest(client, life, node) else { continue };
+            let (generation, number) = (self.clients[client].generation, ticket.number);
+            let Some(link) = self.links.newest(client, generation, node) else { continue };
             self.send_back(link, ClientEvent::Woken { link, number, key });
         }
     }
@@ -165,10 +165,11 @@ impl World {
     pub(crate) fn send(&mut self, client: usize, tag: Tag, node: NodeIndex, command: Command) {
         let Some(link) = self.clients[client].links[node.get()] else {
             let fault = Fault::Unreachable("no connection".into());
-            let (life, event) = (self.clients[client].life, ClientEvent::Unsent { node, tag, fault });
-            return self.at(self.now_ns, Event::Client { client, life, event });
+            let (generation, event) =
+                (self.clients[client].generation, ClientEvent::Unsent { node, tag, fault });
+            return self.at(self.now_ns, Event::Client { client, generation, event });
         };
-        let violation = self.ownership.sent(client, self.clients[client].life, &command);
+        let violation = self.ownership.sent(client, self.clients[client].generation, &command);
         self.judge(violation);
         self.dispatch(link, Message::Command { tag, command });
     }
@@ -180,7 +181,7 @@ impl World {
             return false;
         };
         for (_, command) in renewals.commands() {
-            let violation = self.ownership.sent(client, self.clients[client].life, &command);
+            let violation = self.ownership.sent(client, self.clients[client].generation, &command);
             self.judge(violation);
         }
         self.dispatch(link, Message::Renewals(Arc::clone(renewals)));

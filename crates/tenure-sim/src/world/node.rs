@@ -135,7 +135,7 @@ impl World {
             NodeFault::LoseMemory { node } => self.restart_when_safe(node),
             NodeFault::Evict { node } => self.evict(node),
             NodeFault::LoseAllMemory => {
-                (0..self.nodes.len()).for_each(|node| self.restart(node, Memory::Lost))
+                (0..self.nodes.len()).for_each(|node| self.restart(node, Memory::Lost));
             }
             NodeFault::ComeUp { node } => {
                 self.nodes[node].up = true;

@@ -97,7 +97,7 @@ impl World {
         match (event, self.stage) {
             // What lasts may have been lengthened meanwhile.
             (StageEvent::Calmed, _) if self.now_ns < self.calm_ns => {
-                self.at(self.calm_ns, Event::Stage(StageEvent::Calmed))
+                self.at(self.calm_ns, Event::Stage(StageEvent::Calmed));
             }
             (StageEvent::Calmed, _) => self.begin_live(),
             (StageEvent::SetClocks, _) => self.set_clocks(),
@@ -176,7 +176,8 @@ impl World {
             let patient =
                 |slot: &&Slot| slot.terms.wait == Wait::Forever && state.standing(slot.id).is_none();
             for slot in state.slots.iter().filter(patient) {
-                self.liveness.wants(slot.name, Holder { client, life: state.life, lease: slot.id });
+                self.liveness
+                    .wants(slot.name, Holder { client, generation: state.generation, lease: slot.id });
             }
         }
     }

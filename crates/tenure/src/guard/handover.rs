@@ -186,7 +186,7 @@ impl Locks {
         let (reply, answer) = oneshot::channel();
         manager.send(Call::ReleaseResumed { id: hold.id(), lease, reply });
         hold.forget();
-        Released::told(manager, name(), answer.await.ok())
+        Released::of(manager, name(), answer.await.ok())
     }
 
     /// What goes on with a lock that another process held. Nothing is asked of the nodes yet.

@@ -137,9 +137,9 @@ impl SqliteNode {
     pub(super) fn connect(self, client: ClientId) -> SqliteConnection {
         let (orders, inbox) = std::sync::mpsc::channel();
         let (news, events) = unbounded_channel();
-        let (opening, told) = (self.opening, news.clone());
+        let (opening, sender) = (self.opening, news.clone());
         let thread = std::thread::Builder::new().name("tenure-store".to_owned());
-        let started = thread.spawn(move || worker::work(&opening, client, &inbox, &told));
+        let started = thread.spawn(move || worker::work(&opening, client, &inbox, &sender));
         if let Err(error) = started {
             let words = format!("{}: no thread could be started ({error})", self.address);
             let _ = news.send(NodeEvent::Unreachable(not_run(words)));

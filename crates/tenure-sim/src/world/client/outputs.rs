@@ -131,7 +131,7 @@ impl World {
         let token = OwnerToken::from_bytes(bytes);
         let mut entropy = Entropy { token, dice: self.dice.next() };
         self.bend_attempt(client, lease, &mut entropy, &mut proposal);
-        self.ownership.draw(self.now_ns, entropy.token, client, self.clients[client].life);
+        self.ownership.draw(self.now_ns, entropy.token, client, self.clients[client].generation);
         self.marks.see(Mark::Attempt);
         let (begun_ns, fence) = (self.now_ns, proposal.fence.map(|claim| claim.fence.get()));
         let voters = proposal.nodes.iter().filter(|voter| voter.is_ok()).count();

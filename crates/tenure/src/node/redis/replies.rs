@@ -17,7 +17,7 @@ const FENCES_END: u64 = 10_u64.pow(17);
 impl Scripts {
     /// What the reply to several extensions means for each of them.
     pub(super) fn extended(value: Value, count: usize) -> impl Iterator<Item = Result<Reply, Fault>> {
-        let told: Result<(Option<NodeTime>, Vec<Value>), Fault> = match value {
+        let values: Result<(Option<NodeTime>, Vec<Value>), Fault> = match value {
             Value::Number(micros) => Ok((time(micros), vec![])),
             Value::Error(message) => Err(Fault::Error(message.into())),
             Value::List(list) if list.len() == count + 1 => match list[0] {
@@ -27,7 +27,7 @@ impl Scripts {
             other => Err(unexpected(&other)),
         };
         (1..=count).map(move |place| {
-            let (time, list) = told.as_ref().map_err(Clone::clone)?;
+            let (time, list) = values.as_ref().map_err(Clone::clone)?;
             // All were executed at the same moment, which is told once.
             let time = time.filter(|_| place == 1);
             let answer = match list.get(place) {
@@ -47,24 +47,24 @@ impl Scripts {
 
     /// What the reply to a script means.
     pub(super) fn reply(command: &Command, value: &Value) -> Result<Reply, Fault> {
-        let told = match value {
+        let values = match value {
             Value::Error(message) => return Err(Fault::Error(message.as_str().into())),
             Value::List(list) => &list[..],
             scalar => std::slice::from_ref(scalar),
         };
         let reply = match (command, value) {
             (Command::Acquire { .. } | Command::Heal { .. }, Value::Number(now)) => Some(granted(*now)),
-            (Command::Acquire { .. }, _) => answers::read(told).and_then(acquired),
-            (Command::Heal { .. }, _) => answers::read(told).map(not_healed),
+            (Command::Acquire { .. }, _) => answers::read(values).and_then(acquired),
+            (Command::Heal { .. }, _) => answers::read(values).map(not_healed),
             (Command::PassOn { .. }, Value::Text(ticket)) => Some(queued(None, ticket)),
-            (Command::Record { .. }, _) => answers::read(told).map(recorded),
-            (Command::Trim { .. }, _) => answers::read(told).map(trimmed),
-            (Command::Inspect { .. }, _) => answers::read(told).map(inspected),
-            (Command::Clear { .. }, _) if told.len() == 2 && matches!(told[1], Value::Number(_)) => {
-                answers::read(told).and_then(acquired)
+            (Command::Record { .. }, _) => answers::read(values).map(recorded),
+            (Command::Trim { .. }, _) => answers::read(values).map(trimmed),
+            (Command::Inspect { .. }, _) => answers::read(values).map(inspected),
+            (Command::Clear { .. }, _) if values.len() == 2 && matches!(values[1], Value::Number(_)) => {
+                answers::read(values).and_then(acquired)
             }
-            (Command::List { .. } | Command::Clear { .. }, _) => answers::read(told).and_then(listed),
-            _ => answers::read(told).as_ref().and_then(undone),
+            (Command::List { .. } | Command::Clear { .. }, _) => answers::read(values).and_then(listed),
+            _ => answers::read(values).as_ref().and_then(undone),
         };
         reply.ok_or_else(|| unexpected(value))
     }

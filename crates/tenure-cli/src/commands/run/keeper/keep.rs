@@ -94,10 +94,10 @@ impl Kept {
     /// Keeps the lock until it is wanted back.
     fn take(&mut self, mut pipe: Pipe, until: Duration) -> Option<Pipe> {
         // The next order is listened to beside the lock.
-        let (told, next) = oneshot::channel();
+        let (answer, next) = oneshot::channel();
         let listening = std::thread::spawn(move || {
             let order = read(&mut pipe);
-            let _ = told.send(order.as_deref() == Some(BACK));
+            let _ = answer.send(order.as_deref() == Some(BACK));
             pipe
         });
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;

@@ -86,12 +86,12 @@ if not holder then
         end
     end
     if GIVEN.label then
-        call('SET', KEYS.label, ARGV.owner .. ' ' .. ARGV.label, 'PX', LIMIT.LABEL_LIFE)
+        call('SET', KEYS.label, ARGV.owner .. ' ' .. ARGV.label, 'PX', LIMIT.LABEL_RETENTION)
     end
     if was_aside then
         queued = false
         if GIVEN.fence and not LIMIT.FENCES_OUTLIVE_LINES then
-            call('PEXPIRE', KEYS.fence, LIMIT.LINE_LIFE, 'GT')
+            call('PEXPIRE', KEYS.fence, LIMIT.LINE_RETENTION, 'GT')
         end
     elseif ticket then
         call('ZREM', KEYS.line, ticket)
@@ -103,7 +103,7 @@ if not holder then
     end
     if GIVEN.fence then
         call('SET', KEYS.fence, ARGV.fence .. ARGV.life .. '+', 'KEEPTTL')
-        call('PEXPIRE', KEYS.fence, LIMIT.LINE_LIFE, 'GT')
+        call('PEXPIRE', KEYS.fence, LIMIT.LINE_RETENTION, 'GT')
     end
     return {now, OUTCOME.GRANTED, next_ticket}
 end
@@ -150,7 +150,7 @@ local function get_in_line(ticket)
     end
     -- Now and then is enough.
     if not GIVEN.fresh or waiters == 1 or string.sub(number, -2) < '05' then
-        call('PEXPIRE', line, LIMIT.LINE_LIFE)
+        call('PEXPIRE', line, LIMIT.LINE_RETENTION)
     end
     return ahead, waiters
 end
@@ -158,12 +158,12 @@ end
 -- Leaves a mark behind the fence that somebody is in line. It lives as long as the line does.
 local function mark_fence(last)
     if not last then
-        redis.call('SET', KEYS.fence, '0+', 'PX', LIMIT.LINE_LIFE)
+        redis.call('SET', KEYS.fence, '0+', 'PX', LIMIT.LINE_RETENTION)
     elseif string.sub(last, -1) ~= '+' then
         redis.call('SET', KEYS.fence, last .. '+', 'KEEPTTL')
     end
     if not LIMIT.FENCES_OUTLIVE_LINES then
-        redis.call('PEXPIRE', KEYS.fence, LIMIT.LINE_LIFE, 'GT')
+        redis.call('PEXPIRE', KEYS.fence, LIMIT.LINE_RETENTION, 'GT')
     end
 end
 

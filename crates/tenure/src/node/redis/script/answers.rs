@@ -17,7 +17,7 @@ macro_rules! answers {
             $($field:ident: $kind:ty),*
         })*
         enum $outcome:ident {
-            $($(#[$case_doc:meta])* $case:ident = $number:literal { $($told:ident: $told_kind:ty),* },)*
+            $($(#[$case_doc:meta])* $case:ident = $number:literal { $($part:ident: $part_kind:ty),* },)*
         }
     ) => {
         $(
@@ -35,13 +35,13 @@ macro_rules! answers {
 
         /// How a command went that acquires a lock or undoes that. In scripts `NotHeld` is `NOT_HELD`.
         pub(in crate::node::redis) enum $outcome<'a> {
-            $($(#[$case_doc])* $case { $($told: $told_kind),* },)*
+            $($(#[$case_doc])* $case { $($part: $part_kind),* },)*
         }
 
         impl<'a> Field<'a> for $outcome<'a> {
             fn read(values: &mut Iter<'a, Value>) -> Option<Self> {
                 match i64::read(values)? {
-                    $($number => Some(Self::$case { $($told: Field::read(values)?),* }),)*
+                    $($number => Some(Self::$case { $($part: Field::read(values)?),* }),)*
                     _ => None,
                 }
             }

@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use tenure_core::{
-    DEAD_MAX, FenceBounds, LABEL_LIFE, OPENING, QUEUE_LIFE, RESERVATION, RESERVED_LEAD, WAITERS_MAX,
+    DEAD_MAX, FenceBounds, LABEL_RETENTION, LINE_RETENTION, OPENING, RESERVATION, RESERVED_LEAD, WAITERS_MAX,
 };
 
 use super::WAKE_CHANNEL;
@@ -32,18 +32,18 @@ impl Limits {
             ("SLACK", slack_us.to_string()),
             ("AGE", (retention_us / 2).to_string()),
             // A fence is kept for longer than a line that nobody touches.
-            ("FENCES_OUTLIVE_LINES", (u128::from(retention_us) >= QUEUE_LIFE.as_micros()).to_string()),
+            ("FENCES_OUTLIVE_LINES", (u128::from(retention_us) >= LINE_RETENTION.as_micros()).to_string()),
             // What the value of a lock begins with that is set aside, and for how long it is, in ms.
             ("RESERVED", format!("'{RESERVED_LEAD}'")),
             ("RESERVATION", millis(RESERVATION)),
             // How long a line that nobody touches is kept, in ms, and how many may wait in it.
-            ("LINE_LIFE", millis(QUEUE_LIFE)),
+            ("LINE_RETENTION", millis(LINE_RETENTION)),
             ("WAITERS_MAX", WAITERS_MAX.to_string()),
             // How many waiters that are gone are passed over at a time.
             ("DEAD_MAX", DEAD_MAX.to_string()),
             // How long a lock is left to those outside the line, in ms.
             ("OPENING", millis(OPENING)),
-            ("LABEL_LIFE", millis(LABEL_LIFE)),
+            ("LABEL_RETENTION", millis(LABEL_RETENTION)),
             // What the channel begins with on which a client is woken.
             ("CHANNEL", format!("'{WAKE_CHANNEL}'")),
         ])
