@@ -188,7 +188,7 @@ async fn a_contended_lock_is_no_clock_that_jumps() {
         .map(|locks| {
             tokio::spawn(async move {
                 while Instant::now() < end {
-                    match locks.lock("hot").node_timeout(secs(5)).unfenced().try_acquire().await.unwrap() {
+                    match answer_of(&locks.lock("hot").node_timeout(secs(5)).unfenced()).await {
                         Some(guard) => {
                             sleep(ms(60)).await;
                             guard.release().await.unwrap();

@@ -105,7 +105,7 @@ async fn behind_a_partition_the_error_comes_in_time_and_afterwards_all_is_well()
 async fn a_lock_may_be_asked_for_before_the_nodes_are_connected() {
     let servers = servers::<3>();
     let locks = builder(servers.iter().map(RedisServer::url)).build().unwrap();
-    assert!(locks.lock("x").try_acquire().await.unwrap().is_some());
+    assert!(answer_of(&locks.lock("x")).await.is_some());
     let nowhere = builder(["redis://127.0.0.1:1"]).build().unwrap();
     let error = nowhere.lock("x").try_acquire().await.unwrap_err();
     assert!(error.to_string().contains("redis://127.0.0.1:1/0: unreachable: connection refused"), "{error}");
@@ -130,7 +130,7 @@ async fn a_script_flush_is_survived() {
     let locks = connect(&servers).await;
     for _ in 0..3 {
         servers.iter().for_each(|server| drop(server.execute(&["SCRIPT", "FLUSH"])));
-        let mut guard = locks.lock("x").try_acquire().await.unwrap().unwrap();
+        let mut guard = answer_of(&locks.lock("x")).await.unwrap();
         servers.iter().for_each(|server| drop(server.execute(&["SCRIPT", "FLUSH"])));
         guard.extend().await.unwrap();
         servers.iter().for_each(|server| drop(server.execute(&["SCRIPT", "FLUSH"])));
@@ -187,7 +187,7 @@ async fn a_restart_with_its_append_only_file_keeps_the_locks() {
     servers.iter_mut().for_each(RedisServer::restart);
     assert_eq!(keys(&servers).len(), 3);
     let other = connect(&servers).await;
-    assert!(other.lock("x").try_acquire().await.unwrap().is_none());
+    assert!(answer_of(&other.lock("x")).await.is_none());
     all_vote(&locks).await;
     guard.extend().await.unwrap();
     guard.release().await.unwrap();
@@ -212,7 +212,7 @@ async fn a_wrong_password_is_named_and_a_right_one_works() {
     assert!(!format!("{:?}", RedisNode::parse(&url).unwrap()).contains("geheim"));
     let locks = Locks::connect([&url]).await.unwrap();
     assert!(!format!("{locks:?}").contains("geheim"));
-    assert!(locks.lock("x").try_acquire().await.unwrap().is_some());
+    assert!(answer_of(&locks.lock("x")).await.is_some());
     // From a file, which may change while the program runs.
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "geheim\n").unwrap();

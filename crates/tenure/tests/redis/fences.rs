@@ -42,11 +42,11 @@ async fn a_fence_that_is_too_small_is_proposed_anew_at_once() {
         server.execute(&["SET", "tenure~fence:{tenure:x}", &ahead.to_string()]);
     }
     let start = Instant::now();
-    let first = ahead.lock("x").try_acquire().await.unwrap().unwrap();
+    let first = answer_of(&ahead.lock("x")).await.unwrap();
     assert!(start.elapsed() < ms(2_500), "not when the clock is there: {:?}", start.elapsed());
     let fence = first.fence();
     first.release().await.unwrap();
-    assert!(behind.lock("x").try_acquire().await.unwrap().unwrap().fence() > fence);
+    assert!(answer_of(&behind.lock("x")).await.unwrap().fence() > fence);
 }
 
 fn now_us(server: &RedisServer) -> u64 {

@@ -231,7 +231,7 @@ async fn a_fenced_acquire_notices_a_flush_by_itself() {
     for (name, fenced) in [("x", true), ("y", false)] {
         let locks = builder([&url]).max_ttl(secs(1)).build().unwrap();
         let lock = |name| if fenced { locks.lock(name) } else { locks.lock(name).unfenced() };
-        assert!(lock(name).ttl(ms(500)).try_acquire().await.unwrap().is_some());
+        assert!(answer_of(&lock(name).ttl(ms(500))).await.is_some());
         servers[0].execute(&["FLUSHALL"]);
         let error = lock(name).ttl(ms(500)).try_acquire().await.unwrap_err().to_string();
         assert!(
@@ -252,7 +252,7 @@ async fn with_appendfsync_always_there_is_no_quarantine() {
     servers[2].restart();
     assert_eq!(servers[2].keys(), ["tenure:x"], "nothing was lost");
     let newcomer = builder(&urls).max_ttl(MAX_TTL).build().unwrap();
-    assert!(newcomer.lock("x").try_acquire().await.unwrap().is_none());
+    assert!(answer_of(&newcomer.lock("x")).await.is_none());
     let report = newcomer.nodes().await;
     assert_eq!((report[2].votes, report[2].quarantine_left), (true, None), "{:?}", report[2]);
     assert_eq!(report[2].persistence, Persistence::Always);
@@ -347,7 +347,7 @@ async fn strict_always_waits() {
     assert!(start.elapsed() > ms(2_100), "{:?}", start.elapsed());
     // Once waited out, it stays so.
     let later = strict().build().unwrap();
-    assert!(later.lock("y").ttl(secs(1)).try_acquire().await.unwrap().is_some());
+    assert!(answer_of(&later.lock("y").ttl(secs(1))).await.is_some());
 }
 
 /// All nodes restarted empty, one after another, under one lock that is extended all the while.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tenure::{Builder, Locks, RedisNode};
+use tenure::{AcquireError, Builder, Fault, Guard, Lock, Locks, NodeVote, RedisNode, Vote};
 use tenure_testkit::{Proxy, RedisServer};
 
 pub const fn ms(millis: u64) -> Duration {
@@ -36,6 +36,19 @@ pub async fn connect(servers: &[RedisServer]) -> Locks {
 
 pub async fn connect_through(proxies: &[Proxy]) -> Locks {
     Locks::connect(proxies.iter().map(Proxy::url)).await.unwrap()
+}
+
+/// What a try comes to when the nodes answer: a busy machine may need several to hear of a majority in time. Any other
+/// reason why the lock cannot be had is a mistake.
+pub async fn answer_of(lock: &Lock) -> Option<Guard> {
+    let timed_out = |vote: &NodeVote| matches!(vote.vote, Some(Vote::Unknown(Fault::Timeout)));
+    for _ in 0..60 {
+        match lock.try_acquire().await {
+            Err(AcquireError::Unavailable { votes, .. }) if votes.iter().any(timed_out) => {}
+            answer => return answer.unwrap(),
+        }
+    }
+    panic!("sixty tries, and no answer in time")
 }
 
 /// Every key on every server.
