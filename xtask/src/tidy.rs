@@ -1,5 +1,6 @@
 //! The architecture, checked: what each crate may depend on, and what the documents must say.
 
+mod commands;
 mod messages;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -42,6 +43,7 @@ pub(crate) fn run() -> Result<()> {
         spec_names_tests()?,
         guarantees_name_tests()?,
         printing()?,
+        commands::problems(&rust_files()?)?,
         readme_and_changelog()?,
         messages::problems(&rust_files()?)?,
     ]

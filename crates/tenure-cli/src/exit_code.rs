@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use nix::sys::signal::Signal;
 
+use crate::settings::Settings;
+
 /// How the tool ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Exit {
@@ -53,6 +55,20 @@ impl Exit {
     pub(crate) fn signal(signal: i32) -> Self {
         let code = u8::try_from(128 + signal).unwrap_or(u8::MAX);
         Self { code, interrupted: signal == Signal::SIGINT as i32 }
+    }
+
+    /// No majority answered: of nodes elsewhere, or of the one that is a file; or so many nodes are
+    /// misconfigured that none can.
+    pub(crate) fn without_majority(settings: &Settings, misconfigured: impl Iterator<Item = bool>) -> Self {
+        let nodes: Vec<bool> = misconfigured.collect();
+        let able = nodes.iter().filter(|misconfigured| !**misconfigured).count();
+        if settings.is_embedded() {
+            Self::STORE
+        } else if able * 2 <= nodes.len() {
+            Self::USAGE
+        } else {
+            Self::UNAVAILABLE
+        }
     }
 }
 

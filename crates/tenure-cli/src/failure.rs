@@ -7,7 +7,6 @@ use tenure::{
     AcquireError, BuildError, ExtendError, Fault, LockReport, NodeAnswer, ReleaseError, Vote, Votes,
 };
 
-use crate::commands::status::unavailable;
 use crate::exit_code::Exit;
 use crate::output::{duration, plain};
 use crate::settings::Settings;
@@ -93,7 +92,7 @@ impl Failure {
         let name = &report.name;
         let message =
             format!("lock {name:?} is unavailable: no majority of nodes can vote. {}", report.outage());
-        let exit = unavailable(settings, report.nodes.iter().map(NodeAnswer::is_misconfigured));
+        let exit = Exit::without_majority(settings, report.nodes.iter().map(NodeAnswer::is_misconfigured));
         let word = if exit == Exit::USAGE { "configuration" } else { "unavailable" };
         Self::new(exit, word, message).of_lock(name)
     }

@@ -5,11 +5,14 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod advice;
 mod args;
 mod commands;
 mod exit_code;
 mod failure;
-mod lease_token;
+mod hold;
+mod lease;
+mod looking;
 mod output;
 mod settings;
 mod signals;

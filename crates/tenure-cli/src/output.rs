@@ -15,11 +15,11 @@ use tenure::{LockList, LockReport, NodeReport, ShutdownError, Votes};
 
 pub(crate) use self::text::{duration, plain, shell_word};
 pub(crate) use self::waiting::{WaitingDisplay, WaitingNews};
+use crate::advice::Advice;
 use crate::args::{Args, Command};
-use crate::commands::acquire::Lease;
-use crate::commands::doctor::Advice;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::lease::Lease;
 use crate::settings::{NodeUrl, Settings};
 
 /// Where and how things are said.

@@ -6,35 +6,11 @@ use std::time::Duration;
 use tenure::config::KnownNodes;
 use tenure::{Event, FindingKind, NodeReport, Persistence, RestartGuard, Severity};
 
+use crate::advice::{Advice, Level};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::settings::Settings;
-
-/// Something about the whole, and what to do.
-#[derive(Clone, Debug)]
-pub(crate) struct Advice {
-    pub(crate) level: Level,
-    pub(crate) message: String,
-    pub(crate) advice: &'static str,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Level {
-    Good,
-    Warning,
-    Danger,
-}
-
-impl Level {
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Good => "good",
-            Self::Warning => "warning",
-            Self::Danger => "danger",
-        }
-    }
-}
 
 pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let complaints = Arc::new(Mutex::new(vec![]));

@@ -1,16 +1,16 @@
 //! `tenure extend`: a further term for a lock that a script holds by its token.
 
 use crate::args::ExtendArgs;
-use crate::commands::acquire::{finish, hand_over};
-use crate::commands::exported;
-use crate::commands::looking::refuse_absent_store;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::hold::finish;
+use crate::lease::{Lease, exported_lock};
+use crate::looking::refuse_absent_store;
 use crate::output::Output;
 use crate::settings::{Settings, Source};
 
 pub(crate) async fn run(args: &ExtendArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
-    let (name, token) = exported::lock(args.name.as_deref(), args.token.as_deref())?;
+    let (name, token) = exported_lock(args.name.as_deref(), args.token.as_deref())?;
     token.check_fence(args.fence)?;
     token.check_version()?;
     refuse_absent_store(settings, &name)?;
@@ -20,7 +20,7 @@ pub(crate) async fn run(args: &ExtendArgs, settings: &Settings, output: &Output)
     let ttl = if asked { settings.ttl.value } else { token.ttl() };
     let handover = token.handover(&name, ttl);
     let guard = locks.resume(&handover).await?;
-    let mut lease = hand_over(guard, ttl).await;
+    let mut lease = Lease::hand_over(guard, ttl).await;
     lease.keep_promise(&token);
     let written = output.lease(&lease);
     finish(&locks, output).await;

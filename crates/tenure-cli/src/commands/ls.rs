@@ -2,10 +2,9 @@
 
 use tenure::NodeList;
 
-use crate::commands::looking::Looking;
-use crate::commands::status::unavailable;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::looking::Looking;
 use crate::output::Output;
 use crate::settings::Settings;
 
@@ -32,5 +31,5 @@ pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Fa
     if answered * 2 > list.nodes.len() {
         return Ok(Exit::DONE);
     }
-    Ok(unavailable(settings, list.nodes.iter().map(NodeList::is_misconfigured)))
+    Ok(Exit::without_majority(settings, list.nodes.iter().map(NodeList::is_misconfigured)))
 }

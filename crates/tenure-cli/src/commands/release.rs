@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use tenure::{Handover, LockReport, LockState, OwnerToken, ReleaseError};
 
 use crate::args::ReleaseArgs;
-use crate::commands::exported;
-use crate::commands::looking::refuse_absent_store;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::lease::exported_lock;
+use crate::looking::refuse_absent_store;
 use crate::output::{Output, plain};
 use crate::settings::Settings;
 
@@ -18,7 +18,7 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
         (Some(name), true) => (name.clone(), None),
         (None, true) => return Err(Failure::usage("name the lock to take: `tenure release --force NAME`")),
         (name, false) => {
-            let (name, token) = exported::lock(name.as_deref(), args.token.as_deref())?;
+            let (name, token) = exported_lock(name.as_deref(), args.token.as_deref())?;
             token.check_fence(args.fence)?;
             (name, Some(token))
         }

@@ -3,9 +3,9 @@
 use tenure::{LockState, NodeAnswer};
 
 use crate::args::StatusArgs;
-use crate::commands::looking::Looking;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::looking::Looking;
 use crate::output::Output;
 use crate::settings::Settings;
 
@@ -14,23 +14,11 @@ pub(crate) async fn run(args: &StatusArgs, settings: &Settings, output: &Output)
     output.status(&report)?;
     Ok(match report.state {
         // What nobody could tell is not done.
-        LockState::Unknown => unavailable(settings, report.nodes.iter().map(NodeAnswer::is_misconfigured)),
+        LockState::Unknown => {
+            Exit::without_majority(settings, report.nodes.iter().map(NodeAnswer::is_misconfigured))
+        }
         LockState::Free => Exit::DONE,
         _ if args.exit_code => Exit::HELD,
         _ => Exit::DONE,
     })
-}
-
-/// No majority answered: of nodes elsewhere, or of the one that is a file; or so many nodes are misconfigured that none
-/// can.
-pub(crate) fn unavailable(settings: &Settings, misconfigured: impl Iterator<Item = bool>) -> Exit {
-    let nodes: Vec<bool> = misconfigured.collect();
-    let able = nodes.iter().filter(|misconfigured| !**misconfigured).count();
-    if settings.is_embedded() {
-        Exit::STORE
-    } else if able * 2 <= nodes.len() {
-        Exit::USAGE
-    } else {
-        Exit::UNAVAILABLE
-    }
 }

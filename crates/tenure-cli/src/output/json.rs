@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use tenure::{Fence, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, Vote, Votes, Wait};
 
 use super::milliseconds;
-use crate::commands::acquire::Lease;
-use crate::commands::doctor::Advice;
+use crate::advice::Advice;
 use crate::failure::Failure;
+use crate::lease::Lease;
 use crate::settings::{NodeUrl, Settings, Sourced};
 
 pub(super) fn lease(lease: &Lease) -> Value {

@@ -9,8 +9,8 @@ use tenure::{
 };
 
 use super::clock::time;
-use crate::commands::doctor::{Advice, Level};
-use crate::lease_token::now_ms;
+use crate::advice::{Advice, Level};
+use crate::lease::now_ms;
 use crate::settings::Settings;
 
 const RED: &str = "\x1b[31m";

@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use tenure::Guard;
 use tenure::config::WITHHELD;
 
-use crate::lease_token::{LeaseToken, now_ms};
+use crate::lease::{LeaseToken, now_ms};
 use crate::settings::{NodeUrl, Settings, Source};
 
 /// Variables to set, and to unset where there is no value.

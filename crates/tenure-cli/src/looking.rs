@@ -13,14 +13,14 @@ use crate::settings::Settings;
 
 /// A manager for somebody who looks.
 #[derive(Clone)]
-pub(super) struct Looking {
+pub(crate) struct Looking {
     locks: Locks,
     /// The address of the store that is not there.
     absent: Option<Arc<str>>,
 }
 
 impl Looking {
-    pub(super) fn connect(settings: &Settings, output: &Output) -> Result<Self, Failure> {
+    pub(crate) fn connect(settings: &Settings, output: &Output) -> Result<Self, Failure> {
         let Some(store) = absent_store(settings) else {
             return Ok(Self { locks: settings.connect_aloud(output, |_| ())?, absent: None });
         };
@@ -32,7 +32,7 @@ impl Looking {
         Ok(Self { locks: empty.build()?, absent: Some(store.address().into()) })
     }
 
-    pub(super) async fn inspect(&self, name: &str) -> Result<LockReport, Failure> {
+    pub(crate) async fn inspect(&self, name: &str) -> Result<LockReport, Failure> {
         let mut report = self.locks.inspect(name).await?;
         if let Some(store) = &self.absent {
             report.nodes.iter_mut().for_each(|answer| answer.node = Arc::clone(store));
@@ -41,7 +41,7 @@ impl Looking {
         Ok(report)
     }
 
-    pub(super) async fn list(&self) -> Result<LockList, Failure> {
+    pub(crate) async fn list(&self) -> Result<LockList, Failure> {
         let mut list = self.locks.list().await?;
         if let Some(store) = &self.absent {
             list.nodes.iter_mut().for_each(|node| node.node = Arc::clone(store));
@@ -52,7 +52,7 @@ impl Looking {
 
 /// A lock in a store that is not there is held by nobody. To make one in order to say so would hide
 /// that it is the wrong one.
-pub(super) fn refuse_absent_store(settings: &Settings, name: &str) -> Result<(), Failure> {
+pub(crate) fn refuse_absent_store(settings: &Settings, name: &str) -> Result<(), Failure> {
     let Some(store) = absent_store(settings) else { return Ok(()) };
     let path = store.path().display();
     let message = format!(

@@ -3,11 +3,11 @@
 
 use tenure::config::variable;
 
+use super::LeaseToken;
 use crate::failure::Failure;
-use crate::lease_token::LeaseToken;
 
 /// Its name and its token.
-pub(super) fn lock(name: Option<&str>, token: Option<&str>) -> Result<(String, LeaseToken), Failure> {
+pub(crate) fn lock(name: Option<&str>, token: Option<&str>) -> Result<(String, LeaseToken), Failure> {
     let exported = || variable("TENURE_LOCK");
     let name = match name {
         Some(name) => name.to_owned(),

@@ -1,0 +1,110 @@
+//! How a lock is acquired, for `acquire` and `run` alike: whom we wait for is shown, and a signal ends the wait.
+
+use std::time::Duration;
+
+use tenure::{Cause, Event, Guard, Lock, Locks};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep};
+
+use crate::exit_code::Exit;
+use crate::failure::Failure;
+use crate::output::{Output, WaitingNews};
+use crate::settings::Settings;
+use crate::signals::{Signal, Signals, ends_wait};
+
+/// Settings that leave no majority are waited with for so long: a server is asked about itself again every second.
+const MISCONFIGURED_MAX: Duration = Duration::from_secs(2);
+
+/// How often the waiting display goes on.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Acquires the lock, showing whom we wait for, until a signal says otherwise.
+pub(crate) async fn hold(
+    name: &str,
+    note: &str,
+    settings: &Settings,
+    conflict: Exit,
+    signals: &mut Signals,
+    output: &Output,
+) -> Result<(Locks, Guard), Failure> {
+    let (sender, news) = mpsc::unbounded_channel();
+    let locks = settings.connect_aloud(output, move |event| {
+        let news = match event {
+            Event::Waiting { ahead, waiters, holder, free_after, .. } => {
+                let holder = holder.map(str::to_owned);
+                WaitingNews::InLine { holder, free_after: *free_after, ahead: *ahead, waiters: *waiters }
+            }
+            Event::Retrying { cause: Cause::Unavailable, votes, .. } => WaitingNews::Outage((*votes).clone()),
+            _ => return,
+        };
+        // Nobody looks any more once the lock is there.
+        let _ = sender.send(news);
+    })?;
+    let lock = locks.lock(name).label(settings.label.value.as_deref().unwrap_or(note));
+    match wait_for(name, &lock, conflict, signals, news, output).await {
+        Ok(guard) => Ok((locks, guard)),
+        Err(failure) => {
+            let _ = locks.shutdown().await;
+            Err(failure)
+        }
+    }
+}
+
+async fn wait_for(
+    name: &str,
+    lock: &Lock,
+    conflict: Exit,
+    signals: &mut Signals,
+    mut news: mpsc::UnboundedReceiver<WaitingNews>,
+    output: &Output,
+) -> Result<Guard, Failure> {
+    let mut display = output.waiting(name);
+    let (mut acquire, mut misconfigured) = (std::pin::pin!(lock.acquire()), None);
+    let outcome = loop {
+        tokio::select! {
+            outcome = &mut acquire => {
+                break outcome.map_err(|error| Failure::acquire(&error, conflict));
+            }
+            signal = signals.next() => match signal {
+                // The key for it was meant for us: nobody else is in the foreground yet.
+                Signal::SIGTSTP => {
+                    let _ = nix::sys::signal::raise(Signal::SIGSTOP);
+                }
+                signal if ends_wait(signal) => {
+                    let message = format!("interrupted by {signal} while waiting for {name:?}");
+                    break Err(Failure::new(Exit::signal(signal as i32), "interrupted", message).of_lock(name));
+                }
+                _ => {}
+            },
+            Some(news) = news.recv() => {
+                match &news {
+                    WaitingNews::Outage(votes) if votes.is_misconfigured() => {
+                        if misconfigured.get_or_insert_with(Instant::now).elapsed() >= MISCONFIGURED_MAX {
+                            break Err(Failure::misconfigured(name, votes));
+                        }
+                    }
+                    _ => misconfigured = None,
+                }
+                if let Some(display) = &mut display {
+                    display.update(news);
+                }
+            }
+            () = sleep(TICK), if display.is_some() => {
+                if let Some(display) = &mut display {
+                    display.tick();
+                }
+            }
+        }
+    };
+    if let Some(display) = &mut display {
+        display.clear();
+    }
+    outcome
+}
+
+/// Waits until nothing is left to do in the background.
+pub(crate) async fn finish(locks: &Locks, output: &Output) {
+    if let Err(error) = locks.shutdown().await {
+        output.note(&format!("warning: {error}"));
+    }
+}
