@@ -9,6 +9,7 @@ mod support;
 mod api;
 mod cancellation;
 mod everywhere;
+mod fleets;
 mod holding;
 mod inspect;
 mod lifecycle;

@@ -1,5 +1,4 @@
 //! Lists of nodes in memory: clients of different lists, and changes from one to another.
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
 use std::time::Duration;
 
