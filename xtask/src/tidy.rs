@@ -2,6 +2,7 @@
 
 mod commands;
 mod messages;
+mod spec;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -40,7 +41,7 @@ pub(crate) fn run() -> Result<()> {
         banned_dependencies()?,
         banned_names()?,
         forgotten_tests()?,
-        spec_names_tests()?,
+        spec::problems(&functions()?)?,
         guarantees_name_tests()?,
         printing()?,
         commands::problems(&rust_files()?)?,
@@ -114,28 +115,6 @@ fn printing() -> Result<Vec<String>> {
         let is_output = file.starts_with(format!("{source}/output")) || file.ends_with("src/output.rs");
         for printing in PRINTING.iter().filter(|printing| !is_output && text.contains(**printing)) {
             problems.push(format!("{}: {printing} outside output", file.display()));
-        }
-    }
-    Ok(problems)
-}
-
-/// Every test that `docs/spec.md` names exists, and every requirement names a test or says *not yet*.
-fn spec_names_tests() -> Result<Vec<String>> {
-    let functions = functions()?;
-    let spec = std::fs::read_to_string("docs/spec.md").context("docs/spec.md cannot be read")?;
-    let mut problems = vec![];
-    for line in spec.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| id ")) {
-        let id = line.split_whitespace().nth(1).unwrap_or_default();
-        let named: Vec<&str> =
-            line.split('`').skip(1).step_by(2).filter(|name| name.contains("::")).collect();
-        if named.is_empty() && !line.contains("*not yet*") {
-            problems.push(format!("docs/spec.md: {id} names no test and does not say *not yet*"));
-        }
-        for name in named {
-            let (file, function) = name.rsplit_once("::").unwrap_or_default();
-            if !functions.get(file).is_some_and(|functions| functions.contains(function)) {
-                problems.push(format!("docs/spec.md: {id} names {name}, which does not exist"));
-            }
         }
     }
     Ok(problems)
