@@ -126,7 +126,7 @@ pub struct Client<L = Lease> {
     /// Acquires that let their lock be passed on first, in the order in which they begin.
     polite: VecDeque<Polite<L>>,
     leases: Machines<Id, LeaseEntry<L>>,
-    /// Also those that undo a round of a lease that goes on: answers to the round are shown to them.
+    /// Also those that end a round of a lease that goes on: answers to the round are shown to them.
     releases: Machines<ReleaseId, ReleaseEntry>,
     queries: Machines<Id, QueryEntry>,
     timers: Timers,

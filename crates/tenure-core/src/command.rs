@@ -56,43 +56,27 @@ pub enum Command {
         /// How long the node keeps the key from now on, unless it already lives longer.
         node_ttl_ms: u64,
     },
-    /// Delete the key if it is ours, as the acquire set it. Nobody is woken. For attempts that were lost: a key that was
-    /// put back belongs to a lock that was held, which is passed on.
+    /// Give back what a lost attempt may have set: delete the key if it is ours, as the acquire set it.
+    /// Nobody is woken. A key that was put back is not touched: it belongs to a lock that was held, which
+    /// is released.
+    Undo {
+        /// The lock.
+        key: LockKey,
+        /// The owner.
+        token: OwnerToken,
+        /// Get in line again with this ticket, if the key was ours.
+        requeue: Option<Ticket>,
+    },
+    /// End a held lock: delete the key if it is ours, and give the lock to whoever is next.
     Release {
         /// The lock.
         key: LockKey,
         /// The owner.
         token: OwnerToken,
-    },
-    /// If the key is ours, set it aside for the first waiter that listens, and wake that one; delete it if there is none.
-    PassOn {
-        /// The lock.
-        key: LockKey,
-        /// The owner.
-        token: OwnerToken,
         /// Whether the owner's label is to be removed, too.
         labelled: bool,
-        /// Get in line first: it comes back to us where nobody is ahead.
-        requeue: Option<Ticket>,
-    },
-    /// Delete the key if it is ours; and if somebody is in line, set it aside for nobody and give it to nobody who waits for
-    /// a moment ([`OPENING`](crate::OPENING)).
-    Open {
-        /// The lock.
-        key: LockKey,
-        /// The owner.
-        token: OwnerToken,
-        /// Whether the owner's label is to be removed, too.
-        labelled: bool,
-    },
-    /// Delete the key as [`Command::Release`] does, and get in line again. Nobody is woken.
-    Requeue {
-        /// The lock.
-        key: LockKey,
-        /// The owner.
-        token: OwnerToken,
-        /// The place in line.
-        ticket: Ticket,
+        /// Who is next.
+        next: Next,
     },
     /// Get in line, if not there already: after the connection was lost, and with it perhaps the place.
     Enqueue {
@@ -158,10 +142,8 @@ impl Command {
             Self::Acquire { key, .. }
             | Self::Heal { key, .. }
             | Self::Extend { key, .. }
+            | Self::Undo { key, .. }
             | Self::Release { key, .. }
-            | Self::PassOn { key, .. }
-            | Self::Open { key, .. }
-            | Self::Requeue { key, .. }
             | Self::Enqueue { key, .. }
             | Self::Leave { key, .. }
             | Self::Nudge { key }
@@ -181,6 +163,19 @@ impl Command {
     pub const fn plain_acquire(key: LockKey, token: OwnerToken, node_ttl_ms: u64) -> Self {
         Self::Acquire { key, token, node_ttl_ms, nonce: None, fence: None, beside: None }
     }
+}
+
+/// Who is next when a lock is released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Next {
+    /// The first waiter that listens: the key is set aside for that one, which is woken. If there is none,
+    /// the lock is free.
+    InLine,
+    /// The same, but we get in line first: the lock comes back to us where nobody is ahead.
+    InLineWith(Ticket),
+    /// Anybody who is not in line: if somebody waits, the key is set aside for nobody, and no waiter gets
+    /// it for a moment ([`OPENING`](crate::OPENING)).
+    OutsideLine,
 }
 
 /// A change of a node's record.

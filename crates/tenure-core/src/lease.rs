@@ -31,7 +31,7 @@ use self::attempt::Acquire;
 pub use self::attempt::{Cause, NotAcquired};
 pub use self::extend::NotExtended;
 pub use self::hold::Renewing;
-use self::release::{Claim, Release, Undo};
+use self::release::{Claim, Ending, Release};
 pub use self::renewal::Renewal;
 pub use self::retry::Retry;
 pub use self::standing::{HandedOver, HoldState, Risk, Standing};
@@ -420,7 +420,7 @@ impl Lease {
         match std::mem::replace(&mut self.phase, Phase::Ended) {
             Phase::Acquiring(acquire) => {
                 if !acquire.cleaned_up {
-                    self.clean_up(now, acquire.claim(self.terms.term, Undo::Silently));
+                    self.clean_up(now, acquire.claim(self.terms.term, Ending::Undo { requeue: None }));
                 }
                 self.leave_line();
             }
@@ -431,7 +431,7 @@ impl Lease {
     }
 
     fn clean_up(&mut self, now: Time, claim: Claim) {
-        if matches!(claim.undo, Undo::Requeue(_)) && claim.may_hold.is_empty() {
+        if matches!(claim.ending, Ending::Undo { requeue: Some(_) }) && claim.may_hold.is_empty() {
             return;
         }
         let release = Release::begin(self.key.clone(), claim, self.quorum, now, &self.patience);

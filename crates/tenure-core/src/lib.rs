@@ -54,12 +54,12 @@ mod token;
 pub mod trust;
 
 pub use client::{Client, Waiters};
-pub use command::{Answer, Command, Fault, Holding, Refusal, Reply, Swap, Vote};
+pub use command::{Answer, Command, Fault, Holding, Next, Refusal, Reply, Swap, Vote};
 pub use config::{Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, TTL_MIN, Term, Terms, Wait};
 pub use fence::{Fence, FenceBounds, FenceClaim, FenceClock};
 pub use inspect::query::{self, Query};
 pub use inspect::{Agreement, LockState, Word};
-pub use lease::release::{self, Claim, Release, ReleaseOutcome, Undo};
+pub use lease::release::{self, Claim, Ending, Release, ReleaseOutcome};
 pub use lease::{
     Cause, HandedOver, HoldState, Lease, NotAcquired, NotExtended, Renewal, Retry, Risk, Standing,
 };

@@ -265,10 +265,8 @@ impl World {
             Command::Acquire { token, .. } => ("acquire", token),
             Command::Heal { token, .. } => ("heal", token),
             Command::Extend { token, .. } => ("extend", token),
+            Command::Undo { token, .. } => ("undo", token),
             Command::Release { token, .. } => ("release", token),
-            Command::PassOn { token, .. } => ("pass on", token),
-            Command::Open { token, .. } => ("open", token),
-            Command::Requeue { token, .. } => ("requeue", token),
             _ => return,
         };
         self.note(|| {

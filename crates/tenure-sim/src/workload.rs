@@ -329,7 +329,7 @@ impl Slot {
             healed: NodeSet::default(),
             evicted_ns: vec![],
             grants: 0,
-            undone: None,
+            ended: None,
             bent: BentLease::default(),
         }
     }

@@ -15,7 +15,7 @@ use crate::time::Time;
 /// to know of all: longer than a near node takes, also on an overloaded machine.
 const ALL_VOTES_MAX: Duration = Duration::from_millis(150);
 
-/// What a release is known by: the lease, and the round that it undoes. Each is undone once.
+/// What a release is known by: the lease, and the round that it ends. Each ends once.
 pub(super) type ReleaseId = (Id, RoundNumber);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

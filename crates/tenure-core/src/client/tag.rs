@@ -19,14 +19,14 @@ pub struct Tag {
 /// Whom an answer belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Addressee {
-    /// A lease, and the release that undoes this round of it.
+    /// A lease, and the release that ends this round of it.
     Lease {
         /// The lease.
         lease: Id,
         /// Its round.
         round: RoundNumber,
     },
-    /// The release that undoes this round of a lease.
+    /// The release that ends this round of a lease.
     Release {
         /// The lease.
         lease: Id,

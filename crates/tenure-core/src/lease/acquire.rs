@@ -7,10 +7,10 @@
 use std::time::Duration;
 
 use super::attempt::{Acquire, Cause, Decision, NotAcquired, Unasked};
-use super::release::Undo;
+use super::release::Ending;
 use super::standing::Standing;
 use super::{Lease, Output, Phase, wait};
-use crate::command::Fault;
+use crate::command::{Fault, Next};
 use crate::config::Wait;
 use crate::line::{PARTIAL_WAKE_PATIENCE, POLL_MAX};
 use crate::time::Time;
@@ -76,8 +76,8 @@ impl Lease {
                 // A larger margin, and others kept out.
                 self.ask_the_rest();
                 let Phase::Acquiring(acquire) = &mut self.phase else { return };
-                let undo = Undo::PassOn { labelled: self.label.is_some(), requeue: None };
-                let (claim, round) = (acquire.claim(self.terms.term, undo), acquire.round.clone());
+                let ending = Ending::Release { labelled: self.label.is_some(), next: Next::InLine };
+                let (claim, round) = (acquire.claim(self.terms.term, ending), acquire.round.clone());
                 let fence = acquire.fence.map(|claim| claim.fence);
                 let handed = acquire.handed && !self.closed;
                 let mut standing = Standing::new(claim, fence, validity, round);
@@ -98,12 +98,12 @@ impl Lease {
                     for (node, _) in acquire.unasked.take().into_iter().flat_map(|unasked| unasked.commands) {
                         acquire.round.take_vote(now, node, Err(Fault::Unreachable("not asked".into())));
                     }
-                    let undo = if lacks_margin {
-                        Undo::PassOn { labelled: self.label.is_some(), requeue: None }
+                    let ending = if lacks_margin {
+                        Ending::Release { labelled: self.label.is_some(), next: Next::InLine }
                     } else {
                         wait::undo(self.waiter.as_deref())
                     };
-                    let claim = acquire.claim(self.terms.term, undo);
+                    let claim = acquire.claim(self.terms.term, ending);
                     self.clean_up(now, claim);
                 }
                 if is_behind && self.proposals < PROPOSALS_MAX {

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::release::{Claim, Undo};
+use super::release::{Claim, Ending};
 use crate::command::{Answer, Command, Fault, Refusal, Reply, Vote};
 use crate::config::{Term, Terms};
 use crate::fence::FenceClaim;
@@ -181,13 +181,13 @@ impl Acquire {
     }
 
     /// What this attempt may have left on the nodes.
-    pub(crate) fn claim(&self, term: Term, undo: Undo) -> Claim {
+    pub(crate) fn claim(&self, term: Term, ending: Ending) -> Claim {
         let (token, round) = (self.entropy.token, self.round.number());
         let mut may_hold = self.round.may_have_run();
         for (node, _) in self.unasked.iter().flat_map(|unasked| &unasked.commands) {
             may_hold.remove(*node);
         }
-        Claim { token, term, round, may_hold, undo }
+        Claim { token, term, round, may_hold, ending }
     }
 
     /// Why it is lost, once the votes tell.

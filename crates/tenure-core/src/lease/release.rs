@@ -1,5 +1,8 @@
 //! The end of an attempt or a lease: take our key off every node.
 //!
+//! An attempt that was lost is undone, and nobody hears of it. A lock that a majority has granted is
+//! released: it goes to whoever is next.
+//!
 //! The command goes to all nodes, whatever the acquire saw: an acquire whose answer was lost may have set
 //! the key all the same. The caller hears as soon as the votes decide; nodes that may still have the key
 //! and did not confirm are asked again, with growing pauses, until they confirm or the key has freed
@@ -8,7 +11,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use crate::command::{Command, Fault, Reply, Vote};
+use crate::command::{Command, Fault, Next, Reply, Vote};
 use crate::config::Term;
 use crate::line::{AFTER_OPENING, NUDGE_AFTER, Ticket};
 use crate::names::LockKey;
@@ -20,7 +23,7 @@ use crate::token::OwnerToken;
 /// clean well within a second.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// What a release has to undo.
+/// What a release has to take off the nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Claim {
     /// The owner whose key it is.
@@ -31,28 +34,24 @@ pub struct Claim {
     pub round: RoundNumber,
     /// The nodes that may have the key.
     pub may_hold: NodeSet,
-    /// How it is undone.
-    pub undo: Undo,
+    /// How it ends.
+    pub ending: Ending,
 }
 
-/// How a claim is undone on the nodes.
+/// How a claim ends on the nodes: with which command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Undo {
-    /// The key is deleted on all nodes, and nobody is woken: the attempt was lost.
-    Silently,
-    /// The same, on those nodes that may have the key, and we get in line again there.
-    Requeue(Ticket),
-    /// The lock is passed on to the first in line.
-    PassOn {
-        /// Whether there is a label to be removed.
-        labelled: bool,
-        /// We get in line again, and it comes back to us where nobody is ahead.
+pub enum Ending {
+    /// The attempt was lost, or given up: [`Command::Undo`].
+    Undo {
+        /// We get in line again, and only nodes that may have the key are told.
         requeue: Option<Ticket>,
     },
-    /// It is left to those outside the line for a moment.
-    Open {
+    /// A majority has granted the lock: [`Command::Release`].
+    Release {
         /// Whether there is a label to be removed.
         labelled: bool,
+        /// Who is next.
+        next: Next,
     },
 }
 
@@ -61,7 +60,7 @@ pub enum Undo {
 pub struct Release {
     key: LockKey,
     token: OwnerToken,
-    undo: Undo,
+    ending: Ending,
     acquire_round: RoundNumber,
     round: Round,
     deadlines: Deadlines,
@@ -88,7 +87,7 @@ pub enum Input {
         /// What it said, or why it did not.
         answer: Result<Reply, Fault>,
     },
-    /// A node's late answer to the acquire that this release undoes, whose round is
+    /// A node's late answer to the acquire whose key this release takes off, in the round
     /// [`Release::acquire_round`]. If it did not set the key, nothing is owed there.
     AcquireAnswer {
         /// Which node.
@@ -141,16 +140,16 @@ pub enum ReleaseOutcome {
 }
 
 impl Release {
-    /// Begins to undo a claim on the lock `key`, on nodes that are waited for as `patience` says.
+    /// Begins to end a claim on the lock `key`, on nodes that are waited for as `patience` says.
     #[must_use]
     pub fn begin(key: LockKey, claim: Claim, quorum: Quorum, now: Time, patience: &Patience) -> Self {
-        let Claim { token, term, round, may_hold, undo } = claim;
+        let Claim { token, term, round, may_hold, ending } = claim;
         let deadlines = Deadlines::new(now, term, patience);
         let again = deadlines.last(quorum).min(now + PAUSE_MAX.max(term.node_timeout()));
         let mut release = Self {
             key,
             token,
-            undo,
+            ending,
             acquire_round: round,
             round: Round::open(RoundNumber::default(), quorum, quorum.all(), now),
             deadlines,
@@ -166,7 +165,7 @@ impl Release {
             outputs: VecDeque::with_capacity(quorum.nodes()),
         };
         let mut asked = quorum.all();
-        if let Undo::Requeue(_) = undo {
+        if let Ending::Undo { requeue: Some(_) } = ending {
             // A waiter asks again and again. A node that refused it has nothing to undo.
             asked = may_hold;
             for node in quorum.indexes().filter(|node| !may_hold.contains(*node)) {
@@ -232,7 +231,7 @@ impl Release {
         report.into_iter().chain(again).min()
     }
 
-    /// The round of the acquire that this release undoes.
+    /// The round of the acquire whose key this release takes off.
     #[must_use]
     pub const fn acquire_round(&self) -> RoundNumber {
         self.acquire_round
@@ -248,8 +247,8 @@ impl Release {
     /// belongs to others.
     #[must_use]
     pub const fn nudge_after(&self) -> Duration {
-        match self.undo {
-            Undo::Open { .. } => AFTER_OPENING,
+        match self.ending {
+            Ending::Release { next: Next::OutsideLine, .. } => AFTER_OPENING,
             _ => NUDGE_AFTER,
         }
     }
@@ -299,11 +298,9 @@ impl Release {
     fn send(&mut self, nodes: NodeSet) {
         for node in nodes.iter() {
             let (key, token) = (self.key.clone(), self.token);
-            let command = match self.undo {
-                Undo::Silently => Command::Release { key, token },
-                Undo::Requeue(ticket) => Command::Requeue { key, token, ticket },
-                Undo::PassOn { labelled, requeue } => Command::PassOn { key, token, labelled, requeue },
-                Undo::Open { labelled } => Command::Open { key, token, labelled },
+            let command = match self.ending {
+                Ending::Undo { requeue } => Command::Undo { key, token, requeue },
+                Ending::Release { labelled, next } => Command::Release { key, token, labelled, next },
             };
             self.outputs.push_back(Output::Send { node, command });
         }

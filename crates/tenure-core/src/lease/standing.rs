@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::extend::{Extend, NotExtended};
-use super::release::{Claim, Undo};
+use super::release::{Claim, Ending};
 use super::renewal;
-use crate::command::{Answer, Fault, Refusal, Reply, Vote};
+use crate::command::{Answer, Fault, Next, Refusal, Reply, Vote};
 use crate::config::{MaxHold, Term, Terms};
 use crate::fence::Fence;
 use crate::line;
@@ -16,7 +16,7 @@ use crate::token::OwnerToken;
 /// A lock that is held: since when, until when, and by whose votes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Standing {
-    /// What has to be undone in the end. Its nodes are more than the members, because answers get lost.
+    /// What has to be released in the end. Its nodes are more than the members, because answers get lost.
     pub(crate) claim: Claim,
     pub(crate) fence: Option<Fence>,
     pub(crate) acquired: Time,
@@ -117,8 +117,8 @@ impl Standing {
     pub(crate) fn resumed(round: Round, handover: &HandedOver, now: Time, term: Term) -> Self {
         let HandedOver { token, fence, members, .. } = *handover;
         // It may have a label; removing one that is not there does no harm.
-        let undo = Undo::PassOn { labelled: true, requeue: None };
-        let claim = Claim { token, term, round: round.number(), may_hold: round.quorum().all(), undo };
+        let ending = Ending::Release { labelled: true, next: Next::InLine };
+        let claim = Claim { token, term, round: round.number(), may_hold: round.quorum().all(), ending };
         let presumed = Validity::presumed(now + term.ttl() / 2);
         let others = round.quorum().indexes().filter(|node| fence.is_none() && !members.contains(*node));
         let healed = others.map(|node| (node, None)).collect();
@@ -130,15 +130,15 @@ impl Standing {
         HandedOver { token, fence, members, held: self.held_before.saturating_add(now.since(self.acquired)) }
     }
 
-    /// What has to be undone when the lock is given up at `now`, and how.
+    /// What has to be released when the lock is given up at `now`, and who is next.
     pub(crate) fn end(mut self, now: Time) -> Claim {
         // Without a fence our own clock serves: then each client has turns of its own, and holds the lock at a part of them.
         let acquired_us = self.fence.map_or(self.acquired.as_nanos() / 1_000, Fence::get);
-        if let Undo::PassOn { labelled, requeue: None } = self.claim.undo
+        if let Ending::Release { next: next @ Next::InLine, .. } = &mut self.claim.ending
             && self.handed
             && line::opens(acquired_us, now.since(self.acquired))
         {
-            self.claim.undo = Undo::Open { labelled };
+            *next = Next::OutsideLine;
         }
         self.claim
     }

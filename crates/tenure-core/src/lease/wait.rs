@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::acquire::PROPOSALS_MAX;
 use super::attempt::Cause;
-use super::release::Undo;
+use super::release::Ending;
 use super::standing::Standing;
 use super::waiter::Waiter;
 use super::{Lease, Output, Phase};
-use crate::command::{Answer, Command, Refusal, Reply};
+use crate::command::{Answer, Command, Next, Refusal, Reply};
 use crate::config::Wait;
 use crate::line::{Beside, Place, RESERVATION, Ticket};
 use crate::names::LockKey;
@@ -94,8 +94,9 @@ impl Lease {
         // none of them gave is not kept: it could be ahead of one who came earlier, and the first node that looks would take
         // it away when others have come behind us.
         let ticket = waiter.ticket.filter(|_| waiter.in_line);
-        let undo = Undo::PassOn { labelled: self.label.is_some(), requeue: ticket };
-        let claim = acquire.claim(self.terms.term, undo);
+        let next = ticket.map_or(Next::InLine, Next::InLineWith);
+        let ending = Ending::Release { labelled: self.label.is_some(), next };
+        let claim = acquire.claim(self.terms.term, ending);
         self.clean_up(now, claim);
         if ticket.is_none() {
             self.leave_line();
@@ -225,7 +226,7 @@ pub(super) fn has_time(waiter: Option<&Waiter>, round: &Round) -> bool {
 }
 
 /// How an attempt that was lost is undone. As when yielding, only a place that a node has given is kept.
-pub(super) fn undo(waiter: Option<&Waiter>) -> Undo {
+pub(super) fn undo(waiter: Option<&Waiter>) -> Ending {
     let placed = waiter.filter(|waiter| waiter.in_line);
-    placed.and_then(|waiter| waiter.ticket).map_or(Undo::Silently, Undo::Requeue)
+    Ending::Undo { requeue: placed.and_then(|waiter| waiter.ticket) }
 }

@@ -6,7 +6,6 @@ use crate::command::{Answer, Refusal};
 use crate::fence::Fence;
 use crate::line::{DEAD_MAX, LINE_RETENTION, LineReport, OPENING, RESERVATION, Ticket, Turn, WAITERS_MAX};
 use crate::names::LockKey;
-use crate::token::OwnerToken;
 
 impl<S: Shelf> Visit<'_, S> {
     /// Whoever is granted a lock waits for it no longer, and hears who is first in line. One who
@@ -70,56 +69,6 @@ impl<S: Shelf> Visit<'_, S> {
         Ok(Answer::Granted)
     }
 
-    pub(super) fn requeue(
-        &mut self,
-        key: &LockKey,
-        token: OwnerToken,
-        ticket: Ticket,
-    ) -> Result<Answer, S::Trouble> {
-        let answer = self.release(token);
-        if answer == Answer::Granted {
-            self.get_in_line(key, ticket)?;
-        }
-        Ok(answer)
-    }
-
-    pub(super) fn release_and_pass_on(
-        &mut self,
-        key: &LockKey,
-        token: OwnerToken,
-        labelled: bool,
-        requeue: Option<Ticket>,
-    ) -> Result<Answer, S::Trouble> {
-        if !self.let_go(token, labelled) {
-            return Ok(Answer::Refused(Refusal::NotHeld));
-        }
-        // Ahead of those who came later: where nobody is before us, it comes back to us.
-        if let Some(ticket) = requeue {
-            self.get_in_line(key, ticket)?;
-        }
-        let ahead = self.pass_on(key)?;
-        self.tell_ahead(ahead);
-        Ok(Answer::Granted)
-    }
-
-    /// Leaves a lock that is released to those outside the line for a moment, if somebody is in it.
-    pub(super) fn release_and_open(
-        &mut self,
-        key: &LockKey,
-        token: OwnerToken,
-        labelled: bool,
-    ) -> Result<Answer, S::Trouble> {
-        if !self.let_go(token, labelled) {
-            return Ok(Answer::Refused(Refusal::NotHeld));
-        }
-        self.look_at_line(key)?;
-        if self.shelf.first(key)?.is_some() {
-            self.name.open_ends_ms = self.end_of(OPENING);
-            self.tell_ahead(Some(Ticket::SOMEBODY));
-        }
-        Ok(Answer::Granted)
-    }
-
     pub(super) fn leave(&mut self, key: &LockKey, ticket: Ticket) -> Result<Answer, S::Trouble> {
         self.look_at_line(key)?;
         self.shelf.remove(key, ticket)?;
@@ -147,20 +96,8 @@ impl<S: Shelf> Visit<'_, S> {
         self.line = ahead.map(report);
     }
 
-    /// Deletes the key if it is the owner's, and its label.
-    fn let_go(&mut self, token: OwnerToken, labelled: bool) -> bool {
-        let ours = self.name.is_held_by(token);
-        if ours {
-            self.name.entry = None;
-        }
-        if ours && labelled {
-            self.name.label = None;
-        }
-        ours
-    }
-
     /// Puts a waiter in line, if there is room. How many are there then.
-    fn get_in_line(&mut self, key: &LockKey, ticket: Ticket) -> Result<u64, S::Trouble> {
+    pub(super) fn get_in_line(&mut self, key: &LockKey, ticket: Ticket) -> Result<u64, S::Trouble> {
         self.look_at_line(key)?;
         let mut waiters = self.shelf.in_line(key)?;
         if waiters < WAITERS_MAX as u64 {
@@ -173,7 +110,7 @@ impl<S: Shelf> Visit<'_, S> {
 
     /// Sets a free lock aside for the first waiter that listens, and wakes it. Others are gone, and
     /// leave the line.
-    fn pass_on(&mut self, key: &LockKey) -> Result<Option<Ticket>, S::Trouble> {
+    pub(super) fn pass_on(&mut self, key: &LockKey) -> Result<Option<Ticket>, S::Trouble> {
         self.look_at_line(key)?;
         if self.name.open_for(self.now_ms).is_some() {
             return Ok(None);
@@ -188,6 +125,16 @@ impl<S: Shelf> Visit<'_, S> {
             }
         }
         Ok(None)
+    }
+
+    /// Leaves a free lock to those outside the line for a moment, if somebody is in it.
+    pub(super) fn open(&mut self, key: &LockKey) -> Result<Option<Ticket>, S::Trouble> {
+        self.look_at_line(key)?;
+        if self.shelf.first(key)?.is_none() {
+            return Ok(None);
+        }
+        self.name.open_ends_ms = self.end_of(OPENING);
+        Ok(Some(Ticket::SOMEBODY))
     }
 
     /// A line that nobody has got into for long is none.

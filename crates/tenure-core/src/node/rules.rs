@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Entry, Label, LastFence, Name, Shelf};
-use crate::command::{Answer, Command, Holding, Refusal, Reply, Swap};
+use crate::command::{Answer, Command, Holding, Next, Refusal, Reply, Swap};
 use crate::fence::{Fence, FenceClaim};
-use crate::line::{Beside, LABEL_RETENTION, LineReport};
+use crate::line::{Beside, LABEL_RETENTION, LineReport, Ticket};
 use crate::names::{LockKey, Prefix};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
@@ -34,12 +34,8 @@ pub fn execute<S: Shelf>(shelf: &mut S, now: NodeTime, command: &Command) -> Res
             visit.heal(entry, *fence)
         }
         Command::Extend { token, node_ttl_ms, .. } => visit.extend(*token, *node_ttl_ms),
-        Command::Release { token, .. } => visit.release(*token),
-        Command::PassOn { key, token, labelled, requeue } => {
-            visit.release_and_pass_on(key, *token, *labelled, *requeue)?
-        }
-        Command::Open { key, token, labelled } => visit.release_and_open(key, *token, *labelled)?,
-        Command::Requeue { key, token, ticket } => visit.requeue(key, *token, *ticket)?,
+        Command::Undo { key, token, requeue } => visit.undo(key, *token, *requeue)?,
+        Command::Release { key, token, labelled, next } => visit.release(key, *token, *labelled, *next)?,
         Command::Enqueue { key, ticket } => visit.enqueue(key, *ticket)?,
         Command::Leave { key, ticket } => visit.leave(key, *ticket)?,
         Command::Nudge { key } => visit.nudge(key)?,
@@ -169,14 +165,48 @@ impl<S: Shelf> Visit<'_, S> {
         }
     }
 
-    pub(super) fn release(&mut self, token: OwnerToken) -> Answer {
+    fn undo(
+        &mut self,
+        key: &LockKey,
+        token: OwnerToken,
+        requeue: Option<Ticket>,
+    ) -> Result<Answer, S::Trouble> {
         let put_back = self.name.entry.is_some_and(|entry| entry.counts_from_ms.is_some());
         if !self.name.is_held_by(token) || put_back {
-            // A native compare-and-delete does not tell who else has it, so nobody does.
-            return Answer::Refused(Refusal::NotHeld);
+            return Ok(Answer::Refused(Refusal::NotHeld));
         }
         self.name.entry = None;
-        Answer::Granted
+        if let Some(ticket) = requeue {
+            self.get_in_line(key, ticket)?;
+        }
+        Ok(Answer::Granted)
+    }
+
+    fn release(
+        &mut self,
+        key: &LockKey,
+        token: OwnerToken,
+        labelled: bool,
+        next: Next,
+    ) -> Result<Answer, S::Trouble> {
+        if !self.name.is_held_by(token) {
+            return Ok(Answer::Refused(Refusal::NotHeld));
+        }
+        self.name.entry = None;
+        if labelled {
+            self.name.label = None;
+        }
+        let ahead = match next {
+            Next::InLine => self.pass_on(key)?,
+            Next::InLineWith(ticket) => {
+                // Ahead of those who came later: where nobody is before us, it comes back to us.
+                self.get_in_line(key, ticket)?;
+                self.pass_on(key)?
+            }
+            Next::OutsideLine => self.open(key)?,
+        };
+        self.tell_ahead(ahead);
+        Ok(Answer::Granted)
     }
 
     fn inspect(&self, key: &LockKey) -> Result<Answer, S::Trouble> {

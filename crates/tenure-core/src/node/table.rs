@@ -258,6 +258,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::command::Next;
     use crate::token::OwnerToken;
 
     const A: OwnerToken = OwnerToken::from_bytes([0xa; 20]);
@@ -279,8 +280,13 @@ mod tests {
         table.execute(at(ms), &Command::Extend { key: key(), token, node_ttl_ms }).answer
     }
 
+    fn undo(table: &mut LockTable, ms: u64, token: OwnerToken) -> Answer {
+        table.execute(at(ms), &Command::Undo { key: key(), token, requeue: None }).answer
+    }
+
     fn release(table: &mut LockTable, ms: u64, token: OwnerToken) -> Answer {
-        table.execute(at(ms), &Command::Release { key: key(), token }).answer
+        let release = Command::Release { key: key(), token, labelled: false, next: Next::InLine };
+        table.execute(at(ms), &release).answer
     }
 
     fn held_for(left_ms: u64) -> Answer {
@@ -329,7 +335,11 @@ mod tests {
         acquire(&mut table, 0, A);
         assert_eq!(extend(&mut table, 10, B, 1_000), held_for(90));
         assert_eq!(release(&mut table, 20, B), Answer::Refused(Refusal::NotHeld));
+        assert_eq!(undo(&mut table, 20, B), Answer::Refused(Refusal::NotHeld));
         assert_eq!(release(&mut table, 30, A), Answer::Granted);
+        assert_eq!(table, LockTable::default());
+        acquire(&mut table, 30, A);
+        assert_eq!(undo(&mut table, 40, A), Answer::Granted);
         assert_eq!(table, LockTable::default());
     }
 
@@ -347,9 +357,8 @@ mod tests {
         assert_eq!(extend(&mut table, 149, A, 100), put_back(1));
         assert_eq!(extend(&mut table, 150, A, 100), Answer::Granted);
         assert_eq!(table.keys(at(250)).count(), 1, "extended all the same");
-        assert_eq!(release(&mut table, 200, A), Answer::Refused(Refusal::NotHeld), "no attempt's key");
-        let pass_on = Command::PassOn { key: key(), token: A, labelled: false, requeue: None };
-        assert_eq!(table.execute(at(200), &pass_on).answer, Answer::Granted);
+        assert_eq!(undo(&mut table, 200, A), Answer::Refused(Refusal::NotHeld), "no attempt's key");
+        assert_eq!(release(&mut table, 200, A), Answer::Granted);
         assert_eq!(table.keys(at(200)).count(), 0);
     }
 
@@ -358,6 +367,7 @@ mod tests {
         let mut table = LockTable::default();
         assert_eq!(extend(&mut table, 0, A, 100), Answer::Refused(Refusal::NotHeld));
         assert_eq!(release(&mut table, 0, A), Answer::Refused(Refusal::NotHeld));
+        assert_eq!(undo(&mut table, 0, A), Answer::Refused(Refusal::NotHeld));
         acquire(&mut table, 0, A);
         assert_eq!(extend(&mut table, 101, A, 100), Answer::Refused(Refusal::NotHeld));
     }

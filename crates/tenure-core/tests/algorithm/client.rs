@@ -37,7 +37,7 @@ fn a_lock_is_acquired_renewed_with_others_and_released() {
     1100 ms  client 0: renew ["x", "y"] to node 0, 1, 2
     1102 ms  client 0: 1 extended
     1102 ms  client 0: 2 extended
-    1200 ms  client 0: pass on "x" to node 0, 1, 2
+    1200 ms  client 0: release "x" to node 0, 1, 2
     1200 ms  client 0: 1 given up
     1200 ms  client 0: 1 ended
     1202 ms  client 0: 1 released
@@ -60,11 +60,11 @@ fn a_waiter_gets_the_lock_when_its_holder_releases_it() {
     102 ms  client 0: 1 acquired
     110 ms  client 1: acquire "x" as 1
     110 ms  client 1: acquire "x" to node 0, 1, 2
-    112 ms  client 1: release "x" to node 0, 1, 2
+    112 ms  client 1: undo "x" to node 0, 1, 2
     112 ms  client 1: acquire "x" to node 0, 1, 2
     114 ms  client 1: "x" cleaned up
     114 ms  client 1: 1 waiting
-    310 ms  client 0: pass on "x" to node 0, 1, 2
+    310 ms  client 0: release "x" to node 0, 1, 2
     310 ms  client 0: 1 given up
     310 ms  client 0: 1 ended
     312 ms  client 1: acquire "x" to node 0, 1
@@ -111,7 +111,7 @@ fn a_node_that_can_be_reached_again_is_told_at_once_what_was_released() {
     world.connect(0, node);
     world.run(ms(5));
     insta::assert_snapshot!(world.transcript, @r#"
-    1700 ms  client 0: pass on "x" to node 2
+    1700 ms  client 0: release "x" to node 2
     1702 ms  client 0: "x" cleaned up
     "#);
     assert!(world.clients[0].is_idle());

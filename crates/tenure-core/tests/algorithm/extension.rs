@@ -295,7 +295,7 @@ fn a_node_with_a_larger_fence_is_not_healed() {
         Command::Heal { key: key.clone(), token: token(owner), node_ttl_ms: 100, fence, quarantine_ms: 500 }
     };
     assert_eq!(table.execute(now, &acquire(2, 7)).answer, Answer::Granted);
-    table.execute(now, &Command::Release { key: key.clone(), token: token(2) });
+    table.execute(now, &Command::Undo { key: key.clone(), token: token(2), requeue: None });
     assert_eq!(table.execute(now, &heal(1, 6)).answer, Answer::Refused(Refusal::Behind));
     assert_eq!(table.execute(now, &heal(3, 8)).answer, Answer::Granted);
     assert_eq!(table.execute(now, &acquire(4, 9)).answer, Answer::Refused(Refusal::Held { left: ms(100) }));

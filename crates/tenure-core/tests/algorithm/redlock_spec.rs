@@ -58,7 +58,7 @@ fn every_node_gets_the_commands_of_the_single_instance() {
     cluster.input(client, lease::Input::Release);
     cluster.run(ms(5));
     let (key, token) = (key("x"), cluster.clients[client].tokens[0]);
-    let release = Command::PassOn { key: key.clone(), token, labelled: false, requeue: None };
+    let release = Command::Release { key: key.clone(), token, labelled: false, next: Next::InLine };
     let expected = vec![Command::plain_acquire(key, token, 11_000), release];
     assert!(cluster.nodes.iter().all(|node| node.log == expected));
 }
@@ -222,9 +222,9 @@ fn a_failed_attempt_unlocks_all_nodes_also_those_that_did_not_answer() {
     let client = cluster.acquire(&options());
     cluster.run(ms(60));
     assert!(matches!(cluster.cause(client), Some(Cause::Contended { .. })));
-    let release = Command::Release { key: key("x"), token: cluster.clients[client].tokens[0] };
+    let undo = Command::Undo { key: key("x"), token: cluster.clients[client].tokens[0], requeue: None };
     for (index, node) in cluster.nodes.iter().enumerate() {
-        assert!(node.log.contains(&release), "node {index} was told to unlock");
+        assert!(node.log.contains(&undo), "node {index} was told to unlock");
     }
     assert_eq!(cluster.owners(), [Some(token(9)), Some(token(9)), None, None, None]);
 }
@@ -320,7 +320,7 @@ fn a_release_goes_to_all_nodes_whatever_the_acquire_saw() {
     cluster.run(ms(5));
     assert_eq!(cluster.outcomes, [ReleaseOutcome::Released]);
     let releases =
-        |node: &Node| node.log.iter().filter(|command| matches!(command, Command::PassOn { .. })).count();
+        |node: &Node| node.log.iter().filter(|command| matches!(command, Command::Release { .. })).count();
     assert!(cluster.nodes.iter().all(|node| releases(node) == 1));
     assert_eq!(cluster.owners(), [Some(token(9)), None, None, None, None]);
 }

@@ -185,7 +185,8 @@ fn a_release_that_is_given_up_with_an_answer_tells_its_outcome_first() {
     let quorum = Quorum::of(3).unwrap();
     let terms = options().check(MaxTtl::default()).unwrap();
     let (token, round) = (OwnerToken::from_bytes([7; 20]), RoundNumber::default());
-    let claim = Claim { token, term: terms.term, round, may_hold: quorum.all(), undo: Undo::Silently };
+    let (term, ending) = (terms.term, Ending::Undo { requeue: None });
+    let claim = Claim { token, term, round, may_hold: quorum.all(), ending };
     let key = LockKey::new(&Prefix::default(), "x").unwrap();
     let mut release = Release::begin(key, claim, quorum, Time::from_nanos(0), &Patience::default());
     while release.poll_output().is_some() {}

@@ -382,19 +382,19 @@ fn whoever_yields_keeps_only_a_place_that_a_node_has_given() {
             lease::Output::CleanUp(mut release) => release.poll_output(),
             _ => None,
         });
-        let Some(release::Output::Send { command: Command::PassOn { requeue, .. }, .. }) = passes_on else {
+        let Some(release::Output::Send { command: Command::Release { next, .. }, .. }) = passes_on else {
             panic!("the lock is passed on, and not {passes_on:?}")
         };
-        (requeue, last, lease.ticket())
+        (next, last, lease.ticket())
     };
-    let (requeue, last, kept) = yields(in_line_behind_nobody());
-    assert_eq!((requeue, kept), (Some(ticket), Some(ticket)), "node 0 has looked who is there");
+    let (next, last, kept) = yields(in_line_behind_nobody());
+    assert_eq!((next, kept), (Next::InLineWith(ticket), Some(ticket)), "node 0 has looked who is there");
     assert!(matches!(last, lease::Output::Waiting { .. }));
     // No node has looked: one who came earlier may have the larger ticket, and the first node that looks would take the place
     // away from us when others have come behind us.
     let behind = Ok(Reply::new(None, Answer::Refused(Refusal::Behind)));
-    let (requeue, last, kept) = yields(behind);
-    assert_eq!((requeue, kept), (None, None));
+    let (next, last, kept) = yields(behind);
+    assert_eq!((next, kept), (Next::InLine, None));
     assert!(
         matches!(last, lease::Output::Propose { ticket: true, .. }),
         "it begins again behind them: {last:?}"

@@ -60,10 +60,8 @@ const fn named(command: &Command) -> Option<OwnerToken> {
         Command::Acquire { token, .. }
         | Command::Heal { token, .. }
         | Command::Extend { token, .. }
-        | Command::Release { token, .. }
-        | Command::PassOn { token, .. }
-        | Command::Open { token, .. }
-        | Command::Requeue { token, .. } => Some(*token),
+        | Command::Undo { token, .. }
+        | Command::Release { token, .. } => Some(*token),
         _ => None,
     }
 }
@@ -77,22 +75,22 @@ mod tests {
     const A: OwnerToken = OwnerToken::from_bytes([0xa; 20]);
     const B: OwnerToken = OwnerToken::from_bytes([0xb; 20]);
 
-    fn release(token: OwnerToken) -> Command {
-        Command::Release { key: LockKey::new(&Prefix::default(), "x").unwrap(), token }
+    fn undo(token: OwnerToken) -> Command {
+        Command::Undo { key: LockKey::new(&Prefix::default(), "x").unwrap(), token, requeue: None }
     }
 
     #[test]
     fn a_token_that_another_one_drew_is_not_to_be_sent() {
         let mut ownership = Ownership::default();
         ownership.draw(5, A, 1, 0);
-        assert_eq!(ownership.sent(1, 0, &release(A)), None);
+        assert_eq!(ownership.sent(1, 0, &undo(A)), None);
         assert_eq!(ownership.drawn_ns(A), Some(5));
         let foreign = Some(Violation::ForeignToken { client: 2, owner: Some(1) });
-        assert_eq!(ownership.sent(2, 0, &release(A)), foreign);
-        assert!(ownership.sent(1, 1, &release(A)).is_some(), "another process in the same place");
-        assert!(ownership.sent(1, 0, &release(B)).is_some(), "nobody drew it");
+        assert_eq!(ownership.sent(2, 0, &undo(A)), foreign);
+        assert!(ownership.sent(1, 1, &undo(A)).is_some(), "another process in the same place");
+        assert!(ownership.sent(1, 0, &undo(B)).is_some(), "nobody drew it");
         ownership.draw(6, A, 2, 0);
-        assert_eq!(ownership.sent(2, 0, &release(A)), None, "it was handed over");
+        assert_eq!(ownership.sent(2, 0, &undo(A)), None, "it was handed over");
     }
 
     #[test]
@@ -100,7 +98,7 @@ mod tests {
         let ownership = Ownership::default();
         let entry = Some(Entry { owner: Owner::Token(A), ends_ms: 7, counts_from_ms: None });
         let longer = Some(Entry { owner: Owner::Token(A), ends_ms: 8, counts_from_ms: None });
-        let executed = |token, after| ownership.executed(0, 2, &release(token), entry, after);
+        let executed = |token, after| ownership.executed(0, 2, &undo(token), entry, after);
         assert_eq!(executed(A, None), None);
         assert_eq!(executed(B, entry), None);
         assert_eq!(executed(B, None), Some(Violation::TouchedForeign { node: 0, client: 2, owner: None }));

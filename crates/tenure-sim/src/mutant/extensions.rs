@@ -36,7 +36,7 @@ impl World {
         let granted = reply.answer == Answer::Granted;
         Some(match mutant {
             Mutant::ExtendShortens if granted => {
-                table.execute(now, &Command::Release { key: key.clone(), token: *token });
+                table.execute(now, &Command::Undo { key: key.clone(), token: *token, requeue: None });
                 table.execute(now, &set)
             }
             Mutant::LateExtend if !granted => table.execute(now, &set),
@@ -83,9 +83,10 @@ impl World {
             return;
         }
         self.note(|| format!("client {client} lease {lease}: releases, because it was not extended"));
+        // As libraries without a line do it: nobody is woken.
         for node in self.options.quorum().indexes() {
             let tag = Tag { to: Addressee::Nobody, sent: now };
-            self.send(client, tag, node, Command::Release { key: key.clone(), token });
+            self.send(client, tag, node, Command::Undo { key: key.clone(), token, requeue: None });
         }
     }
 

@@ -62,7 +62,9 @@ impl World {
                 let stored = state.bent.numbers.get(key).copied().unwrap_or(0);
                 let mut reply = state.table.execute(now, command);
                 if reply.answer == Answer::Granted && claim.fence.get() <= stored {
-                    state.table.execute(now, &Command::Release { key: key.clone(), token: *token });
+                    state
+                        .table
+                        .execute(now, &Command::Undo { key: key.clone(), token: *token, requeue: None });
                     reply.answer = Answer::Refused(Refusal::Behind);
                     reply.fence = Some(Fence::new(stored));
                 }

@@ -24,11 +24,7 @@ impl World {
             }
             _ => return None,
         }
-        let (Command::Release { key, token }
-        | Command::PassOn { key, token, .. }
-        | Command::Open { key, token, .. }
-        | Command::Requeue { key, token, .. }) = &mut bent
-        else {
+        let (Command::Undo { key, token, .. } | Command::Release { key, token, .. }) = &mut bent else {
             return None;
         };
         let table = &self.nodes[server].table;

@@ -1,6 +1,6 @@
 //! A line that is kept too strictly.
 
-use tenure_core::{Answer, Command, LineReport, Owner, RESERVATION, Refusal, Reply, Ticket};
+use tenure_core::{Answer, Command, LineReport, Next, Owner, RESERVATION, Refusal, Reply, Ticket};
 
 use super::{Asked, Mutant};
 use crate::world::World;
@@ -18,9 +18,9 @@ impl World {
                 let turn = beside.as_ref().and_then(|beside| beside.turn);
                 state.bent.tickets.extend(turn.map(|turn| turn.ticket));
             }
-            Command::Requeue { ticket, .. }
-            | Command::Enqueue { ticket, .. }
-            | Command::PassOn { requeue: Some(ticket), .. } => {
+            Command::Enqueue { ticket, .. }
+            | Command::Undo { requeue: Some(ticket), .. }
+            | Command::Release { next: Next::InLineWith(ticket), .. } => {
                 state.bent.tickets.insert(*ticket);
             }
             _ => {}

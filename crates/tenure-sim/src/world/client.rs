@@ -53,8 +53,8 @@ pub(crate) struct Client {
     pub(crate) leases_begun: u32,
     /// It has begun an attempt.
     pub(crate) begun: bool,
-    /// How many commands it has sent that undo something.
-    pub(crate) undos: u64,
+    /// How many commands it has sent that end an attempt or a lock.
+    pub(crate) endings: u64,
     /// Locks that were released, of which the outcome is not known; and the end of all.
     pub(crate) awaited: BTreeSet<u32>,
     /// What only known-bad variants keep.
@@ -88,8 +88,8 @@ pub(crate) struct Slot {
     pub(crate) evicted_ns: Vec<u64>,
     /// Grants of the present attempt.
     pub(crate) grants: u32,
-    /// The last round that was undone, and in which event.
-    pub(crate) undone: Option<(RoundNumber, u64)>,
+    /// The last round that has ended, and in which event.
+    pub(crate) ended: Option<(RoundNumber, u64)>,
     /// What only known-bad variants keep.
     pub(crate) bent: BentLease,
 }
@@ -155,7 +155,7 @@ impl Client {
             refused: NodeSet::default(),
             leases_begun: 0,
             begun: false,
-            undos: 0,
+            endings: 0,
             awaited: BTreeSet::new(),
             bent: BentClient::default(),
         }

@@ -37,7 +37,7 @@ impl World {
         let token = standing.token();
         let Some(slot) = self.clients[client].slot(lease) else { return };
         slot.evicted_ns.push(now_ns);
-        let command = Command::Release { key: key(slot.name), token };
+        let command = Command::Undo { key: key(slot.name), token, requeue: None };
         let now = self.nodes[node].clock.read(now_ns);
         self.nodes[node].table.execute(now, &command);
         self.marks.see(Mark::Evicted);

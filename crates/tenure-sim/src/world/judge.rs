@@ -116,8 +116,8 @@ impl World {
                 });
             }
             Some(
-                command @ (Command::PassOn { .. }
-                | Command::Requeue { .. }
+                command @ (Command::Undo { requeue: Some(_), .. }
+                | Command::Release { .. }
                 | Command::Leave { .. }
                 | Command::Enqueue { .. }
                 | Command::Nudge { .. }),

@@ -112,7 +112,7 @@ async fn every_attempt_asks_all_nodes_at_once_with_one_fresh_token() {
     let log = log.lock().unwrap();
     let mut tokens = BTreeSet::new();
     for attempt in log.chunks(10) {
-        // Five acquires with one token, then five releases with the same.
+        // Five acquires with one token, then five undos with the same.
         let nodes: Vec<usize> = attempt.iter().map(|(node, _)| *node).collect();
         assert_eq!(nodes, [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]);
         let Command::Acquire { token, .. } = &attempt[0].1 else { panic!("{attempt:?}") };
@@ -124,7 +124,7 @@ async fn every_attempt_asks_all_nodes_at_once_with_one_fresh_token() {
         assert!(
             attempt[5..]
                 .iter()
-                .all(|(_, command)| matches!(command, Command::Release { token: t, .. } if t == token))
+                .all(|(_, command)| matches!(command, Command::Undo { token: t, .. } if t == token))
         );
         assert!(tokens.insert(*token), "a token was used for two attempts");
     }

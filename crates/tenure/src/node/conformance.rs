@@ -13,15 +13,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use tenure_core::{
-    Answer, Beside, ClientId, Command, Fence, FenceBounds, FenceClaim, Holding, LockKey, LockTable, NodeTime,
-    Nonce, OwnerToken, Prefix, Refusal, Reply, Swap, Ticket, Time, Turn,
+    Answer, Beside, ClientId, Command, Fence, FenceBounds, FenceClaim, Holding, LockKey, LockTable, Next,
+    NodeTime, Nonce, OwnerToken, Prefix, Refusal, Reply, Swap, Ticket, Time, Turn,
 };
 use tenure_testkit::RedisServer;
 
 use super::*;
 
 mod steps;
-use steps::{AT_THE_END, CLAIMED, OPENED, Step, steps};
+use steps::{AT_THE_END, CLAIMED, OPENED, Step, Then, steps};
 
 /// A server judges expiry by the moment its script began, and reads the clock a little later: the two may lie on
 /// different sides of a millisecond, and so may the end that was computed from the first.
@@ -184,7 +184,17 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
             Step::Extend { name, owner, ttl_ms } => {
                 Command::Extend { key: key(name), token: token(owner), node_ttl_ms: ttl_ms }
             }
-            Step::Release { name, owner } => Command::Release { key: key(name), token: token(owner) },
+            Step::Undo { name, owner, requeue } => {
+                Command::Undo { key: key(name), token: token(owner), requeue: requeue.map(ticket) }
+            }
+            Step::Release { name, owner, labelled, next } => {
+                let next = match next {
+                    Then::InLine => Next::InLine,
+                    Then::InLineWith(number) => Next::InLineWith(ticket(number)),
+                    Then::OutsideLine => Next::OutsideLine,
+                };
+                Command::Release { key: key(name), token: token(owner), labelled, next }
+            }
             Step::Wait { name, owner, ttl_ms, fence_ms, ticket: number, fresh, label } => {
                 let fence = fence_ms.map(|fence_ms| FenceClaim::new(fence_at(begun, fence_ms), bounds));
                 let turn = number.map(|number| Turn { ticket: ticket(number), fresh });
@@ -192,16 +202,6 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
                 let (key, token, nonce) = (key(name), token(owner), Some(Nonce::new(0)));
                 let beside = Some(Arc::new(Beside { turn, label }));
                 Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
-            }
-            Step::PassOn { name, owner, labelled, requeue } => {
-                let (key, token, requeue) = (key(name), token(owner), requeue.map(ticket));
-                Command::PassOn { key, token, labelled, requeue }
-            }
-            Step::Open { name, owner, labelled } => {
-                Command::Open { key: key(name), token: token(owner), labelled }
-            }
-            Step::Requeue { name, owner, ticket: number } => {
-                Command::Requeue { key: key(name), token: token(owner), ticket: ticket(number) }
             }
             Step::Enqueue { name, ticket: number } => {
                 Command::Enqueue { key: key(name), ticket: ticket(number) }
@@ -299,7 +299,7 @@ fn the_embedded_store_does_what_the_lock_table_says() {
     conforms(|| Node::from(&node), true);
 }
 
-/// Where Valkey is present: its native compare-and-delete takes the place of the release script.
+/// Where Valkey is present.
 #[test]
 fn valkey_does_what_the_lock_table_says() {
     match RedisServer::valkey() {

@@ -36,7 +36,7 @@ impl Step<'_> {
         let now = self.world.node_time(self.config, node);
         if let Some((Owner::Token(token), _)) = self.world.nodes[node].owner(now) {
             self.note(|| format!("node {node} loses the lock, and nobody can see it"));
-            self.node(node).table.execute(now, &Command::Release { key: key(), token });
+            self.node(node).table.execute(now, &Command::Undo { key: key(), token, requeue: None });
         }
     }
 

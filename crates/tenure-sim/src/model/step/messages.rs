@@ -1,7 +1,7 @@
 //! Connections and what goes over them.
 
 use tenure_core::client::{Addressee, Input, Tag};
-use tenure_core::{Answer, Command, Fault, NodeIndex, Owner, Reply};
+use tenure_core::{Answer, Command, Fault, Next, NodeIndex, Owner, Reply};
 
 use super::Step;
 use crate::model::seen::Sight;
@@ -117,10 +117,8 @@ impl Step<'_> {
         let owner_after = state.owner(now);
         let own = match command {
             Command::Extend { token, .. }
+            | Command::Undo { token, .. }
             | Command::Release { token, .. }
-            | Command::PassOn { token, .. }
-            | Command::Open { token, .. }
-            | Command::Requeue { token, .. }
             | Command::Heal { token, .. } => Some(*token),
             _ => None,
         };
@@ -173,10 +171,11 @@ fn verb(command: &Command) -> &'static str {
         Command::Acquire { .. } => "acquire",
         Command::Extend { .. } => "extend",
         Command::Heal { .. } => "heal",
-        Command::Release { .. } => "release",
-        Command::PassOn { .. } => "release and pass on",
-        Command::Open { .. } => "release to those outside the line",
-        Command::Requeue { .. } => "release and line up",
+        Command::Undo { requeue: None, .. } => "undo",
+        Command::Undo { requeue: Some(_), .. } => "undo and line up",
+        Command::Release { next: Next::InLine, .. } => "release",
+        Command::Release { next: Next::InLineWith(_), .. } => "line up and release",
+        Command::Release { next: Next::OutsideLine, .. } => "release to those outside the line",
         Command::Enqueue { .. } => "line up",
         Command::Leave { .. } => "leave the line",
         Command::Nudge { .. } => "nudge",

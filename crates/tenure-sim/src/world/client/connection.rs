@@ -21,9 +21,9 @@ impl World {
         self.clients[client].greeting[node.get()] = None;
         self.note(|| format!("client {client} is connected to node {}", node.get()));
         self.clients[client].links[node.get()] = Some(link);
-        let (owed, undos) = (self.owed(client, node), self.clients[client].undos);
+        let (owed, endings) = (self.owed(client, node), self.clients[client].endings);
         self.tell(client, Input::Connected { node, facts });
-        let violation = leftovers::back(client, node.get(), owed, self.clients[client].undos - undos);
+        let violation = leftovers::back(client, node.get(), owed, self.clients[client].endings - endings);
         self.judge(violation);
         self.note_tried(client, node);
     }
@@ -172,7 +172,7 @@ impl World {
             && let Some(slot) = self.clients[client].slot(number(lease))
         {
             slot.grants += 1;
-            if slot.undone.is_some_and(|(undone, _)| undone == round) {
+            if slot.ended.is_some_and(|(ended, _)| ended == round) {
                 self.marks.see(Mark::LateGrant);
             }
         }

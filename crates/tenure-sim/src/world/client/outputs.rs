@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use tenure_core::client::{Addressee, Input, News, Output, Renewals, Request, Tag};
-use tenure_core::{Cause, Command, Distrust, Entropy, Lease, NodeIndex, OwnerToken, Proposal, RoundNumber};
+use tenure_core::{
+    Cause, Command, Distrust, Entropy, Lease, Next, NodeIndex, OwnerToken, Proposal, RoundNumber,
+};
 
 use super::number;
 use crate::trace::Mark;
@@ -81,11 +83,11 @@ impl World {
                 self.note_round(client, number(lease), round);
             }
             (Addressee::Release { lease, round }, _) => {
-                if matches!(&command, Command::PassOn { requeue: Some(_), .. }) {
+                if matches!(&command, Command::Release { next: Next::InLineWith(_), .. }) {
                     self.marks.see(Mark::Yielded);
                 }
-                self.clients[client].undos += 1;
-                self.note_undo(client, number(lease), round);
+                self.clients[client].endings += 1;
+                self.note_ending(client, number(lease), round);
                 if self.leaves_key(client, number(lease), round) {
                     return self.pretend(client, node, tag);
                 }
@@ -142,7 +144,7 @@ impl World {
         let events = self.events;
         if let Some(slot) = self.clients[client].slot(lease) {
             (slot.begun_ns, slot.grants) = (begun_ns, 0);
-            if slot.undone.is_some_and(|(_, undone)| undone == events) && proposal.ticket.is_none() {
+            if slot.ended.is_some_and(|(_, ended)| ended == events) && proposal.ticket.is_none() {
                 self.marks.see(Mark::Reproposed);
             }
         }
@@ -166,14 +168,14 @@ impl World {
         }
     }
 
-    /// Takes note that a round is being undone: with the first command that says so.
-    fn note_undo(&mut self, client: usize, lease: u32, round: RoundNumber) {
+    /// Takes note that a round ends: with the first command that says so.
+    fn note_ending(&mut self, client: usize, lease: u32, round: RoundNumber) {
         let events = self.events;
         let Some(slot) = self.clients[client].slot(lease) else { return };
-        if slot.undone.is_some_and(|(undone, _)| undone == round) {
+        if slot.ended.is_some_and(|(ended, _)| ended == round) {
             return;
         }
-        slot.undone = Some((round, events));
+        slot.ended = Some((round, events));
         let (held, grants, name) = (slot.extensions_left.is_some(), slot.grants, slot.name);
         if held {
             return;

@@ -60,7 +60,7 @@ impl Puppet {
     /// The times at which it was told to take a key off.
     pub(super) fn releases(&self) -> Vec<Instant> {
         let is_release =
-            |command: &Command| matches!(command, Command::Release { .. } | Command::PassOn { .. });
+            |command: &Command| matches!(command, Command::Undo { .. } | Command::Release { .. });
         self.hold().sent.iter().filter(|(_, command)| is_release(command)).map(|(at, _)| *at).collect()
     }
 }

@@ -37,9 +37,16 @@ pub(super) enum Step {
         owner: u8,
         ttl_ms: u64,
     },
+    Undo {
+        name: u8,
+        owner: u8,
+        requeue: Option<u8>,
+    },
     Release {
         name: u8,
         owner: u8,
+        labelled: bool,
+        next: Then,
     },
     /// Even tickets are those of a client that listens.
     Wait {
@@ -50,22 +57,6 @@ pub(super) enum Step {
         ticket: Option<u8>,
         fresh: bool,
         label: bool,
-    },
-    Open {
-        name: u8,
-        owner: u8,
-        labelled: bool,
-    },
-    PassOn {
-        name: u8,
-        owner: u8,
-        labelled: bool,
-        requeue: Option<u8>,
-    },
-    Requeue {
-        name: u8,
-        owner: u8,
-        ticket: u8,
     },
     Enqueue {
         name: u8,
@@ -89,6 +80,14 @@ pub(super) enum Step {
     Sleep {
         millis: u64,
     },
+}
+
+/// Who is next: [`tenure_core::Next`] with the number of a ticket.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Then {
+    InLine,
+    InLineWith(u8),
+    OutsideLine,
 }
 
 impl Step {
@@ -116,16 +115,14 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(from, to, stamp)| Step::Record { from, to, stamp }),
         1 => Just(Step::Trim),
         3 => (name.clone(), owner.clone(), ttl.clone()).prop_map(|(name, owner, ttl_ms)| Step::Extend { name, owner, ttl_ms }),
-        2 => (name.clone(), owner.clone()).prop_map(|(name, owner)| Step::Release { name, owner }),
+        3 => (name.clone(), owner.clone(), prop::option::weighted(0.3, 0..6_u8))
+            .prop_map(|(name, owner, requeue)| Step::Undo { name, owner, requeue }),
         6 => (name.clone(), owner.clone(), ttl, prop::option::of(fence()), prop::option::of(0..6_u8), any::<[bool; 2]>())
             .prop_map(|(name, owner, ttl_ms, fence_ms, ticket, [fresh, label])| {
                 Step::Wait { name, owner, ttl_ms, fence_ms, ticket, fresh, label }
             }),
-        4 => (name.clone(), owner.clone(), any::<bool>(), prop::option::of(0..6_u8))
-            .prop_map(|(name, owner, labelled, requeue)| Step::PassOn { name, owner, labelled, requeue }),
-        2 => (name.clone(), owner.clone(), any::<bool>())
-            .prop_map(|(name, owner, labelled)| Step::Open { name, owner, labelled }),
-        1 => (name.clone(), owner, 0..6_u8).prop_map(|(name, owner, ticket)| Step::Requeue { name, owner, ticket }),
+        6 => (name.clone(), owner, any::<bool>(), then())
+            .prop_map(|(name, owner, labelled, next)| Step::Release { name, owner, labelled, next }),
         1 => (name.clone(), 0..6_u8).prop_map(|(name, ticket)| Step::Enqueue { name, ticket }),
         2 => (name.clone(), 0..6_u8).prop_map(|(name, ticket)| Step::Leave { name, ticket }),
         1 => name.clone().prop_map(|name| Step::Nudge { name }),
@@ -135,6 +132,10 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => (1..40_u64).prop_map(|millis| Step::Sleep { millis }),
     ];
     prop::collection::vec(step, 1..30)
+}
+
+fn then() -> impl Strategy<Value = Then> {
+    prop_oneof![Just(Then::InLine), (0..6_u8).prop_map(Then::InLineWith), Just(Then::OutsideLine)]
 }
 
 /// Fences close to each other, and some that are far too old or too new.
@@ -164,7 +165,7 @@ pub(super) const CLAIMED: &[Step] = &[
         fresh: true,
         label: false,
     },
-    Step::PassOn { name: 0, owner: 0, labelled: false, requeue: None },
+    Step::Release { name: 0, owner: 0, labelled: false, next: Then::InLine },
     Step::Wait {
         name: 0,
         owner: 1,
@@ -174,7 +175,7 @@ pub(super) const CLAIMED: &[Step] = &[
         fresh: false,
         label: false,
     },
-    Step::Release { name: 0, owner: 1 },
+    Step::Undo { name: 0, owner: 1, requeue: None },
     Step::Fenced { name: 0, owner: 0, ttl_ms: 50, fence_ms: 5, record: 0 },
 ];
 
@@ -191,7 +192,7 @@ pub(super) const OPENED: &[Step] = &[
         fresh: true,
         label: false,
     },
-    Step::Open { name: 0, owner: 0, labelled: true },
+    Step::Release { name: 0, owner: 0, labelled: true, next: Then::OutsideLine },
     Step::Nudge { name: 0 },
     Step::Wait {
         name: 0,
@@ -204,7 +205,7 @@ pub(super) const OPENED: &[Step] = &[
     },
     Step::Inspect { name: 0 },
     Step::Acquire { name: 0, owner: 2, ttl_ms: 500 },
-    Step::PassOn { name: 0, owner: 2, labelled: false, requeue: None },
+    Step::Release { name: 0, owner: 2, labelled: false, next: Then::InLine },
     Step::Inspect { name: 0 },
     Step::Sleep { millis: 140 },
     Step::Nudge { name: 0 },
@@ -218,7 +219,7 @@ pub(super) const OPENED: &[Step] = &[
         fresh: false,
         label: false,
     },
-    Step::Open { name: 0, owner: 1, labelled: false },
+    Step::Release { name: 0, owner: 1, labelled: false, next: Then::OutsideLine },
     Step::Inspect { name: 0 },
 ];
 

@@ -56,7 +56,7 @@ impl Scripts {
             (Command::Acquire { .. } | Command::Heal { .. }, Value::Number(now)) => Some(granted(*now)),
             (Command::Acquire { .. }, _) => answers::read(values).and_then(acquired),
             (Command::Heal { .. }, _) => answers::read(values).map(not_healed),
-            (Command::PassOn { .. }, Value::Text(ticket)) => Some(queued(None, ticket)),
+            (Command::Release { .. }, Value::Text(ticket)) => Some(queued(None, ticket)),
             (Command::Record { .. }, _) => answers::read(values).map(recorded),
             (Command::Trim { .. }, _) => answers::read(values).map(trimmed),
             (Command::Inspect { .. }, _) => answers::read(values).map(inspected),
@@ -64,7 +64,7 @@ impl Scripts {
                 answers::read(values).and_then(acquired)
             }
             (Command::List { .. } | Command::Clear { .. }, _) => answers::read(values).and_then(listed),
-            _ => answers::read(values).as_ref().and_then(undone),
+            _ => answers::read(values).as_ref().and_then(done),
         };
         reply.ok_or_else(|| unexpected(value))
     }
@@ -130,8 +130,8 @@ fn acquired(Acquired { now, outcome }: Acquired<'_>) -> Option<Reply> {
     Some(Reply { time: time(now), fence, line, answer: Answer::Refused(refusal) })
 }
 
-/// What comes of a release, and of a change of the line.
-fn undone(outcome: &Outcome<'_>) -> Option<Reply> {
+/// What comes of an undo, a release, and a change of the line.
+fn done(outcome: &Outcome<'_>) -> Option<Reply> {
     match outcome {
         Outcome::NotHeld {} => Some(Reply::new(None, Answer::Refused(Refusal::NotHeld))),
         Outcome::Done {} => Some(Reply::new(None, Answer::Granted)),

@@ -12,7 +12,7 @@ mod parameters;
 mod text;
 
 use tenure_core::{
-    ClientId, Command, FenceBounds, KEY_LEAD_RESERVED, LockKey, OwnerToken, Prefix, TRIM_FENCES,
+    ClientId, Command, FenceBounds, KEY_LEAD_RESERVED, LockKey, Next, OwnerToken, Prefix, TRIM_FENCES,
 };
 
 use self::parameters::{Key, Parameters, SOURCES};
@@ -136,20 +136,18 @@ impl Scripts {
             Command::Extend { ref key, ref token, node_ttl_ms } => {
                 self.encode_extends(call.buffer, [(key, token, node_ttl_ms)].into_iter(), form);
             }
-            Command::Release { token: owner, .. } => call.with(&parameters::Release { owner }),
-            Command::PassOn { token: owner, labelled, requeue: ticket, .. } => {
-                let last = match (labelled, ticket) {
-                    (true, _) => Key::Label,
-                    (false, Some(_)) => Key::Fence,
-                    (false, None) => Key::Open,
+            Command::Undo { token: owner, requeue: ticket, .. } => {
+                let last = if ticket.is_some() { Key::Fence } else { Key::Lock };
+                call.up_to(last, &parameters::Undo { owner, ticket });
+            }
+            Command::Release { token: owner, labelled, next, .. } => {
+                let (ticket, opens, last) = match next {
+                    Next::InLine => (None, false, Key::Open),
+                    Next::InLineWith(ticket) => (Some(ticket), false, Key::Fence),
+                    Next::OutsideLine => (None, true, Key::Open),
                 };
-                call.up_to(last, &parameters::PassOn { owner, ticket });
-            }
-            Command::Open { token: owner, labelled, .. } => {
-                call.up_to(if labelled { Key::Label } else { Key::Open }, &parameters::Open { owner });
-            }
-            Command::Requeue { token: owner, ticket, .. } => {
-                call.with(&parameters::Requeue { owner, ticket });
+                let last = if labelled { Key::Label } else { last };
+                call.up_to(last, &parameters::Release { owner, ticket, opens });
             }
             Command::Enqueue { ticket, .. } => call.with(&parameters::Enqueue { ticket }),
             Command::Leave { ticket, .. } => call.with(&parameters::Leave { ticket }),

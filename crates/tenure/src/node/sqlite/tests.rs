@@ -191,7 +191,10 @@ fn a_hundred_thousand_names_make_no_command_slow() {
     }
     let cycle = |store: &mut Store, n: u32| {
         let (key, start) = (key(&(n * 499).to_string()), Instant::now());
-        assert_eq!(run(store, &Command::Release { key: key.clone(), token }).answer, Answer::Granted);
+        assert_eq!(
+            run(store, &Command::Undo { key: key.clone(), token, requeue: None }).answer,
+            Answer::Granted
+        );
         assert_eq!(run(store, &Command::plain_acquire(key, token, 60_000)).answer, Answer::Granted);
         start.elapsed()
     };
@@ -276,7 +279,7 @@ fn making_a_store_costs_nobody_in_this_process_a_lock_on_its_file() {
 #[test]
 fn over_hours_the_store_says_what_the_lock_table_says() {
     use proptest::prelude::*;
-    use tenure_core::{Beside, LockTable, Nonce, Turn};
+    use tenure_core::{Beside, LockTable, Next, Nonce, Turn};
 
     const GAPS_US: [i64; 8] =
         [0, 0, 1_000, 30_000, 210_000, 599_990_000, 600_010_000, 25 * 3_600 * 1_000_000];
@@ -320,13 +323,16 @@ fn over_hours_the_store_says_what_the_lock_table_says() {
                     fence: a.then_some(fence),
                     quarantine_ms: ttl_ms,
                 },
-                7 => Command::Release { key, token },
-                8 => Command::PassOn { key, token, labelled: a, requeue: b.then(|| ticket(number)) },
-                9 => Command::Requeue { key, token, ticket: ticket(number) },
+                7 => Command::Undo { key, token, requeue: None },
+                8 => {
+                    let next = if b { Next::InLineWith(ticket(number)) } else { Next::InLine };
+                    Command::Release { key, token, labelled: a, next }
+                }
+                9 => Command::Undo { key, token, requeue: Some(ticket(number)) },
                 10 => Command::Enqueue { key, ticket: ticket(number) },
                 11 => Command::Leave { key, ticket: ticket(number) },
                 12 => Command::Nudge { key },
-                13 => Command::Open { key, token, labelled: a },
+                13 => Command::Release { key, token, labelled: a, next: Next::OutsideLine },
                 _ if a => Command::Trim { prefix: Prefix::default() },
                 _ => Command::Inspect { key },
             };

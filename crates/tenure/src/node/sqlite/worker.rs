@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::Duration;
 
-use tenure_core::{ClientId, Command, Fault, Ticket};
+use tenure_core::{ClientId, Command, Fault, Next, Ticket};
 use tokio::sync::mpsc::UnboundedSender;
 
 use super::store::{NotDone, Opening, Store};
@@ -180,8 +180,8 @@ impl Workplace {
 fn waits(command: &Command) -> bool {
     match command {
         Command::Acquire { beside, .. } => beside.as_ref().is_some_and(|beside| beside.turn.is_some()),
-        Command::PassOn { requeue, .. } => requeue.is_some(),
-        Command::Requeue { .. } | Command::Enqueue { .. } => true,
+        Command::Undo { requeue, .. } => requeue.is_some(),
+        Command::Release { next: Next::InLineWith(_), .. } | Command::Enqueue { .. } => true,
         _ => false,
     }
 }

@@ -153,18 +153,15 @@ impl Pipeline {
         }
     }
 
-    /// Whether a release of what this command would set is under way already.
+    /// Whether an undo or a release of what this command would set is under way already.
     fn is_overtaken(&self, command: &Command) -> bool {
         let (Command::Acquire { token, .. } | Command::Heal { token, .. }) = command else { return false };
-        let undoes = |in_flight: &InFlight| match &in_flight.command {
-            Some(
-                Command::Release { token: released, .. }
-                | Command::PassOn { token: released, .. }
-                | Command::Open { token: released, .. }
-                | Command::Requeue { token: released, .. },
-            ) => released == token,
+        let ends = |in_flight: &InFlight| match &in_flight.command {
+            Some(Command::Undo { token: ended, .. } | Command::Release { token: ended, .. }) => {
+                ended == token
+            }
             _ => false,
         };
-        self.in_flight.iter().any(undoes)
+        self.in_flight.iter().any(ends)
     }
 }

@@ -4,7 +4,7 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, ClientId, Fence, FenceBounds, FenceClaim, LockKey, Nonce, OwnerToken, Prefix, Ticket, Time,
+    Answer, ClientId, Fence, FenceBounds, FenceClaim, LockKey, Next, Nonce, OwnerToken, Prefix, Ticket, Time,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -122,27 +122,26 @@ async fn written(pipeline: &mut Pipeline, server: &mut DuplexStream) -> String {
 #[tokio::test]
 async fn an_acquire_is_not_sent_again_behind_its_release() {
     let ticket = Ticket { number: 7, client: ClientId::default() };
-    let undoing = [
-        Command::Release { key: key(), token: token() },
-        Command::PassOn { key: key(), token: token(), labelled: false, requeue: None },
-        Command::Requeue { key: key(), token: token(), ticket },
-    ];
+    let release = |next| Command::Release { key: key(), token: token(), labelled: false, next };
+    let undo = |requeue| Command::Undo { key: key(), token: token(), requeue };
+    let ending = [undo(None), release(Next::InLine), undo(Some(ticket)), release(Next::OutsideLine)];
     let heal =
         Command::Heal { key: key(), token: token(), node_ttl_ms: 1_000, fence: None, quarantine_ms: 1_000 };
-    for (undo, sets) in undoing.iter().zip([acquire(true), heal, acquire(true)]) {
+    for (ends, sets) in ending.iter().zip([acquire(true), heal.clone(), acquire(true), heal]) {
         let (mut pipeline, mut server) = pipeline();
         pipeline.send(tag(), sets.clone());
-        pipeline.send(tag(), undo.clone());
+        pipeline.send(tag(), ends.clone());
         drop(written(&mut pipeline, &mut server).await);
         say(&mut server, &[NO_SCRIPT, NO_SCRIPT, ":1\r\n"]).await;
         let answer = news(&mut pipeline).await;
-        assert!(matches!(answer, PipelineEvent::Answer((_, Err(_)))), "it was sent again behind {undo:?}");
+        assert!(matches!(answer, PipelineEvent::Answer((_, Err(_)))), "it was sent again behind {ends:?}");
         assert!(is_granted(&news(&mut pipeline).await), "the release");
         let repeated = written(&mut pipeline, &mut server).await;
-        assert_eq!(repeated.matches("EVAL\r\n").count(), 1, "{undo:?} alone is sent again");
-        // Nothing undoes what another owner sets.
+        assert_eq!(repeated.matches("EVAL\r\n").count(), 1, "{ends:?} alone is sent again");
+        // Nothing ends what another owner sets.
         pipeline.send(tag(), sets);
-        pipeline.send(tag(), Command::Release { key: key(), token: OwnerToken::from_bytes([8; 20]) });
+        let other = OwnerToken::from_bytes([8; 20]);
+        pipeline.send(tag(), Command::Undo { key: key(), token: other, requeue: None });
         drop(written(&mut pipeline, &mut server).await);
         say(&mut server, &[NO_SCRIPT, ":0\r\n", ":1700000000000000\r\n"]).await;
         assert!(matches!(news(&mut pipeline).await, PipelineEvent::Answer((_, Ok(_)))), "the release");

@@ -33,7 +33,7 @@ macro_rules! answers {
             }
         )*
 
-        /// How a command went that acquires a lock or undoes that. In scripts `NotHeld` is `NOT_HELD`.
+        /// How a command went that acquires a lock or ends that. In scripts `NotHeld` is `NOT_HELD`.
         pub(in crate::node::redis) enum $outcome<'a> {
             $($(#[$case_doc])* $case { $($part: $part_kind),* },)*
         }

@@ -3,6 +3,9 @@
 //!
 //! Arguments that are not given are sent as an empty text, and not at all behind the last one that
 //! is. Keys beside a lock follow from the lock's own, so only the last one that a call needs is named.
+//!
+//! Functions that scripts share have a file each in `shared/`: the server makes anew for each call
+//! what its script defines, so no script has one that it does not need.
 
 use tenure_core::{OwnerToken, Ticket};
 
@@ -88,18 +91,19 @@ scripts! {
         fresh: bool,
         label: Option<&'a str>,
     }
-    Release ("owner.lua" "release.lua") [Lock] { owner: OwnerToken }
-    // With a ticket: get in line first.
-    PassOn ("line.lua" "owner.lua" "pass_on.lua") [Lock Line Open Fence Label] {
+    // With a ticket: get in line again.
+    Undo ("shared/owner_of.lua" "shared/line_up.lua" "undo.lua") [Lock Line Fence] {
         owner: OwnerToken, ticket: Option<Ticket>
     }
-    Open ("owner.lua" "open.lua") [Lock Line Open Label] { owner: OwnerToken }
-    Requeue ("line.lua" "owner.lua" "requeue.lua") [Lock Line Fence] { owner: OwnerToken, ticket: Ticket }
-    Enqueue ("line.lua" "enqueue.lua") [Line Fence] { ticket: Ticket }
-    Leave ("line.lua" "owner.lua" "leave.lua") [Lock Line Open] { ticket: Ticket }
-    Nudge ("line.lua" "nudge.lua") [Lock Line Open] {}
+    // With a ticket: get in line first. Or it opens: those outside the line are next.
+    Release (
+        "shared/owner_of.lua" "shared/name_of.lua" "shared/line_up.lua" "shared/pass_on.lua" "release.lua"
+    ) [Lock Line Open Fence Label] { owner: OwnerToken, ticket: Option<Ticket>, opens: bool }
+    Enqueue ("shared/line_up.lua" "enqueue.lua") [Line Fence] { ticket: Ticket }
+    Leave ("shared/owner_of.lua" "shared/pass_on.lua" "leave.lua") [Lock Line Open] { ticket: Ticket }
+    Nudge ("shared/pass_on.lua" "nudge.lua") [Lock Line Open] {}
     // For how long the lock does not count, in ms.
-    Heal ("owner.lua" "heal.lua") [Lock Fence] {
+    Heal ("shared/owner_of.lua" "shared/name_of.lua" "heal.lua") [Lock Fence] {
         owner: OwnerToken, ttl: u64, fence: Option<u64>, quarantine: u64
     }
     // The record as it must be, as it shall be, and whether the node's time is added to it.
@@ -107,9 +111,11 @@ scripts! {
     // For how long fences are kept, in ms, and how many to look at.
     Trim ("trim.lua") [Fences] { retention: u64, count: u64 }
     // Whether we are woken on our channel: then others are, too.
-    Inspect ("owner.lua" "inspect.lua") [Lock Fence Line Label] { listens: bool }
-    Clear<'a> ("owner.lua" "clear.lua") [Record] { nonce: [u8; 16], cursor: u64, pattern: &'a str }
-    List<'a> ("owner.lua" "list.lua") [] { cursor: u64, pattern: &'a str }
+    Inspect ("shared/name_of.lua" "inspect.lua") [Lock Fence Line Label] { listens: bool }
+    Clear<'a> ("shared/name_of.lua" "clear.lua") [Record] {
+        nonce: [u8; 16], cursor: u64, pattern: &'a str
+    }
+    List<'a> ("shared/name_of.lua" "list.lua") [] { cursor: u64, pattern: &'a str }
 }
 
 /// Something that can be handed to a script.

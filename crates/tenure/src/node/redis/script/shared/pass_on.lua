@@ -1,5 +1,3 @@
--- What the scripts have in common that change who waits.
-
 -- Sets a free lock aside for the first waiter that listens, and wakes it: its ticket, or false if there
 -- is none.
 local function pass_on(lock, line, open)
@@ -28,21 +26,5 @@ local function pass_on(lock, line, open)
         end
     end
     return false
-end
-
--- Puts a waiter in line, and leaves a mark behind the lock's fence, which whoever gets the lock looks at
--- anyway. The mark lives as long as the line does.
-local function line_up(line, fence, ticket)
-    if redis.call('ZCARD', line) < LIMIT.WAITERS_MAX then
-        redis.call('ZADD', line, string.match(ticket, '^%d+'), ticket)
-    end
-    redis.call('PEXPIRE', line, LIMIT.LINE_RETENTION)
-    local last = redis.call('GET', fence)
-    if not last then
-        redis.call('SET', fence, '0+', 'PX', LIMIT.LINE_RETENTION)
-    elseif string.sub(last, -1) ~= '+' then
-        redis.call('SET', fence, last .. '+', 'KEEPTTL')
-    end
-    redis.call('PEXPIRE', fence, LIMIT.LINE_RETENTION, 'GT')
 end
 
