@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::fence::{Fence, FenceClaim};
+use crate::fence::{Fence, ProposedFence};
 use crate::line::{Beside, LineReport, Ticket};
 use crate::names::{LockKey, Prefix};
 use crate::node::RESERVED_LEAD;
@@ -28,7 +28,7 @@ pub enum Command {
         /// any other Redlock client does.
         nonce: Option<Nonce>,
         /// The fence to promise, if the lock has one.
-        fence: Option<FenceClaim>,
+        fence: Option<ProposedFence>,
         /// What is asked for besides, if anything: to wait in line, to keep a label.
         beside: Option<Arc<Beside>>,
     },

@@ -36,7 +36,7 @@ pub struct Fence(u64);
 
 /// What a client asks a node to promise: this fence, under these bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct FenceClaim {
+pub struct ProposedFence {
     /// The fence proposed.
     pub fence: Fence,
     /// The bounds, the same for every client of the nodes.
@@ -107,8 +107,8 @@ impl FenceBounds {
     }
 }
 
-impl FenceClaim {
-    /// A claim to `fence`.
+impl ProposedFence {
+    /// `fence`, proposed under these bounds.
     #[must_use]
     pub const fn new(fence: Fence, bounds: FenceBounds) -> Self {
         Self { fence, bounds, ends_ms: fence.0.saturating_add(bounds.retention_us) / 1_000 }

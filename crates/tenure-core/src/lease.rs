@@ -31,7 +31,7 @@ use self::attempt::Acquire;
 pub use self::attempt::{Cause, NotAcquired};
 pub use self::extend::NotExtended;
 pub use self::hold::Renewing;
-use self::release::{Claim, Ending, Release};
+use self::release::{Ending, Leftovers, Release};
 pub use self::renewal::Renewal;
 pub use self::retry::Retry;
 pub use self::standing::{HandedOver, HoldState, Risk, Standing};
@@ -420,7 +420,7 @@ impl Lease {
         match std::mem::replace(&mut self.phase, Phase::Ended) {
             Phase::Acquiring(acquire) => {
                 if !acquire.cleaned_up {
-                    self.clean_up(now, acquire.claim(self.terms.term, Ending::Undo { requeue: None }));
+                    self.clean_up(now, acquire.leftovers(self.terms.term, Ending::Undo { requeue: None }));
                 }
                 self.leave_line();
             }
@@ -430,11 +430,11 @@ impl Lease {
         }
     }
 
-    fn clean_up(&mut self, now: Time, claim: Claim) {
-        if matches!(claim.ending, Ending::Undo { requeue: Some(_) }) && claim.may_hold.is_empty() {
+    fn clean_up(&mut self, now: Time, leftovers: Leftovers) {
+        if matches!(leftovers.ending, Ending::Undo { requeue: Some(_) }) && leftovers.may_hold.is_empty() {
             return;
         }
-        let release = Release::begin(self.key.clone(), claim, self.quorum, now, &self.patience);
+        let release = Release::begin(self.key.clone(), leftovers, self.quorum, now, &self.patience);
         self.outputs.push_back(Output::CleanUp(Box::new(release)));
     }
 }

@@ -56,16 +56,16 @@ pub mod trust;
 pub use client::{Client, Waiters};
 pub use command::{Answer, Command, Fault, Holding, Next, Refusal, Reply, Swap, Vote};
 pub use config::{Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, TTL_MIN, Term, Terms, Wait};
-pub use fence::{Fence, FenceBounds, FenceClaim, FenceClock};
+pub use fence::{Fence, FenceBounds, FenceClock, ProposedFence};
 pub use inspect::query::{self, Query};
 pub use inspect::{Agreement, LockState, Word};
-pub use lease::release::{self, Claim, Ending, Release, ReleaseOutcome};
+pub use lease::release::{self, Ending, Leftovers, Release, ReleaseOutcome};
 pub use lease::{
     Cause, HandedOver, HoldState, Lease, NotAcquired, NotExtended, Renewal, Retry, Risk, Standing,
 };
 pub use line::{
     Beside, CLAIM_WINDOW, ClientId, DEAD_MAX, LABEL_BYTES_MAX, LABEL_RETENTION, LINE_RETENTION, LineReport,
-    OPENING, POLL_MAX, Place, REFRESH, RESERVATION, TURN, Ticket, Turn, WAITERS_MAX,
+    OPENING, OPENING_EVERY, POLL_MAX, Place, PlaceRequest, REFRESH, RESERVATION, Ticket, WAITERS_MAX,
 };
 pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
 pub use node::{Entry, LockTable, Owner, RESERVED_LEAD, TRIM_FENCES};

@@ -27,10 +27,10 @@ pub const CLAIM_WINDOW: Duration = Duration::from_millis(250);
 
 /// A lock that goes from waiter to waiter is left to those outside the line once in this time: to clients of other libraries, to
 /// `unqueued` callers, to whoever tries once. They would never find it free.
-pub const TURN: Duration = Duration::from_secs(5);
+pub const OPENING_EVERY: Duration = Duration::from_secs(5);
 
 /// For how long it is then: whoever asks more often than that finds it free. A little longer than the longest default pause
-/// between two attempts of an `unqueued` caller; a fortieth of [`TURN`], which is what it costs those in line.
+/// between two attempts of an `unqueued` caller; a fortieth of [`OPENING_EVERY`], which is what it costs those in line.
 pub const OPENING: Duration = Duration::from_millis(125);
 
 /// When a lock that was passed on is nudged: a little after the reservation is over, and before the claim window is.
@@ -67,7 +67,7 @@ pub(crate) const PARTIAL_WAKE_PATIENCE: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(u64);
 
-/// A place in line. Smaller tickets are served first.
+/// What a place in line goes by. Smaller tickets are served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
     /// Drawn above all that were seen. Numbers are those of fences: near the nodes' clock, so that they grow.
@@ -76,9 +76,9 @@ pub struct Ticket {
     pub client: ClientId,
 }
 
-/// A waiter's turn to ask.
+/// A waiter asks for a place in line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Turn {
+pub struct PlaceRequest {
     /// Its ticket.
     pub ticket: Ticket,
     /// Whether it gets in line for the first time: then only behind everybody who is there.
@@ -88,8 +88,8 @@ pub struct Turn {
 /// What an acquire asks for besides the lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Beside {
-    /// To wait in line if the lock is not free.
-    pub turn: Option<Turn>,
+    /// To be put in line if the lock is not free.
+    pub place: Option<PlaceRequest>,
     /// To keep this beside the lock, for whoever asks who holds it.
     pub label: Option<Arc<str>>,
 }
@@ -157,13 +157,14 @@ impl fmt::Display for Ticket {
     }
 }
 
-/// Whether whoever releases a lock that came to it from the line leaves it to those outside: if a turn of theirs has begun since
+/// Whether whoever releases a lock that came to it from the line leaves it to those outside: if an opening is due since
 /// a little before it was acquired. The lock goes with its fence from one to the next, so exactly one of them decides so, and all
-/// nodes hear the same. After an opening the next fence is too large for the same turn.
+/// nodes hear the same. After an opening the next fence is too large for the same one.
 pub(crate) fn opens(acquired_us: u64, held: Duration) -> bool {
     let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
-    let turn = |time_us: u64| time_us / micros(TURN);
-    turn(acquired_us.saturating_sub(micros(OPENING) / 2)) != turn(acquired_us.saturating_add(micros(held)))
+    let opening = |time_us: u64| time_us / micros(OPENING_EVERY);
+    opening(acquired_us.saturating_sub(micros(OPENING) / 2))
+        != opening(acquired_us.saturating_add(micros(held)))
 }
 
 #[cfg(test)]
@@ -183,13 +184,13 @@ mod tests {
 
     #[test]
     fn every_turn_of_those_outside_the_line_is_given_by_exactly_one_holder() {
-        let turn_us = u64::try_from(TURN.as_micros()).unwrap();
+        let every_us = u64::try_from(OPENING_EVERY.as_micros()).unwrap();
         for (hold_us, pause_us) in
             [(200, 150), (5_000, 300), (90_000, 1_000), (700_000, 40_000), (9_000_000, 500)]
         {
             let (mut now_us, mut given) = (1_700_000_000_000_000_u64, vec![]);
             let begun_us = now_us;
-            while now_us < begun_us + 20 * turn_us {
+            while now_us < begun_us + 20 * every_us {
                 let (acquired_us, released_us) = (now_us, now_us + hold_us);
                 now_us = released_us + pause_us;
                 if opens(acquired_us, Duration::from_micros(hold_us)) {
@@ -197,12 +198,12 @@ mod tests {
                     now_us = released_us + u64::try_from(OPENING.as_micros()).unwrap();
                 }
             }
-            // A hold that is longer than a turn can give only one.
-            let longest_us = turn_us + hold_us + pause_us + u64::try_from(OPENING.as_micros()).unwrap();
+            // A hold that is longer than the time between two openings gives only one.
+            let longest_us = every_us + hold_us + pause_us + u64::try_from(OPENING.as_micros()).unwrap();
             let pauses: Vec<u64> = given.windows(2).map(|pair| pair[1] - pair[0]).collect();
             assert!(pauses.len() > 8, "hold {hold_us} us: {given:?}");
             assert!(
-                pauses.iter().all(|pause| (turn_us / 2..=longest_us.max(2 * hold_us)).contains(pause)),
+                pauses.iter().all(|pause| (every_us / 2..=longest_us.max(2 * hold_us)).contains(pause)),
                 "hold {hold_us} us: {pauses:?}"
             );
         }

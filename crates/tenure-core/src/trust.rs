@@ -231,7 +231,7 @@ pub struct Report {
     /// Whether a connection is up.
     pub connected: bool,
     /// The life of its memory, if it is known.
-    pub incarnation: Option<Nonce>,
+    pub nonce: Option<Nonce>,
     /// Whether there was an earlier life.
     pub returned: bool,
     /// Whether it may vote now, and why not.
@@ -446,7 +446,7 @@ impl Fleet {
         let offset = member.facts.as_ref().and_then(|_| member.watch.offset_us());
         Report {
             connected: member.facts.is_some(),
-            incarnation: member.record.as_ref().map(|known| known.record.nonce),
+            nonce: member.record.as_ref().map(|known| known.record.nonce),
             returned: member.record.as_ref().is_some_and(|known| known.record.returned),
             trust: self.trust(now, node).map(|_| ()),
             fault: member.fault.clone(),

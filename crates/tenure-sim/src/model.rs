@@ -22,8 +22,8 @@
 //! ```
 //! use tenure_sim::model::{Cell, examine, rows};
 //!
-//! let witness = rows().into_iter().find(|row| row.faults.contains("margin 0")).unwrap();
-//! let finding = examine(&witness, 1);
+//! let counterexample = rows().into_iter().find(|row| row.faults.contains("margin 0")).unwrap();
+//! let finding = examine(&counterexample, 1);
 //! assert!(matches!(finding.exclusion, Cell::Broken { .. }));
 //! assert!(finding.problems().is_empty());
 //! ```

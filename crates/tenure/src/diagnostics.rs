@@ -154,7 +154,7 @@ fn report(node: &Arc<str>, Surveyed { report, server }: Surveyed) -> NodeReport 
         votes: report.connected && distrust.is_none(),
         role: server.role,
         version: server.version,
-        incarnation: report.incarnation.map(|nonce| nonce.to_string()),
+        incarnation: report.nonce.map(|nonce| nonce.to_string()),
         quarantine_left: match distrust {
             Some(Distrust::Quarantined { left }) => Some(*left),
             _ => None,

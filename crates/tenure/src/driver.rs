@@ -149,7 +149,7 @@ impl Driver {
             if self.orphaned && self.client.is_idle() {
                 return Poll::Ready(());
             }
-            // Whoever has news wakes the driver again; only commands that came up behind their node's turn do not.
+            // Whoever has news wakes the driver again; only commands that came up after their node was polled do not.
             if !self.unsent && self.poll_sleep(cx).is_pending() {
                 return Poll::Pending;
             }

@@ -233,7 +233,7 @@ impl Locks {
     /// Ends the manager in good order: no new locks, whoever waits is told, and everything that dropped
     /// guards and cancelled calls left behind is cleaned up, for at most five seconds.
     ///
-    /// A node that does not answer is waited for a fraction of a second: what it is owed frees itself at the end of its
+    /// A node that does not answer is waited for a fraction of a second: what it owes frees itself at the end of its
     /// term. [`Locks::shutdown_within`] waits longer.
     ///
     /// Guards that are still alive keep their locks and can extend and release them.

@@ -1,4 +1,4 @@
-//! One node of five is dead or hangs: no command waits for it, and what it is owed is said in one line.
+//! One node of five is dead or hangs: no command waits for it, and what it owes is said in one line.
 
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,7 @@ fn told(deployment: &Deployment, done: &Done) -> String {
 }
 
 #[test]
-fn a_release_counts_all_nodes_that_answer_and_says_what_the_others_are_owed_in_one_line() {
+fn a_release_counts_all_nodes_that_answer_and_says_what_the_others_owe_in_one_line() {
     let mut deployment = five_redis_nodes();
     let release = |deployment: &Deployment| {
         let (lease, _) = deployment.json(&["acquire", "x", "--json"]);

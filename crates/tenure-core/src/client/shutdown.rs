@@ -1,7 +1,7 @@
 //! Shutdowns under way: no new locks, and an answer when the clean-up is done or the caller's limit is
 //! reached.
 //!
-//! Most callers do not want to wait for a node that does not answer: what it is owed frees itself at the
+//! Most callers do not want to wait for a node that does not answer: what it owes frees itself at the
 //! end of its term. But a node that can be reached is told, also if a connection broke just now; so
 //! silence has to last for a moment before it counts.
 
@@ -132,7 +132,7 @@ impl<L: LeaseCell> Client<L> {
         }
     }
 
-    /// Answers everybody if no release owes anything any more and nobody is in line; whoever does not wait
+    /// Answers everybody if no node owes a release any more and nobody is in line; whoever does not wait
     /// for silent nodes, if nothing is owed by others; and whose limit has come.
     pub(super) fn answer_shutdown(&mut self, now: Time) {
         if self.shutdown.callers.is_empty() {

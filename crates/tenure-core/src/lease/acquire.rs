@@ -41,7 +41,7 @@ impl Lease {
         }
         let beside = self.beside();
         let woken = self.waiter.as_mut().and_then(|waiter| waiter.claims.take());
-        acquire.handed = woken.is_some();
+        acquire.from_line = woken.is_some();
         let mut unasked = vec![];
         for (node, command) in acquire.commands(&self.key, self.terms.term, proposal, beside) {
             if woken.is_none_or(|woken| woken.contains(node)) {
@@ -77,11 +77,11 @@ impl Lease {
                 self.ask_the_rest();
                 let Phase::Acquiring(acquire) = &mut self.phase else { return };
                 let ending = Ending::Release { labelled: self.label.is_some(), next: Next::InLine };
-                let (claim, round) = (acquire.claim(self.terms.term, ending), acquire.round.clone());
-                let fence = acquire.fence.map(|claim| claim.fence);
-                let handed = acquire.handed && !self.closed;
-                let mut standing = Standing::new(claim, fence, validity, round);
-                standing.handed = handed;
+                let (leftovers, round) = (acquire.leftovers(self.terms.term, ending), acquire.round.clone());
+                let fence = acquire.fence.map(|proposed| proposed.fence);
+                let from_line = acquire.from_line && !self.closed;
+                let mut standing = Standing::new(leftovers, fence, validity, round);
+                standing.from_line = from_line;
                 standing.plan_renewal(&self.terms, standing.acquired);
                 self.leave_refused(&standing);
                 self.phase = Phase::Held(Box::new(standing));
@@ -103,8 +103,8 @@ impl Lease {
                     } else {
                         wait::undo(self.waiter.as_deref())
                     };
-                    let claim = acquire.claim(self.terms.term, ending);
-                    self.clean_up(now, claim);
+                    let leftovers = acquire.leftovers(self.terms.term, ending);
+                    self.clean_up(now, leftovers);
                 }
                 if is_behind && self.proposals < PROPOSALS_MAX {
                     // The nodes are free, only our number was too small. Another attempt with another owner, behind

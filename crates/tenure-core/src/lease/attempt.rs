@@ -7,10 +7,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::release::{Claim, Ending};
+use super::release::{Ending, Leftovers};
 use crate::command::{Answer, Command, Fault, Refusal, Reply, Vote};
 use crate::config::{Term, Terms};
-use crate::fence::FenceClaim;
+use crate::fence::ProposedFence;
 use crate::line::{Beside, Place};
 use crate::names::LockKey;
 use crate::round::{
@@ -24,7 +24,7 @@ use crate::trust::{Distrust, Proposal};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Acquire {
     pub(crate) entropy: Entropy,
-    pub(crate) fence: Option<FenceClaim>,
+    pub(crate) fence: Option<ProposedFence>,
     pub(crate) round: Round,
     deadlines: Deadlines,
     /// Set when the attempt's keys were handed to a release, which must happen exactly once.
@@ -32,7 +32,7 @@ pub(crate) struct Acquire {
     /// Nodes that have not been asked yet, because they have not woken us, and when they are asked all the same.
     pub(crate) unasked: Option<Unasked>,
     /// It was begun because a node had set the lock aside for us.
-    pub(crate) handed: bool,
+    pub(crate) from_line: bool,
 }
 
 /// What is still to be sent in an attempt that was begun when the first node woke us.
@@ -120,7 +120,7 @@ impl Acquire {
             deadlines,
             cleaned_up: false,
             unasked: None,
-            handed: false,
+            from_line: false,
         }
     }
 
@@ -181,13 +181,13 @@ impl Acquire {
     }
 
     /// What this attempt may have left on the nodes.
-    pub(crate) fn claim(&self, term: Term, ending: Ending) -> Claim {
+    pub(crate) fn leftovers(&self, term: Term, ending: Ending) -> Leftovers {
         let (token, round) = (self.entropy.token, self.round.number());
         let mut may_hold = self.round.may_have_run();
         for (node, _) in self.unasked.iter().flat_map(|unasked| &unasked.commands) {
             may_hold.remove(*node);
         }
-        Claim { token, term, round, may_hold, ending }
+        Leftovers { token, term, round, may_hold, ending }
     }
 
     /// Why it is lost, once the votes tell.
@@ -204,7 +204,7 @@ impl Acquire {
     /// What a node says that found the fence too small: if the larger one that it knows is from the future, no larger
     /// proposal helps.
     pub(crate) fn believe(&self, answer: Result<Reply, Fault>) -> Result<Reply, Fault> {
-        if let (Some(FenceClaim { bounds, .. }), Ok(reply)) = (self.fence, &answer)
+        if let (Some(ProposedFence { bounds, .. }), Ok(reply)) = (self.fence, &answer)
             && let (Answer::Refused(Refusal::Behind), Some(fence), Some(time)) =
                 (&reply.answer, reply.fence, reply.time)
             && fence > bounds.highest(time)

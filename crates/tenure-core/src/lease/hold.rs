@@ -59,7 +59,7 @@ impl Lease {
         }
         standing.renew_at = None;
         standing.renewals += 1;
-        let token = standing.claim.token;
+        let token = standing.leftovers.token;
         let round = self.begin_extension(now, term)?;
         Some(Renewing { round, key: self.key.clone(), token, node_ttl_ms: term.node_ttl_ms() })
     }
@@ -112,7 +112,7 @@ impl Lease {
             self.outputs.push_back(Output::NotExtended(reason));
             return;
         }
-        let token = standing.claim.token;
+        let token = standing.leftovers.token;
         if let Some(number) = self.begin_extension(now, term) {
             self.send_to_all(number, |key| Command::Extend { key, token, node_ttl_ms: term.node_ttl_ms() });
         }
@@ -125,7 +125,7 @@ impl Lease {
         let (members, old) = (standing.members, standing.validity);
         let extend = Extend::begin(number, self.quorum, members, now, term, old, &self.patience);
         standing.extending = Some(Box::new(extend));
-        standing.claim.term = standing.claim.term.max_by_node_ttl(term);
+        standing.leftovers.term = standing.leftovers.term.max_by_node_ttl(term);
         Some(number)
     }
 
@@ -158,11 +158,11 @@ impl Lease {
         if standing.missing.is_empty() {
             return;
         }
-        let (number, token, fence) = (self.rounds.take_next(), standing.claim.token, standing.fence);
-        let node_ttl_ms = standing.claim.term.node_ttl_ms();
+        let (number, token, fence) = (self.rounds.take_next(), standing.leftovers.token, standing.fence);
+        let node_ttl_ms = standing.leftovers.term.node_ttl_ms();
         let quarantine_ms = u64::try_from(self.terms.quarantine.as_millis()).unwrap_or(u64::MAX);
         for node in std::mem::take(&mut standing.missing).iter() {
-            standing.claim.may_hold.insert(node);
+            standing.leftovers.may_hold.insert(node);
             standing.healed.retain(|(healed, _)| *healed != node);
             standing.healed.push((node, None));
             let command = Command::Heal { key: self.key.clone(), token, node_ttl_ms, fence, quarantine_ms };

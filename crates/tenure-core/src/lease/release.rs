@@ -23,9 +23,9 @@ use crate::token::OwnerToken;
 /// clean well within a second.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
-/// What a release has to take off the nodes.
+/// What an attempt or a hold has left on the nodes, which a release takes off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Claim {
+pub struct Leftovers {
     /// The owner whose key it is.
     pub token: OwnerToken,
     /// The longest term that was asked for with that token.
@@ -34,11 +34,11 @@ pub struct Claim {
     pub round: RoundNumber,
     /// The nodes that may have the key.
     pub may_hold: NodeSet,
-    /// How it ends.
+    /// How they are taken off.
     pub ending: Ending,
 }
 
-/// How a claim ends on the nodes: with which command.
+/// How leftovers are taken off the nodes: with which command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Ending {
     /// The attempt was lost, or given up: [`Command::Undo`].
@@ -140,10 +140,10 @@ pub enum ReleaseOutcome {
 }
 
 impl Release {
-    /// Begins to end a claim on the lock `key`, on nodes that are waited for as `patience` says.
+    /// Begins to take off what is left of the lock `key`, on nodes that are waited for as `patience` says.
     #[must_use]
-    pub fn begin(key: LockKey, claim: Claim, quorum: Quorum, now: Time, patience: &Patience) -> Self {
-        let Claim { token, term, round, may_hold, ending } = claim;
+    pub fn begin(key: LockKey, leftovers: Leftovers, quorum: Quorum, now: Time, patience: &Patience) -> Self {
+        let Leftovers { token, term, round, may_hold, ending } = leftovers;
         let deadlines = Deadlines::new(now, term, patience);
         let again = deadlines.last(quorum).min(now + PAUSE_MAX.max(term.node_timeout()));
         let mut release = Self {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::extend::{Extend, NotExtended};
-use super::release::{Claim, Ending};
+use super::release::{Ending, Leftovers};
 use super::renewal;
 use crate::command::{Answer, Fault, Next, Refusal, Reply, Vote};
 use crate::config::{MaxHold, Term, Terms};
@@ -17,11 +17,11 @@ use crate::token::OwnerToken;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Standing {
     /// What has to be released in the end. Its nodes are more than the members, because answers get lost.
-    pub(crate) claim: Claim,
+    pub(crate) leftovers: Leftovers,
     pub(crate) fence: Option<Fence>,
     pub(crate) acquired: Time,
     /// It came to us from the line: nobody outside could have it in between.
-    pub(crate) handed: bool,
+    pub(crate) from_line: bool,
     /// How long other processes had held it before.
     held_before: Duration,
     pub(crate) validity: Validity,
@@ -87,14 +87,14 @@ pub enum Risk {
 }
 
 impl Standing {
-    pub(crate) fn new(claim: Claim, fence: Option<Fence>, validity: Validity, round: Round) -> Self {
+    pub(crate) fn new(leftovers: Leftovers, fence: Option<Fence>, validity: Validity, round: Round) -> Self {
         let (acquired, members, missing) = (round.started(), round.kept(), NodeSet::default());
         let healed = round.distrusted().iter().map(|node| (node, None)).collect();
         Self {
-            claim,
+            leftovers,
             fence,
             acquired,
-            handed: false,
+            from_line: false,
             held_before: Duration::ZERO,
             validity,
             round,
@@ -118,29 +118,30 @@ impl Standing {
         let HandedOver { token, fence, members, .. } = *handover;
         // It may have a label; removing one that is not there does no harm.
         let ending = Ending::Release { labelled: true, next: Next::InLine };
-        let claim = Claim { token, term, round: round.number(), may_hold: round.quorum().all(), ending };
+        let leftovers =
+            Leftovers { token, term, round: round.number(), may_hold: round.quorum().all(), ending };
         let presumed = Validity::presumed(now + term.ttl() / 2);
         let others = round.quorum().indexes().filter(|node| fence.is_none() && !members.contains(*node));
         let healed = others.map(|node| (node, None)).collect();
-        Self { members, healed, held_before: handover.held, ..Self::new(claim, fence, presumed, round) }
+        Self { members, healed, held_before: handover.held, ..Self::new(leftovers, fence, presumed, round) }
     }
 
     pub(crate) fn handover(&self, now: Time) -> HandedOver {
-        let (token, fence, members) = (self.claim.token, self.fence, self.members);
+        let (token, fence, members) = (self.leftovers.token, self.fence, self.members);
         HandedOver { token, fence, members, held: self.held_before.saturating_add(now.since(self.acquired)) }
     }
 
     /// What has to be released when the lock is given up at `now`, and who is next.
-    pub(crate) fn end(mut self, now: Time) -> Claim {
+    pub(crate) fn end(mut self, now: Time) -> Leftovers {
         // Without a fence our own clock serves: then each client has turns of its own, and holds the lock at a part of them.
         let acquired_us = self.fence.map_or(self.acquired.as_nanos() / 1_000, Fence::get);
-        if let Ending::Release { next: next @ Next::InLine, .. } = &mut self.claim.ending
-            && self.handed
+        if let Ending::Release { next: next @ Next::InLine, .. } = &mut self.leftovers.ending
+            && self.from_line
             && line::opens(acquired_us, now.since(self.acquired))
         {
             *next = Next::OutsideLine;
         }
-        self.claim
+        self.leftovers
     }
 
     /// How the lock stands at `now`.
@@ -201,7 +202,7 @@ impl Standing {
     /// The owner token.
     #[must_use]
     pub const fn token(&self) -> OwnerToken {
-        self.claim.token
+        self.leftovers.token
     }
 
     /// Until when the lock is ours.
@@ -319,7 +320,7 @@ impl Standing {
         self.members.remove(node);
         // What puts it back may be under way.
         if !self.healed.iter().any(|(healed, _)| *healed == node) {
-            self.claim.may_hold.remove(node);
+            self.leftovers.may_hold.remove(node);
         }
     }
 

@@ -37,9 +37,9 @@ impl Lease {
 
     /// What the attempts ask for besides the lock.
     pub(super) fn beside(&self) -> Option<Arc<Beside>> {
-        let turn = self.waiter.as_ref().and_then(|waiter| waiter.turn());
+        let place = self.waiter.as_ref().and_then(|waiter| waiter.place_request());
         let label = self.label.clone();
-        (turn.is_some() || label.is_some()).then(|| Arc::new(Beside { turn, label }))
+        (place.is_some() || label.is_some()).then(|| Arc::new(Beside { place, label }))
     }
 
     /// Others have the lock. First of all we get in line; then we wait to be woken, but not for ever.
@@ -96,8 +96,8 @@ impl Lease {
         let ticket = waiter.ticket.filter(|_| waiter.in_line);
         let next = ticket.map_or(Next::InLine, Next::InLineWith);
         let ending = Ending::Release { labelled: self.label.is_some(), next };
-        let claim = acquire.claim(self.terms.term, ending);
-        self.clean_up(now, claim);
+        let leftovers = acquire.leftovers(self.terms.term, ending);
+        self.clean_up(now, leftovers);
         if ticket.is_none() {
             self.leave_line();
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::line::{LineReport, POLL_MAX, Place, REFRESH, RESERVATION, Ticket, Turn};
+use crate::line::{LineReport, POLL_MAX, Place, PlaceRequest, REFRESH, RESERVATION, Ticket};
 use crate::round::{NodeIndex, NodeSet, RoundNumber};
 
 /// Waiters so near the front ask again when the lock ends that they saw held, one after the other by this step: whoever is
@@ -50,8 +50,8 @@ impl Waiter {
         self.overtaken = NodeSet::default();
     }
 
-    pub(crate) fn turn(&self) -> Option<Turn> {
-        self.ticket.map(|ticket| Turn { ticket, fresh: !self.in_line })
+    pub(crate) fn place_request(&self) -> Option<PlaceRequest> {
+        self.ticket.map(|ticket| PlaceRequest { ticket, fresh: !self.in_line })
     }
 
     /// Takes in what a node said, granting or refusing.

@@ -4,7 +4,9 @@ use super::rules::Visit;
 use super::{Entry, LastFence, Owner, Shelf};
 use crate::command::{Answer, Refusal};
 use crate::fence::Fence;
-use crate::line::{DEAD_MAX, LINE_RETENTION, LineReport, OPENING, RESERVATION, Ticket, Turn, WAITERS_MAX};
+use crate::line::{
+    DEAD_MAX, LINE_RETENTION, LineReport, OPENING, PlaceRequest, RESERVATION, Ticket, WAITERS_MAX,
+};
 use crate::names::LockKey;
 
 impl<S: Shelf> Visit<'_, S> {
@@ -47,7 +49,7 @@ impl<S: Shelf> Visit<'_, S> {
     pub(super) fn line_up(
         &mut self,
         key: &LockKey,
-        Turn { ticket, fresh }: Turn,
+        PlaceRequest { ticket, fresh }: PlaceRequest,
         refusal: Refusal,
     ) -> Result<Answer, S::Trouble> {
         self.look_at_line(key)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{Entry, Label, LastFence, Name, Shelf};
 use crate::command::{Answer, Command, Holding, Next, Refusal, Reply, Swap};
-use crate::fence::{Fence, FenceClaim};
+use crate::fence::{Fence, ProposedFence};
 use crate::line::{Beside, LABEL_RETENTION, LineReport, Ticket};
 use crate::names::{LockKey, Prefix};
 use crate::time::NodeTime;
@@ -71,7 +71,7 @@ impl<S: Shelf> Visit<'_, S> {
         token: OwnerToken,
         node_ttl_ms: u64,
         nonce: Option<Nonce>,
-        claim: Option<FenceClaim>,
+        proposed: Option<ProposedFence>,
         beside: &Beside,
     ) -> Result<Answer, S::Trouble> {
         if let Some(nonce) = nonce
@@ -79,40 +79,40 @@ impl<S: Shelf> Visit<'_, S> {
         {
             return Ok(Answer::Refused(Refusal::Stranger));
         }
-        let ticket = beside.turn.map(|turn| turn.ticket);
+        let ticket = beside.place.map(|place| place.ticket);
         let aside = ticket.is_some_and(|ticket| self.name.is_reserved_for(ticket));
         if let Some(entry) = self.name.entry.filter(|_| !aside) {
             let ours = self.name.is_held_by(token);
-            let same_fence = claim.is_none_or(|claim| self.name.last_fence() == Some(claim.fence));
-            return match beside.turn {
+            let same_fence = proposed.is_none_or(|proposed| self.name.last_fence() == Some(proposed.fence));
+            return match beside.place {
                 // Asked again by the same owner: the first answer was lost. Saying no would make
                 // the client refuse itself; setting the end anew would let a late duplicate
                 // lengthen the hold. With another fence it is not the same question, and a key that
                 // was put back is not what was asked for.
                 _ if ours && entry.counts_from_ms.is_none() && same_fence => Ok(Answer::Granted),
-                Some(turn) if !ours => self.line_up(key, turn, entry.refusal(self.now_ms)),
-                _ => Ok(self.refuse(entry.refusal(self.now_ms), claim)),
+                Some(place) if !ours => self.line_up(key, place, entry.refusal(self.now_ms)),
+                _ => Ok(self.refuse(entry.refusal(self.now_ms), proposed)),
             };
         }
-        if let Some(turn) = beside.turn.filter(|_| !aside)
+        if let Some(place) = beside.place.filter(|_| !aside)
             && let Some(left) = self.name.open_for(self.now_ms)
         {
             // Those in line had their turns.
-            return self.line_up(key, turn, Refusal::Reserved { left });
+            return self.line_up(key, place, Refusal::Reserved { left });
         }
-        if let Some(claim) = claim {
-            if let Some(refusal) = self.refusal_of(claim) {
+        if let Some(proposed) = proposed {
+            if let Some(refusal) = self.refusal_of(proposed) {
                 if let Some(ticket) = ticket.filter(|_| aside) {
                     self.reserve(ticket);
                 }
-                return Ok(self.refuse(refusal, Some(claim)));
+                return Ok(self.refuse(refusal, Some(proposed)));
             }
             // The mark stays until somebody in line looks.
-            let FenceClaim { fence, ends_ms, .. } = claim;
+            let ProposedFence { fence, ends_ms, .. } = proposed;
             self.name.fence = Some(LastFence { fence, ends_ms, queued: self.name.is_marked() });
         }
         self.name.entry = Some(Entry::acquired(self.now_ms, token, node_ttl_ms));
-        let ahead = self.step_out(key, ticket, aside, claim.is_some())?;
+        let ahead = self.step_out(key, ticket, aside, proposed.is_some())?;
         self.tell_ahead(ahead);
         if let Some(text) = &beside.label {
             let (text, ends_ms) = (Arc::clone(text), self.end_of(LABEL_RETENTION));
@@ -122,7 +122,7 @@ impl<S: Shelf> Visit<'_, S> {
     }
 
     /// Why a fence is not granted, if it is not.
-    fn refusal_of(&self, FenceClaim { fence, bounds, .. }: FenceClaim) -> Option<Refusal> {
+    fn refusal_of(&self, ProposedFence { fence, bounds, .. }: ProposedFence) -> Option<Refusal> {
         // Whole milliseconds, in which nodes count.
         let now = NodeTime::from_micros(self.now_ms * 1_000);
         if fence > bounds.highest(now) {
@@ -134,9 +134,9 @@ impl<S: Shelf> Visit<'_, S> {
     }
 
     /// Says no, and which fence a new one must exceed: unless this one was too large.
-    fn refuse(&mut self, refusal: Refusal, claim: Option<FenceClaim>) -> Answer {
-        if let Some(claim) = claim.filter(|_| refusal != Refusal::Ahead) {
-            self.fence = self.name.last_fence().max(Some(claim.bounds.lowest(self.now)));
+    fn refuse(&mut self, refusal: Refusal, proposed: Option<ProposedFence>) -> Answer {
+        if let Some(proposed) = proposed.filter(|_| refusal != Refusal::Ahead) {
+            self.fence = self.name.last_fence().max(Some(proposed.bounds.lowest(self.now)));
         }
         Answer::Refused(refusal)
     }

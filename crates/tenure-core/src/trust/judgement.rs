@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::record::{Phase, State};
 use super::{APART, Distrust, Fleet, Known, Member, Nonce, Output, RestartGuard};
 use crate::command::Fault;
-use crate::fence::{Fence, FenceClaim};
+use crate::fence::{Fence, ProposedFence};
 use crate::round::{NODES_MAX, NodeIndex};
 use crate::time::{NodeTime, Time};
 
@@ -51,11 +51,11 @@ impl Fleet {
         &self,
         now: Time,
         node: NodeIndex,
-        fence: Option<FenceClaim>,
+        fence: Option<ProposedFence>,
     ) -> Result<Option<Nonce>, Fault> {
         let nonce = self.trust(now, node).map_err(|distrust| self.fault(node, distrust))?;
         match fence {
-            Some(claim) if claim.fence <= self.floor(node) => {
+            Some(proposed) if proposed.fence <= self.floor(node) => {
                 Err(Fault::Untrusted(match self.record_ahead(now, node) {
                     Some(left) => Distrust::ClockSetBack { left },
                     None => Distrust::FencesAhead,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::{Distrust, Fleet, Nonce};
 use crate::command::Fault;
-use crate::fence::{Fence, FenceClaim};
+use crate::fence::{Fence, ProposedFence};
 use crate::line::Ticket;
 use crate::round::Quorum;
 use crate::time::{NodeTime, Time};
@@ -15,7 +15,7 @@ pub struct Proposal {
     /// A place in line, if one was asked for.
     pub ticket: Option<Ticket>,
     /// The fence, if the lock has one.
-    pub fence: Option<FenceClaim>,
+    pub fence: Option<ProposedFence>,
     /// For each node the life it may vote in, `None` to ask in any; or why it is not asked.
     pub nodes: Voters,
 }
@@ -36,7 +36,7 @@ impl Fleet {
         let fence = match self.nodes_time(now) {
             Some(time) if fenced => {
                 let bounds = self.settings.bounds;
-                Some(FenceClaim::new(self.fences.propose(time, bounds), bounds))
+                Some(ProposedFence::new(self.fences.propose(time, bounds), bounds))
             }
             None if fenced => {
                 let unknown = self.quorum.indexes().map(|node| {
@@ -51,7 +51,7 @@ impl Fleet {
             self.plan_trims(now);
         }
         if let Some((floor, nodes)) = &self.all_trusted
-            && fence.is_none_or(|claim| claim.fence > *floor)
+            && fence.is_none_or(|proposed| proposed.fence > *floor)
         {
             return Proposal { ticket: None, fence, nodes: Arc::clone(nodes) };
         }

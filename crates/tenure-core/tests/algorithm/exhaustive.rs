@@ -189,8 +189,8 @@ fn the_outcome_of_a_release_does_not_depend_on_the_order_of_its_votes() {
                 let term = terms(&options()).term;
                 let round = RoundNumber::default();
                 let ending = Ending::Undo { requeue: None };
-                let claim = Claim { token: token(1), term, round, may_hold: quorum.all(), ending };
-                let mut release = Release::begin(key("x"), claim, quorum, at(0), &Patience::default());
+                let leftovers = Leftovers { token: token(1), term, round, may_hold: quorum.all(), ending };
+                let mut release = Release::begin(key("x"), leftovers, quorum, at(0), &Patience::default());
                 for node in order {
                     let (node, answer) = (node_at(quorum, *node), answer(votes[*node]));
                     release.handle(at(1), release::Input::Answer { node, answer });

@@ -280,7 +280,7 @@ fn a_node_with_a_larger_fence_is_not_healed() {
     let (now, key) = (NodeTime::from_micros(1_000_000_000), key("x"));
     let mut table = LockTable::default();
     let acquire = |owner: u8, fence: u64| {
-        let fence = Some(FenceClaim::new(Fence::new(1_000_000_000 + fence), bounds));
+        let fence = Some(ProposedFence::new(Fence::new(1_000_000_000 + fence), bounds));
         Command::Acquire {
             key: key.clone(),
             token: token(owner),

@@ -201,7 +201,7 @@ fn a_fence_that_is_too_small_is_proposed_again_with_another_owner_to_all() {
     let mut lease = Lease::new(key("x"), terms, quorum);
     let proposal = |fence: u64| Proposal {
         ticket: None,
-        fence: Some(FenceClaim::new(Fence::new(fence), bounds)),
+        fence: Some(ProposedFence::new(Fence::new(fence), bounds)),
         nodes: vec![Ok(None); 3].into(),
     };
     let entropy = |byte| Entropy { token: token(byte), dice: 0 };

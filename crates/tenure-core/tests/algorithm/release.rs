@@ -186,9 +186,9 @@ fn a_release_that_is_given_up_with_an_answer_tells_its_outcome_first() {
     let terms = options().check(MaxTtl::default()).unwrap();
     let (token, round) = (OwnerToken::from_bytes([7; 20]), RoundNumber::default());
     let (term, ending) = (terms.term, Ending::Undo { requeue: None });
-    let claim = Claim { token, term, round, may_hold: quorum.all(), ending };
+    let leftovers = Leftovers { token, term, round, may_hold: quorum.all(), ending };
     let key = LockKey::new(&Prefix::default(), "x").unwrap();
-    let mut release = Release::begin(key, claim, quorum, Time::from_nanos(0), &Patience::default());
+    let mut release = Release::begin(key, leftovers, quorum, Time::from_nanos(0), &Patience::default());
     while release.poll_output().is_some() {}
     let node = quorum.indexes().next().unwrap();
     let answer = Ok(Reply::new(None, Answer::Granted));

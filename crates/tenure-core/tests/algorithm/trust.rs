@@ -491,7 +491,7 @@ fn an_idle_client_and_a_new_one_do_not_write_over_each_other() {
         world.pass(secs(5), &mut idle);
         world.now = at;
         world.pass(secs(5), &mut new);
-        lives.insert(new.report(world.now, node).incarnation);
+        lives.insert(new.report(world.now, node).nonce);
     }
     assert_eq!(lives.len(), 1, "{lives:?}");
     assert!(new.report(world.now, node).trust.is_ok() && idle.report(world.now, node).trust.is_ok());

@@ -94,14 +94,14 @@ pub fn examine(row: &Row, threads: usize) -> Finding {
     }
     for (expected, promise) in [(row.exclusion, Promise::Exclusion), (row.fences, Promise::Fences)] {
         if let Expected::Broken(_) = expected {
-            *finding.cell(promise) = witness(&row.config, promise);
+            *finding.cell(promise) = counterexample(&row.config, promise);
         }
     }
     finding
 }
 
 /// Looks for the shortest history that breaks a promise.
-fn witness(config: &Config, promise: Promise) -> Cell {
+fn counterexample(config: &Config, promise: Promise) -> Cell {
     let checker = Small::new(config, &[promise]).checker().finish_when(HasDiscoveries::Any);
     let checker = checker.spawn_bfs().join();
     match checker.discovery(promise.name()) {

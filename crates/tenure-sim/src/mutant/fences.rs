@@ -1,7 +1,7 @@
 //! Fences that are given, kept or counted wrongly.
 
 use tenure_core::client::{Addressee, Tag};
-use tenure_core::{Answer, Command, Fence, FenceBounds, FenceClaim, NodeIndex, Proposal, Refusal, Reply};
+use tenure_core::{Answer, Command, Fence, FenceBounds, NodeIndex, Proposal, ProposedFence, Refusal, Reply};
 
 use super::{Asked, Mutant};
 use crate::options::Options;
@@ -30,8 +30,8 @@ impl World {
         let client_us = self.time(client).as_nanos() / 1_000;
         let ours = self.is_ours(server, command);
         let state = &mut self.nodes[server];
-        let Command::Acquire { key, token, fence: Some(claim), .. } = command else { return None };
-        let with = |claim| with_claim(command, claim);
+        let Command::Acquire { key, token, fence: Some(proposed), .. } = command else { return None };
+        let with = |proposed| with_fence(command, proposed);
         Some(match mutant {
             Mutant::MaxOfCounters => {
                 let mut reply = state.table.execute(now, &with(None));
@@ -45,30 +45,30 @@ impl World {
             Mutant::SameOwnerAnyFence if ours => Reply::new(Some(now), Answer::Granted),
             Mutant::TrimByClient => {
                 // What the client takes for the present, hours away from what the node does.
-                let ends_us = client_us + BEHIND_US + claim.bounds.retention_us;
-                state.table.execute(now, &with(Some(FenceClaim { ends_ms: ends_us / 1_000, ..*claim })))
+                let ends_us = client_us + BEHIND_US + proposed.bounds.retention_us;
+                state.table.execute(now, &with(Some(ProposedFence { ends_ms: ends_us / 1_000, ..*proposed })))
             }
             Mutant::TrimUnchecked => {
                 // It is forgotten when it should be; but nothing is too old.
-                let bounds = FenceBounds { retention_us: u64::MAX, ..claim.bounds };
-                state.table.execute(now, &with(Some(FenceClaim { bounds, ..*claim })))
+                let bounds = FenceBounds { retention_us: u64::MAX, ..proposed.bounds };
+                state.table.execute(now, &with(Some(ProposedFence { bounds, ..*proposed })))
             }
             Mutant::FollowsAhead => {
                 // Nothing is too far ahead; doubles still hold it exactly.
-                let bounds = FenceBounds { slack_us: u64::MAX, ..claim.bounds };
-                state.table.execute(now, &with(Some(FenceClaim { bounds, ..*claim })))
+                let bounds = FenceBounds { slack_us: u64::MAX, ..proposed.bounds };
+                state.table.execute(now, &with(Some(ProposedFence { bounds, ..*proposed })))
             }
             Mutant::RefusedRaise => {
                 let stored = state.bent.numbers.get(key).copied().unwrap_or(0);
                 let mut reply = state.table.execute(now, command);
-                if reply.answer == Answer::Granted && claim.fence.get() <= stored {
+                if reply.answer == Answer::Granted && proposed.fence.get() <= stored {
                     state
                         .table
                         .execute(now, &Command::Undo { key: key.clone(), token: *token, requeue: None });
                     reply.answer = Answer::Refused(Refusal::Behind);
                     reply.fence = Some(Fence::new(stored));
                 }
-                state.bent.numbers.insert(key.clone(), stored.max(claim.fence.get()));
+                state.bent.numbers.insert(key.clone(), stored.max(proposed.fence.get()));
                 reply
             }
             _ => return None,
@@ -78,15 +78,15 @@ impl World {
     /// A client that takes its own clock, far ahead, for that of the nodes, until it is put right; or one that was there
     /// while the clocks of the nodes were ahead, and those who follow its fences.
     pub(super) fn bend_proposed_fence(&self, client: usize, proposal: &mut Proposal) {
-        if let (Some(Mutant::RefusedRaise | Mutant::FollowsAhead), 0, Some(claim)) =
+        if let (Some(Mutant::RefusedRaise | Mutant::FollowsAhead), 0, Some(proposed)) =
             (self.options.mutant, client, &mut proposal.fence)
             && self.now_ns < WRONG_NS
         {
-            *claim = FenceClaim::new(Fence::new(claim.fence.get() + AHEAD_US), claim.bounds);
+            *proposed = ProposedFence::new(Fence::new(proposed.fence.get() + AHEAD_US), proposed.bounds);
         }
-        if let (Some(Mutant::FollowsAhead), Some(claim)) = (self.options.mutant, &mut proposal.fence) {
-            let fence = claim.fence.max(Fence::new(self.clients[client].bent.followed + 1));
-            *claim = FenceClaim::new(fence, claim.bounds);
+        if let (Some(Mutant::FollowsAhead), Some(proposed)) = (self.options.mutant, &mut proposal.fence) {
+            let fence = proposed.fence.max(Fence::new(self.clients[client].bent.followed + 1));
+            *proposed = ProposedFence::new(fence, proposed.bounds);
         }
     }
 
@@ -100,7 +100,8 @@ impl World {
         reply: &Reply,
         asked: &Command,
     ) -> bool {
-        let (Addressee::Lease { lease, .. }, Command::Acquire { fence: Some(claim), .. }) = (tag.to, asked)
+        let (Addressee::Lease { lease, .. }, Command::Acquire { fence: Some(proposed), .. }) =
+            (tag.to, asked)
         else {
             return true;
         };
@@ -115,16 +116,16 @@ impl World {
                 slot.bent.shown = slot.bent.shown.max(reply.fence.map_or(0, Fence::get));
             }
             (Some(Mutant::MixedFences), Answer::Granted) => {
-                slot.bent.shown = slot.bent.shown.max(claim.fence.get());
+                slot.bent.shown = slot.bent.shown.max(proposed.fence.get());
             }
             (Some(Mutant::MixedFences), Answer::Refused(Refusal::Behind)) => {
                 let Some(stored) = reply.fence else { return true };
-                let larger = FenceClaim::new(Fence::new(stored.get() + 1), claim.bounds);
+                let larger = ProposedFence::new(Fence::new(stored.get() + 1), proposed.bounds);
                 self.note(|| {
                     let (node, larger) = (node.get(), larger.fence);
                     format!("client {client} lease {lease}: asks node {node} alone with fence {larger}")
                 });
-                self.send(client, Tag { sent: now, ..tag }, node, with_claim(asked, Some(larger)));
+                self.send(client, Tag { sent: now, ..tag }, node, with_fence(asked, Some(larger)));
                 return false;
             }
             _ => {}
@@ -140,11 +141,11 @@ impl World {
     }
 }
 
-/// The same acquire with another claim.
-pub(super) fn with_claim(acquire: &Command, claim: Option<FenceClaim>) -> Command {
+/// The same acquire with another fence.
+pub(super) fn with_fence(acquire: &Command, proposed: Option<ProposedFence>) -> Command {
     let mut bent = acquire.clone();
     if let Command::Acquire { fence, .. } = &mut bent {
-        *fence = claim;
+        *fence = proposed;
     }
     bent
 }

@@ -1,10 +1,10 @@
 //! Commands that are not executed as a whole.
 
 use tenure_core::client::Tag;
-use tenure_core::{Answer, Command, Fence, FenceBounds, FenceClaim, LockKey, Refusal, Reply};
+use tenure_core::{Answer, Command, Fence, FenceBounds, LockKey, ProposedFence, Refusal, Reply};
 
 use super::Mutant;
-use super::fences::with_claim;
+use super::fences::with_fence;
 use crate::world::{Event, World};
 
 /// How often the second of two writes of a script fails, of a thousand times.
@@ -14,7 +14,7 @@ const ERRORS_PER_MILLE: u64 = 200;
 #[derive(Clone, Debug)]
 pub(crate) enum Effect {
     SetKey { command: Command },
-    RaiseFence { key: LockKey, claim: Option<FenceClaim>, granted: Reply },
+    RaiseFence { key: LockKey, proposed: Option<ProposedFence>, granted: Reply },
     AskAgain { command: Command },
 }
 
@@ -35,7 +35,7 @@ impl World {
     fn begin_pipeline(&mut self, link: usize, tag: Tag, command: &Command) {
         // The record is looked at by an acquire that sets nothing: one that is too far ahead of every clock.
         let bounds = FenceBounds { slack_us: 0, retention_us: 1 };
-        let probe = with_claim(command, Some(FenceClaim::new(Fence::new(u64::MAX), bounds)));
+        let probe = with_fence(command, Some(ProposedFence::new(Fence::new(u64::MAX), bounds)));
         let reply = self.execute(link, &probe);
         if reply.answer == Answer::Refused(Refusal::Stranger) {
             self.reply(link, tag, reply, None);
@@ -53,7 +53,7 @@ impl World {
         if !allowed || !self.dice.chance(ERRORS_PER_MILLE) {
             return false;
         }
-        self.execute(link, &with_claim(command, None));
+        self.execute(link, &with_fence(command, None));
         self.note(|| format!("node {node}: the key is set, the fence is not; the client asks again"));
         self.effect_later(link, tag, Effect::AskAgain { command: command.clone() });
         true
@@ -65,16 +65,16 @@ impl World {
             Effect::SetKey { command: Command::Acquire { key, token, node_ttl_ms, fence, .. } } => {
                 let reply = self.execute(link, &Command::plain_acquire(key.clone(), token, node_ttl_ms));
                 if reply.answer == Answer::Granted {
-                    let raise = Effect::RaiseFence { key, claim: fence, granted: reply };
+                    let raise = Effect::RaiseFence { key, proposed: fence, granted: reply };
                     self.effect_later(link, tag, raise);
                 } else {
                     self.reply(link, tag, reply, None);
                 }
             }
             Effect::SetKey { .. } => {}
-            Effect::RaiseFence { key, claim, mut granted } => {
+            Effect::RaiseFence { key, proposed, mut granted } => {
                 let stored = self.nodes[node].bent.numbers.entry(key).or_default();
-                if let Some(FenceClaim { fence, .. }) = claim {
+                if let Some(ProposedFence { fence, .. }) = proposed {
                     if fence.get() > *stored {
                         *stored = fence.get();
                     } else {

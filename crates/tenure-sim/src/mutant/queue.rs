@@ -15,8 +15,8 @@ impl World {
         let state = &mut self.nodes[server];
         match command {
             Command::Acquire { beside, .. } => {
-                let turn = beside.as_ref().and_then(|beside| beside.turn);
-                state.bent.tickets.extend(turn.map(|turn| turn.ticket));
+                let place = beside.as_ref().and_then(|beside| beside.place);
+                state.bent.tickets.extend(place.map(|place| place.ticket));
             }
             Command::Enqueue { ticket, .. }
             | Command::Undo { requeue: Some(ticket), .. }
@@ -26,7 +26,7 @@ impl World {
             _ => {}
         }
         let Command::Acquire { key, beside, .. } = command else { return None };
-        let ours = beside.as_ref().and_then(|beside| beside.turn).map(|turn| turn.ticket);
+        let ours = beside.as_ref().and_then(|beside| beside.place).map(|place| place.ticket);
         let owner = state.table.keys(now).find(|(held, _)| *held == key).map(|(_, entry)| entry.owner);
         if owner
             .is_some_and(|owner| ours.map(Owner::Reserved) == Some(owner) || matches!(owner, Owner::Token(_)))

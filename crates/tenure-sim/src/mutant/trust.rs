@@ -96,7 +96,7 @@ impl World {
         proposal.nodes = nodes
             .map(|(node, voter)| match voter {
                 Err(Fault::Untrusted(distrust)) if self.ignores(client, distrust) => {
-                    Ok(fleet.report(now, node).incarnation)
+                    Ok(fleet.report(now, node).nonce)
                 }
                 voter => voter.clone(),
             })
@@ -155,7 +155,8 @@ impl World {
             }
             return Some(self.nodes[server].table.execute(now, &bent));
         }
-        if let (Mutant::RecordByName, Command::Acquire { key, fence: Some(claim), .. }) = (mutant, command) {
+        if let (Mutant::RecordByName, Command::Acquire { key, fence: Some(proposed), .. }) = (mutant, command)
+        {
             let state = &mut self.nodes[server];
             let mut bent = command.clone();
             if let (Command::Acquire { nonce, .. }, true) = (&mut bent, state.bent.numbers.contains_key(key))
@@ -164,7 +165,7 @@ impl World {
             }
             let reply = state.table.execute(now, &bent);
             if reply.answer == Answer::Granted {
-                state.bent.numbers.insert(key.clone(), claim.fence.get());
+                state.bent.numbers.insert(key.clone(), proposed.fence.get());
             }
             return Some(reply);
         }

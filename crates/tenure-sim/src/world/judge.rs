@@ -107,10 +107,10 @@ impl World {
         let (client, node) = (self.links[link].client, node.get());
         match asked {
             Some(Command::Acquire { beside, .. }) => {
-                let turn = beside.as_ref().and_then(|beside| beside.turn);
+                let place = beside.as_ref().and_then(|beside| beside.place);
                 self.note(|| {
                     format!(
-                        "node {node}: acquire of client {client}, {turn:?}: {:?} {:?}",
+                        "node {node}: acquire of client {client}, {place:?}: {:?} {:?}",
                         reply.answer, reply.line
                     )
                 });

@@ -1,5 +1,5 @@
 //! Histories in the virtual world.
 
 mod campaign;
+mod counterexamples;
 mod mutants;
-mod witnesses;

@@ -9,7 +9,7 @@ use tenure_core::{MaxHold, RestartGuard, Wait};
 use toml::{Spanned, Value};
 
 use super::{ConfigError, KnownNodes, NodeUrl, Source, Sourced, duration};
-use crate::machine::place::{EVERYBODY_WRITES, own_id};
+use crate::machine::folder::{EVERYBODY_WRITES, own_id};
 
 /// A configuration file that was read.
 pub(super) struct File {

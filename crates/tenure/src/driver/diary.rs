@@ -28,7 +28,7 @@ pub(super) struct Diary {
     limited: bool,
     work: Option<Work>,
     /// What was known before has not been read yet.
-    opening: bool,
+    reading: bool,
 }
 
 /// Something that a thread does.
@@ -41,7 +41,7 @@ impl Diary {
     /// Begins to read at once: what is left of building the manager goes on meanwhile.
     pub(super) fn new(known: KnownNodes, clock: Clock) -> Self {
         let known = Some(Arc::new(known));
-        let mut diary = Self { known, limited: clock == Clock::System, work: None, opening: true };
+        let mut diary = Self { known, limited: clock == Clock::System, work: None, reading: true };
         diary.begin(KnownNodes::recall);
         diary
     }
@@ -84,7 +84,7 @@ impl Driver {
     /// concluded from what the nodes say.
     pub(super) fn take_memory(&mut self, cx: &mut Context<'_>) -> bool {
         while let Poll::Ready(outcome) = self.diary.poll(cx) {
-            let opened = std::mem::take(&mut self.diary.opening);
+            let opened = std::mem::take(&mut self.diary.reading);
             if opened {
                 self.now = self.clock.now();
             }
@@ -108,7 +108,7 @@ impl Driver {
                 }
             }
         }
-        !self.diary.opening
+        !self.diary.reading
     }
 
     pub(super) fn remember(&mut self, memory: Vec<NodeMemory>) {

@@ -13,8 +13,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use tenure_core::{
-    Answer, Beside, ClientId, Command, Fence, FenceBounds, FenceClaim, Holding, LockKey, LockTable, Next,
-    NodeTime, Nonce, OwnerToken, Prefix, Refusal, Reply, Swap, Ticket, Time, Turn,
+    Answer, Beside, ClientId, Command, Fence, FenceBounds, Holding, LockKey, LockTable, Next, NodeTime,
+    Nonce, OwnerToken, PlaceRequest, Prefix, ProposedFence, Refusal, Reply, Swap, Ticket, Time,
 };
 use tenure_testkit::RedisServer;
 
@@ -161,7 +161,7 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
         let command = match *step {
             Step::Acquire { name, owner, ttl_ms } => Command::plain_acquire(key(name), token(owner), ttl_ms),
             Step::Fenced { name, owner, ttl_ms, fence_ms, record } => {
-                let fence = Some(FenceClaim::new(fence_at(begun, fence_ms), bounds));
+                let fence = Some(ProposedFence::new(fence_at(begun, fence_ms), bounds));
                 let nonce = Some(Nonce::new(record.into()));
                 let (key, token, beside) = (key(name), token(owner), None);
                 Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
@@ -196,11 +196,11 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
                 Command::Release { key: key(name), token: token(owner), labelled, next }
             }
             Step::Wait { name, owner, ttl_ms, fence_ms, ticket: number, fresh, label } => {
-                let fence = fence_ms.map(|fence_ms| FenceClaim::new(fence_at(begun, fence_ms), bounds));
-                let turn = number.map(|number| Turn { ticket: ticket(number), fresh });
+                let fence = fence_ms.map(|fence_ms| ProposedFence::new(fence_at(begun, fence_ms), bounds));
+                let place = number.map(|number| PlaceRequest { ticket: ticket(number), fresh });
                 let label = label.then(|| Arc::from(format!("owner {owner}")));
                 let (key, token, nonce) = (key(name), token(owner), Some(Nonce::new(0)));
-                let beside = Some(Arc::new(Beside { turn, label }));
+                let beside = Some(Arc::new(Beside { place, label }));
                 Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
             }
             Step::Enqueue { name, ticket: number } => {

@@ -6,8 +6,8 @@
 //! by datagrams (`wake.rs`). `docs/decisions/0009-embedded-store.md` has the why.
 
 mod files;
+mod location;
 mod name;
-mod place;
 mod rows;
 mod store;
 #[cfg(test)]
@@ -25,7 +25,7 @@ use std::task::{Context, Poll};
 use tenure_core::{ClientId, Command, Fault};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use self::store::Opening;
+use self::store::OpenOptions;
 use self::worker::Order;
 use super::url::UrlError;
 use super::{Connection, NodeEvent, Tag};
@@ -63,7 +63,7 @@ const PRIVATE_PARTS: usize = 2;
 #[derive(Clone, Debug)]
 pub struct SqliteNode {
     address: Arc<str>,
-    opening: Opening,
+    options: OpenOptions,
 }
 
 impl SqliteNode {
@@ -115,19 +115,19 @@ impl SqliteNode {
     /// Where the file is.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.opening.path
+        &self.options.path
     }
 
     fn at(path: &Path, private: bool) -> Self {
         let path = whole(path, if private { PRIVATE_PARTS } else { 1 });
         let address = format!("{SCHEME}{}", path.display()).into();
-        let opening = Opening {
+        let options = OpenOptions {
             path: path.into(),
             private,
             #[cfg(test)]
             machine: None,
         };
-        Self { address, opening }
+        Self { address, options }
     }
 
     pub(super) fn shared_address(&self) -> Arc<str> {
@@ -137,9 +137,9 @@ impl SqliteNode {
     pub(super) fn connect(self, client: ClientId) -> SqliteConnection {
         let (orders, inbox) = std::sync::mpsc::channel();
         let (news, events) = unbounded_channel();
-        let (opening, sender) = (self.opening, news.clone());
+        let (options, sender) = (self.options, news.clone());
         let thread = std::thread::Builder::new().name("tenure-store".to_owned());
-        let started = thread.spawn(move || worker::work(&opening, client, &inbox, &sender));
+        let started = thread.spawn(move || worker::work(&options, client, &inbox, &sender));
         if let Err(error) = started {
             let words = format!("{}: no thread could be started ({error})", self.address);
             let _ = news.send(NodeEvent::Unreachable(not_run(words)));

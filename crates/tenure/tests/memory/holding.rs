@@ -232,9 +232,9 @@ async fn work_that_panics_or_is_cancelled_leaves_no_lock() {
     assert_eq!(keys(&nodes), [""; 0]);
 
     let dropped = Arc::new(AtomicBool::new(false));
-    let (lock, witness) = (locks.lock("x"), Dropped(dropped.clone()));
+    let (lock, on_drop) = (locks.lock("x"), Dropped(dropped.clone()));
     let work = lock.with(async move |_| {
-        let _witness = witness;
+        let _dropped = on_drop;
         pending::<()>().await;
     });
     assert!(timeout(secs(100), work).await.is_err());
@@ -248,11 +248,11 @@ async fn work_is_cancelled_before_its_lock_can_be_anothers() {
     let nodes = nodes::<3>();
     let (locks, other) = (paused(&nodes), paused(&nodes));
     let dropped = Arc::new(AtomicBool::new(false));
-    let witness = Dropped(dropped.clone());
+    let on_drop = Dropped(dropped.clone());
     let lock = locks.lock("x").ttl(TTL);
     let work = tokio::spawn(async move {
         lock.with(async |_| {
-            let _witness = witness;
+            let _dropped = on_drop;
             loop {
                 sleep(ms(1)).await;
             }

@@ -134,9 +134,9 @@ async fn behind_a_partition_a_hundred_of_a_hundred_locks_are_told_in_time() {
 }
 
 /// Writes down what was left of the lock when the work was dropped.
-struct Witness<'a>(&'a Guard, &'a Mutex<Vec<Duration>>);
+struct Looker<'a>(&'a Guard, &'a Mutex<Vec<Duration>>);
 
-impl Drop for Witness<'_> {
+impl Drop for Looker<'_> {
     fn drop(&mut self) {
         self.1.lock().unwrap().push(self.0.valid_for());
     }
@@ -154,7 +154,7 @@ async fn behind_a_partition_work_is_cancelled_while_its_lock_is_still_valid() {
             let (lock, left) = (locks.lock(format!("{number}")).ttl(TTL), left.clone());
             tokio::spawn(async move {
                 let work = async |guard: &Guard| {
-                    let _witness = Witness(guard, &left);
+                    let _looker = Looker(guard, &left);
                     pending::<()>().await;
                 };
                 lock.with(work).await

@@ -370,7 +370,7 @@ impl Cluster {
         self.tickets = (self.tickets + 1).max(self.now.as_nanos() / 1_000);
         if self.fenced {
             let bounds = FenceBounds::new(Duration::from_secs(10), Duration::from_secs(3_600));
-            proposal.fence = Some(FenceClaim::new(Fence::new(self.tickets), bounds));
+            proposal.fence = Some(ProposedFence::new(Fence::new(self.tickets), bounds));
         }
         if ticket {
             proposal.ticket = Some(Ticket { number: self.tickets, client: ClientId::new(client as u64) });

@@ -112,7 +112,7 @@ impl Step<'_> {
             }
         }
         self.note(|| {
-            let fence = shown(proposal.fence.map(|claim| claim.fence.get()));
+            let fence = shown(proposal.fence.map(|proposed| proposed.fence.get()));
             let voters: Vec<usize> =
                 (0..proposal.nodes.len()).filter(|node| proposal.nodes[*node].is_ok()).collect();
             format!("client {client}: attempt with fence {fence} at nodes {voters:?}")

@@ -135,7 +135,7 @@ impl World {
         self.bend_attempt(client, lease, &mut entropy, &mut proposal);
         self.ownership.draw(self.now_ns, entropy.token, client, self.clients[client].generation);
         self.marks.see(Mark::Attempt);
-        let (begun_ns, fence) = (self.now_ns, proposal.fence.map(|claim| claim.fence.get()));
+        let (begun_ns, fence) = (self.now_ns, proposal.fence.map(|proposed| proposed.fence.get()));
         let voters = proposal.nodes.iter().filter(|voter| voter.is_ok()).count();
         self.check_beginning(client);
         self.note(|| {

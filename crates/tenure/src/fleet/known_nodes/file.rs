@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use super::Location;
 use super::book::Book;
 use super::text::{self, Unreadable};
-use crate::machine::place::{self, EVERYBODY_WRITES, GROUP_WRITES, own_id};
+use crate::machine::folder::{self, EVERYBODY_WRITES, GROUP_WRITES, own_id};
 
 /// No file of ours is larger: all nodes with all their lives and long names.
 const BYTES_MAX: u64 = 8 * 1024 * 1024;
@@ -49,7 +49,7 @@ pub(super) fn change(
         return Ok(Contents { book, complaint: None });
     }
     let folder = folder(path)?;
-    let shared = place::check(folder, location.private)?;
+    let shared = folder::check(folder, location.private)?;
     let _locked = lock(path, shared)?;
     let (mut book, complaint) = match load(location)? {
         Loaded::Missing => (Book::default(), None),
@@ -87,7 +87,7 @@ fn load(location: &Location) -> Result<Loaded, String> {
         }
         Err(error) => return Err(cannot("be read", &error)),
     };
-    let shared = place::check(folder(path)?, location.private)?;
+    let shared = folder::check(folder(path)?, location.private)?;
     check(&file, shared)?;
     let mut bytes = vec![];
     let read = Read::by_ref(&mut file).take(BYTES_MAX + 1).read_to_end(&mut bytes);

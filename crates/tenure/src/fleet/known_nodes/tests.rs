@@ -216,7 +216,7 @@ fn a_file_that_others_could_have_written_is_not_believed() {
     std::fs::rename(&real, &path).unwrap();
     if std::os::unix::fs::chown(&path, Some(NOBODY), None).is_ok() {
         refused("belongs to another user");
-        std::os::unix::fs::chown(&path, Some(crate::machine::place::own_id()), None).unwrap();
+        std::os::unix::fs::chown(&path, Some(crate::machine::folder::own_id()), None).unwrap();
     }
     assert_eq!(found(&known), [[1]], "nothing was changed");
 }

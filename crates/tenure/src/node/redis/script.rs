@@ -113,18 +113,18 @@ impl Scripts {
             Command::Acquire { token: owner, node_ttl_ms: ttl, nonce, fence, ref beside, .. } => {
                 let nonce = nonce.map(tenure_core::Nonce::to_hex);
                 let beside = beside.as_deref();
-                let turn = beside.and_then(|beside| beside.turn);
+                let place = beside.and_then(|beside| beside.place);
                 let acquire = parameters::Acquire {
                     owner,
                     ttl,
-                    fence: fence.map(|claim| claim.fence.get()),
-                    ends: fence.map(|claim| claim.ends_ms),
+                    fence: fence.map(|proposed| proposed.fence.get()),
+                    ends: fence.map(|proposed| proposed.ends_ms),
                     nonce,
                     life: nonce.map_or(*NO_LIFE, life_of),
                     // Without a nonce there is nothing to compare the record with.
                     looks_at_record: nonce.is_some() && !self.tracks_record,
-                    ticket: turn.map(|turn| turn.ticket),
-                    fresh: turn.is_some_and(|turn| turn.fresh),
+                    ticket: place.map(|place| place.ticket),
+                    fresh: place.is_some_and(|place| place.fresh),
                     label: beside.and_then(|beside| beside.label.as_deref()),
                 };
                 call.up_to(if beside.is_some() { Key::Open } else { Key::Record }, &acquire);

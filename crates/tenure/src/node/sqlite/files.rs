@@ -7,7 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-use super::place;
+use super::location;
 use super::trouble::{Result, Trouble};
 
 /// The stores that this process has open.
@@ -63,7 +63,7 @@ pub(super) fn refuse_old_log(database: FileId) -> Result<()> {
 }
 
 fn beside(path: &Path) -> [Option<FileId>; 2] {
-    place::beside(path).map(|path| id_of(&path))
+    location::beside(path).map(|path| id_of(&path))
 }
 
 fn id_of(path: &Path) -> Option<FileId> {

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags, TransactionBehavior};
 use tenure_core::{Command, Reply, Ticket, node};
 
 use super::files::{StoreFiles, refuse_old_log};
-use super::place;
+use super::location;
 use super::rows::Rows;
 use super::time::{Machine, StoreClock};
 use super::trouble::{Result, Trouble};
@@ -51,7 +51,7 @@ pub(super) struct Store {
 
 /// How a store is opened.
 #[derive(Clone, Debug)]
-pub(super) struct Opening {
+pub(super) struct OpenOptions {
     pub(super) path: Arc<Path>,
     /// Nobody else may enter its folder.
     pub(super) private: bool,
@@ -59,7 +59,7 @@ pub(super) struct Opening {
     pub(super) machine: Option<Machine>,
 }
 
-impl Opening {
+impl OpenOptions {
     fn machine(&self) -> Result<Machine> {
         #[cfg(test)]
         if let Some(machine) = &self.machine {
@@ -71,10 +71,10 @@ impl Opening {
 
 impl Store {
     /// `forgot`: its log was lost while somebody had it open.
-    pub(super) fn open(opening: &Opening, forgot: bool) -> Result<Self> {
-        let machine = opening.machine()?;
-        let path = &*opening.path;
-        let found = place::prepare(path, opening.private)?;
+    pub(super) fn open(options: &OpenOptions, forgot: bool) -> Result<Self> {
+        let machine = options.machine()?;
+        let path = &*options.path;
+        let found = location::prepare(path, options.private)?;
         refuse_old_log(found.file)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_NO_MUTEX
@@ -258,8 +258,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path: Arc<Path> = folder.path().join("locks.db").into();
         for _ in 0..2 {
-            let opening = Opening { path: Arc::clone(&path), private: false, machine: None };
-            let store = Store::open(&opening, false).expect("a store");
+            let options = OpenOptions { path: Arc::clone(&path), private: false, machine: None };
+            let store = Store::open(&options, false).expect("a store");
             let full: i64 =
                 store.database.query_row("PRAGMA synchronous", [], |row| row.get(0)).expect("a number");
             let mode: String =

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tenure_core::{
-    Answer, ClientId, Command, Fence, FenceBounds, FenceClaim, LockKey, OwnerToken, Prefix, Refusal, Ticket,
+    Answer, ClientId, Command, Fence, FenceBounds, LockKey, OwnerToken, Prefix, ProposedFence, Refusal,
+    Ticket,
 };
 
-use super::store::{Opening, Store};
+use super::store::{OpenOptions, Store};
 use super::time::Machine;
 use super::*;
 use crate::Locks;
@@ -18,12 +19,12 @@ const HOUR_US: i64 = 3_600_000_000;
 /// The wall clock of the first boot.
 const WALL_US: i64 = 1_800_000_000_000_000;
 
-fn opening(folder: &TempDir, machine: Machine) -> Opening {
-    Opening { path: folder.path().join("locks.db").into(), private: false, machine: Some(machine) }
+fn options(folder: &TempDir, machine: Machine) -> OpenOptions {
+    OpenOptions { path: folder.path().join("locks.db").into(), private: false, machine: Some(machine) }
 }
 
 fn open(folder: &TempDir, machine: Machine) -> Store {
-    Store::open(&opening(folder, machine), false).unwrap()
+    Store::open(&options(folder, machine), false).unwrap()
 }
 
 fn boot(name: &str, wall_us: i64) -> Machine {
@@ -41,7 +42,7 @@ fn run(store: &mut Store, command: &Command) -> tenure_core::Reply {
 
 fn acquire(store: &mut Store, owner: u8, fence: Option<u64>) -> tenure_core::Reply {
     let bounds = FenceBounds::new(Duration::from_secs(10), Duration::from_secs(24 * 3_600));
-    let fence = fence.map(|fence| FenceClaim::new(Fence::new(fence), bounds));
+    let fence = fence.map(|fence| ProposedFence::new(Fence::new(fence), bounds));
     let token = OwnerToken::from_bytes([owner; 20]);
     run(
         store,
@@ -131,13 +132,13 @@ fn another_boot_frees_nothing_while_somebody_has_the_store_open() {
     assert_eq!(acquire(&mut store, 1, None).answer, Answer::Granted);
     for _ in 0..2 {
         let refused =
-            Store::open(&opening(&folder, boot("two", WALL_US)), false).err().expect("it is in use");
+            Store::open(&options(&folder, boot("two", WALL_US)), false).err().expect("it is in use");
         assert!(format!("{refused:?}").contains("another boot"), "{refused:?}");
         let held = acquire(&mut second, 2, None).answer;
         assert!(matches!(held, Answer::Refused(Refusal::Held { .. })));
     }
     drop(store);
-    assert!(Store::open(&opening(&folder, boot("two", WALL_US)), false).is_err(), "one is still there");
+    assert!(Store::open(&options(&folder, boot("two", WALL_US)), false).is_err(), "one is still there");
     drop(second);
     assert_eq!(acquire(&mut open(&folder, boot("two", WALL_US)), 2, None).answer, Answer::Granted);
 }
@@ -147,10 +148,10 @@ fn a_clock_that_cannot_be_is_refused() {
     for (base_us, ceiling_us, machine) in [(i64::MAX, 0, "one"), (i64::MIN, 0, "one"), (0, i64::MAX, "two")] {
         let folder = tempfile::tempdir().unwrap();
         drop(open(&folder, boot("one", WALL_US)));
-        let opening = opening(&folder, boot(machine, WALL_US));
-        let database = rusqlite::Connection::open(&opening.path).unwrap();
+        let options = options(&folder, boot(machine, WALL_US));
+        let database = rusqlite::Connection::open(&options.path).unwrap();
         database.execute("UPDATE clock SET base_us = ?1, ceiling_us = ?2", [base_us, ceiling_us]).unwrap();
-        let refused = Store::open(&opening, false).err().expect("no store");
+        let refused = Store::open(&options, false).err().expect("no store");
         assert!(format!("{refused:?}").contains("the clock"), "{refused:?}");
     }
 }
@@ -161,7 +162,7 @@ async fn fences_of_a_manager_grow_over_a_reboot_with_a_wall_clock_in_1970() {
     let mut last = 0;
     for (name, wall_us) in [("one", WALL_US), ("two", 0), ("three", 0)] {
         let mut node = SqliteNode::new(folder.path().join("locks.db"));
-        node.opening.machine = Some(boot(name, wall_us));
+        node.options.machine = Some(boot(name, wall_us));
         let locks = Locks::builder().node(node).build().unwrap();
         // Until the program of the boot before is gone.
         let guard = locks.lock("x").wait(Duration::from_secs(5)).acquire().await.unwrap();
@@ -259,7 +260,7 @@ fn making_a_store_costs_nobody_in_this_process_a_lock_on_its_file() {
             let path = folder.path().join("locks.db");
             let maker = std::thread::spawn({
                 let path = path.clone();
-                move || place::prepare(&path, false)
+                move || location::prepare(&path, false)
             });
             // As soon as it is there somebody else uses it, as a second manager does.
             let file = loop {
@@ -279,7 +280,7 @@ fn making_a_store_costs_nobody_in_this_process_a_lock_on_its_file() {
 #[test]
 fn over_hours_the_store_says_what_the_lock_table_says() {
     use proptest::prelude::*;
-    use tenure_core::{Beside, LockTable, Next, Nonce, Turn};
+    use tenure_core::{Beside, LockTable, Next, Nonce, PlaceRequest};
 
     const GAPS_US: [i64; 8] =
         [0, 0, 1_000, 30_000, 210_000, 599_990_000, 600_010_000, 25 * 3_600 * 1_000_000];
@@ -305,15 +306,15 @@ fn over_hours_the_store_says_what_the_lock_table_says() {
             let (key, token) = (key("x"), OwnerToken::from_bytes([owner; 20]));
             let bounds = FenceBounds::new(Duration::from_secs(10), Duration::from_secs(3_600));
             let fence = Fence::new(u64::try_from(WALL_US + shift_us).unwrap() + fence_ms * 1_000);
-            let claim = a.then(|| FenceClaim::new(fence, bounds));
+            let proposed = a.then(|| ProposedFence::new(fence, bounds));
             let ttl_ms = if c { 20 } else { 700_000 };
             let command = match kind {
                 0..=4 => {
-                    let turn = (kind > 1).then(|| Turn { ticket: ticket(number), fresh: c });
+                    let place = (kind > 1).then(|| PlaceRequest { ticket: ticket(number), fresh: c });
                     let label = b.then(|| Arc::from(format!("owner {owner}")));
                     let nonce = (kind == 4 && c).then(|| Nonce::new(1));
-                    let beside = Some(Arc::new(Beside { turn, label }));
-                    Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence: claim, beside }
+                    let beside = Some(Arc::new(Beside { place, label }));
+                    Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence: proposed, beside }
                 }
                 5 => Command::Extend { key, token, node_ttl_ms: ttl_ms },
                 6 => Command::Heal {

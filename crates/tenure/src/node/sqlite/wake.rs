@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tenure_core::{ClientId, Ticket};
 
-use super::place::share;
+use super::location::share;
 use super::trouble::{Result, Trouble};
 
 /// The longest name of a socket that the system takes is 107 bytes; longer ones go round by an open folder.

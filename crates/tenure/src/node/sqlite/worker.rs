@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure_core::{ClientId, Command, Fault, Next, Ticket};
 use tokio::sync::mpsc::UnboundedSender;
 
-use super::store::{NotDone, Opening, Store};
+use super::store::{NotDone, OpenOptions, Store};
 use super::trouble::{Result, Trouble};
 use super::wake::{Ear, Sockets};
 use crate::node::{NodeEvent, Server, Tag};
@@ -26,7 +26,7 @@ pub(super) enum Order {
 
 /// An open store and the way to its clients.
 struct Workplace {
-    opening: Opening,
+    options: OpenOptions,
     store: Store,
     sockets: Sockets,
     client: ClientId,
@@ -36,7 +36,7 @@ struct Workplace {
 
 /// Works until nobody asks any more.
 pub(super) fn work(
-    opening: &Opening,
+    options: &OpenOptions,
     client: ClientId,
     orders: &Receiver<Order>,
     events: &UnboundedSender<NodeEvent>,
@@ -44,14 +44,14 @@ pub(super) fn work(
     // Until it is open again, and says so to everybody.
     let mut forgot = false;
     loop {
-        let fault = match Workplace::open(opening, client, forgot) {
+        let fault = match Workplace::open(options, client, forgot) {
             Ok(mut workplace) => {
                 let _ = events.send(NodeEvent::Connected(Box::new(server(&workplace.store))));
                 match workplace.serve(orders, events) {
                     Ok(()) => return,
                     Err(trouble) => {
                         forgot = workplace.store.has_forgotten();
-                        let fault = fault(opening, &trouble);
+                        let fault = fault(options, &trouble);
                         tracing::warn!(target: "tenure", ?fault, "the embedded store is gone");
                         let _ = events.send(NodeEvent::Disconnected(fault.clone()));
                         fault
@@ -59,7 +59,7 @@ pub(super) fn work(
                 }
             }
             Err(trouble) => {
-                let fault = fault(opening, &trouble);
+                let fault = fault(options, &trouble);
                 let _ = events.send(NodeEvent::Unreachable(fault.clone()));
                 fault
             }
@@ -70,8 +70,8 @@ pub(super) fn work(
     }
 }
 
-fn fault(opening: &Opening, trouble: &Trouble) -> Fault {
-    Fault::Store { reason: trouble.words(&opening.path).into(), may_have_run: false }
+fn fault(options: &OpenOptions, trouble: &Trouble) -> Fault {
+    Fault::Store { reason: trouble.words(&options.path).into(), may_have_run: false }
 }
 
 fn server(store: &Store) -> Server {
@@ -98,10 +98,10 @@ fn refuse_for_a_while(
 }
 
 impl Workplace {
-    fn open(opening: &Opening, client: ClientId, forgot: bool) -> Result<Self> {
-        let store = Store::open(opening, forgot)?;
-        let sockets = Sockets::beside(&opening.path, store.is_shared())?;
-        Ok(Self { opening: opening.clone(), store, sockets, client, ear: None })
+    fn open(options: &OpenOptions, client: ClientId, forgot: bool) -> Result<Self> {
+        let store = Store::open(options, forgot)?;
+        let sockets = Sockets::beside(&options.path, store.is_shared())?;
+        Ok(Self { options: options.clone(), store, sockets, client, ear: None })
     }
 
     /// Whoever gets in line can be woken from then on.
@@ -151,7 +151,7 @@ impl Workplace {
         {
             // Whoever cannot be woken would be taken for dead, so it may not wait. The others are not to suffer for it.
             let mut deaf: Vec<_> = batch.extract_if(.., |(_, command)| waits(command)).collect();
-            answer_all(&mut deaf, events, &fault(&self.opening, &trouble));
+            answer_all(&mut deaf, events, &fault(&self.options, &trouble));
         }
         let (sockets, commands) = (&self.sockets, batch.iter().map(|(_, command)| command));
         match self.store.execute(commands, &|ticket| sockets.listens(ticket), &mut wakes) {
@@ -164,11 +164,11 @@ impl Workplace {
             }
             // The store itself is in order.
             Err(NotDone { trouble, maybe: false }) if trouble.is_busy() => {
-                answer_all(batch, events, &fault(&self.opening, &trouble));
+                answer_all(batch, events, &fault(&self.options, &trouble));
                 Ok(())
             }
             Err(NotDone { trouble, maybe }) => {
-                let reason = trouble.words(&self.opening.path).into();
+                let reason = trouble.words(&self.options.path).into();
                 answer_all(batch, events, &Fault::Store { reason, may_have_run: maybe });
                 Err(trouble)
             }
@@ -179,7 +179,7 @@ impl Workplace {
 /// Whether somebody gets in line by this command.
 fn waits(command: &Command) -> bool {
     match command {
-        Command::Acquire { beside, .. } => beside.as_ref().is_some_and(|beside| beside.turn.is_some()),
+        Command::Acquire { beside, .. } => beside.as_ref().is_some_and(|beside| beside.place.is_some()),
         Command::Undo { requeue, .. } => requeue.is_some(),
         Command::Release { next: Next::InLineWith(_), .. } | Command::Enqueue { .. } => true,
         _ => false,

@@ -129,7 +129,7 @@ impl World {
         let entropy = Entropy { token: OwnerToken::from_bytes(bytes), dice: self.next() };
         let Client { fleet, lease, fence, .. } = &mut self.clients[client];
         let proposal = fleet.propose(self.now, true);
-        *fence = proposal.fence.map_or(Fence::NONE, |claim| claim.fence);
+        *fence = proposal.fence.map_or(Fence::NONE, |proposed| proposed.fence);
         if let Some(lease) = lease {
             lease.handle(self.now, lease::Input::Attempt { entropy, proposal });
         }

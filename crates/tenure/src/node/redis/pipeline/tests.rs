@@ -4,7 +4,8 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, ClientId, Fence, FenceBounds, FenceClaim, LockKey, Next, Nonce, OwnerToken, Prefix, Ticket, Time,
+    Answer, ClientId, Fence, FenceBounds, LockKey, Next, Nonce, OwnerToken, Prefix, ProposedFence, Ticket,
+    Time,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
@@ -43,7 +44,7 @@ fn key() -> LockKey {
 }
 
 fn acquire(fenced: bool) -> Command {
-    let fence = fenced.then(|| FenceClaim::new(Fence::new(1_700_000_000_000_000), bounds()));
+    let fence = fenced.then(|| ProposedFence::new(Fence::new(1_700_000_000_000_000), bounds()));
     let (key, token, nonce) = (key(), token(), Some(Nonce::new(7)));
     Command::Acquire { key, token, node_ttl_ms: 1_000, nonce, fence, beside: None }
 }

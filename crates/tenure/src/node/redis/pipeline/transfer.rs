@@ -66,7 +66,7 @@ impl Pipeline {
     }
 
     /// Ready with the reason when commands have waited for too long. The timer is polled only when that is news to
-    /// it: this is asked at every turn of the driver.
+    /// it: this is asked whenever the driver is polled.
     pub(super) fn poll_stall(&mut self, cx: &mut Context<'_>) -> Poll<String> {
         while !self.in_flight.is_empty() {
             let due = self.progress + STALL_MAX;

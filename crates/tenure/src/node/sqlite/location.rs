@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use super::files::FileId;
 use super::trouble::{Result, Trouble};
-use crate::machine::place::{self, EVERYBODY_WRITES, about, own_id};
+use crate::machine::folder::{self, EVERYBODY_WRITES, about, own_id};
 
 /// File systems over a network, where the locks and the shared memory of a database cannot be relied on.
 const NETWORK: [(u32, &str); 19] = [
@@ -57,7 +57,7 @@ pub(super) struct StoreFile {
 pub(super) fn prepare(path: &Path, private: bool) -> Result<StoreFile> {
     let folder = path.parent().filter(|folder| folder.is_absolute());
     let folder = folder.ok_or_else(|| Trouble::refused("its path has no folder"))?;
-    let shared = place::check(folder, private)?;
+    let shared = folder::check(folder, private)?;
     refuse_network(folder)?;
     match make(path) {
         Ok(()) => {
