@@ -1,7 +1,7 @@
 //! Every vote and every arrival order, for every N up to 5.
 //!
-//! The expected decision is not computed by the rule under test: a round is decided exactly when every way
-//! in which the missing votes could still come out leads to the same result.
+//! The expected decision is not computed by the rule under test: a round is decided exactly when
+//! every way in which the missing votes could still come out leads to the same result.
 
 use tenure_core::*;
 
@@ -23,7 +23,8 @@ enum Result {
     Unavailable,
 }
 
-/// The definition: won with a majority of grants; else contended if a majority answered; else unavailable.
+/// The definition: won with a majority of grants; else contended if a majority answered; else
+/// unavailable.
 fn result(votes: &[Kind]) -> Result {
     let count = |kind| votes.iter().filter(|vote| **vote == kind).count();
     let more_than_half = |number: usize| 2 * number > votes.len();
@@ -115,7 +116,8 @@ fn drain(lease: &mut Lease) -> (Option<Result>, usize) {
     (told, clean_ups)
 }
 
-/// Plays one case: the votes arrive in `order`, and the node timeout strikes after `answers` of them.
+/// Plays one case: the votes arrive in `order`, and the node timeout strikes after `answers` of
+/// them.
 fn play(quorum: Quorum, votes: &[Kind], order: &[usize], answers: usize) {
     let case = || format!("votes {votes:?}, order {order:?}, timeout after {answers}");
     let (mut lease, round) = begun(quorum);

@@ -1,5 +1,6 @@
 //! Extensions, and keys that are put back: which nodes count, and what a failure leaves.
 
+use tenure_core::client::{Input, News, Resuming};
 use tenure_core::*;
 
 use crate::support::cluster::*;
@@ -14,10 +15,7 @@ fn an_extension_that_no_majority_answers_neither_releases_nor_shortens() {
     let before = cluster.standing(client).validity();
     cluster.extend(client, &options());
     cluster.run(ms(60));
-    assert!(matches!(
-        cluster.told(client),
-        Some(lease::Output::NotExtended(NotExtended::Unavailable { .. }))
-    ));
+    assert!(matches!(cluster.told(client), Some(News::NotExtended(NotExtended::Unavailable { .. }))));
     let standing = cluster.standing(client);
     assert_eq!((standing.validity(), standing.is_lost()), (before, false));
     assert_eq!((cluster.holders(), cluster.keys()), (vec![client], 5));
@@ -28,7 +26,7 @@ fn an_extension_that_a_minority_refuses_still_succeeds_and_costs_margin() {
     let mut cluster = Cluster::of(5);
     let client = cluster.acquire(&options());
     cluster.run(ms(4_000));
-    cluster.nodes[0].table = LockTable::default();
+    cluster.delete(0);
     cluster.extend(client, &options());
     cluster.run(ms(5));
     assert_eq!(cluster.valid_for(client), ms(9_898 - 5));
@@ -40,16 +38,16 @@ fn an_extension_that_a_majority_refuses_tells_that_the_lock_is_lost() {
     let mut cluster = Cluster::of(5);
     let client = cluster.acquire(&options());
     cluster.run(ms(4_000));
-    (0..3).for_each(|node| cluster.nodes[node].table = LockTable::default());
+    (0..3).for_each(|node| cluster.delete(node));
     cluster.clients[client].told.clear();
     cluster.extend(client, &options());
     cluster.run(ms(5));
-    assert!(matches!(cluster.told(client), Some(lease::Output::NotExtended(NotExtended::Lost { .. }))));
+    assert!(matches!(cluster.told(client), Some(News::NotExtended(NotExtended::Lost { .. }))));
     assert!(cluster.standing(client).is_lost());
     assert_eq!(cluster.keys(), 2, "nothing was released");
     // Asked again, it does not come back to life, whatever the nodes say.
     cluster.extend(client, &options());
-    assert!(matches!(cluster.told(client), Some(lease::Output::NotExtended(NotExtended::Lost { .. }))));
+    assert!(matches!(cluster.told(client), Some(News::NotExtended(NotExtended::Lost { .. }))));
 }
 
 #[test]
@@ -57,12 +55,12 @@ fn an_extension_in_doubt_says_refused_and_the_validity_stands() {
     let mut cluster = Cluster::of(5);
     let client = cluster.acquire(&options());
     cluster.run(ms(4_000));
-    (0..2).for_each(|node| cluster.nodes[node].table = LockTable::default());
+    (0..2).for_each(|node| cluster.delete(node));
     cluster.nodes[2].mode = Mode::Down;
     cluster.clients[client].told.clear();
     cluster.extend(client, &options());
     cluster.run(ms(5));
-    assert!(matches!(cluster.told(client), Some(lease::Output::NotExtended(NotExtended::Refused { .. }))));
+    assert!(matches!(cluster.told(client), Some(News::NotExtended(NotExtended::Refused { .. }))));
     assert_eq!((cluster.holders(), cluster.standing(client).is_lost()), (vec![client], false));
 }
 
@@ -81,8 +79,8 @@ fn an_extension_for_a_shorter_term_shortens_nothing() {
     assert_eq!((cluster.holders(), cluster.keys()), (vec![client], 5));
 }
 
-/// The acquire was answered by nodes 0 to 2 alone. The key is on 3 and 4, too, but this lease never counted
-/// them: their grants alone must not carry an extension.
+/// The acquire was answered by nodes 0 to 2 alone. The key is on 3 and 4, too, but this lease never
+/// counted them: their grants alone must not carry an extension.
 #[test]
 fn an_extension_counts_only_nodes_that_this_lease_counted() {
     let mut cluster = Cluster::of(5);
@@ -96,20 +94,17 @@ fn an_extension_counts_only_nodes_that_this_lease_counted() {
     cluster.clients[client].told.clear();
     cluster.extend(client, &options());
     cluster.run(ms(60));
-    assert!(
-        matches!(cluster.told(client), Some(lease::Output::NotExtended(_))),
-        "three grants, one of them counted"
-    );
+    assert!(matches!(cluster.told(client), Some(News::NotExtended(_))), "three grants, one of them counted");
     // Once a majority of counted nodes confirmed, the others count as well.
     (0..2).for_each(|node| cluster.nodes[node].mode = Mode::Up);
     cluster.extend(client, &options());
     cluster.run(ms(5));
-    assert_eq!(cluster.told(client), Some(lease::Output::Extended));
+    assert_eq!(cluster.told(client), Some(News::Extended));
     assert_eq!(cluster.standing(client).margin(), 2);
 }
 
-/// Five nodes have the key for 11 s. Only three confirm the extension that the end counts from; a shorter one
-/// that all confirm says nothing about the other two at that end.
+/// Five nodes have the key for 11 s. Only three confirm the extension that the end counts from; a
+/// shorter one that all confirm says nothing about the other two at that end.
 #[test]
 fn a_shorter_extension_does_not_raise_the_margin() {
     let (mut long, mut short) = (options(), options());
@@ -142,11 +137,11 @@ fn an_extension_that_fails_after_the_end_says_expired() {
     cluster.extend(client, &options());
     // Nobody waits longer than the lock lives.
     cluster.run(ms(8));
-    assert_eq!(cluster.told(client), Some(lease::Output::NotExtended(NotExtended::Expired)));
+    assert_eq!(cluster.told(client), Some(News::NotExtended(NotExtended::Expired)));
 }
 
-/// It was asked for in time and sent. Then the client was held up: a majority of answers is there, but so is the end, and
-/// no timer has fired yet.
+/// It was asked for in time and sent. Then the client was held up: a majority of answers is there,
+/// but so is the end, and no timer has fired yet.
 #[test]
 fn an_extension_whose_answers_are_seen_after_the_end_says_expired() {
     let quorum = Quorum::of(3).unwrap();
@@ -180,15 +175,15 @@ fn an_extension_whose_answers_are_seen_after_the_end_says_expired() {
     assert_eq!(lease.standing().unwrap().validity().end(), at(9_898), "the old end stands");
 }
 
-/// A key that was put back keeps others out at once. For us it counts only when nobody can count any more on what the
-/// node granted and forgot.
+/// A key that was put back keeps others out at once. For us it counts only when nobody can count
+/// any more on what the node granted and forgot.
 #[test]
 fn a_healed_node_counts_only_after_the_quarantine() {
     let mut cluster = Cluster::of(5);
     let client = cluster.acquire(&options());
     cluster.run(ms(100));
     assert_eq!(cluster.standing(client).margin(), 2);
-    cluster.nodes[4].table = LockTable::default();
+    cluster.delete(4);
     let healed = cluster.now + ms(10);
     let mut seconds = 0;
     loop {
@@ -207,22 +202,22 @@ fn a_healed_node_counts_only_after_the_quarantine() {
     assert!(waited > ms(66_000) && waited < ms(70_000), "{waited:?}");
 }
 
-/// The server's own `SET` does not compare records. It may have set the lock in a memory that nobody knew, and all that we know is
-/// that its answer was not to be counted, or did not come.
+/// The server's own `SET` does not compare records. It may have set the lock in a memory that
+/// nobody knew, and all that we know is that its answer was not to be counted, or did not come.
 #[test]
 fn a_node_that_forgot_while_it_was_asked_counts_only_after_the_quarantine() {
     for told_first in [true, false] {
         let mut cluster = Cluster::of(5);
-        let quorum = Quorum::of(5).unwrap();
+        let changed = Input::Changed { node: node(cluster.quorum, 4) };
         cluster.nodes[4].mode = Mode::Deaf;
         let client = cluster.acquire(&options());
-        let distrusted = lease::Input::Distrusted { node: node(quorum, 4) };
+        cluster.nodes[4].table.forget();
         if told_first {
-            cluster.input(client, distrusted.clone());
+            cluster.input(client, changed.clone());
         }
         cluster.run(ms(100));
         if !told_first {
-            cluster.input(client, distrusted);
+            cluster.input(client, changed);
         }
         assert!(cluster.owners()[4].is_some(), "it has the lock");
         cluster.nodes[4].mode = Mode::Up;
@@ -252,12 +247,11 @@ fn whoever_goes_on_with_a_lock_counts_other_nodes_at_once_only_if_it_has_a_fence
         cluster.run(ms(100));
         assert!(cluster.owners()[4].is_some(), "it has the lock");
         cluster.nodes[4].mode = Mode::Up;
-        let handover = HandedOver { fence, ..cluster.clients[first].lease.handover(cluster.now).unwrap() };
-        cluster.input(first, lease::Input::HandOver);
-        let lease = Lease::resume(key("x"), terms(&options()), cluster.quorum, &handover, cluster.now);
-        let (told, sent, tokens) = (Default::default(), vec![], vec![]);
-        cluster.clients.push(crate::support::cluster::Client { lease, told, sent, tokens, dead: false });
-        let (second, seen) = (cluster.clients.len() - 1, cluster.now);
+        let resuming = cluster.hand_over(first);
+        let handover = HandedOver { fence, ..resuming.handover };
+        let second = cluster.resume(ONLY, &Resuming { handover, ..resuming }, &options());
+        let seen = cluster.now;
+        cluster.run(ms(10));
         loop {
             cluster.extend(second, &options());
             cluster.run(ms(10));
@@ -273,7 +267,8 @@ fn whoever_goes_on_with_a_lock_counts_other_nodes_at_once_only_if_it_has_a_fence
     }
 }
 
-/// Somebody else was granted the node meanwhile, with a larger fence: what is ours there may be over.
+/// Somebody else was granted the node meanwhile, with a larger fence: what is ours there may be
+/// over.
 #[test]
 fn a_node_with_a_larger_fence_is_not_healed() {
     let bounds = FenceBounds::new(ms(10_000), ms(60_000));

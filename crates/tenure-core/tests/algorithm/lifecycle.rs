@@ -1,5 +1,6 @@
 //! A lease from its first attempt to the last clean-up, told as sentences.
 
+use tenure_core::client::News;
 use tenure_core::*;
 
 use crate::support::cluster::*;
@@ -52,16 +53,16 @@ fn every_attempt_has_a_token_of_its_own() {
 #[test]
 fn a_wait_ends_at_its_limit_with_a_last_attempt_there() {
     let mut waiting = options();
-    waiting.wait = Wait::AtMost(ms(1_000));
+    waiting.wait = Wait::AtMost(ms(1_050));
     let mut cluster = Cluster::of(3);
     (0..3).for_each(|node| cluster.occupy(node, token(9), 60_000));
     let client = cluster.acquire(&waiting);
     let begun = cluster.now;
-    cluster.run(ms(1_002));
-    assert_eq!(cluster.clients[client].sent.last().unwrap().0, begun + ms(1_000));
+    cluster.run(ms(1_052));
+    assert_eq!(cluster.clients[client].sent.last().unwrap().0, begun + ms(1_050));
     let told: Vec<_> = cluster.clients[client].told.drain(..).collect();
-    let Some(lease::Output::NotAcquired(end)) = told.last() else { panic!("{told:?}") };
-    assert_eq!((end.elapsed, end.attempts as usize), (ms(1_002), cluster.clients[client].tokens.len()));
+    let Some(News::NotAcquired(end)) = told.last() else { panic!("{told:?}") };
+    assert_eq!((end.elapsed, end.attempts as usize), (ms(1_052), cluster.clients[client].tokens.len()));
 }
 
 #[test]
@@ -73,7 +74,7 @@ fn tries_max_ends_a_wait_before_its_limit() {
     (0..3).for_each(|node| cluster.occupy(node, token(9), 60_000));
     let client = cluster.acquire(&waiting);
     cluster.run(ms(1_000));
-    assert!(cluster.clients[client].lease.is_ended());
+    assert!(cluster.clients[client].client.is_idle());
     assert_eq!(cluster.clients[client].tokens.len(), 3);
 }
 
@@ -101,7 +102,8 @@ fn the_refusal_says_when_a_majority_would_be_free() {
     cluster.nodes[4].latency = ms(1);
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
-    // Decided after one grant and three refusals: two more are needed, the second is free after 300 ms.
+    // Decided after one grant and three refusals: two more are needed, the second is free after 300
+    // ms.
     assert_eq!(cluster.cause(client), Some(Cause::Contended { retry_after: Some(ms(300)) }));
 }
 
@@ -138,14 +140,14 @@ fn a_grant_of_a_node_whose_connection_broke_before_the_decision_does_not_count()
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
     let node = node(cluster.quorum, 0);
-    cluster.input(client, lease::Input::Disconnected { node });
+    cluster.reconnect(client, node);
     cluster.run(ms(60));
     assert_eq!(cluster.cause(client), Some(Cause::Unavailable), "one grant is left");
     assert_eq!(cluster.keys(), 0, "the key on the node that was cut off is released, too");
 }
 
-/// All clocks step at once, as in a leap second. Nobody watches them here: what helps is that nodes keep keys for the guard
-/// band longer than anybody counts on them.
+/// All clocks step at once, as in a leap second. Nobody watches them here: what helps is that nodes
+/// keep keys for the guard band longer than anybody counts on them.
 #[test]
 fn a_step_of_all_clocks_within_the_guard_band_frees_nothing_that_is_counted_on() {
     for (ahead, holders) in [(ms(1_000), vec![0]), (ms(1_200), vec![0, 1])] {

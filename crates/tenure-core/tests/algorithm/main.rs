@@ -1,9 +1,9 @@
-//! The algorithm without a network: stories, sentences of the Redlock page, every order, and random histories.
+//! The algorithm without a network: stories, sentences of the Redlock page, every order, and
+//! random histories.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
 mod support {
     pub(crate) mod changing;
-    pub(crate) mod clients;
     pub(crate) mod cluster;
     pub(crate) mod fleets;
     pub(crate) mod runs;

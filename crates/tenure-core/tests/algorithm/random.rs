@@ -37,8 +37,9 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn options_of(ttl_ms: u64, wait_ms: u64) -> Options {
+fn options_of(ttl_ms: u64, wait_ms: u64, fenced: bool) -> Options {
     let mut options = options();
+    options.fenced = fenced;
     options.ttl = ms(ttl_ms);
     options.queued = !ttl_ms.is_multiple_of(3);
     options.renewal = if ttl_ms.is_multiple_of(2) { Renewal::AtThird } else { Renewal::Off };
@@ -54,22 +55,22 @@ proptest! {
         steps in prop::collection::vec(step(), 1..60),
     ) {
         let mut cluster = Cluster::of(nodes);
-        cluster.fenced = nodes % 2 == 1;
+        let fenced = nodes % 2 == 1;
         let mut ttls = vec![];
         for step in steps {
             match step {
                 Step::Acquire { ttl_ms, wait_ms } => {
-                    ttls.push(options_of(ttl_ms, wait_ms));
-                    cluster.acquire(&options_of(ttl_ms, wait_ms));
+                    ttls.push(options_of(ttl_ms, wait_ms, fenced));
+                    cluster.acquire(&options_of(ttl_ms, wait_ms, fenced));
                 }
                 Step::Extend { client } if !ttls.is_empty() => {
                     cluster.extend(client % ttls.len(), &ttls[client % ttls.len()]);
                 }
                 Step::Release { client } if !ttls.is_empty() => {
-                    cluster.input(client % ttls.len(), lease::Input::Release);
+                    cluster.release(client % ttls.len());
                 }
                 Step::Abandon { client } if !ttls.is_empty() => {
-                    cluster.input(client % ttls.len(), lease::Input::Abandon);
+                    cluster.abandon(client % ttls.len());
                 }
                 Step::Node { node, mode, latency_ms } => {
                     cluster.nodes[node % nodes].mode = mode;
@@ -86,12 +87,13 @@ proptest! {
         }
         cluster.run(ms(80)); // What is under way arrives.
         cluster.nodes.iter_mut().for_each(|node| (node.mode, node.latency) = (Mode::Up, ms(2)));
-        (0..ttls.len()).for_each(|client| cluster.input(client, lease::Input::Abandon));
+        (0..ttls.len()).for_each(|client| cluster.abandon(client));
         cluster.run(ms(1_000));
         prop_assert_eq!(cluster.keys(), 0);
-        prop_assert!(cluster.releases.iter().all(|release| release.poll_timeout().is_none()));
-        // Those who are gone may still be in line where they could not say so. They hold nobody up for long.
-        let mut forever = options_of(1_000, 1);
+        prop_assert!(cluster.is_clean());
+        // Those who are gone may still be in line where they could not say so. They hold nobody up
+        // for long.
+        let mut forever = options_of(1_000, 1, fenced);
         forever.wait = Wait::Forever;
         let next = cluster.acquire(&forever);
         cluster.run(POLL_MAX);

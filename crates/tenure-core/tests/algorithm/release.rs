@@ -12,7 +12,7 @@ fn a_release_after_expiry_does_not_touch_the_next_holder() {
     let second = cluster.acquire(&options());
     cluster.run(ms(5));
     assert_eq!(cluster.holders(), [second]);
-    cluster.input(first, lease::Input::Release);
+    cluster.release(first);
     cluster.run(ms(5));
     assert_eq!(cluster.outcomes, [ReleaseOutcome::NotHeld]);
     assert_eq!((cluster.holders(), cluster.keys()), (vec![second], 5));
@@ -24,7 +24,7 @@ fn a_release_is_sent_again_until_the_node_confirms() {
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
     cluster.nodes[0].mode = Mode::Silent;
-    cluster.input(client, lease::Input::Release);
+    cluster.release(client);
     cluster.run(ms(3_000));
     assert_eq!(cluster.outcomes, [ReleaseOutcome::Released], "told long ago, by the other two");
     assert_eq!(cluster.keys(), 1);
@@ -41,7 +41,7 @@ fn a_release_is_not_sent_again_to_nodes_that_cannot_have_the_key() {
     cluster.nodes[0].mode = Mode::Down;
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
-    cluster.input(client, lease::Input::Release);
+    cluster.release(client);
     cluster.run(ms(5));
     assert_eq!(cluster.unconfirmed, [NodeSet::default()], "done: the node never got the acquire");
 }
@@ -55,7 +55,7 @@ fn a_release_learns_late_that_a_node_never_got_the_acquire() {
     cluster.run(ms(60));
     assert_eq!(cluster.cause(client), Some(Cause::Unavailable));
     assert_eq!(cluster.unconfirmed, [NodeSet::default()], "nothing is owed to nodes that are down");
-    assert!(cluster.releases.iter().all(|release| release.poll_timeout().is_none()), "no timer left");
+    assert!(cluster.is_clean(), "no timer left");
 }
 
 #[test]
@@ -64,7 +64,7 @@ fn a_release_gives_up_when_the_key_has_freed_itself() {
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
     cluster.nodes[0].mode = Mode::Silent;
-    cluster.input(client, lease::Input::Release);
+    cluster.release(client);
     cluster.run(ms(11_000));
     assert_eq!(cluster.outcomes, [ReleaseOutcome::Unavailable]);
     assert!(cluster.unconfirmed.is_empty());
@@ -73,8 +73,8 @@ fn a_release_gives_up_when_the_key_has_freed_itself() {
     assert_eq!(cluster.keys(), 0);
 }
 
-/// The caller goes away at every millisecond of an acquire, an extension and a hold, with nodes of every
-/// kind: whatever was set is gone once the nodes can be reached again.
+/// The caller goes away at every millisecond of an acquire, an extension and a hold, with nodes of
+/// every kind: whatever was set is gone once the nodes can be reached again.
 #[test]
 fn a_caller_that_goes_away_at_any_moment_leaves_no_key() {
     let modes = [Mode::Up, Mode::Down, Mode::Silent, Mode::Deaf, Mode::Broken];
@@ -88,12 +88,12 @@ fn a_caller_that_goes_away_at_any_moment_leaves_no_key() {
             cluster.run(ms(moment));
             cluster.extend(client, &options());
             cluster.run(ms(moment / 2));
-            cluster.input(client, lease::Input::Abandon);
+            cluster.abandon(client);
             cluster.run(ms(40));
             cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Up);
             cluster.run(ms(1_000));
             assert_eq!(cluster.keys(), 0, "nodes {first:?} and {second:?}, gone after {moment} ms");
-            assert!(cluster.releases.iter().all(|release| release.poll_timeout().is_none()), "no timer left");
+            assert!(cluster.is_clean(), "no timer left");
         }
     }
 }
@@ -104,16 +104,17 @@ fn a_node_that_comes_back_is_told_at_once_what_it_missed() {
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
     cluster.nodes[0].mode = Mode::Silent;
-    cluster.input(client, lease::Input::Release);
+    cluster.release(client);
     cluster.run(ms(3_000));
     cluster.nodes[0].mode = Mode::Up;
     let node = node(cluster.quorum, 0);
-    cluster.reconnect(node);
+    cluster.reconnect(client, node);
     cluster.run(ms(2));
     assert_eq!(cluster.keys(), 0);
 }
 
-/// The release of the attempt is under way. Whatever answers come then, it must not be taken for a lock.
+/// The release of the attempt is under way. Whatever answers come then, it must not be taken for a
+/// lock.
 #[test]
 fn an_attempt_that_was_handed_to_its_release_is_never_won() {
     let quorum = Quorum::of(3).unwrap();
@@ -134,8 +135,9 @@ fn an_attempt_that_was_handed_to_its_release_is_never_won() {
     assert!(lease.standing().is_none());
 }
 
-/// Two answers are lost, the third comes at the deadline. The releases that are sent again find nothing, because
-/// the first ones did their work: that must not be taken for a lock that was not held.
+/// Two answers are lost, the third comes at the deadline. The releases that are sent again find
+/// nothing, because the first ones did their work: that must not be taken for a lock that was not
+/// held.
 #[test]
 fn a_release_sent_again_does_not_take_its_own_effect_for_not_held() {
     let mut cluster = Cluster::of(3);
@@ -143,7 +145,7 @@ fn a_release_sent_again_does_not_take_its_own_effect_for_not_held() {
     cluster.run(ms(5));
     cluster.nodes[0].latency = ms(50);
     (1..3).for_each(|node| cluster.nodes[node].mode = Mode::Deaf);
-    cluster.input(client, lease::Input::Release);
+    cluster.release(client);
     cluster.run(ms(40));
     (1..3).for_each(|node| cluster.nodes[node].mode = Mode::Up);
     cluster.run(ms(1_000));
@@ -151,7 +153,8 @@ fn a_release_sent_again_does_not_take_its_own_effect_for_not_held() {
     assert_ne!(cluster.outcomes, [ReleaseOutcome::NotHeld]);
 }
 
-/// What puts a key back is under way when the node says that it does not have it: it may have it a moment later.
+/// What puts a key back is under way when the node says that it does not have it: it may have it a
+/// moment later.
 #[test]
 fn a_key_that_was_put_back_is_owed() {
     let mut cluster = Cluster::of(3);
@@ -170,11 +173,11 @@ fn a_key_that_was_put_back_is_owed() {
     assert!(cluster.owners()[2].is_some(), "put back");
     (cluster.nodes[0].mode, cluster.nodes[1].mode) = (Mode::Up, Mode::Up);
     cluster.nodes[2].mode = Mode::Down;
-    cluster.input(client, lease::Input::Release);
+    cluster.release(client);
     cluster.run(ms(50));
     cluster.nodes[2].mode = Mode::Up;
     let node = node(cluster.quorum, 2);
-    cluster.reconnect(node);
+    cluster.reconnect(client, node);
     cluster.run(ms(1_000));
     assert_eq!(cluster.keys(), 0, "no key is left behind where the node can be reached");
 }

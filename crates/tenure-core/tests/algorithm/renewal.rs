@@ -1,14 +1,15 @@
-//! Renewals, what the holder is told about its lock, and locks that change hands, told as sentences.
+//! Renewals, what the holder is told about its lock, and locks that change hands, told as
+//! sentences.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
+use tenure_core::client::{News, Request, Resuming};
 use tenure_core::*;
 
-use crate::support::cluster::{self, *};
+use crate::support::cluster::*;
 
-/// The ttl is 10 s: a renewal is due after 3,333 ms and comes up to 7 ms earlier, validity lasts for 9,898 ms, and the
-/// loss is told 500 ms before that.
+/// The ttl is 10 s: a renewal is due after 3,333 ms and comes up to 7 ms earlier, validity lasts
+/// for 9,898 ms, and the loss is told 500 ms before that.
 fn renewed() -> Options {
     renewed_with(|_| ())
 }
@@ -41,16 +42,16 @@ fn extended(cluster: &Cluster, client: usize) -> Vec<Time> {
 }
 
 fn states(cluster: &Cluster, client: usize) -> Vec<HoldState> {
-    let state = |told: &lease::Output| match told {
-        lease::Output::State(state) => Some(*state),
+    let state = |told: &News| match told {
+        News::State(state) => Some(*state),
         _ => None,
     };
     cluster.clients[client].told.iter().filter_map(state).collect()
 }
 
 fn failures(cluster: &Cluster, client: usize) -> Vec<NotExtended> {
-    let failure = |told: &lease::Output| match told {
-        lease::Output::NotExtended(reason) => Some(reason.clone()),
+    let failure = |told: &News| match told {
+        News::NotExtended(reason) => Some(reason.clone()),
         _ => None,
     };
     cluster.clients[client].told.iter().filter_map(failure).collect()
@@ -122,7 +123,7 @@ fn the_first_missed_renewal_puts_the_lock_at_risk_and_the_next_success_ends_that
 #[test]
 fn a_renewal_that_most_nodes_refuse_loses_the_lock_at_once() {
     let (mut cluster, client) = held(&renewed());
-    cluster.nodes[..3].iter_mut().for_each(|node| node.table = LockTable::default());
+    (0..3).for_each(|node| cluster.delete(node));
     cluster.run(ms(3_400));
     assert_eq!(states(&cluster, client), [HoldState::Lost]);
     assert!(cluster.standing(client).is_lost());
@@ -149,7 +150,7 @@ fn loss_is_told_before_the_end_by_a_timer_alone() {
         assert_eq!(cluster.keys(), 5);
         cluster.run(ms(60_000));
         assert_eq!(states(&cluster, client).last(), Some(&HoldState::Lost), "{renewal:?}");
-        assert_eq!((cluster.keys(), cluster.clients[client].lease.poll_timeout()), (0, None), "{renewal:?}");
+        assert_eq!((cluster.keys(), cluster.lease(client).poll_timeout()), (0, None), "{renewal:?}");
     }
 }
 
@@ -180,22 +181,25 @@ fn after_the_last_renewal_that_is_allowed_the_lock_is_at_risk_and_then_lost() {
 
 #[test]
 fn nothing_is_renewed_after_the_end() {
-    for end in [lease::Input::Release, lease::Input::Abandon, lease::Input::HandOver] {
+    let (release, abandon) = (Request::Release { id: ONLY }, Request::Abandon { id: ONLY });
+    let hand_over = Request::HandOver { id: ONLY };
+    for end in [release, abandon, hand_over.clone()] {
         let (mut cluster, client) = held(&renewed());
         cluster.run(ms(5_000));
         let before = extended(&cluster, client).len();
-        cluster.input(client, end.clone());
-        assert_eq!(cluster.clients[client].lease.poll_timeout(), None, "{end:?}");
+        cluster.request(client, end.clone());
+        assert!(cluster.clients[client].client.holds_nothing(), "{end:?}");
         cluster.run(ms(100));
-        let left = if end == lease::Input::HandOver { 5 } else { 0 };
+        let left = if end == hand_over { 5 } else { 0 };
         assert_eq!(cluster.keys(), left, "{end:?}");
         cluster.run(ms(60_000));
         assert_eq!((extended(&cluster, client).len(), cluster.keys()), (before, 0), "{end:?}");
-        assert_eq!(cluster.releases.is_empty(), end == lease::Input::HandOver, "{end:?}");
+        assert_eq!(cluster.unconfirmed.is_empty(), end == hand_over, "{end:?}");
     }
 }
 
-/// The release follows the extension on the same connections, and answers to the extension change nothing any more.
+/// The release follows the extension on the same connections, and answers to the extension change
+/// nothing any more.
 #[test]
 fn a_release_while_a_renewal_is_under_way_leaves_no_key() {
     for after_us in (0..40_000).step_by(500) {
@@ -207,7 +211,7 @@ fn a_release_while_a_renewal_is_under_way_leaves_no_key() {
             .for_each(|(node, state)| state.latency = ms(3 * node as u64 + 1));
         let client = cluster.acquire(&renewed());
         cluster.run(ms(3_320) + Duration::from_micros(after_us));
-        cluster.input(client, lease::Input::Release);
+        cluster.release(client);
         cluster.run(ms(60));
         assert_eq!(cluster.keys(), 0, "released {after_us} us into the renewal");
         cluster.run(ms(20_000));
@@ -225,7 +229,8 @@ fn an_extension_is_refused_when_the_holder_has_been_told_of_the_loss() {
     assert_eq!(extended(&cluster, client), [], "the nodes are not even asked");
 }
 
-/// It was begun in time, and the nodes grant it; but when they do, the holder has been told to stop.
+/// It was begun in time, and the nodes grant it; but when they do, the holder has been told to
+/// stop.
 #[test]
 fn an_extension_that_is_decided_after_the_loss_is_refused() {
     let begun = Cluster::of(5).now;
@@ -242,7 +247,8 @@ fn an_extension_that_is_decided_after_the_loss_is_refused() {
     assert_eq!(cluster.holders(), [0; 0]);
 }
 
-/// A renewal for the usual term shortens nothing and proves nothing new; it must not be followed by another at once.
+/// A renewal for the usual term shortens nothing and proves nothing new; it must not be followed by
+/// another at once.
 #[test]
 fn a_lock_that_was_extended_for_longer_is_still_renewed_in_its_own_time() {
     let (mut cluster, client) = held(&renewed());
@@ -255,25 +261,10 @@ fn a_lock_that_was_extended_for_longer_is_still_renewed_in_its_own_time() {
     assert_eq!((cluster.holders(), states(&cluster, client)), (vec![client], vec![]));
 }
 
-/// A client that goes on with what another has handed over.
-fn resume(cluster: &mut Cluster, handover: &HandedOver, options: &Options) -> usize {
-    let lease = Lease::resume(key("x"), terms(options), cluster.quorum, handover, cluster.now);
-    cluster.clients.push(cluster::Client {
-        lease,
-        told: VecDeque::new(),
-        sent: vec![],
-        tokens: vec![],
-        dead: false,
-    });
-    let client = cluster.clients.len() - 1;
-    cluster.extend(client, options);
-    client
-}
-
-fn hand_over(cluster: &mut Cluster, client: usize) -> HandedOver {
-    let handover = cluster.clients[client].lease.handover(cluster.now).unwrap();
-    cluster.input(client, lease::Input::HandOver);
-    handover
+/// The same lock, if it had a fence: keys that are there were set in a life that was looked at.
+fn with_fence(resuming: Resuming) -> Resuming {
+    let handover = HandedOver { fence: Some(Fence::new(7)), ..resuming.handover };
+    Resuming { handover, ..resuming }
 }
 
 #[test]
@@ -281,17 +272,17 @@ fn a_lock_that_is_handed_over_goes_on_without_a_gap() {
     let (mut cluster, first) = held(&renewed());
     cluster.run(ms(1_000));
     let (fence, token) = (cluster.standing(first).fence(), cluster.standing(first).token());
-    let handover = hand_over(&mut cluster, first);
-    assert_eq!((handover.members.len(), handover.held), (5, ms(1_010)));
+    let resuming = cluster.hand_over(first);
+    assert_eq!((resuming.handover.members.len(), resuming.handover.held), (5, ms(1_010)));
     cluster.run(ms(4_000));
     assert_eq!(cluster.keys(), 5, "it stays locked");
-    let second = resume(&mut cluster, &handover, &renewed());
+    let second = cluster.resume(ONLY, &resuming, &renewed());
     cluster.run(ms(5));
-    assert_eq!(cluster.told(second), Some(lease::Output::Extended));
+    assert_eq!(cluster.told(second), Some(News::Extended));
     assert_eq!((cluster.standing(second).fence(), cluster.standing(second).token()), (fence, token));
     cluster.run(ms(60_000));
     assert_eq!((cluster.holders(), cluster.keys()), (vec![second], 5), "it is renewed as any other");
-    cluster.input(second, lease::Input::Release);
+    cluster.release(second);
     cluster.run(ms(50));
     assert_eq!((cluster.keys(), cluster.outcomes.as_slice()), (0, &[ReleaseOutcome::Released][..]));
 }
@@ -301,8 +292,8 @@ fn the_time_before_a_handover_counts_for_max_hold() {
     let capped = renewed_with(|options| options.max_hold = Some(MaxHold::AtMost(ms(30_000))));
     let (mut cluster, first) = held(&capped);
     cluster.run(ms(15_000));
-    let handover = hand_over(&mut cluster, first);
-    let second = resume(&mut cluster, &handover, &capped);
+    let resuming = cluster.hand_over(first);
+    let second = cluster.resume(ONLY, &resuming, &capped);
     // One renewal, and then none that would end in time.
     cluster.run(ms(13_000));
     assert_eq!(cluster.holders(), [second]);
@@ -310,7 +301,8 @@ fn the_time_before_a_handover_counts_for_max_hold() {
     assert_eq!(cluster.holders(), [0; 0], "thirty seconds in all");
 }
 
-/// Keys on nodes that the first holder did not count may be there by accident, so they prove nothing.
+/// Keys on nodes that the first holder did not count may be there by accident, so they prove
+/// nothing.
 #[test]
 fn only_nodes_that_counted_before_prove_that_the_lock_is_still_held() {
     let mut cluster = Cluster::of(5);
@@ -318,34 +310,34 @@ fn only_nodes_that_counted_before_prove_that_the_lock_is_still_held() {
     let first = cluster.acquire(&options());
     cluster.run(ms(100));
     set(&mut cluster, 3..5, Mode::Up);
-    let handover = HandedOver { fence: Some(Fence::new(7)), ..hand_over(&mut cluster, first) };
-    assert_eq!((handover.members.len(), cluster.keys()), (3, 5));
+    let resuming = with_fence(cluster.hand_over(first));
+    assert_eq!((resuming.handover.members.len(), cluster.keys()), (3, 5));
     set(&mut cluster, 0..2, Mode::Silent);
-    let second = resume(&mut cluster, &handover, &options());
+    let second = cluster.resume(ONLY, &resuming, &options());
     cluster.run(ms(100));
-    assert!(matches!(cluster.told(second), Some(lease::Output::NotExtended(_))), "three grants, one counts");
+    assert!(matches!(cluster.told(second), Some(News::NotExtended(_))), "three grants, one counts");
     set(&mut cluster, 0..2, Mode::Up);
-    let third = resume(&mut cluster, &handover, &options());
+    let third = cluster.resume(ONLY, &resuming, &options());
     cluster.run(ms(100));
-    assert_eq!(cluster.told(third), Some(lease::Output::Extended), "a handover can be tried again");
+    assert_eq!(cluster.told(third), Some(News::Extended), "a handover can be tried again");
     assert_eq!(cluster.standing(third).margin(), 2, "and the others with the round that proved it");
 }
 
 #[test]
 fn a_handover_that_is_too_late_is_no_lock_and_releases_nothing() {
     let (mut cluster, first) = held(&options());
-    let handover = hand_over(&mut cluster, first);
+    let resuming = cluster.hand_over(first);
     cluster.run(ms(11_100));
     assert_eq!(cluster.keys(), 0);
     let other = cluster.acquire(&options());
     cluster.run(ms(10));
-    let second = resume(&mut cluster, &handover, &renewed());
+    let second = cluster.resume(ONLY, &resuming, &renewed());
     cluster.run(ms(10));
-    assert!(matches!(cluster.told(second), Some(lease::Output::NotExtended(NotExtended::Lost { .. }))));
+    assert!(matches!(cluster.told(second), Some(News::NotExtended(NotExtended::Lost { .. }))));
     assert_eq!(cluster.standing(second).state(cluster.now), HoldState::Lost);
-    cluster.input(second, lease::Input::HandOver);
+    cluster.request(second, Request::HandOver { id: ONLY });
     cluster.run(ms(1_000));
-    assert_eq!((cluster.keys(), cluster.releases.len()), (5, 0));
+    assert_eq!((cluster.keys(), cluster.is_clean(), cluster.unconfirmed.len()), (5, true, 0));
     assert_eq!(cluster.holders(), [other]);
 }
 
@@ -357,7 +349,7 @@ fn a_renewal_that_is_sent_and_counted_with_others_comes_to_the_same() {
     options.renewal = Renewal::AtThird;
     let client = cluster.acquire(&options);
     cluster.run(ms(5));
-    let mut one_by_one = cluster.clients[client].lease.clone();
+    let mut one_by_one = cluster.lease(client).clone();
     let mut together = one_by_one.clone();
     let due = one_by_one.poll_timeout().unwrap();
     one_by_one.handle(due, lease::Input::Timeout);
@@ -401,7 +393,7 @@ fn a_renewal_that_is_not_allowed_is_left_to_the_timeout() {
     options.renewals_max = Some(0);
     let client = cluster.acquire(&options);
     cluster.run(ms(5));
-    let lease = &mut cluster.clients[client].lease;
+    let mut lease = cluster.lease(client).clone();
     let due = lease.poll_timeout().unwrap();
     assert_eq!(lease.begin_renewal(due), None);
     lease.handle(due, lease::Input::Timeout);
@@ -430,38 +422,38 @@ fn max_hold_counts_over_all_processes_that_a_lock_was_handed_to() {
     assert!(handover.held <= Duration::from_secs(60), "{:?}", handover.held);
 }
 
-/// Where a lock was put back is known to the node, so it makes no difference which copy of a handover somebody has.
+/// Where a lock was put back is known to the node, so it makes no difference which copy of a
+/// handover somebody has.
 #[test]
 fn an_earlier_handover_counts_a_healed_node_no_sooner_than_a_later_one() {
     let mut cluster = Cluster::of(3);
     let first = cluster.acquire(&options());
     cluster.run(ms(100));
-    let fence = Some(Fence::new(7));
-    let earlier = HandedOver { fence, ..cluster.clients[first].lease.handover(cluster.now).unwrap() };
+    let earlier = with_fence(cluster.resuming(first, ONLY));
     // Node 2 loses the lock, and an extension puts it back.
-    cluster.nodes[2].table.forget();
+    cluster.delete(2);
     cluster.extend(first, &options());
     cluster.run(ms(100));
     assert_eq!(cluster.keys(), 3, "put back");
-    let later = HandedOver { fence, ..hand_over(&mut cluster, first) };
-    assert_eq!((earlier.members.len(), later.members.len()), (3, 2));
+    let later = with_fence(cluster.hand_over(first));
+    assert_eq!((earlier.handover.members.len(), later.handover.members.len()), (3, 2));
     let healed = cluster.now;
     loop {
         // With node 0 out of reach, node 2 would have to prove it.
         set(&mut cluster, 0..1, Mode::Down);
-        let resumed = resume(&mut cluster, &earlier, &options());
+        let resumed = cluster.resume(ONLY, &earlier, &options());
         cluster.run(ms(100));
-        let proved = cluster.told(resumed) == Some(lease::Output::Extended);
-        cluster.input(resumed, lease::Input::HandOver);
+        let proved = cluster.told(resumed) == Some(News::Extended);
+        cluster.request(resumed, Request::HandOver { id: ONLY });
         set(&mut cluster, 0..1, Mode::Up);
         let waited = cluster.now.since(healed);
         assert_eq!(proved, waited > ms(66_000), "after {waited:?}");
         // The later one keeps the lock meanwhile.
-        let resumed = resume(&mut cluster, &later, &options());
+        let resumed = cluster.resume(ONLY, &later, &options());
         cluster.run(ms(100));
-        assert_eq!(cluster.told(resumed), Some(lease::Output::Extended));
+        assert_eq!(cluster.told(resumed), Some(News::Extended));
         assert_eq!(cluster.standing(resumed).margin(), usize::from(proved), "after {waited:?}");
-        cluster.input(resumed, lease::Input::HandOver);
+        cluster.request(resumed, Request::HandOver { id: ONLY });
         if proved {
             break;
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tenure_core::client::News;
 use tenure_core::*;
 
 use crate::support::cluster::*;
@@ -9,15 +10,10 @@ use crate::support::cluster::*;
 /// Options of a waiter: in line, without a limit.
 fn waiting() -> Options {
     let mut options = options();
+    options.fenced = true;
     options.queued = true;
     options.wait = Wait::Forever;
     options
-}
-
-fn fenced_cluster(nodes: usize) -> Cluster {
-    let mut cluster = Cluster::of(nodes);
-    cluster.fenced = true;
-    cluster
 }
 
 fn in_line(cluster: &Cluster) -> Vec<usize> {
@@ -34,7 +30,8 @@ fn one_after_another(cluster: &mut Cluster, count: usize) -> Vec<usize> {
     (0..count).map(&mut acquire).collect()
 }
 
-/// Lets the holder release after a moment, again and again, and returns who held the lock, in order.
+/// Lets the holder release after a moment, again and again, and returns who held the lock, in
+/// order.
 fn serve(cluster: &mut Cluster, until: Duration) -> Vec<usize> {
     let (mut served, end) = (vec![], cluster.now + until);
     while cluster.now < end {
@@ -42,7 +39,7 @@ fn serve(cluster: &mut Cluster, until: Duration) -> Vec<usize> {
         if let [holder] = cluster.holders()[..] {
             served.push(holder);
             cluster.run(ms(3));
-            cluster.input(holder, lease::Input::Release);
+            cluster.release(holder);
         }
     }
     served
@@ -50,7 +47,7 @@ fn serve(cluster: &mut Cluster, until: Duration) -> Vec<usize> {
 
 #[test]
 fn waiters_are_served_in_the_order_in_which_they_came_and_at_once() {
-    let mut cluster = fenced_cluster(5);
+    let mut cluster = Cluster::of(5);
     let expected = one_after_another(&mut cluster, 8);
     assert_eq!(in_line(&cluster), [7; 5]);
     let begun = cluster.now;
@@ -66,7 +63,7 @@ fn waiters_are_served_in_the_order_in_which_they_came_and_at_once() {
 #[test]
 fn a_release_wakes_one_waiter_and_sends_the_same_commands_however_many_wait() {
     let commands_of = |waiters: usize| {
-        let mut cluster = fenced_cluster(5);
+        let mut cluster = Cluster::of(5);
         let holder = cluster.acquire(&waiting());
         cluster.run(ms(5));
         for _ in 0..waiters {
@@ -77,7 +74,7 @@ fn a_release_wakes_one_waiter_and_sends_the_same_commands_however_many_wait() {
         cluster.run(ms(20));
         let before: usize = cluster.nodes.iter().map(|node| node.log.len()).sum();
         let polls: usize = cluster.clients.iter().map(|client| client.tokens.len()).sum();
-        cluster.input(holder, lease::Input::Release);
+        cluster.release(holder);
         cluster.run(ms(9));
         assert_eq!(cluster.holders().len(), 1);
         let polls = cluster.clients.iter().map(|client| client.tokens.len()).sum::<usize>() - polls;
@@ -90,32 +87,32 @@ fn a_release_wakes_one_waiter_and_sends_the_same_commands_however_many_wait() {
 
 #[test]
 fn a_dead_waiter_is_passed_over_at_once() {
-    let mut cluster = fenced_cluster(5);
+    let mut cluster = Cluster::of(5);
     let clients = one_after_another(&mut cluster, 5);
     cluster.kill(clients[1]);
     cluster.kill(clients[2]);
-    cluster.input(clients[0], lease::Input::Release);
+    cluster.release(clients[0]);
     cluster.run(ms(9));
     assert_eq!(cluster.holders(), [clients[3]]);
 }
 
 #[test]
 fn a_waiter_that_stands_still_when_it_is_its_turn_holds_the_next_up_until_that_one_asks() {
-    let mut cluster = fenced_cluster(5);
+    let mut cluster = Cluster::of(5);
     let clients = one_after_another(&mut cluster, 3);
-    cluster.clients[clients[1]].dead = true;
-    cluster.input(clients[0], lease::Input::Release);
+    cluster.stop(clients[1]);
+    cluster.release(clients[0]);
     cluster.run(CLAIM_WINDOW * 2);
     assert_eq!(cluster.holders(), [clients[2]], "the next one had asked when the reservation was over");
-    cluster.clients[clients[1]].dead = false;
-    cluster.input(clients[2], lease::Input::Release);
+    cluster.go_on(clients[1]);
+    cluster.release(clients[2]);
     cluster.run(POLL_MAX);
     assert_eq!(cluster.holders(), [clients[1]], "and when it goes on, it gets in line again");
 }
 
 #[test]
 fn a_lock_that_frees_itself_goes_to_the_first_in_line_not_to_whoever_comes_along() {
-    let mut cluster = fenced_cluster(5);
+    let mut cluster = Cluster::of(5);
     let holder = cluster.acquire(&waiting());
     cluster.run(ms(5));
     let waiters = [cluster.acquire(&waiting()), cluster.acquire(&waiting())];
@@ -130,7 +127,7 @@ fn a_lock_that_frees_itself_goes_to_the_first_in_line_not_to_whoever_comes_along
     }
     let first = cluster.holders()[0];
     assert!(waiters.contains(&first), "{first} of {waiters:?}");
-    cluster.input(first, lease::Input::Release);
+    cluster.release(first);
     cluster.run(ms(20));
     let second = cluster.holders()[0];
     assert!(waiters.contains(&second) && second != first, "{second} of {waiters:?}");
@@ -138,7 +135,7 @@ fn a_lock_that_frees_itself_goes_to_the_first_in_line_not_to_whoever_comes_along
 
 #[test]
 fn waiters_that_reach_only_a_minority_of_nodes_hold_nobody_up_for_long() {
-    let mut cluster = fenced_cluster(5);
+    let mut cluster = Cluster::of(5);
     let holder = cluster.acquire(&waiting());
     cluster.run(ms(5));
     // Each of three waiters gets in line on other nodes; none of them could ever win.
@@ -148,19 +145,20 @@ fn waiters_that_reach_only_a_minority_of_nodes_hold_nobody_up_for_long() {
         }
         let stuck = cluster.acquire(&waiting());
         cluster.run(ms(300));
-        cluster.clients[stuck].dead = true;
+        cluster.stop(stuck);
     }
     cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Up);
     let waiter = cluster.acquire(&waiting());
     cluster.run(ms(20));
-    cluster.input(holder, lease::Input::Release);
+    cluster.release(holder);
     cluster.run(CLAIM_WINDOW * 4);
     assert_eq!(cluster.holders(), [waiter]);
 }
 
-/// How long it takes until these many waiters were served, behind one that asks for more nodes than there are.
+/// How long it takes until these many waiters were served, behind one that asks for more nodes than
+/// there are.
 fn served_behind(margin: Option<Mode>, min_margin: usize) -> Duration {
-    let mut cluster = fenced_cluster(3);
+    let mut cluster = Cluster::of(3);
     let holder = cluster.acquire(&waiting());
     cluster.run(ms(5));
     let mut demanding = waiting();
@@ -171,7 +169,7 @@ fn served_behind(margin: Option<Mode>, min_margin: usize) -> Duration {
         cluster.run(ms(300));
     }
     let others = one_after_another(&mut cluster, 8);
-    cluster.input(holder, lease::Input::Release);
+    cluster.release(holder);
     let (begun, mut served) = (cluster.now, vec![]);
     while !others.iter().all(|waiter| served.contains(waiter)) {
         assert!(cluster.now.since(begun) < ms(60_000), "{margin:?}: only {served:?} of {others:?}");
@@ -192,7 +190,7 @@ fn whoever_asks_for_a_margin_that_cannot_be_had_holds_up_nobody() {
 
 #[test]
 fn whoever_asks_for_a_margin_gets_the_lock_when_the_nodes_are_back() {
-    let mut cluster = fenced_cluster(3);
+    let mut cluster = Cluster::of(3);
     cluster.nodes[2].mode = Mode::Silent;
     let mut demanding = waiting();
     demanding.min_margin = 1;
@@ -207,16 +205,16 @@ fn whoever_asks_for_a_margin_gets_the_lock_when_the_nodes_are_back() {
 
 #[test]
 fn a_waiter_that_gives_up_leaves_the_line_and_passes_on_what_was_kept_for_it() {
-    let mut cluster = fenced_cluster(5);
+    let mut cluster = Cluster::of(5);
     let holder = cluster.acquire(&waiting());
     cluster.run(ms(5));
     let (first, second) = (cluster.acquire(&waiting()), cluster.acquire(&waiting()));
     cluster.run(ms(20));
     assert_eq!(in_line(&cluster), [2; 5]);
-    cluster.input(holder, lease::Input::Release);
+    cluster.release(holder);
     // The lock is set aside for the first, which has just given up.
     cluster.run(Duration::from_micros(1_100));
-    cluster.input(first, lease::Input::Abandon);
+    cluster.abandon(first);
     cluster.run(ms(20));
     assert_eq!(cluster.holders(), [second]);
     assert_eq!(in_line(&cluster), [0; 5]);
@@ -224,7 +222,7 @@ fn a_waiter_that_gives_up_leaves_the_line_and_passes_on_what_was_kept_for_it() {
 
 #[test]
 fn a_wait_that_is_over_leaves_the_line_and_tells_where_it_stood() {
-    let mut cluster = fenced_cluster(5);
+    let mut cluster = Cluster::of(5);
     cluster.acquire(&waiting());
     cluster.run(ms(5));
     let first = cluster.acquire(&waiting());
@@ -233,17 +231,17 @@ fn a_wait_that_is_over_leaves_the_line_and_tells_where_it_stood() {
     limited.wait = Wait::AtMost(ms(100));
     let second = cluster.acquire(&limited);
     cluster.run(ms(120));
-    let Some(lease::Output::NotAcquired(end)) = cluster.told(second) else { panic!("it waits no longer") };
+    let Some(News::NotAcquired(end)) = cluster.told(second) else { panic!("it waits no longer") };
     let place = end.place.unwrap();
     assert_eq!((place.ahead, place.waiters), (1, 2));
     cluster.run(ms(10));
     assert_eq!(in_line(&cluster), [1; 5]);
-    assert!(cluster.clients[first].lease.ticket().is_some());
+    assert!(cluster.lease(first).ticket().is_some());
 }
 
 #[test]
 fn whoever_is_overtaken_by_clocks_that_differ_draws_again_and_comes_after() {
-    let mut cluster = fenced_cluster(3);
+    let mut cluster = Cluster::of(3);
     cluster.acquire(&waiting());
     cluster.run(ms(5));
     // A client whose numbers run ahead.
@@ -254,19 +252,19 @@ fn whoever_is_overtaken_by_clocks_that_differ_draws_again_and_comes_after() {
     }
     let late = cluster.acquire(&waiting());
     cluster.run(ms(100));
-    let ticket = cluster.clients[late].lease.ticket().unwrap();
+    let ticket = cluster.lease(late).ticket().unwrap();
     assert!(ticket > ahead || in_line(&cluster) == [2; 3], "{ticket} after {ahead}");
 }
 
 #[test]
 fn a_lost_wake_up_costs_no_more_than_the_backstop() {
-    let mut cluster = fenced_cluster(5);
+    let mut cluster = Cluster::of(5);
     let holder = cluster.acquire(&waiting());
     cluster.run(ms(5));
     let waiter = cluster.acquire(&waiting());
     cluster.run(ms(20));
     cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Deaf);
-    cluster.input(holder, lease::Input::Release);
+    cluster.release(holder);
     cluster.run(ms(10));
     cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Up);
     cluster.run(CLAIM_WINDOW);
@@ -275,23 +273,24 @@ fn a_lost_wake_up_costs_no_more_than_the_backstop() {
 
 #[test]
 fn a_label_is_shown_to_whoever_waits_and_is_gone_with_the_lock() {
-    let mut cluster = fenced_cluster(3);
+    let mut cluster = Cluster::of(3);
     let lease =
         Lease::new(key("x"), terms(&waiting()), cluster.quorum).labelled(Some("nightly import".into()));
     let holder = cluster.acquire_with(lease);
     cluster.run(ms(5));
     let waiter = cluster.acquire(&waiting());
     cluster.run(ms(10));
-    let place = cluster.clients[waiter].lease.place().unwrap();
+    let place = cluster.lease(waiter).place().unwrap();
     assert_eq!(place.holder.as_deref(), Some("nightly import"));
-    cluster.input(holder, lease::Input::Release);
+    cluster.release(holder);
     cluster.run(ms(10));
     let next = cluster.acquire(&waiting());
     cluster.run(ms(10));
-    assert_eq!(cluster.clients[next].lease.place().unwrap().holder, None, "the new holder wrote nothing");
+    assert_eq!(cluster.lease(next).place().unwrap().holder, None, "the new holder wrote nothing");
 }
 
-/// A lease that is in line on all nodes but those that are `down`, and has just been woken by node 0.
+/// A lease that is in line on all nodes but those that are `down`, and has just been woken by node
+/// 0.
 fn woken(nodes: usize, down: &[usize]) -> (Lease, Quorum, RoundNumber) {
     let quorum = Quorum::of(nodes).unwrap();
     let mut lease = Lease::new(key("x"), terms(&waiting()), quorum);
@@ -390,8 +389,8 @@ fn whoever_yields_keeps_only_a_place_that_a_node_has_given() {
     let (next, last, kept) = yields(in_line_behind_nobody());
     assert_eq!((next, kept), (Next::InLineWith(ticket), Some(ticket)), "node 0 has looked who is there");
     assert!(matches!(last, lease::Output::Waiting { .. }));
-    // No node has looked: one who came earlier may have the larger ticket, and the first node that looks would take the place
-    // away from us when others have come behind us.
+    // No node has looked: one who came earlier may have the larger ticket, and the first node that
+    // looks would take the place away from us when others have come behind us.
     let behind = Ok(Reply::new(None, Answer::Refused(Refusal::Behind)));
     let (next, last, kept) = yields(behind);
     assert_eq!((next, kept), (Next::InLine, None));

@@ -1,13 +1,16 @@
 //! A handful of nodes and clients in one thread, with time that only moves when the test says so.
 //!
-//! Every command travels for half of its node's latency, is executed by a [`LockTable`], and its answer
-//! travels back for the other half. A client has one connection to each node, which keeps the order of
-//! commands also when the latency changes. A node can be down, silent, deaf for answers, or answer with errors.
+//! A client is the [`Client`] of production. Every command travels for half of its node's latency,
+//! is executed by a [`LockTable`], and its answer travels back for the other half. A client has one
+//! connection to each node, which keeps the order of commands also when the latency changes. A node
+//! can be down, silent, deaf for answers, or answer with errors.
 #![allow(unreachable_pub, reason = "its names are for all modules of this program")]
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_core::client::{Addressee, Client, Id, Input, News, Output, Renewals, Request, Resuming, Tag};
 use tenure_core::*;
 
 pub const fn ms(millis: u64) -> Duration {
@@ -30,27 +33,20 @@ pub fn node(quorum: Quorum, index: usize) -> NodeIndex {
     quorum.indexes().nth(index).unwrap()
 }
 
-/// An attempt that asks all nodes, as any Redlock client does.
+/// An attempt that asks all nodes, as any Redlock client does: for tests of a lease alone.
 pub fn attempt(quorum: Quorum, entropy: Entropy) -> lease::Input {
     lease::Input::Attempt { entropy, proposal: Proposal::plain(quorum) }
 }
 
-/// Options of ten seconds that try once; tests change what they are about.
+/// Options of ten seconds that try once, without a fence; tests change what they are about.
 pub fn options() -> Options {
     let mut options = Options::default();
     options.renewal = Renewal::Off;
+    options.fenced = false;
     options.queued = false;
     options.ttl = ms(10_000);
     options.wait = Wait::No;
     options
-}
-
-/// The owner of a key that is not just set aside.
-pub fn token_of(entry: &Entry) -> Option<OwnerToken> {
-    match entry.owner {
-        Owner::Token(token) => Some(token),
-        Owner::Reserved(_) => None,
-    }
 }
 
 pub fn terms(options: &Options) -> Terms {
@@ -74,79 +70,119 @@ pub struct Node {
     pub table: LockTable,
     pub mode: Mode,
     pub latency: Duration,
-    /// Every command the node executed.
+    /// Every command about a lock that the node executed.
     pub log: Vec<Command>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Machine {
-    Lease(usize),
-    Release(usize),
-}
-
-type Answered = Result<Reply, Fault>;
-
-enum Event {
-    Request { machine: Machine, round: Option<RoundNumber>, node: usize, command: Command },
-    Answer { machine: Machine, round: Option<RoundNumber>, node: usize, answer: Answered },
-    Wake { client: usize, ticket: Ticket, node: usize },
-}
-
-/// A client's lease and what it told its caller.
-pub struct Client {
-    pub lease: Lease,
-    pub told: VecDeque<lease::Output>,
-    /// Commands it sent, with the time.
+/// A client, and what it said and heard. Most have one lease, for "x".
+pub struct Process {
+    pub client: Client,
+    pub told: VecDeque<News>,
+    /// Commands of its leases, with the time.
     pub sent: Vec<(Time, NodeIndex, Command)>,
     pub tokens: Vec<OwnerToken>,
-    /// Its process is gone, or stands still.
-    pub dead: bool,
+    /// It is gone, or stands still.
+    stopped: bool,
+    /// What has come meanwhile.
+    missed: VecDeque<Input>,
+    /// Where it has no connection.
+    cut_off: NodeSet,
+}
+
+/// Commands that were sent to a node together and are not answered yet.
+struct Call {
+    client: usize,
+    node: NodeIndex,
+    commands: Vec<(Tag, Command)>,
+    batch: Option<Arc<Renewals>>,
+}
+
+enum Event {
+    Arrival { call: u64 },
+    Answers { call: u64, answers: Vec<Result<Reply, Fault>> },
+    Input { client: usize, input: Input },
 }
 
 pub struct Cluster {
     pub quorum: Quorum,
     pub nodes: Vec<Node>,
-    pub clients: Vec<Client>,
-    pub releases: Vec<Release>,
+    pub clients: Vec<Process>,
     /// What releases told: outcomes in order, and which nodes never confirmed.
     pub outcomes: Vec<ReleaseOutcome>,
     pub unconfirmed: Vec<NodeSet>,
     pub now: Time,
-    events: BTreeMap<(Time, u64), Event>,
-    /// Which client each release comes from: it travels on that client's connections.
-    release_owners: Vec<usize>,
-    /// When the last command of a client reaches a node.
-    last_arrivals: BTreeMap<(usize, usize), Time>,
-    sequence: u64,
-    entropy: u64,
-    /// The last ticket or fence.
-    tickets: u64,
-    /// Whether attempts propose fences.
-    pub fenced: bool,
     /// How far the clocks of the nodes are ahead.
     pub ahead: Duration,
+    events: BTreeMap<(Time, u64), Event>,
+    calls: BTreeMap<u64, Call>,
+    /// When the last command of a client reaches a node.
+    last_arrivals: BTreeMap<(usize, NodeIndex), Time>,
+    sequence: u64,
+    entropy: u64,
 }
 
+/// The lease of a client that has only one.
+pub const ONLY: Id = Id(1);
+
 impl Cluster {
+    /// Nodes that have been started for the first time a while ago.
     pub fn of(nodes: usize) -> Self {
+        let mut cluster = Self::untouched(nodes);
+        let founder = cluster.join();
+        cluster.run(ms(100));
+        cluster.kill(founder);
+        cluster.clients.clear();
+        cluster
+    }
+
+    /// Nodes that nobody has used yet.
+    pub fn untouched(nodes: usize) -> Self {
         let node = || Node { table: LockTable::default(), mode: Mode::Up, latency: ms(2), log: vec![] };
         Self {
             quorum: Quorum::of(nodes).unwrap(),
             nodes: std::iter::repeat_with(node).take(nodes).collect(),
             clients: vec![],
-            releases: vec![],
             outcomes: vec![],
             unconfirmed: vec![],
-            now: at(1_000),
+            now: at(900),
+            ahead: Duration::ZERO,
             events: BTreeMap::new(),
-            release_owners: vec![],
+            calls: BTreeMap::new(),
             last_arrivals: BTreeMap::new(),
             sequence: 0,
             entropy: 0,
-            tickets: 0,
-            fenced: false,
-            ahead: Duration::ZERO,
         }
+    }
+
+    /// A new client of this list of nodes, without connections. Returns its number.
+    pub fn start(&mut self, roster: &str) -> usize {
+        let settings = Settings::new(MaxTtl::default(), roster);
+        self.entropy += 1;
+        let fleet = Fleet::new(settings, self.quorum, Prefix::default(), self.entropy);
+        self.clients.push(Process {
+            client: Client::new(self.now, fleet),
+            told: VecDeque::new(),
+            sent: vec![],
+            tokens: vec![],
+            stopped: false,
+            missed: VecDeque::new(),
+            cut_off: self.quorum.all(),
+        });
+        self.clients.len() - 1
+    }
+
+    /// A new client that knows its nodes from a moment ago, when all of them answered.
+    pub fn join(&mut self) -> usize {
+        let client = self.start("test");
+        self.quorum.indexes().for_each(|node| self.connect(client, node));
+        self.input(client, Input::Tried { nodes: self.quorum.all() });
+        while let Some((call, _)) = self.calls.iter().find(|(_, call)| call.client == client) {
+            let call = *call;
+            let answers = self.execute(call);
+            self.answer(call, answers);
+        }
+        self.input(client, Input::Wake);
+        client
     }
 
     /// A new client that asks for "x". Returns its number.
@@ -155,59 +191,148 @@ impl Cluster {
     }
 
     pub fn acquire_with(&mut self, lease: Lease) -> usize {
-        let dead = false;
-        self.clients.push(Client { lease, told: VecDeque::new(), sent: vec![], tokens: vec![], dead });
-        let client = self.clients.len() - 1;
-        for node in &mut self.nodes {
-            node.table.listen(ClientId::new(client as u64));
-        }
-        self.attempt(client, false);
+        let client = self.join();
+        self.request(client, Request::Acquire { id: ONLY, lease });
         client
     }
 
     pub fn extend(&mut self, client: usize, options: &Options) {
-        let term = terms(options).term;
-        self.input(client, lease::Input::Extend(term));
+        self.request(client, Request::Extend { id: ONLY, term: terms(options).term });
     }
 
-    pub fn input(&mut self, client: usize, input: lease::Input) {
-        self.clients[client].lease.handle(self.now, input);
+    pub fn release(&mut self, client: usize) {
+        self.request(client, Request::Release { id: ONLY });
+    }
+
+    pub fn abandon(&mut self, client: usize) {
+        self.request(client, Request::Abandon { id: ONLY });
+    }
+
+    /// What another process needs to go on with a lock, which this one does no more.
+    pub fn hand_over(&mut self, client: usize) -> Resuming {
+        let resuming = self.resuming(client, ONLY);
+        self.request(client, Request::HandOver { id: ONLY });
+        resuming
+    }
+
+    pub fn resuming(&self, client: usize, id: Id) -> Resuming {
+        let client = &self.clients[client].client;
+        let lease = client.lease(id).expect("it is under way");
+        let handover = lease.handover(self.now).expect("it is held");
+        let (key, lives) = (lease.key().clone(), client.fleet().lives(handover.members));
+        Resuming { key, terms: terms(&options()), handover, lives }
+    }
+
+    /// A new client that goes on with what another has handed over.
+    pub fn resume(&mut self, id: Id, resuming: &Resuming, options: &Options) -> usize {
+        let (client, terms) = (self.join(), terms(options));
+        let lease = Lease::new(resuming.key.clone(), terms, self.quorum);
+        let resuming = Box::new(Resuming { terms, ..resuming.clone() });
+        self.request(client, Request::Resume { id, lease, resuming });
+        client
+    }
+
+    pub fn request(&mut self, client: usize, request: Request<Lease>) {
+        self.clients[client].client.request(self.now, request);
         self.drain(client);
     }
 
-    /// Tells every release that the node can be reached again.
-    pub fn reconnect(&mut self, node: NodeIndex) {
-        for release in 0..self.releases.len() {
-            self.releases[release].handle(self.now, release::Input::Connected { node });
-            self.drain_release(release);
+    pub fn input(&mut self, client: usize, input: Input) {
+        if self.clients[client].stopped {
+            return self.clients[client].missed.push_back(input);
         }
+        self.clients[client].client.handle(self.now, input);
+        self.drain(client);
+    }
+
+    pub fn connect(&mut self, client: usize, node: NodeIndex) {
+        let process = &mut self.clients[client];
+        process.cut_off.remove(node);
+        self.nodes[node.get()].table.listen(process.client.fleet().client());
+        self.input(client, Input::Connected { node, facts: Facts::default() });
+    }
+
+    /// A connection breaks. Whatever was under way on it is not answered.
+    pub fn disconnect(&mut self, client: usize, node: NodeIndex) {
+        let process = &mut self.clients[client];
+        process.cut_off.insert(node);
+        self.nodes[node.get()].table.stop_listening(process.client.fleet().client());
+        self.input(client, Input::Disconnected { node, fault: Fault::Disconnected });
+        let lost = self.calls.iter().filter(|(_, call)| call.client == client && call.node == node);
+        for call in lost.map(|(call, _)| *call).collect::<Vec<_>>() {
+            let answers = vec![Err(Fault::Disconnected); self.calls[&call].commands.len()];
+            self.answer(call, answers);
+        }
+    }
+
+    pub fn reconnect(&mut self, client: usize, node: NodeIndex) {
+        self.disconnect(client, node);
+        self.connect(client, node);
+    }
+
+    /// A client stands still: what comes is taken in when it goes on.
+    pub fn stop(&mut self, client: usize) {
+        self.clients[client].stopped = true;
+    }
+
+    pub fn go_on(&mut self, client: usize) {
+        self.clients[client].stopped = false;
+        for input in std::mem::take(&mut self.clients[client].missed) {
+            self.input(client, input);
+        }
+    }
+
+    /// A client can be woken no longer: its process is gone.
+    pub fn kill(&mut self, client: usize) {
+        for node in &mut self.nodes {
+            node.table.stop_listening(self.clients[client].client.fleet().client());
+        }
+        self.stop(client);
     }
 
     /// Lets `duration` pass.
     pub fn run(&mut self, duration: Duration) {
         let end = self.now + duration;
-        while let Some(next) = self.next_time().filter(|next| *next <= end) {
+        loop {
+            while let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= self.now) {
+                match entry.remove() {
+                    Event::Arrival { call } => self.arrive(call),
+                    Event::Answers { call, answers } => self.answer(call, answers),
+                    Event::Input { client, input } => self.input(client, input),
+                }
+            }
+            for client in 0..self.clients.len() {
+                if !self.clients[client].stopped {
+                    self.clients[client].client.handle(self.now, Input::Wake);
+                    self.drain(client);
+                }
+            }
+            let Some(next) = self.next_time().filter(|next| *next <= end) else { break };
             self.now = self.now.max(next);
-            self.step();
         }
         self.now = end;
     }
 
+    pub fn lease(&self, client: usize) -> &Lease {
+        self.clients[client].client.lease(ONLY).expect("it is under way")
+    }
+
     /// Everybody who may count on the lock now.
     pub fn holders(&self) -> Vec<usize> {
-        let valid = |client: &Client| {
-            client.lease.standing().is_some_and(|standing| !standing.validity().is_over(self.now))
+        let valid = |process: &Process| {
+            let standing = process.client.lease(ONLY).and_then(Lease::standing);
+            standing.is_some_and(|standing| !standing.validity().is_over(self.now))
         };
         (0..self.clients.len()).filter(|client| valid(&self.clients[*client])).collect()
     }
 
-    /// The owners on the nodes, `None` where the key is free.
+    /// The owners on the nodes, `None` where the key is free or only set aside.
     pub fn owners(&self) -> Vec<Option<OwnerToken>> {
-        let now = self.node_time();
-        self.nodes
-            .iter()
-            .map(|node| node.table.keys(now).next().and_then(|(_, entry)| token_of(entry)))
-            .collect()
+        let owner = |node: &Node| match node.table.keys(self.node_time()).next()?.1.owner {
+            Owner::Token(token) => Some(token),
+            Owner::Reserved(_) => None,
+        };
+        self.nodes.iter().map(owner).collect()
     }
 
     pub fn keys(&self) -> usize {
@@ -215,11 +340,16 @@ impl Cluster {
     }
 
     pub fn standing(&self, client: usize) -> &Standing {
-        self.clients[client].lease.standing().expect("the client holds the lock")
+        self.lease(client).standing().expect("the client holds the lock")
     }
 
     pub fn valid_for(&self, client: usize) -> Duration {
         self.standing(client).validity().left(self.now)
+    }
+
+    /// Whether all that was to be cleaned up is.
+    pub fn is_clean(&self) -> bool {
+        self.clients.iter().all(|process| process.client.releases().next().is_none())
     }
 
     /// A key of somebody else on this node.
@@ -228,204 +358,142 @@ impl Cluster {
         self.nodes[node].table.execute(now, &Command::plain_acquire(key, owner, node_ttl_ms));
     }
 
-    /// The last thing the client was told, other than late votes.
-    pub fn told(&mut self, client: usize) -> Option<lease::Output> {
+    /// Deletes the lock on this node, as a person may.
+    pub fn delete(&mut self, node: usize) {
+        let now = self.node_time();
+        if let Some(token) = self.owners()[node] {
+            self.nodes[node].table.execute(now, &Command::Undo { key: key("x"), token, requeue: None });
+        }
+    }
+
+    /// The first thing the client was told and nobody looked at, other than how it stands.
+    pub fn told(&mut self, client: usize) -> Option<News> {
         let told = &mut self.clients[client].told;
-        told.retain(|output| {
-            !matches!(
-                output,
-                lease::Output::Widened | lease::Output::State(_) | lease::Output::Waiting { .. }
-            )
-        });
+        told.retain(|news| !matches!(news, News::State(_) | News::Waiting { .. }));
         told.pop_front()
     }
 
     pub fn cause(&mut self, client: usize) -> Option<Cause> {
         match self.told(client) {
-            Some(lease::Output::NotAcquired(NotAcquired { cause, .. })) => Some(cause),
+            Some(News::NotAcquired(NotAcquired { cause, .. })) => Some(cause),
             _ => None,
         }
     }
 
-    fn node_time(&self) -> NodeTime {
+    pub fn node_time(&self) -> NodeTime {
         NodeTime::from_micros((self.now + self.ahead).as_nanos() / 1_000)
     }
 
     fn next_time(&self) -> Option<Time> {
         let event = self.events.keys().next().map(|(time, _)| *time);
-        let alive = self.clients.iter().filter(|client| !client.dead);
-        let leases = alive.filter_map(|client| client.lease.poll_timeout());
-        let releases = self.releases.iter().filter_map(Release::poll_timeout);
-        leases.chain(releases).chain(event).min()
-    }
-
-    fn step(&mut self) {
-        for client in 0..self.clients.len() {
-            if !self.clients[client].dead
-                && self.clients[client].lease.poll_timeout().is_some_and(|time| time <= self.now)
-            {
-                self.input(client, lease::Input::Timeout);
-            }
-        }
-        for release in 0..self.releases.len() {
-            if self.releases[release].poll_timeout().is_some_and(|time| time <= self.now) {
-                self.releases[release].handle(self.now, release::Input::Timeout);
-                self.drain_release(release);
-            }
-        }
-        while let Some(entry) = self.events.first_entry().filter(|entry| entry.key().0 <= self.now) {
-            match entry.remove() {
-                Event::Request { machine, round, node, command } => {
-                    self.execute(machine, round, node, &command);
-                }
-                Event::Answer { machine, round, node, answer } => {
-                    self.answer(machine, round, node, answer);
-                }
-                Event::Wake { client, ticket, node } => {
-                    if self.clients[client].lease.ticket() == Some(ticket) {
-                        let node = self::node(self.quorum, node);
-                        self.input(client, lease::Input::Woken { node });
-                    } else {
-                        // As every driver does: who is not in line any more must not hold others up.
-                        self.leave(client, node, ticket);
-                    }
-                }
-            }
-        }
-    }
-
-    fn leave(&mut self, client: usize, node: usize, ticket: Ticket) {
-        let round = Some(RoundNumber::default());
-        self.send(Machine::Lease(client), round, node, Command::Leave { key: key("x"), ticket });
-    }
-
-    /// A client can be woken no longer: its process is gone.
-    pub fn kill(&mut self, client: usize) {
-        for node in &mut self.nodes {
-            node.table.stop_listening(ClientId::new(client as u64));
-        }
-        self.clients[client].dead = true;
-    }
-
-    fn execute(&mut self, machine: Machine, round: Option<RoundNumber>, node: usize, command: &Command) {
-        let now = self.node_time();
-        let Node { table, mode, latency, log } = &mut self.nodes[node];
-        let answer = match mode {
-            Mode::Down | Mode::Silent => return,
-            Mode::Broken => Err(Fault::Error("ERR broken".into())),
-            Mode::Up | Mode::Deaf => {
-                log.push(command.clone());
-                Ok(table.execute(now, command))
-            }
-        };
-        let (arrives, mode) = (self.now + *latency / 2, *mode);
-        let wakes: Vec<Ticket> = std::iter::from_fn(|| table.poll_wake()).map(|(_, ticket)| ticket).collect();
-        if mode != Mode::Deaf {
-            self.push(arrives, Event::Answer { machine, round, node, answer });
-            for ticket in wakes {
-                let client = self.client_of(ticket);
-                if !self.clients[client].dead {
-                    self.push(arrives, Event::Wake { client, ticket, node });
-                }
-            }
-        }
-    }
-
-    fn client_of(&self, ticket: Ticket) -> usize {
-        let is_its = |client: &usize| ClientId::new(*client as u64) == ticket.client;
-        (0..self.clients.len()).find(is_its).expect("tickets are drawn by clients")
-    }
-
-    fn answer(&mut self, machine: Machine, round: Option<RoundNumber>, node: usize, answer: Answered) {
-        let node = self::node(self.quorum, node);
-        match (machine, round) {
-            (Machine::Lease(client), Some(round)) => {
-                let undoes = |release: &usize| {
-                    self.release_owners[*release] == client
-                        && self.releases[*release].acquire_round() == round
-                };
-                if let Some(release) = (0..self.releases.len()).find(undoes) {
-                    let answer = answer.clone();
-                    self.releases[release].handle(self.now, release::Input::AcquireAnswer { node, answer });
-                    self.drain_release(release);
-                }
-                self.input(client, lease::Input::Answer { round, node, answer });
-            }
-            (Machine::Release(release), _) => {
-                self.releases[release].handle(self.now, release::Input::Answer { node, answer });
-                self.drain_release(release);
-            }
-            (Machine::Lease(_), None) => unreachable!("commands of a lease carry a round"),
-        }
-    }
-
-    fn attempt(&mut self, client: usize, ticket: bool) {
-        self.entropy += 1;
-        let mut bytes = [0; 20];
-        bytes[..8].copy_from_slice(&self.entropy.to_be_bytes());
-        let token = OwnerToken::from_bytes(bytes);
-        let dice = self.entropy.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        self.clients[client].tokens.push(token);
-        let (entropy, mut proposal) = (Entropy { token, dice }, Proposal::plain(self.quorum));
-        self.tickets = (self.tickets + 1).max(self.now.as_nanos() / 1_000);
-        if self.fenced {
-            let bounds = FenceBounds::new(Duration::from_secs(10), Duration::from_secs(3_600));
-            proposal.fence = Some(ProposedFence::new(Fence::new(self.tickets), bounds));
-        }
-        if ticket {
-            proposal.ticket = Some(Ticket { number: self.tickets, client: ClientId::new(client as u64) });
-        }
-        self.input(client, lease::Input::Attempt { entropy, proposal });
+        let running = self.clients.iter().filter(|process| !process.stopped);
+        running.filter_map(|process| process.client.poll_timeout(self.now)).chain(event).min()
     }
 
     fn drain(&mut self, client: usize) {
-        while let Some(output) = self.clients[client].lease.poll_output() {
+        while let Some(output) = self.clients[client].client.poll_output() {
             match output {
-                lease::Output::Send { round, node, command } => {
-                    self.clients[client].sent.push((self.now, node, command.clone()));
-                    self.send(Machine::Lease(client), Some(round), node.get(), command);
+                Output::Send { node, tag, command } => {
+                    self.send(Call { client, node, commands: vec![(tag, command)], batch: None });
                 }
-                lease::Output::CleanUp(release) => {
-                    self.releases.push(*release);
-                    self.release_owners.push(client);
-                    self.drain_release(self.releases.len() - 1);
+                Output::Renew(renewals) => {
+                    for node in self.quorum.indexes() {
+                        let (commands, batch) = (renewals.commands().collect(), Some(Arc::clone(&renewals)));
+                        self.send(Call { client, node, commands, batch });
+                    }
                 }
-                lease::Output::Propose { ticket, .. } => self.attempt(client, ticket),
-                told => self.clients[client].told.push_back(told),
+                Output::Draw { lease, proposal } => {
+                    self.entropy += 1;
+                    let mut bytes = [0; 20];
+                    bytes[..8].copy_from_slice(&self.entropy.to_be_bytes());
+                    let token = OwnerToken::from_bytes(bytes);
+                    let dice = self.entropy.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+                    let process = &mut self.clients[client];
+                    process.tokens.push(token);
+                    let entropy = Entropy { token, dice };
+                    process.client.handle(self.now, Input::Attempt { lease, entropy, proposal });
+                }
+                Output::Survey { node } if self.clients[client].cut_off.contains(node) => {}
+                Output::Survey { node } => {
+                    let input = Input::Surveyed { node, facts: Facts::default() };
+                    self.push(self.nodes[node.get()].latency, Event::Input { client, input });
+                }
+                Output::Tell { news, .. } => self.clients[client].told.push_back(news),
+                Output::Released { outcome, .. } => self.outcomes.push(outcome),
+                Output::CleanedUp { unconfirmed, .. } => self.unconfirmed.push(unconfirmed),
+                _ => {}
             }
         }
     }
 
-    fn drain_release(&mut self, release: usize) {
-        while let Some(output) = self.releases[release].poll_output() {
-            match output {
-                release::Output::Send { node, command } => {
-                    self.send(Machine::Release(release), None, node.get(), command);
-                }
-                release::Output::Outcome { outcome, .. } => self.outcomes.push(outcome),
-                release::Output::Done { unconfirmed } => self.unconfirmed.push(unconfirmed),
-            }
-        }
-    }
-
-    fn send(&mut self, machine: Machine, round: Option<RoundNumber>, node: usize, command: Command) {
-        if self.nodes[node].mode == Mode::Down {
-            let answer = Err(Fault::Unreachable("down".into()));
-            self.push(self.now, Event::Answer { machine, round, node, answer });
+    fn send(&mut self, call: Call) {
+        let (id, client, node) = (self.sequence + 1, call.client, call.node);
+        let of_lease = call.commands.iter().filter(|(tag, _)| matches!(tag.to, Addressee::Lease { .. }));
+        let of_lease = of_lease.map(|(_, command)| (self.now, node, command.clone()));
+        self.clients[client].sent.extend(of_lease);
+        let count = call.commands.len();
+        self.calls.insert(id, call);
+        let Node { mode, latency, .. } = self.nodes[node.get()];
+        if mode == Mode::Down || self.clients[client].cut_off.contains(node) {
+            let answers = vec![Err(Fault::Unreachable("connection refused".into())); count];
+            self.push(Duration::ZERO, Event::Answers { call: id, answers });
         } else {
-            let client = match machine {
-                Machine::Lease(client) => client,
-                Machine::Release(release) => self.release_owners[release],
-            };
             let last = self.last_arrivals.entry((client, node)).or_insert(self.now);
-            let arrives = (self.now + self.nodes[node].latency / 2).max(*last);
-            *last = arrives;
-            self.push(arrives, Event::Request { machine, round, node, command });
+            *last = (self.now + latency / 2).max(*last);
+            let after = last.since(self.now);
+            self.push(after, Event::Arrival { call: id });
         }
     }
 
-    fn push(&mut self, time: Time, event: Event) {
+    fn arrive(&mut self, call: u64) {
+        let Some(Call { node, commands, .. }) = self.calls.get(&call) else { return };
+        let Node { mode, latency, .. } = self.nodes[node.get()];
+        let answers = match mode {
+            Mode::Down | Mode::Silent => return,
+            Mode::Broken => vec![Err(Fault::Error("ERR broken".into())); commands.len()],
+            Mode::Up | Mode::Deaf => self.execute(call),
+        };
+        if mode != Mode::Deaf {
+            self.push(latency / 2, Event::Answers { call, answers });
+        }
+    }
+
+    /// What a node answers to a call. Whoever it wakes hears of it, unless its answers vanish.
+    fn execute(&mut self, call: u64) -> Vec<Result<Reply, Fault>> {
+        let (now, Call { node, commands, .. }) = (self.node_time(), &self.calls[&call]);
+        let (node, Node { table, mode, latency, log }) = (*node, &mut self.nodes[node.get()]);
+        log.extend(commands.iter().map(|(_, command)| command.clone()).filter(|c| c.key().is_some()));
+        let answers = commands.iter().map(|(_, command)| Ok(table.execute_natively(now, command))).collect();
+        let wakes: Vec<(LockKey, Ticket)> = std::iter::from_fn(|| table.poll_wake()).collect();
+        let (after, mode) = (*latency / 2, *mode);
+        for (key, ticket) in wakes.into_iter().filter(|_| mode != Mode::Deaf) {
+            let is_its = |process: &Process| process.client.fleet().client() == ticket.client;
+            let client = self.clients.iter().position(is_its).expect("only listeners are woken");
+            let input = Input::Woken { node, number: ticket.number, key: key.as_str().to_owned() };
+            self.push(after, Event::Input { client, input });
+        }
+        answers
+    }
+
+    fn answer(&mut self, call: u64, answers: Vec<Result<Reply, Fault>>) {
+        let Some(Call { client, node, commands, batch }) = self.calls.remove(&call) else { return };
+        if let Some(renewals) = batch {
+            let granted = |answer: &Result<Reply, Fault>| {
+                answer.as_ref().is_ok_and(|reply| reply.answer == Answer::Granted)
+            };
+            if answers.iter().all(granted) {
+                let time = answers[0].as_ref().ok().and_then(|reply| reply.time);
+                return self.input(client, Input::Renewed { node, renewals, time });
+            }
+            self.input(client, Input::Split { batch: renewals.batch });
+        }
+        for ((tag, _), answer) in commands.into_iter().zip(answers) {
+            self.input(client, Input::Answer { node, tag, answer });
+        }
+    }
+
+    fn push(&mut self, after: Duration, event: Event) {
         self.sequence += 1;
-        self.events.insert((time, self.sequence), event);
+        self.events.insert((self.now + after, self.sequence), event);
     }
 }
