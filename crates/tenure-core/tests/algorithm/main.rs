@@ -1,5 +1,5 @@
-//! The algorithm without a network: stories, sentences of the Redlock page, every order, and
-//! random histories.
+//! The algorithm without a network: stories, transcripts, sentences of the Redlock page, every order,
+//! and random histories.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
 mod support {
@@ -7,6 +7,7 @@ mod support {
     pub(crate) mod cluster;
     pub(crate) mod fleets;
     pub(crate) mod runs;
+    pub(crate) mod story;
 }
 
 mod client;
@@ -23,6 +24,7 @@ mod redlock_spec;
 mod release;
 mod renewal;
 mod strangers;
+mod transcripts;
 mod trust;
 mod waiting;
 mod witness;

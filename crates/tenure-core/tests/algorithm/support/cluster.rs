@@ -89,6 +89,12 @@ pub struct Process {
     cut_off: NodeSet,
 }
 
+/// What happens to a client, and what it says, for whoever writes it down.
+pub enum Said {
+    Input(Input),
+    Output(Output<Lease>),
+}
+
 /// Commands that were sent to a node together and are not answered yet.
 struct Call {
     client: usize,
@@ -113,6 +119,8 @@ pub struct Cluster {
     pub now: Time,
     /// How far the clocks of the nodes are ahead.
     pub ahead: Duration,
+    /// All that was said, if somebody listens.
+    pub said: Option<Vec<(Time, usize, Said)>>,
     events: BTreeMap<(Time, u64), Event>,
     calls: BTreeMap<u64, Call>,
     /// When the last command of a client reaches a node.
@@ -146,6 +154,7 @@ impl Cluster {
             unconfirmed: vec![],
             now: at(900),
             ahead: Duration::ZERO,
+            said: None,
             events: BTreeMap::new(),
             calls: BTreeMap::new(),
             last_arrivals: BTreeMap::new(),
@@ -173,7 +182,7 @@ impl Cluster {
 
     /// A new client that knows its nodes from a moment ago, when all of them answered.
     pub fn join(&mut self) -> usize {
-        let client = self.start("test");
+        let (client, said) = (self.start("test"), self.said.take());
         self.quorum.indexes().for_each(|node| self.connect(client, node));
         self.input(client, Input::Tried { nodes: self.quorum.all() });
         while let Some((call, _)) = self.calls.iter().find(|(_, call)| call.client == client) {
@@ -182,6 +191,7 @@ impl Cluster {
             self.answer(call, answers);
         }
         self.input(client, Input::Wake);
+        self.said = said;
         client
     }
 
@@ -240,6 +250,9 @@ impl Cluster {
     pub fn input(&mut self, client: usize, input: Input) {
         if self.clients[client].stopped {
             return self.clients[client].missed.push_back(input);
+        }
+        if let Some(said) = &mut self.said {
+            said.push((self.now, client, Said::Input(input.clone())));
         }
         self.clients[client].client.handle(self.now, input);
         self.drain(client);
@@ -392,6 +405,9 @@ impl Cluster {
 
     fn drain(&mut self, client: usize) {
         while let Some(output) = self.clients[client].client.poll_output() {
+            if let Some(said) = &mut self.said {
+                said.push((self.now, client, Said::Output(output.clone())));
+            }
             match output {
                 Output::Send { node, tag, command } => {
                     self.send(Call { client, node, commands: vec![(tag, command)], batch: None });
