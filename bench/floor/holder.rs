@@ -19,8 +19,9 @@ pub struct Holder {
 }
 
 impl Holder {
-    /// Connects to the servers at these loopback ports. `keys` begins every key; `script` extends locks: its keys are the
-    /// locks, its arguments the owner and the ttl of each, and it returns a number if all were extended.
+    /// Connects to the servers at these loopback ports. `keys` begins every key; `script` extends
+    /// locks: its keys are the locks, its arguments the owner and the ttl of each, and it returns a
+    /// number if all were extended.
     ///
     /// # Errors
     /// If a server cannot be reached, or cannot load the script.

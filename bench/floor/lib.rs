@@ -1,10 +1,10 @@
 //! The floor: the least that Redlock's messages can cost, to measure Tenure against.
 //!
-//! Plain sockets, one thread, no code of Tenure's, and nothing that makes a lock safe to use: no deadline, no
-//! clean-up, no validity. To acquire, `SET key value NX PX ttl` goes to every server at once; the third positive
-//! reply decides. To release, the compare-and-delete script of the Redlock page goes the same way. Nobody waits for
-//! the other replies. They arrive during a later round and are counted then, so nothing is lost and nothing is
-//! taken for a reply of that round.
+//! Plain sockets, one thread, no code of Tenure's, and nothing that makes a lock safe to use: no
+//! deadline, no clean-up, no validity. To acquire, `SET key value NX PX ttl` goes to every server
+//! at once; the third positive reply decides. To release, the compare-and-delete script of the
+//! Redlock page goes the same way. Nobody waits for the other replies. They arrive during a later
+//! round and are counted then, so nothing is lost and nothing is taken for a reply of that round.
 //!
 //! A batch runs many cycles at once: all their commands to a server leave in one write.
 #![forbid(unsafe_code)]
@@ -39,8 +39,8 @@ pub struct Floor {
 }
 
 impl Floor {
-    /// Connects to the servers at these loopback ports. Those that refuse are left out. `keys` begins every key, and
-    /// must be new: a key that is left of another run would be refused.
+    /// Connects to the servers at these loopback ports. Those that refuse are left out. `keys`
+    /// begins every key, and must be new: a key that is left of another run would be refused.
     ///
     /// # Errors
     /// If fewer than three servers can be reached, or one cannot load the script.
@@ -60,14 +60,15 @@ impl Floor {
         Ok(Self { servers, commands: Commands::new(keys, &sha), batch: 0..0 })
     }
 
-    /// Acquires `count` locks that nobody else wants, at once. Returns when each has its third positive reply.
+    /// Acquires `count` locks that nobody else wants, at once. Returns when each has its third
+    /// positive reply.
     ///
     /// # Errors
     /// If a server fails, or all are silent.
     pub fn acquire(&mut self, count: usize) -> io::Result<()> {
         self.batch = self.batch.end..self.batch.end + count as u64;
-        // Single cycles do not outrun a server that works: one that is so far behind hangs, and is left out.
-        // Batches can, so they wait for it.
+        // Single cycles do not outrun a server that works: one that is so far behind hangs, and is
+        // left out. Batches can, so they wait for it.
         if count > 1 {
             self.receive_until(|servers| servers.iter().all(|server| server.has_room(count)))?;
         }
@@ -75,7 +76,8 @@ impl Floor {
         self.round(Commands::acquire)
     }
 
-    /// Releases the locks of the last [`Floor::acquire`]. Returns when each has its third positive reply.
+    /// Releases the locks of the last [`Floor::acquire`]. Returns when each has its third positive
+    /// reply.
     ///
     /// # Errors
     /// If a server fails, or all are silent.
@@ -83,8 +85,8 @@ impl Floor {
         self.round(Commands::release)
     }
 
-    /// Waits for the replies that nobody has waited for. Returns how often a server that was too far behind was left
-    /// out of a cycle.
+    /// Waits for the replies that nobody has waited for. Returns how often a server that was too
+    /// far behind was left out of a cycle.
     ///
     /// # Errors
     /// If a command was refused, or its reply does not come: then the measurement is worth nothing.
@@ -103,7 +105,8 @@ impl Floor {
         for server in &mut self.servers {
             server.send(self.commands.as_bytes(), count)?;
         }
-        // Replies come in order, so the last cycle has its third reply when three servers have granted all.
+        // Replies come in order, so the last cycle has its third reply when three servers have
+        // granted all.
         let granted = |server: &&Server| server.granted() == count;
         self.receive_until(|servers| servers.iter().filter(granted).count() >= MAJORITY)
     }

@@ -1,9 +1,9 @@
 //! The least that passing a lock on can cost: parties in a ring, and nothing else.
 //!
-//! One holds the lock, the others listen. The holder's release deletes the key and publishes, in one script on each of
-//! five servers; the third message wakes the next one, which acquires with `SET NX` on all five, and has the lock with the
-//! third positive reply. Each has one connection to each server, which takes messages as well. Nobody queues: whose turn
-//! it is was agreed on before.
+//! One holds the lock, the others listen. The holder's release deletes the key and publishes, in
+//! one script on each of five servers; the third message wakes the next one, which acquires with
+//! `SET NX` on all five, and has the lock with the third positive reply. Each has one connection to
+//! each server, which takes messages as well. Nobody queues: whose turn it is was agreed on before.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -28,14 +28,16 @@ pub struct Party {
 struct Connection {
     stream: TcpStream,
     input: Vec<u8>,
-    /// How many replies have come, and which of them was the last to grant. Replies to acquires and releases take turns.
+    /// How many replies have come, and which of them was the last to grant. Replies to acquires and
+    /// releases take turns.
     replies: usize,
     granted: usize,
     messages: usize,
 }
 
 impl Party {
-    /// Connects to the servers at these loopback ports. Listens to its own name; releases tell the `next`.
+    /// Connects to the servers at these loopback ports. Listens to its own name; releases tell the
+    /// `next`.
     ///
     /// # Errors
     /// If a server cannot be reached.
@@ -124,7 +126,8 @@ impl Connection {
         }
     }
 
-    /// Takes whole replies and messages off the front: `+OK`, `_` (refused), `:1` (released), and `>3` and six lines.
+    /// Takes whole replies and messages off the front: `+OK`, `_` (refused), `:1` (released), and
+    /// `>3` and six lines.
     fn take(&mut self) {
         loop {
             let Some(end) = self.input.windows(2).position(|pair| pair == b"\r\n") else { return };

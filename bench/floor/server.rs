@@ -5,8 +5,8 @@ use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
-/// A server that owes so many replies is not asked before it has caught up: far more than a server that works owes,
-/// and few enough that its socket takes the commands without blocking.
+/// A server that owes so many replies is not asked before it has caught up: far more than a server
+/// that works owes, and few enough that its socket takes the commands without blocking.
 const AWAITED_MAX: usize = 2_048;
 
 /// A connection that takes no data for so long, or a server that does not load a script, is broken.

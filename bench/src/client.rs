@@ -16,8 +16,8 @@ pub(crate) trait Client {
     /// Acquires and releases, again and again, for this time.
     fn work(&mut self, time: Duration) -> Result<Work>;
 
-    /// Waits until nothing of it is under way on any server. Returns how often it did not ask a server that was too
-    /// far behind, if it does so.
+    /// Waits until nothing of it is under way on any server. Returns how often it did not ask a
+    /// server that was too far behind, if it does so.
     fn finish(self: Box<Self>) -> Result<usize>;
 }
 
@@ -100,7 +100,8 @@ impl Client for TenureClient {
     }
 }
 
-/// One task: one cycle after the other, with locks of its own that come round again, as the locks of most programs do.
+/// One task: one cycle after the other, with locks of its own that come round again, as the locks
+/// of most programs do.
 pub(crate) async fn work(locks: Locks, fenced: bool, names: String, end: Instant) -> Work {
     let mut work = Work::default();
     while Instant::now() < end {
@@ -109,7 +110,8 @@ pub(crate) async fn work(locks: Locks, fenced: bool, names: String, end: Instant
         let lock = if fenced { lock } else { lock.unfenced() };
         match cycle(&lock).await {
             Ok(cycle) => work.cycles.push(cycle),
-            // A server that gets no CPU for as long as a node timeout: a busy machine, which the report shows.
+            // A server that gets no CPU for as long as a node timeout: a busy machine, which the
+            // report shows.
             Err(_) => work.failed += 1,
         }
     }

@@ -26,8 +26,8 @@ impl Cluster {
         Self { servers: servers.into(), ports }
     }
 
-    /// A cluster with one dead server: nobody listens at its port. It died after the first client had come; a fleet
-    /// that starts without it would wait out the quarantine.
+    /// A cluster with one dead server: nobody listens at its port. It died after the first client
+    /// had come; a fleet that starts without it would wait out the quarantine.
     pub(crate) fn start_with_one_dead() -> Result<Self> {
         let mut cluster = Self::start();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;

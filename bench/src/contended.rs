@@ -1,8 +1,10 @@
-//! One lock that everybody wants: 16 workers in 4 processes, beside the least that passing a lock on can cost.
+//! One lock that everybody wants: 16 workers in 4 processes, beside the least that passing a lock
+//! on can cost.
 //!
-//! The rounds are interleaved: Tenure with hold times of 0 and 5 ms, the floor (a ring of as many processes, see
-//! `floor/pass_on.rs`) with the same, and a bare round (five servers, return at the third reply). A pass-on lasts from the call that releases
-//! the lock to the return of the call that acquires it next, in whichever process; the clock is the machine's.
+//! The rounds are interleaved: Tenure with hold times of 0 and 5 ms, the floor (a ring of as many
+//! processes, see `floor/pass_on.rs`) with the same, and a bare round (five servers, return at the
+//! third reply). A pass-on lasts from the call that releases the lock to the return of the call
+//! that acquires it next, in whichever process; the clock is the machine's.
 
 mod worker;
 
@@ -23,8 +25,8 @@ const PROCESSES: usize = 4;
 const WORKERS: usize = 4;
 const HOLDS_MS: [u64; 2] = [0, 5];
 
-/// One acquisition: who, when it was asked for, when it was had, and when its release was called. In nanoseconds of the
-/// machine's clock.
+/// One acquisition: who, when it was asked for, when it was had, and when its release was called.
+/// In nanoseconds of the machine's clock.
 struct Hold {
     worker: usize,
     called: u64,

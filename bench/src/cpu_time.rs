@@ -13,13 +13,14 @@ pub(crate) fn of_this_process() -> Duration {
 }
 
 pub(crate) fn of_process(pid: u32) -> Result<Duration> {
-    // Behind the program's name, which is in parentheses; user and system time are the 14th and 15th field.
+    // Behind the program's name, which is in parentheses; user and system time are the 14th and
+    // 15th field.
     ticks(&format!("/proc/{pid}/stat"), ") ", &[11, 12])
 }
 
 pub(crate) fn of_all_processes() -> Result<Duration> {
-    // User, nice, system, and both kinds of interrupts: most of what loopback does is done in them, and the
-    // processes' own clocks count it, too.
+    // User, nice, system, and both kinds of interrupts: most of what loopback does is done in them,
+    // and the processes' own clocks count it, too.
     ticks("/proc/stat", "cpu  ", &[0, 1, 2, 5, 6])
 }
 

@@ -1,9 +1,11 @@
-//! What it costs to hold many locks: 100,000 in one process, renewed by itself, beside bare messages that keep as many.
+//! What it costs to hold many locks: 100,000 in one process, renewed by itself, beside bare
+//! messages that keep as many.
 //!
-//! Both hold the locks at a ttl of 30 s and extend each every 10 s, spread evenly over that time, in messages of up to 64
-//! locks to each of five servers, at 512 moments. Tenure goes first, in a process that has done nothing else, so that its
-//! memory can be seen. For one half of the time it only renews, for the other one task acquires and releases meanwhile
-//! without a pause. The bare messages do both for half as long; their acquires have connections and a thread of their own.
+//! Both hold the locks at a ttl of 30 s and extend each every 10 s, spread evenly over that time,
+//! in messages of up to 64 locks to each of five servers, at 512 moments. Tenure goes first, in a
+//! process that has done nothing else, so that its memory can be seen. For one half of the time it
+//! only renews, for the other one task acquires and releases meanwhile without a pause. The bare
+//! messages do both for half as long; their acquires have connections and a thread of their own.
 
 use std::ops::Range;
 use std::sync::Arc;

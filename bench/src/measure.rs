@@ -49,8 +49,8 @@ pub(crate) struct Summary {
     pub(crate) acquire_p99: f64,
     pub(crate) client_cpu: f64,
     pub(crate) server_cpu: f64,
-    /// What everything else has used of the machine, in per cent. It is counted in ticks: a few are noise, and
-    /// with more the other numbers cannot be trusted.
+    /// What everything else has used of the machine, in per cent. It is counted in ticks: a few are
+    /// noise, and with more the other numbers cannot be trusted.
     pub(crate) others: f64,
 }
 
@@ -84,8 +84,8 @@ impl Measurement {
 }
 
 impl Summary {
-    /// The medians over all rounds. Only the CPU time of other processes is summed up: it is counted in ticks of
-    /// 10 ms, too coarse for one round.
+    /// The medians over all rounds. Only the CPU time of other processes is summed up: it is
+    /// counted in ticks of 10 ms, too coarse for one round.
     pub(crate) fn of(rounds: &[Measurement]) -> Self {
         let over = |part: fn(&Measurement) -> f64| {
             let mut values: Vec<f64> = rounds.iter().map(part).collect();

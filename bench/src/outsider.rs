@@ -1,7 +1,9 @@
-//! A client outside the line, beside five that pass the lock on to each other without an end; and what its turns cost them.
+//! A client outside the line, beside five that pass the lock on to each other without an end; and
+//! what its turns cost them.
 //!
-//! For one, three and five servers, in turns: the five alone, the five alone without the rule that leaves the lock to others now
-//! and then, and the five with a client of another library, which asks for the lock with plain `SET NX PX` every 35 ms.
+//! For one, three and five servers, in turns: the five alone, the five alone without the rule that
+//! leaves the lock to others now and then, and the five with a client of another library, which
+//! asks for the lock with plain `SET NX PX` every 35 ms.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -22,7 +24,8 @@ const PAUSE: Duration = Duration::from_millis(35);
 /// So long that what else the machine does at the moment matters little.
 const HOLD: Duration = Duration::from_millis(2);
 
-/// Turns come every five seconds: in such a time there is one, and in the longer one beside the client outside there are two.
+/// Turns come every five seconds: in such a time there is one, and in the longer one beside the
+/// client outside there are two.
 const TIME: Duration = Duration::from_secs(5);
 
 pub(crate) fn run(settings: &Settings) -> Result<()> {
@@ -140,7 +143,8 @@ impl Outsider {
         }))
     }
 
-    /// Whether it got the lock on a majority; then it has it for two milliseconds. It leaves nothing behind.
+    /// Whether it got the lock on a majority; then it has it for two milliseconds. It leaves
+    /// nothing behind.
     fn acquires(&mut self) -> Result<bool> {
         let majority = self.0.len() / 2 + 1;
         let granted =

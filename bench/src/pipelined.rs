@@ -1,5 +1,5 @@
-//! What one server spends on an acquire alone, pipelined by 64: its own `SET NX PX`, ours without and with a fence. Every
-//! lock is new to it, which is the dearest case.
+//! What one server spends on an acquire alone, pipelined by 64: its own `SET NX PX`, ours without
+//! and with a fence. Every lock is new to it, which is the dearest case.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

@@ -20,7 +20,8 @@ impl Settings {
             match option {
                 "--seconds" => {
                     let seconds: f64 = number()?.parse().context("--seconds needs a number such as 0.5")?;
-                    // Shorter, the clock ticks of the servers' CPU time are all that is seen; longer, it takes ages.
+                    // Shorter, the clock ticks of the servers' CPU time are all that is seen;
+                    // longer, it takes ages.
                     ensure!((0.05..=10.0).contains(&seconds), "--seconds must be 0.05 to 10");
                     settings.time = Duration::from_secs_f64(seconds);
                 }

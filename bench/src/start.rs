@@ -1,5 +1,5 @@
-//! From the start of the tool to the start of its command: on the embedded store beside `flock`, and on servers that are
-//! far away, in round trips.
+//! From the start of the tool to the start of its command: on the embedded store beside `flock`,
+//! and on servers that are far away, in round trips.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -16,8 +16,8 @@ use crate::settings::Settings;
 /// How often each is started in a round, in turns.
 const STARTS: usize = 40;
 
-/// How long a message takes in one direction to a server that is far away. There and back is less than a node's default
-/// timeout.
+/// How long a message takes in one direction to a server that is far away. There and back is less
+/// than a node's default timeout.
 const DELAY: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(settings: &Settings) -> Result<()> {

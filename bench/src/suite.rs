@@ -1,9 +1,10 @@
 //! Cases that are measured in turns, and the ratios that come of them.
 //!
-//! All cases run in one process, on the same machine, in turns: in each round every case once, each round beginning
-//! with another. Whatever disturbs the machine meanwhile disturbs them all, and the median over the rounds leaves
-//! it out. Every case connects anew, warms up, and is measured; a server that is to hang does so only then, so that
-//! the client has to find out for itself. The dead server is dead before the client comes.
+//! All cases run in one process, on the same machine, in turns: in each round every case once, each
+//! round beginning with another. Whatever disturbs the machine meanwhile disturbs them all, and the
+//! median over the rounds leaves it out. Every case connects anew, warms up, and is measured; a
+//! server that is to hang does so only then, so that the client has to find out for itself. The
+//! dead server is dead before the client comes.
 
 use std::time::Instant;
 

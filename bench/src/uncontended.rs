@@ -1,5 +1,5 @@
-//! What a cycle (acquire, release) costs when nobody competes for the lock, against the floor. Without fences, as the
-//! floor has none; the benchmark `fenced` shows what they cost.
+//! What a cycle (acquire, release) costs when nobody competes for the lock, against the floor.
+//! Without fences, as the floor has none; the benchmark `fenced` shows what they cost.
 
 use crate::report::{Ratio, Target};
 use crate::suite::{BATCH, Case, Condition, Rows, Suite, Variant};

@@ -1,5 +1,5 @@
-//! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`, `cargo xtask simulate`,
-//! `cargo xtask model`, `cargo xtask chaos`.
+//! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`, `cargo
+//! xtask simulate`, `cargo xtask model`, `cargo xtask chaos`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to whoever runs it")]
 
 mod bench;

@@ -72,8 +72,8 @@ fn on_path(program: &str) -> bool {
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }
 
-/// While it lives, packages do not start their services: the tests start the servers they need, and nothing
-/// may be left running.
+/// While it lives, packages do not start their services: the tests start the servers they need, and
+/// nothing may be left running.
 struct NoServices {
     policy: Option<&'static Path>,
 }

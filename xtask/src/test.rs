@@ -1,7 +1,8 @@
 //! Everything a change has to pass.
 //!
-//! `cargo xtask test` runs what can run here and names what was skipped. With `--all`, or where `CI` is set, whatever is
-//! missing is installed, the long searches run whole, and a skipped test is a failure.
+//! `cargo xtask test` runs what can run here and names what was skipped. With `--all`, or where
+//! `CI` is set, whatever is missing is installed, the long searches run whole, and a skipped test
+//! is a failure.
 
 mod programs;
 mod report;

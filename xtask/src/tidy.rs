@@ -3,6 +3,7 @@
 mod commands;
 mod messages;
 mod spec;
+mod width;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -47,6 +48,7 @@ pub(crate) fn run() -> Result<()> {
         commands::problems(&rust_files()?)?,
         readme_and_changelog()?,
         messages::problems(&rust_files()?)?,
+        width::problems()?,
     ]
     .concat();
     if problems.is_empty() {
@@ -106,7 +108,8 @@ fn parts(file: &Path) -> Vec<&str> {
     file.iter().filter_map(|part| part.to_str()).collect()
 }
 
-/// The command-line tool prints in `output` alone. Asking whether a stream is a terminal is not printing.
+/// The command-line tool prints in `output` alone. Asking whether a stream is a terminal is not
+/// printing.
 fn printing() -> Result<Vec<String>> {
     let source = "crates/tenure-cli/src";
     let mut problems = vec![];

@@ -1,5 +1,5 @@
-//! One process that competes for the lock. It prints a line for each hold: worker, and when the lock was asked for, had and
-//! given up; and last the CPU time that it used.
+//! One process that competes for the lock. It prints a line for each hold: worker, and when the
+//! lock was asked for, had and given up; and last the CPU time that it used.
 
 use std::fmt::Write as _;
 use std::time::Duration;

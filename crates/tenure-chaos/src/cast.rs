@@ -19,7 +19,8 @@ pub(super) struct Cast {
     history: Arc<Mutex<History>>,
     /// How many entries have been looked at.
     looked: usize,
-    /// Every listener has a sender; when the last one has heard the end of its client, the receiver is told.
+    /// Every listener has a sender; when the last one has heard the end of its client, the receiver
+    /// is told.
     listening: Option<Sender<()>>,
     heard_all: Receiver<()>,
     lives: u64,

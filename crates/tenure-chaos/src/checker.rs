@@ -51,14 +51,16 @@ pub enum Violation {
         /// When it was taken.
         at: Ns,
     },
-    /// The resource refused a holder whose lock was valid, and nobody shared it: a smaller fence came after a larger one.
+    /// The resource refused a holder whose lock was valid, and nobody shared it: a smaller fence
+    /// came after a larger one.
     HolderRefused {
         /// What it held.
         hold: Hold,
         /// When it was refused.
         at: Ns,
     },
-    /// A holder that ran all the time was not told that its lock is lost before its validity was over.
+    /// A holder that ran all the time was not told that its lock is lost before its validity was
+    /// over.
     LossToldLate {
         /// What it held.
         hold: Hold,

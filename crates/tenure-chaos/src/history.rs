@@ -1,8 +1,9 @@
-//! What client processes did, line by line, and what follows from it: who held which lock from when to when.
+//! What client processes did, line by line, and what follows from it: who held which lock from when
+//! to when.
 //!
-//! A client writes an entry before it relies on what the entry says, so a SIGKILL takes nothing from the history that
-//! anybody had relied on. All times are `CLOCK_BOOTTIME` of this machine in nanoseconds: one clock for all processes,
-//! which the tests that move wall clocks do not touch.
+//! A client writes an entry before it relies on what the entry says, so a SIGKILL takes nothing
+//! from the history that anybody had relied on. All times are `CLOCK_BOOTTIME` of this machine in
+//! nanoseconds: one clock for all processes, which the tests that move wall clocks do not touch.
 
 mod entry;
 
@@ -76,7 +77,8 @@ pub struct Hold {
     pub returned: Ns,
     /// The end of the last validity that the holder saw.
     pub until: Ns,
-    /// How long before that a timer tells the holder. It can be counted on all the same until it is over.
+    /// How long before that a timer tells the holder. It can be counted on all the same until it is
+    /// over.
     pub lead: Ns,
     /// When the holder was told that it is lost.
     pub told: Option<Ns>,
@@ -90,7 +92,8 @@ impl History {
     /// Every hold, by its beginning.
     #[must_use]
     pub fn holds(&self) -> Vec<Hold> {
-        // A process holds a lock with a fence once, so the entries that go together are found by these.
+        // A process holds a lock with a fence once, so the entries that go together are found by
+        // these.
         let mut open: BTreeMap<(usize, usize, i64), usize> = BTreeMap::new();
         let mut holds: Vec<Hold> = vec![];
         for (process, entry) in &self.entries {

@@ -1,10 +1,11 @@
-//! The chaos campaign: real servers and client processes, everything goes wrong, and a checker looks at what they did.
+//! The chaos campaign: real servers and client processes, everything goes wrong, and a checker
+//! looks at what they did.
 //!
 //! Five servers, each behind two proxies and with a clock of its own; client processes that contend
 //! for a few locks and write down what they do (`bin/contender`, `history.rs`); a nemesis that
 //! follows a plan drawn from one seed (`plan.rs`) as far as the assumptions of `docs/guarantees.md`
-//! allow (`rules.rs`); then everything is put right and every lock must be given again. `checker.rs`
-//! looks at the history alone. `docs/chaos.md` has the rest.
+//! allow (`rules.rs`); then everything is put right and every lock must be given again.
+//! `checker.rs` looks at the history alone. `docs/chaos.md` has the rest.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,
@@ -117,8 +118,9 @@ impl Options {
         3 * self.quarantine_ms() + 1_500
     }
 
-    /// The time after the last fault within which every lock must be given again: a quarantine, a term with its guard
-    /// band, the time by which fences may be ahead because clocks were, and some patience.
+    /// The time after the last fault within which every lock must be given again: a quarantine, a
+    /// term with its guard band, the time by which fences may be ahead because clocks were, and
+    /// some patience.
     #[must_use]
     pub fn healed_within(&self) -> Duration {
         Duration::from_millis(2 * self.quarantine_ms() + self.forward_max_ms()) + PATIENCE

@@ -251,7 +251,8 @@ impl<'a> Nemesis<'a> {
     fn restart(&mut self, nodes: &[usize], empty: bool, tail_ms: Option<u64>, end: Ns) {
         let forget = |node: &usize| empty || memory(self.kind, *node) == Memory::EverySecond;
         let forgetting: Vec<usize> = nodes.iter().copied().filter(forget).collect();
-        // A rolling restart is outside of this rule on purpose: clients that remember are there all the time.
+        // A rolling restart is outside of this rule on purpose: clients that remember are there all
+        // the time.
         if self.kind == Kind::Mixed && !forgetting.is_empty() && !self.may_forget(&forgetting) {
             return;
         }

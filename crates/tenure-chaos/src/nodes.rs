@@ -1,4 +1,5 @@
-//! The five servers, each with a clock of its own, behind two proxies: one for each half of the clients.
+//! The five servers, each with a clock of its own, behind two proxies: one for each half of the
+//! clients.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;
@@ -34,7 +35,8 @@ pub(super) struct Node {
     log_lengths: VecDeque<(Ns, u64)>,
 }
 
-/// Of longer ago than this the length of an append-only file is not needed: `everysec` loses a second, at the worst two.
+/// Of longer ago than this the length of an append-only file is not needed: `everysec` loses a
+/// second, at the worst two.
 const TAIL_MAX_NS: Ns = 2_000_000_000;
 
 /// What the nodes keep: of all kinds something, unless the run is about one of them.
@@ -69,8 +71,8 @@ impl Node {
         }
     }
 
-    /// Takes from the append-only file what was written since then, as a machine does that loses power. The server is down.
-    /// Whether something was lost.
+    /// Takes from the append-only file what was written since then, as a machine does that loses
+    /// power. The server is down. Whether something was lost.
     pub(super) fn cut_log(&mut self, since: Ns) -> bool {
         let then = self.log_lengths.iter().find(|(at, _)| *at >= since).map(|(_, length)| *length);
         let file = self.log().map(|log| std::fs::OpenOptions::new().write(true).open(log));

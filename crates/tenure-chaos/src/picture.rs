@@ -1,8 +1,9 @@
 //! A run as a picture: who held which lock, and what went wrong meanwhile.
 //!
-//! Above, a row for each lock with the times of its holders, coloured by client; below, a row for each node with three
-//! lanes (its process, its connections, whether clients keep it out) and marks for its clock and for flushes; at the bottom
-//! a row for each client with its halts and deaths. Violations are red.
+//! Above, a row for each lock with the times of its holders, coloured by client; below, a row for
+//! each node with three lanes (its process, its connections, whether clients keep it out) and marks
+//! for its clock and for flushes; at the bottom a row for each client with its halts and deaths.
+//! Violations are red.
 
 mod rows;
 
@@ -49,7 +50,8 @@ impl Window {
         Self { began, from, to: from + length }
     }
 
-    /// The beginning of the part with the most kinds of faults, and of those the one with the most faults.
+    /// The beginning of the part with the most kinds of faults, and of those the one with the most
+    /// faults.
     fn busiest(outcome: &Outcome, length: Ns) -> Ns {
         let [began, healed, _] = outcome.times;
         let faults = |from: &Ns| {

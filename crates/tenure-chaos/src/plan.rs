@@ -1,7 +1,8 @@
 //! What is to go wrong and when: all of it follows from one seed.
 //!
-//! Two wishes never want the same thing of the same process, connection or clock at one time. Whether a wish is within
-//! the assumptions depends on the moment, so `rules.rs` decides that when it comes.
+//! Two wishes never want the same thing of the same process, connection or clock at one time.
+//! Whether a wish is within the assumptions depends on the moment, so `rules.rs` decides that when
+//! it comes.
 
 use std::collections::BTreeMap;
 
@@ -19,22 +20,25 @@ const SLEW_MS: u64 = 1_200;
 /// One thing that goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// SIGKILL, and a new start, with the data that is there or without it; or without what was written in the last moments.
+    /// SIGKILL, and a new start, with the data that is there or without it; or without what was
+    /// written in the last moments.
     Restart { nodes: Vec<usize>, empty: bool, tail_ms: Option<u64>, down_ms: u64 },
     /// SIGSTOP, and SIGCONT.
     StopNode { node: usize, for_ms: u64 },
     /// FLUSHALL.
     Flush { nodes: Vec<usize> },
-    /// Clocks step forward or back together, as a bad time server makes them, and later to the right time.
+    /// Clocks step forward or back together, as a bad time server makes them, and later to the
+    /// right time.
     Step { nodes: Vec<usize>, by_ms: i64, for_ms: u64 },
     /// The clock runs 8 % fast, and then steps back to the right time.
     Slew { node: usize, for_ms: u64 },
     /// Something happens to the bytes of one direction between a half of the clients and a node.
     Link { node: usize, side: usize, direction: Direction, mode: Mode, for_ms: u64 },
-    /// Every connection of a half of the clients to a node breaks, and new ones are refused for a while.
+    /// Every connection of a half of the clients to a node breaks, and new ones are refused for a
+    /// while.
     Break { node: usize, side: usize, for_ms: u64 },
-    /// A half of the clients is cut off from some nodes, both ways. They may be flushed at once: then holders that are
-    /// cut off cannot see it.
+    /// A half of the clients is cut off from some nodes, both ways. They may be flushed at once:
+    /// then holders that are cut off cannot see it.
     Partition { nodes: Vec<usize>, side: usize, flush: bool, for_ms: u64 },
     /// SIGSTOP, and SIGCONT.
     StopClient { client: usize, for_ms: u64 },

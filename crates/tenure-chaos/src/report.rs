@@ -138,7 +138,8 @@ impl Outcome {
         self.violations.iter().filter(|violation| violation.is_of_fencing()).count()
     }
 
-    /// How many client processes ended that nobody had killed: what they would have found is missing.
+    /// How many client processes ended that nobody had killed: what they would have found is
+    /// missing.
     #[must_use]
     pub fn died(&self) -> usize {
         self.history.processes.iter().filter(|process| process.died.is_some()).count()
@@ -171,14 +172,15 @@ impl Outcome {
         duration((0..self.options.locks).map(of_lock).max().unwrap_or(0))
     }
 
-    /// A picture of a part of it, as SVG: that many seconds from `from_s` on, or around the first violation, or where
-    /// most happened.
+    /// A picture of a part of it, as SVG: that many seconds from `from_s` on, or around the first
+    /// violation, or where most happened.
     #[must_use]
     pub fn picture(&self, from_s: Option<u64>, seconds: u64) -> String {
         picture::draw(self, from_s, seconds)
     }
 
-    /// All that happened, line by line: the runs of the clients, the faults, and what the clients said.
+    /// All that happened, line by line: the runs of the clients, the faults, and what the clients
+    /// said.
     #[must_use]
     pub fn history_text(&self) -> String {
         let mut text = String::new();

@@ -1,12 +1,14 @@
 //! What may happen at a moment: the assumptions of `docs/guarantees.md` that a fault could break.
 //!
 //! - **A7**: a node may lose its memory if another one has lost nothing for two quarantines.
-//! - **A2**: a large step of a clock forward is seen by whoever knew the clock before. So it happens only if every
-//!   running client has seen what the clock showed since its last step, and nobody new comes for a quarantine after it.
-//! - **F2**: across a loss of memory a clock goes back by less than the quarantine less the slack of fences; not at all
-//!   without a restart guard.
+//! - **A2**: a large step of a clock forward is seen by whoever knew the clock before. So it
+//!   happens only if every running client has seen what the clock showed since its last step, and
+//!   nobody new comes for a quarantine after it.
+//! - **F2**: across a loss of memory a clock goes back by less than the quarantine less the slack
+//!   of fences; not at all without a restart guard.
 //!
-//! A node is halted or displaced in the middle of anything, so the rules keep what they need to know themselves.
+//! A node is halted or displaced in the middle of anything, so the rules keep what they need to
+//! know themselves.
 
 use super::Options;
 use super::nodes::NODES;
@@ -17,7 +19,8 @@ const NS_PER_MS: Ns = 1_000_000;
 /// The shortest guard band. A step within it breaks nothing, so nobody has to see it.
 const GUARD_BAND_NS: Ns = 100 * NS_PER_MS;
 
-/// How far what a client makes of a step may be from what it was: the time of its messages on a busy machine.
+/// How far what a client makes of a step may be from what it was: the time of its messages on a
+/// busy machine.
 const SEEN_WITHIN_NS: Ns = 60 * NS_PER_MS;
 
 #[derive(Debug)]
@@ -53,7 +56,8 @@ impl Rules {
         let quarantine_ns = options.quarantine_ms().cast_signed() * NS_PER_MS;
         Self {
             quarantine_ns,
-            // The slack of fences is half a quarantine here; a little less, because all of this takes time.
+            // The slack of fences is half a quarantine here; a little less, because all of this
+            // takes time.
             back_over_loss_ns: if options.guarded { quarantine_ns / 2 - 20 * NS_PER_MS } else { 0 },
             guarded: options.guarded,
             nodes: [NodeState::default(); NODES],
@@ -70,8 +74,8 @@ impl Rules {
         state.shown_max_ns = state.shown_max_ns.max(now + offset_ns);
     }
 
-    /// Whether these nodes may lose their memory now. `remembers` asks a node whether it can tell that there was a time
-    /// before.
+    /// Whether these nodes may lose their memory now. `remembers` asks a node whether it can tell
+    /// that there was a time before.
     pub(super) fn may_forget(&self, now: Ns, nodes: &[usize], remembers: impl Fn(usize) -> bool) -> bool {
         let lately = |node: usize| {
             self.nodes[node].lost_at.is_some_and(|lost_at| now < lost_at + 2 * self.quarantine_ns)
@@ -128,8 +132,8 @@ impl Rules {
         self.seen[client] = [None; NODES];
     }
 
-    /// It has seen the node's clock for the first time. That may have been before the last step, unless it was not there
-    /// then.
+    /// It has seen the node's clock for the first time. That may have been before the last step,
+    /// unless it was not there then.
     pub(super) fn knows(&mut self, client: usize, node: usize) {
         let state = &self.nodes[node];
         if state.stepped_at.is_none_or(|at| at < self.came[client]) {
@@ -137,7 +141,8 @@ impl Rules {
         }
     }
 
-    /// It has seen the node's clock jump. That may have been another jump than the last; this one has its size.
+    /// It has seen the node's clock jump. That may have been another jump than the last; this one
+    /// has its size.
     pub(super) fn saw_jump(&mut self, client: usize, node: usize, by_us: i64) {
         let state = &self.nodes[node];
         let differs_ns = (by_us * 1_000 - state.step_ns).abs();

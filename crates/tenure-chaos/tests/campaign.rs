@@ -1,4 +1,5 @@
-//! Short runs of the chaos campaign with a fixed seed, and one of its clients alone. `cargo xtask chaos` has long runs.
+//! Short runs of the chaos campaign with a fixed seed, and one of its clients alone. `cargo xtask
+//! chaos` has long runs.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 #![allow(clippy::print_stdout, reason = "what came of a run is worth knowing")]
 

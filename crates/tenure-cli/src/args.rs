@@ -40,8 +40,8 @@ pub(crate) struct Args {
 pub(crate) struct Common {
     /// The nodes, by URL, separated by commas [env: `TENURE_NODES`]
     ///
-    /// `redis://`, `rediss://`, `redis+unix://` or `sqlite:PATH`. A password in it is visible to everybody on this machine: use
-    /// `?password_file=PATH`, or the configuration.
+    /// `redis://`, `rediss://`, `redis+unix://` or `sqlite:PATH`. A password in it is visible to
+    /// everybody on this machine: use `?password_file=PATH`, or the configuration.
     #[arg(long, global = true, value_name = "URL,URL,...", help_heading = "Common options")]
     pub(crate) nodes: Option<String>,
     /// The configuration file [env: `TENURE_CONFIG`] [default: tenure.toml, if there is one]
@@ -50,22 +50,23 @@ pub(crate) struct Common {
     /// Fail if no nodes are named, rather than use a local file [env: `TENURE_REQUIRE_NODES`]
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) require_nodes: bool,
-    /// What stands before every name on the nodes; empty shares names with other Redlock clients [env: `TENURE_PREFIX`] [default:
-    /// tenure:]
+    /// What stands before every name on the nodes; empty shares names with other Redlock clients
+    /// [env: `TENURE_PREFIX`] [default: tenure:]
     #[arg(long, global = true, value_name = "P", help_heading = "Common options")]
     pub(crate) prefix: Option<String>,
     /// The term: how long the lock lives if nobody extends it [env: `TENURE_TTL`] [default: 30s]
     #[arg(long, global = true, value_name = "DURATION", help_heading = "Common options")]
     pub(crate) ttl: Option<String>,
-    /// How long to wait in line if another holds it: a duration or `forever` [env: `TENURE_WAIT`] [default: do not
-    /// wait]
+    /// How long to wait in line if another holds it: a duration or `forever` [env: `TENURE_WAIT`]
+    /// [default: do not wait]
     #[arg(long, global = true, value_name = "DURATION", help_heading = "Common options")]
     pub(crate) wait: Option<String>,
-    /// What others see when they ask who holds the lock, behind process id and machine [env: `TENURE_LABEL`]
+    /// What others see when they ask who holds the lock, behind process id and machine [env:
+    /// `TENURE_LABEL`]
     #[arg(long, global = true, value_name = "TEXT", help_heading = "Common options")]
     pub(crate) label: Option<String>,
-    /// Where to remember Redis nodes, so that one that lost its memory is not taken for a new one: a file, or `off` [env:
-    /// `TENURE_KNOWN_NODES`] [default: `~/.local/state/tenure/known_nodes`]
+    /// Where to remember Redis nodes, so that one that lost its memory is not taken for a new one:
+    /// a file, or `off` [env: `TENURE_KNOWN_NODES`] [default: `~/.local/state/tenure/known_nodes`]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Common options")]
     pub(crate) known_nodes: Option<String>,
     /// One JSON object a line
@@ -126,7 +127,8 @@ pub(crate) struct RunArgs {
     /// Exit with this code if another holds the lock
     #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE", default_value_t = 75)]
     pub(crate) conflict_exit_code: u8,
-    /// How long before the lock ends the command gets SIGTERM, if the lock cannot be renewed [default: ttl / 4]
+    /// How long before the lock ends the command gets SIGTERM, if the lock cannot be renewed
+    /// [default: ttl / 4]
     #[arg(long, value_name = "DURATION")]
     pub(crate) grace: Option<String>,
     /// Stop the command after this time at the latest: a duration or `forever` [default: 1d]
@@ -184,7 +186,8 @@ pub(crate) struct ReleaseArgs {
     /// Fence printed with the token (optional check)
     #[arg(long, value_name = "F", conflicts_with = "force")]
     pub(crate) fence: Option<u64>,
-    /// Take the lock from whoever holds it. The holder is not told and goes on working: two processes may run at once
+    /// Take the lock from whoever holds it. The holder is not told and goes on working: two
+    /// processes may run at once
     #[arg(long)]
     pub(crate) force: bool,
     /// Do not ask

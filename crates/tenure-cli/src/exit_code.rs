@@ -1,4 +1,5 @@
-//! The exit codes that scripts rely on. Those above 63 are the ones of `sysexits.h` where it has one.
+//! The exit codes that scripts rely on. Those above 63 are the ones of `sysexits.h` where it has
+//! one.
 
 use std::process::ExitCode;
 

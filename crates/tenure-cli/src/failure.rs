@@ -55,7 +55,8 @@ impl Failure {
         self
     }
 
-    /// That others have it is an outcome rather than a mistake: `--quiet` leaves it to the exit code.
+    /// That others have it is an outcome rather than a mistake: `--quiet` leaves it to the exit
+    /// code.
     pub(crate) fn is_contention(&self) -> bool {
         self.word == "contended"
     }

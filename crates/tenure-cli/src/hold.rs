@@ -1,4 +1,5 @@
-//! How a lock is acquired, for `acquire` and `run` alike: whom we wait for is shown, and a signal ends the wait.
+//! How a lock is acquired, for `acquire` and `run` alike: whom we wait for is shown, and a signal
+//! ends the wait.
 
 use std::time::Duration;
 
@@ -12,7 +13,8 @@ use crate::output::{Output, WaitingNews};
 use crate::settings::Settings;
 use crate::signals::{Signal, Signals, ends_wait};
 
-/// Settings that leave no majority are waited with for so long: a server is asked about itself again every second.
+/// Settings that leave no majority are waited with for so long: a server is asked about itself
+/// again every second.
 const MISCONFIGURED_MAX: Duration = Duration::from_secs(2);
 
 /// How often the waiting display goes on.

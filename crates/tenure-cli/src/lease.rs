@@ -1,4 +1,5 @@
-//! A lock that a script holds by its token: what `acquire` and `extend` print, and what `extend` and `release` are given.
+//! A lock that a script holds by its token: what `acquire` and `extend` print, and what `extend`
+//! and `release` are given.
 
 mod exported;
 mod token;
@@ -11,7 +12,8 @@ use tokio::time::{Instant, sleep};
 pub(crate) use self::exported::lock as exported_lock;
 pub(crate) use self::token::{LeaseToken, now_ms};
 
-/// How long the last votes are waited for: the longest that a node timeout is by itself, and a little more.
+/// How long the last votes are waited for: the longest that a node timeout is by itself, and a
+/// little more.
 const WIDENING_LIMIT: Duration = Duration::from_millis(60);
 
 /// A lock that a script holds by its token.
@@ -28,8 +30,8 @@ pub(crate) struct Lease {
 }
 
 impl Lease {
-    /// Waits for the votes that are still under way, so that the margin is what it will be, and takes the lock out of its
-    /// guard.
+    /// Waits for the votes that are still under way, so that the margin is what it will be, and
+    /// takes the lock out of its guard.
     pub(crate) async fn hand_over(guard: Guard, ttl: Duration) -> Self {
         let until = Instant::now() + WIDENING_LIMIT.min(ttl / 10);
         while guard.votes().iter().any(|vote| vote.vote.is_none()) && Instant::now() < until {
@@ -44,7 +46,8 @@ impl Lease {
         Self { name, token, fence, ttl, valid_for, valid_until_ms, margin, votes }
     }
 
-    /// An extension shortens nothing: what the earlier token promised still stands if that is longer.
+    /// An extension shortens nothing: what the earlier token promised still stands if that is
+    /// longer.
     pub(crate) fn keep_promise(&mut self, earlier: &LeaseToken) {
         let (promised_for, promised_until_ms) = earlier.promised();
         if promised_until_ms > self.valid_until_ms {

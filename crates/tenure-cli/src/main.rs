@@ -1,7 +1,8 @@
 //! The command `tenure`: locks for scripts and people.
 //!
-//! What was typed is in `args`, what it means in `settings`; each command has a file in `commands`; everything that is
-//! said is said in `output`, and `exit_code` has the numbers that scripts rely on. `docs/cli.md` is the contract.
+//! What was typed is in `args`, what it means in `settings`; each command has a file in `commands`;
+//! everything that is said is said in `output`, and `exit_code` has the numbers that scripts rely
+//! on. `docs/cli.md` is the contract.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -27,7 +28,8 @@ use crate::settings::Settings;
 
 fn main() -> ExitCode {
     std::panic::set_hook(Box::new(Output::panic));
-    // Whoever holds a lock lets go of it while the panic unwinds; what is said then is one line, as ever.
+    // Whoever holds a lock lets go of it while the panic unwinds; what is said then is one line, as
+    // ever.
     let exit = std::panic::catch_unwind(start).unwrap_or_else(|_| {
         Output::as_typed().refuse_eval(Exit::INTERNAL);
         Exit::INTERNAL

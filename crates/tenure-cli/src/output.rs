@@ -1,7 +1,8 @@
 //! Everything that is said, as text or JSON: nothing else in this crate prints.
 //!
-//! Results go to standard output, everything else to standard error. A reader that is gone is no mistake of ours, but a
-//! result that cannot be written (a full disk) is a failure, and a token that nobody read is one in any case.
+//! Results go to standard output, everything else to standard error. A reader that is gone is no
+//! mistake of ours, but a result that cannot be written (a full disk) is a failure, and a token
+//! that nobody read is one in any case.
 
 mod clock;
 mod json;
@@ -49,7 +50,8 @@ impl Output {
         Self { json: false, quiet: false, lent: true, export: false }
     }
 
-    /// For what cannot be understood: programs that wait for JSON or for `eval` are told all the same.
+    /// For what cannot be understood: programs that wait for JSON or for `eval` are told all the
+    /// same.
     pub(crate) fn as_typed() -> Self {
         let typed: Vec<_> = std::env::args_os().skip(1).take_while(|argument| argument != "--").collect();
         let has = |word: &str| typed.iter().any(|argument| argument == word);
@@ -78,7 +80,8 @@ impl Output {
                     rendered.lines().take_while(|line| !line.is_empty()).map(str::trim).collect();
                 let line = lines.join(" ");
                 let line = line.strip_prefix("error: ").unwrap_or(&line);
-                // A URL that was put in the wrong place is repeated without its password, which may have blanks in it.
+                // A URL that was put in the wrong place is repeated without its password, which may
+                // have blanks in it.
                 let words: Vec<String> = line.split(' ').map(|word| NodeUrl::new(word).to_string()).collect();
                 let line = NodeUrl::new(words.join(" ")).to_string();
                 let remedy = crate::args::remedy(error).unwrap_or_else(|| "see --help".to_owned());

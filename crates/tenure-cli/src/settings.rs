@@ -1,6 +1,7 @@
 //! What was typed, exported and written down, turned into what it means.
 //!
-//! The library reads it (`tenure::config`), so that programs and the tool agree; here is what the tool alone needs.
+//! The library reads it (`tenure::config`), so that programs and the tool agree; here is what the
+//! tool alone needs.
 
 mod text;
 
@@ -19,7 +20,8 @@ use crate::output::Output;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings(Config);
 
-/// A command that hangs must not hold its lock for ever; few run for longer than a day, and those say so.
+/// A command that hangs must not hold its lock for ever; few run for longer than a day, and those
+/// say so.
 pub(crate) const RUN_MAX_HOLD_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 
 impl Settings {

@@ -55,18 +55,19 @@ impl Signals {
     }
 }
 
-/// Which signals whoever started us wants to be ignored, as `nohup` does and shells do for what runs in the background.
-/// They stay ignored, by us and by the command.
+/// Which signals whoever started us wants to be ignored, as `nohup` does and shells do for what
+/// runs in the background. They stay ignored, by us and by the command.
 fn ignored() -> impl Fn(Signal) -> bool {
-    // Nothing but the kernel tells this without `unsafe`. Where it does not, there is nothing to respect.
+    // Nothing but the kernel tells this without `unsafe`. Where it does not, there is nothing to
+    // respect.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
     move |signal| mask >> (signal as i32 - 1) & 1 == 1
 }
 
-/// Ends this process by the signal of the interrupt key. A shell that runs a script or a loop goes on after a program that
-/// only says by its exit code that it was interrupted.
+/// Ends this process by the signal of the interrupt key. A shell that runs a script or a loop goes
+/// on after a program that only says by its exit code that it was interrupted.
 pub(crate) fn die_of_the_key() {
     // If it cannot be done, the exit code says it.
     let _ = signal_hook::low_level::emulate_default_handler(Signal::SIGINT as i32);

@@ -1,31 +1,32 @@
-//! What one client does: its leases, releases and questions, its waiters, renewals and timers, and what
-//! it knows of its nodes.
+//! What one client does: its leases, releases and questions, its waiters, renewals and timers, and
+//! what it knows of its nodes.
 //!
-//! [`Client`] is the whole of it as a state machine. Callers [ask](Client::request), connections and
-//! clocks [tell](Client::handle), and [outputs](Client::poll_output) say what to do, in the order in which
-//! it has to happen. It does no IO, reads no clock and rolls no dice. The library drives it with sockets,
-//! the simulator with a simulated network, and the model checker with every order of events.
+//! [`Client`] is the whole of it as a state machine. Callers [ask](Client::request), connections
+//! and clocks [tell](Client::handle), and [outputs](Client::poll_output) say what to do, in the
+//! order in which it has to happen. It does no IO, reads no clock and rolls no dice. The library
+//! drives it with sockets, the simulator with a simulated network, and the model checker with every
+//! order of events.
 //!
 //! # How to drive it
 //! 1. After every call of [`Client::request`], [`Client::handle`], [`Client::observe`] and
-//!    [`Client::deliver`], drain [`Client::poll_output`] before the next. [`Output::Draw`] is answered at
-//!    once.
+//!    [`Client::deliver`], drain [`Client::poll_output`] before the next. [`Output::Draw`] is
+//!    answered at once.
 //! 2. When all that has come is taken in, [`Input::Wake`]; and again at the time of
 //!    [`Client::poll_timeout`].
-//! 3. `now` never goes back. It is read before the commands of a call leave, so an older reading is safe:
-//!    a lock counts from then.
+//! 3. `now` never goes back. It is read before the commands of a call leave, so an older reading is
+//!    safe: a lock counts from then.
 //!
 //! # What a connection guarantees
 //! - Commands to a node are executed in the order in which they were handed out, each at most once.
-//! - Every command is answered at most once, with its tag. If the connection breaks, [`Input::Disconnected`]
-//!   comes first, then a fault for every command whose answer is still out. A command that was not sent is
-//!   answered with a fault that says so.
-//! - A batch of renewals is granted as a whole ([`Input::Renewed`]), or is split ([`Input::Split`]) and then
-//!   answered one by one.
-//! - Where the node can tell that its record was changed, [`Input::Changed`] comes before any answer that the
-//!   node gave in its new life.
-//! - [`Input::Woken`] comes for every lock that the node sets aside for a waiter of ours, unless the message
-//!   is lost.
+//! - Every command is answered at most once, with its tag. If the connection breaks,
+//!   [`Input::Disconnected`] comes first, then a fault for every command whose answer is still out.
+//!   A command that was not sent is answered with a fault that says so.
+//! - A batch of renewals is granted as a whole ([`Input::Renewed`]), or is split ([`Input::Split`])
+//!   and then answered one by one.
+//! - Where the node can tell that its record was changed, [`Input::Changed`] comes before any
+//!   answer that the node gave in its new life.
+//! - [`Input::Woken`] comes for every lock that the node sets aside for a waiter of ours, unless
+//!   the message is lost.
 //!
 //! ```
 //! use tenure_core::client::{Client, Id, Input, News, Output, Request};
@@ -140,8 +141,8 @@ pub struct Client<L = Lease> {
     outbox: Outbox<L>,
     /// A lease whose end was told last. It is gone with the next look at what to do.
     ending: Option<Id>,
-    /// Room for what a lease says while it is handled, so that none keeps room of its own: many are held
-    /// at once. Empty in between, as are the news.
+    /// Room for what a lease says while it is handled, so that none keeps room of its own: many are
+    /// held at once. Empty in between, as are the news.
     room: VecDeque<lease::Output>,
     told: Vec<News>,
 }
@@ -236,7 +237,8 @@ impl<L: LeaseCell> Client<L> {
         }
     }
 
-    /// What to do next, if anything. A lease that has ended can be looked at until this is called again.
+    /// What to do next, if anything. A lease that has ended can be looked at until this is called
+    /// again.
     pub fn poll_output(&mut self) -> Option<Output<L>> {
         if let Some(id) = self.ending.take() {
             self.leases.remove(id);
@@ -248,8 +250,8 @@ impl<L: LeaseCell> Client<L> {
         output
     }
 
-    /// Lends the client room for its outputs, or takes it back. A caller with many clients keeps one room
-    /// for all of them: swapped in before an input, and out when the outputs are drained.
+    /// Lends the client room for its outputs, or takes it back. A caller with many clients keeps
+    /// one room for all of them: swapped in before an input, and out when the outputs are drained.
     ///
     /// # Panics
     /// If the client has outputs: they would be lost.

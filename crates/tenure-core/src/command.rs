@@ -16,7 +16,8 @@ use crate::trust::{Distrust, Nonce};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Command {
-    /// Set the key to the owner if it is free: `SET key token NX PX node_ttl_ms`, after these checks.
+    /// Set the key to the owner if it is free: `SET key token NX PX node_ttl_ms`, after these
+    /// checks.
     Acquire {
         /// The lock.
         key: LockKey,
@@ -24,17 +25,17 @@ pub enum Command {
         token: OwnerToken,
         /// How long the node keeps the key.
         node_ttl_ms: u64,
-        /// The life of the node's memory that the client knows; in another one nothing is granted. `None` asks as
-        /// any other Redlock client does.
+        /// The life of the node's memory that the client knows; in another one nothing is granted.
+        /// `None` asks as any other Redlock client does.
         nonce: Option<Nonce>,
         /// The fence to promise, if the lock has one.
         fence: Option<ProposedFence>,
         /// What is asked for besides, if anything: to wait in line, to keep a label.
         beside: Option<Arc<Beside>>,
     },
-    /// Set the key to the owner again, if it is free and nobody with a larger fence was granted it since. No vote:
-    /// it only keeps others out. From when on it counts is kept with the key, so that everybody who has the token is
-    /// told the same.
+    /// Set the key to the owner again, if it is free and nobody with a larger fence was granted it
+    /// since. No vote: it only keeps others out. From when on it counts is kept with the key, so
+    /// that everybody who has the token is told the same.
     Heal {
         /// The lock.
         key: LockKey,
@@ -56,9 +57,9 @@ pub enum Command {
         /// How long the node keeps the key from now on, unless it already lives longer.
         node_ttl_ms: u64,
     },
-    /// Give back what a lost attempt may have set: delete the key if it is ours, as the acquire set it.
-    /// Nobody is woken. A key that was put back is not touched: it belongs to a lock that was held, which
-    /// is released.
+    /// Give back what a lost attempt may have set: delete the key if it is ours, as the acquire set
+    /// it. Nobody is woken. A key that was put back is not touched: it belongs to a lock that was
+    /// held, which is released.
     Undo {
         /// The lock.
         key: LockKey,
@@ -78,7 +79,8 @@ pub enum Command {
         /// Who is next.
         next: Next,
     },
-    /// Get in line, if not there already: after the connection was lost, and with it perhaps the place.
+    /// Get in line, if not there already: after the connection was lost, and with it perhaps the
+    /// place.
     Enqueue {
         /// The lock.
         key: LockKey,
@@ -92,7 +94,8 @@ pub enum Command {
         /// The place in line.
         ticket: Ticket,
     },
-    /// If the key is free and somebody is in line, set it aside for the first waiter that listens, and wake that one.
+    /// If the key is free and somebody is in line, set it aside for the first waiter that listens,
+    /// and wake that one.
     Nudge {
         /// The lock.
         key: LockKey,
@@ -109,9 +112,10 @@ pub enum Command {
         /// The prefix whose fences they are.
         prefix: Prefix,
     },
-    /// Delete the locks under a prefix, a page at a time, also those that were put back; but only in the life of the node's
-    /// memory that the client knows. What other libraries hold is theirs, and what is only set aside is nobody's. The answer is
-    /// [`Answer::Holdings`] with what was deleted.
+    /// Delete the locks under a prefix, a page at a time, also those that were put back; but only
+    /// in the life of the node's memory that the client knows. What other libraries hold is theirs,
+    /// and what is only set aside is nobody's. The answer is [`Answer::Holdings`] with what was
+    /// deleted.
     Clear {
         /// The prefix.
         prefix: Prefix,
@@ -168,13 +172,13 @@ impl Command {
 /// Who is next when a lock is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Next {
-    /// The first waiter that listens: the key is set aside for that one, which is woken. If there is none,
-    /// the lock is free.
+    /// The first waiter that listens: the key is set aside for that one, which is woken. If there
+    /// is none, the lock is free.
     InLine,
     /// The same, but we get in line first: the lock comes back to us where nobody is ahead.
     InLineWith(Ticket),
-    /// Anybody who is not in line: if somebody waits, the key is set aside for nobody, and no waiter gets
-    /// it for a moment ([`OPENING`](crate::OPENING)).
+    /// Anybody who is not in line: if somebody waits, the key is set aside for nobody, and no
+    /// waiter gets it for a moment ([`OPENING`](crate::OPENING)).
     OutsideLine,
 }
 
@@ -215,7 +219,8 @@ impl Reply {
 pub enum Answer {
     /// It did what was asked.
     Granted,
-    /// It did what was asked, but the key was away and has been put back: it keeps others out and does not count yet.
+    /// It did what was asked, but the key was away and has been put back: it keeps others out and
+    /// does not count yet.
     PutBack {
         /// How much longer it does not count, by the node's clock.
         left: Duration,
@@ -253,8 +258,8 @@ pub struct Holding {
     pub owner: Arc<str>,
     /// The time until it frees itself, if nobody extends it; `None` if it never does.
     pub left: Option<Duration>,
-    /// The largest fence that the node has granted for the lock: the holder's, if that has one. `None` in a list, which
-    /// does not look.
+    /// The largest fence that the node has granted for the lock: the holder's, if that has one.
+    /// `None` in a list, which does not look.
     pub fence: Option<Fence>,
     /// What the owner wrote beside the lock. `None` in a list, which does not look.
     pub label: Option<Arc<str>>,
@@ -274,7 +279,8 @@ impl Holding {
 pub enum Refusal {
     /// Another owner has the key.
     Held {
-        /// The time until the key frees itself, if nobody extends it; [`Duration::MAX`] if it never does.
+        /// The time until the key frees itself, if nobody extends it; [`Duration::MAX`] if it never
+        /// does.
         left: Duration,
     },
     /// The key is set aside for a waiter whose turn it is.
@@ -282,7 +288,8 @@ pub enum Refusal {
         /// The time until it is free if that waiter does not come.
         left: Duration,
     },
-    /// The key is not free, and others who came later are in line already: a larger ticket is needed.
+    /// The key is not free, and others who came later are in line already: a larger ticket is
+    /// needed.
     Overtaken,
     /// This owner does not have the key (extend and release).
     NotHeld,
@@ -304,8 +311,8 @@ pub enum Fault {
     Disconnected,
     /// There was no connection, for this reason; the command was not sent.
     Unreachable(Arc<str>),
-    /// It cannot be used as this client is configured, for this reason: a wrong password, a server that is too old. The
-    /// command was not sent, and no retry helps.
+    /// It cannot be used as this client is configured, for this reason: a wrong password, a server
+    /// that is too old. The command was not sent, and no retry helps.
     Misconfigured(Arc<str>),
     /// Too many commands were in flight; the command was not sent.
     Busy,
@@ -315,7 +322,8 @@ pub enum Fault {
     Store {
         /// Why, and what to do about it.
         reason: Arc<str>,
-        /// Whether the command may have been executed all the same: it was, or was not, being written to disk.
+        /// Whether the command may have been executed all the same: it was, or was not, being
+        /// written to disk.
         may_have_run: bool,
     },
     /// It may not vote now. The command was not sent, or the node did nothing that counts.

@@ -1,7 +1,7 @@
 //! What the user asks of a lock, checked once into terms that cannot be wrong.
 //!
-//! [`Options`] is what was typed; [`Terms`] is what it means. Nothing behind [`Options::check`] needs to
-//! doubt a number again.
+//! [`Options`] is what was typed; [`Terms`] is what it means. Nothing behind [`Options::check`]
+//! needs to doubt a number again.
 
 mod error;
 
@@ -22,26 +22,30 @@ pub const MAX_TTL_CEILING: Duration = Duration::from_secs(24 * 60 * 60);
 /// The guard band is at least this long: shorter ones vanish in timer and network noise.
 const GUARD_BAND_MIN: Duration = Duration::from_millis(100);
 
-/// The default node timeout stays in the 5 to 50 ms class that Redlock advises, unless nodes are seen to be further away.
+/// The default node timeout stays in the 5 to 50 ms class that Redlock advises, unless nodes are
+/// seen to be further away.
 pub(crate) const NODE_TIMEOUT_DEFAULT_MIN: Duration = Duration::from_millis(5);
 const NODE_TIMEOUT_DEFAULT_MAX: Duration = Duration::from_millis(50);
 
-/// How long a disk may take where all nodes are files: there is no other node to ask, so patience costs nothing.
+/// How long a disk may take where all nodes are files: there is no other node to ask, so patience
+/// costs nothing.
 const DISK_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// It never takes more than this share of the ttl: an attempt that waits for a hung node must leave most of it.
+/// It never takes more than this share of the ttl: an attempt that waits for a hung node must leave
+/// most of it.
 const TIMEOUT_SHARE: u32 = 10;
 
-/// The default limit on holding one lock by extensions: longer than almost any job, shorter than a day in
-/// which nobody else gets in.
+/// The default limit on holding one lock by extensions: longer than almost any job, shorter than a
+/// day in which nobody else gets in.
 const MAX_HOLD_DEFAULT: Duration = Duration::from_secs(60 * 60);
 
-/// A holder hears of the loss of its lock at least this long before the end, or this share of the ttl: a timer that is
-/// set for the end fires after it, and work takes time to stop.
+/// A holder hears of the loss of its lock at least this long before the end, or this share of the
+/// ttl: a timer that is set for the end fires after it, and work takes time to stop.
 const LOSS_LEAD_MIN: Duration = Duration::from_millis(50);
 const LOSS_LEAD_SHARE: u32 = 20;
 
-/// But never earlier than this share of the ttl before the end: short locks would be lost as soon as they are held.
+/// But never earlier than this share of the ttl before the end: short locks would be lost as soon
+/// as they are held.
 const LOSS_LEAD_SHARE_MAX: u32 = 4;
 
 /// What the user asks of one lock. Every field has a default that fits most uses.
@@ -54,30 +58,37 @@ pub struct Options {
     pub wait: Wait,
     /// The pause between attempts. See [`Retry`].
     pub retry: Retry,
-    /// How long a node may take to answer before its vote counts as unknown. By default it follows the round trips to
-    /// the node: at least 50 ms (ttl / 10 if that is less), at most ttl / 10. See [`Patience`](crate::Patience).
+    /// How long a node may take to answer before its vote counts as unknown. By default it follows
+    /// the round trips to the node: at least 50 ms (ttl / 10 if that is less), at most ttl / 10.
+    /// See [`Patience`](crate::Patience).
     pub node_timeout: Option<Duration>,
-    /// Keeps the default of `node_timeout` from following: it is ttl / 10 then, at most this. Default: it follows; but 2 s where
-    /// all nodes are files on this machine, whose disk may be slow and of which there is no other to ask.
+    /// Keeps the default of `node_timeout` from following: it is ttl / 10 then, at most this.
+    /// Default: it follows; but 2 s where all nodes are files on this machine, whose disk may be
+    /// slow and of which there is no other to ask.
     pub node_timeout_max: Option<Duration>,
     /// The allowance for clocks that run at different rates. Default 1 % of the ttl plus 2 ms.
     pub drift: Drift,
-    /// How much longer than the ttl the nodes keep the key. Default 10 % of the ttl, at least 100 ms.
+    /// How much longer than the ttl the nodes keep the key. Default 10 % of the ttl, at least 100
+    /// ms.
     pub guard_band: Option<Duration>,
-    /// How long extensions may keep one lock in all. Default one hour, or the ttl if that is longer.
+    /// How long extensions may keep one lock in all. Default one hour, or the ttl if that is
+    /// longer.
     pub max_hold: Option<MaxHold>,
-    /// How the lock is extended by itself while it is held. Default: whenever a third of the ttl is over.
+    /// How the lock is extended by itself while it is held. Default: whenever a third of the ttl is
+    /// over.
     pub renewal: Renewal,
     /// At most so many renewals. Default `None`: as many as `max_hold` allows.
     pub renewals_max: Option<u32>,
     /// Whether the lock has a fence. Default yes.
     pub fenced: bool,
-    /// Whether an acquire that waits does so in line, and is woken when its turn comes. Otherwise it only asks again and
-    /// again, as `retry` says. Default yes.
+    /// Whether an acquire that waits does so in line, and is woken when its turn comes. Otherwise
+    /// it only asks again and again, as `retry` says. Default yes.
     pub queued: bool,
-    /// The margin that an acquisition must have: how many nodes may forget it at once. Default 0, a bare majority.
+    /// The margin that an acquisition must have: how many nodes may forget it at once. Default 0, a
+    /// bare majority.
     pub min_margin: usize,
-    /// What is kept beside the lock while it is held, for whoever asks who holds it. Default nothing.
+    /// What is kept beside the lock while it is held, for whoever asks who holds it. Default
+    /// nothing.
     pub label: Option<Arc<str>>,
 }
 
@@ -105,7 +116,8 @@ pub struct Drift {
 
 /// How long one lock may be held in all, however often it is extended.
 ///
-/// Redlock asks for a limit: without one, a client that only ever extends keeps the lock from everyone.
+/// Redlock asks for a limit: without one, a client that only ever extends keeps the lock from
+/// everyone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum MaxHold {
@@ -117,7 +129,8 @@ pub enum MaxHold {
 
 /// The largest ttl that any client of the same nodes may ask for. Default 60 s.
 ///
-/// It is one number for the whole fleet, because a node that lost its memory has to stay out for this long.
+/// It is one number for the whole fleet, because a node that lost its memory has to stay out for
+/// this long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MaxTtl(Duration);
 
@@ -201,8 +214,8 @@ impl Options {
         })
     }
 
-    /// The term for `ttl` with these options' other numbers; an extension may ask for another ttl than the
-    /// acquisition did.
+    /// The term for `ttl` with these options' other numbers; an extension may ask for another ttl
+    /// than the acquisition did.
     ///
     /// # Errors
     /// [`OptionError`], as [`Options::check`].
@@ -231,7 +244,8 @@ impl Options {
         Ok(Term { ttl_ns, drift_ns, node_timeout_ns, node_ttl_ms, follows })
     }
 
-    /// How long a node may take to answer in a round for this ttl: one that is near, and one that is as far as any may be.
+    /// How long a node may take to answer in a round for this ttl: one that is near, and one that
+    /// is as far as any may be.
     #[must_use]
     pub fn node_timeout_range(&self, ttl: Duration) -> (Duration, Duration) {
         let near = self.node_timeout.unwrap_or_else(|| {
@@ -246,7 +260,8 @@ impl Options {
         self.node_timeout.is_none() && self.node_timeout_max.is_none()
     }
 
-    /// All nodes are files on this machine: unless somebody has said how long, the disk gets its time.
+    /// All nodes are files on this machine: unless somebody has said how long, the disk gets its
+    /// time.
     pub fn wait_for_disk(&mut self) {
         self.node_timeout_max.get_or_insert(DISK_TIMEOUT);
     }
@@ -318,8 +333,8 @@ impl MaxTtl {
         (self.0 / 10).max(GUARD_BAND_MIN)
     }
 
-    /// The longest that any node keeps a key without an extension, and so the time after which a node that forgot
-    /// everything has nothing left to remember.
+    /// The longest that any node keeps a key without an extension, and so the time after which a
+    /// node that forgot everything has nothing left to remember.
     #[must_use]
     pub fn quarantine(self) -> Duration {
         self.0 + self.guard_band_max()
@@ -359,13 +374,15 @@ impl Term {
         Duration::from_nanos(self.drift_ns)
     }
 
-    /// How long before the end of its validity the lock counts as lost, so that work can be stopped in time.
+    /// How long before the end of its validity the lock counts as lost, so that work can be stopped
+    /// in time.
     #[must_use]
     pub fn loss_lead(&self) -> Duration {
         (self.ttl() / LOSS_LEAD_SHARE).max(LOSS_LEAD_MIN).min(self.ttl() / LOSS_LEAD_SHARE_MAX)
     }
 
-    /// How long a node keeps the key: the ttl plus the guard band, in whole milliseconds rounded up.
+    /// How long a node keeps the key: the ttl plus the guard band, in whole milliseconds rounded
+    /// up.
     #[must_use]
     pub const fn node_ttl_ms(&self) -> u64 {
         self.node_ttl_ms as u64

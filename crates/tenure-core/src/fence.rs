@@ -1,28 +1,31 @@
 //! The growing number that a resource can check, proposed by the client and accepted by a majority.
 //!
-//! A node grants a fence for a name only if it is larger than every one it granted for that name before, and
-//! only grants of the *same* fence count together. Two majorities share a node, so of two acquisitions the one
-//! that came later at that node has the larger fence: no clock is needed for that, on any side.
+//! A node grants a fence for a name only if it is larger than every one it granted for that name
+//! before, and only grants of the *same* fence count together. Two majorities share a node, so of
+//! two acquisitions the one that came later at that node has the larger fence: no clock is needed
+//! for that, on any side.
 //!
-//! Clocks come in only to choose numbers that nodes accept at the first try. They are those of the nodes, as
-//! learned from their replies; the client's own wall clock is never read. Two bounds that each node checks by
-//! its own clock keep the numbers near the present, so that a node can forget: nothing further ahead than the
-//! *slack*, so that a node without memory knows what it may have granted before; nothing older than half of
-//! the *retention*, so that a fence that was forgotten is never undercut.
+//! Clocks come in only to choose numbers that nodes accept at the first try. They are those of the
+//! nodes, as learned from their replies; the client's own wall clock is never read. Two bounds that
+//! each node checks by its own clock keep the numbers near the present, so that a node can forget:
+//! nothing further ahead than the *slack*, so that a node without memory knows what it may have
+//! granted before; nothing older than half of the *retention*, so that a fence that was forgotten
+//! is never undercut.
 
 use std::fmt;
 use std::time::Duration;
 
 use crate::time::NodeTime;
 
-/// Scripts on the nodes compute with doubles, which are exact up to here. Microseconds reach it in 2255.
+/// Scripts on the nodes compute with doubles, which are exact up to here. Microseconds reach it in
+/// 2255.
 const FENCE_MAX: u64 = 1 << 53;
 
 /// A fencing token: of two acquisitions of one lock, the later has the larger one.
 ///
-/// Hand it to the resource that the lock protects, and let the resource refuse smaller ones than it has seen.
-/// It counts microseconds, with gaps; only the order means anything. It fits any 64-bit integer, signed or not,
-/// and a double.
+/// Hand it to the resource that the lock protects, and let the resource refuse smaller ones than it
+/// has seen. It counts microseconds, with gaps; only the order means anything. It fits any 64-bit
+/// integer, signed or not, and a double.
 ///
 /// ```
 /// # use tenure_core::Fence;
@@ -41,8 +44,9 @@ pub struct ProposedFence {
     pub fence: Fence,
     /// The bounds, the same for every client of the nodes.
     pub bounds: FenceBounds,
-    /// The last millisecond, by the node's clock, at which the node remembers it: a retention after the fence itself,
-    /// which is near the node's clock. No client's clock decides what is forgotten.
+    /// The last millisecond, by the node's clock, at which the node remembers it: a retention after
+    /// the fence itself, which is near the node's clock. No client's clock decides what is
+    /// forgotten.
     pub ends_ms: u64,
 }
 
@@ -51,7 +55,8 @@ pub struct ProposedFence {
 pub struct FenceBounds {
     /// A node grants nothing further ahead of its clock than this.
     pub slack_us: u64,
-    /// A node forgets fences that are older than this, and grants nothing that is older than half of it.
+    /// A node forgets fences that are older than this, and grants nothing that is older than half
+    /// of it.
     pub retention_us: u64,
 }
 
@@ -62,11 +67,12 @@ pub struct FenceClock {
 }
 
 impl Fence {
-    /// What a lock that was acquired without fencing has: smaller than every real one, so that a resource that
-    /// checks fences refuses it.
+    /// What a lock that was acquired without fencing has: smaller than every real one, so that a
+    /// resource that checks fences refuses it.
     pub const NONE: Self = Self(0);
 
-    /// A fence of this number; numbers that scripts could not keep exactly become the largest that they can.
+    /// A fence of this number; numbers that scripts could not keep exactly become the largest that
+    /// they can.
     #[must_use]
     pub const fn new(number: u64) -> Self {
         if number > FENCE_MAX { Self(FENCE_MAX) } else { Self(number) }
@@ -116,8 +122,8 @@ impl ProposedFence {
 }
 
 impl FenceClock {
-    /// Takes note of a fence that a node showed at its time `now`. One that the node could not have granted is
-    /// not believed: `false`.
+    /// Takes note of a fence that a node showed at its time `now`. One that the node could not have
+    /// granted is not believed: `false`.
     pub fn observe(&mut self, fence: Fence, now: NodeTime, bounds: FenceBounds) -> bool {
         let credible = fence <= bounds.highest(now);
         if credible {
@@ -126,8 +132,8 @@ impl FenceClock {
         credible
     }
 
-    /// The next fence, given the nodes' clock. It runs ahead of that clock by at most half of the slack, so that
-    /// nodes whose clocks are behind still take it.
+    /// The next fence, given the nodes' clock. It runs ahead of that clock by at most half of the
+    /// slack, so that nodes whose clocks are behind still take it.
     pub fn propose(&mut self, now: NodeTime, bounds: FenceBounds) -> Fence {
         let ahead_max = now.as_micros().saturating_add(bounds.slack_us / 2);
         let proposed = Fence::new(now.as_micros().max(self.last.saturating_add(1)).min(ahead_max));
@@ -137,8 +143,8 @@ impl FenceClock {
 }
 
 impl FenceClock {
-    /// A number for a place in line, given the nodes' clock: above all that was seen. Nodes take any, so it is never held
-    /// back, and no two are alike.
+    /// A number for a place in line, given the nodes' clock: above all that was seen. Nodes take
+    /// any, so it is never held back, and no two are alike.
     pub fn draw(&mut self, now: NodeTime) -> u64 {
         self.last = self.last.saturating_add(1).max(now.as_micros()).min(FENCE_MAX);
         self.last

@@ -1,7 +1,8 @@
 //! One lock from the call that asks for it to the moment it is given up.
 //!
-//! Every attempt has its own owner token, its own T1 and its own clean-up. What ends leaves through [`Output::CleanUp`]:
-//! a [`Release`] that lives on by itself, so that no clean-up depends on anybody waiting for it.
+//! Every attempt has its own owner token, its own T1 and its own clean-up. What ends leaves through
+//! [`Output::CleanUp`]: a [`Release`] that lives on by itself, so that no clean-up depends on
+//! anybody waiting for it.
 //!
 //! ```text
 //!            Attempt             won                      Release, Abandon
@@ -9,8 +10,9 @@
 //!      ▲                   │ lost: CleanUp                                   ▲
 //!      └─── pause ─────────┴──── no time or tries left ─────────────────────┘
 //! ```
-//! The first attempt takes the lock if it is free. If it is not, the second one gets in line, and after that attempts are
-//! made when nodes wake us, or now and then in case they could not. The folder `lease` has a file for each phase.
+//! The first attempt takes the lock if it is free. If it is not, the second one gets in line, and
+//! after that attempts are made when nodes wake us, or now and then in case they could not. The
+//! folder `lease` has a file for each phase.
 
 mod acquire;
 mod attempt;
@@ -106,12 +108,14 @@ pub enum Input {
         /// Which nodes.
         nodes: NodeSet,
     },
-    /// The connection to a node broke. What it granted in a round that is not decided does not count.
+    /// The connection to a node broke. What it granted in a round that is not decided does not
+    /// count.
     Disconnected {
         /// Which node.
         node: NodeIndex,
     },
-    /// What this node grants in an attempt under way must not be counted: its clock cannot be believed.
+    /// What this node grants in an attempt under way must not be counted: its clock cannot be
+    /// believed.
     Distrusted {
         /// Which node.
         node: NodeIndex,
@@ -159,8 +163,8 @@ pub enum Output {
         /// Whether a ticket is to be drawn ([`Fleet::draw_ticket`](crate::Fleet::draw_ticket)).
         ticket: bool,
     },
-    /// The lock is held by another, and we wait in line: see [`Lease::place`]. The next attempt is made when we are woken,
-    /// or at this time.
+    /// The lock is held by another, and we wait in line: see [`Lease::place`]. The next attempt is
+    /// made when we are woken, or at this time.
     Waiting {
         /// When the next attempt begins at the latest.
         at: Time,
@@ -188,7 +192,8 @@ pub enum Output {
     NotExtended(NotExtended),
     /// The lock stands otherwise than the holder was told before.
     State(HoldState),
-    /// Drive this release to its end, whoever else is gone. Boxed, because it is far larger than the rest.
+    /// Drive this release to its end, whoever else is gone. Boxed, because it is far larger than
+    /// the rest.
     CleanUp(Box<Release>),
 }
 
@@ -264,8 +269,9 @@ impl Lease {
         self.outputs.pop_front()
     }
 
-    /// Lends the lease room for its outputs, or takes it back. A caller with many leases keeps one queue for all of
-    /// them: swapped in before [`Lease::handle`], and out when the outputs are drained.
+    /// Lends the lease room for its outputs, or takes it back. A caller with many leases keeps one
+    /// queue for all of them: swapped in before [`Lease::handle`], and out when the outputs are
+    /// drained.
     ///
     /// # Panics
     /// If the lease has outputs: they would be lost.
@@ -356,7 +362,8 @@ impl Lease {
                 standing.take_extend_vote(now, node, answer);
                 self.advance_extend(now);
             }
-            // An answer to a round that is over. Its clean-up, if it needs one, has its own answers.
+            // An answer to a round that is over. Its clean-up, if it needs one, has its own
+            // answers.
             _ => {}
         }
     }

@@ -1,15 +1,15 @@
 //! The lock algorithm of Tenure, without a single socket.
 //!
-//! Everything here is a pure state machine: time and random numbers are arguments, commands to nodes
-//! are outputs, their answers are inputs. All state is `Clone + Eq + Hash`, so the same structs run in
-//! production, in the simulator and under a model checker.
+//! Everything here is a pure state machine: time and random numbers are arguments, commands to
+//! nodes are outputs, their answers are inputs. All state is `Clone + Eq + Hash`, so the same
+//! structs run in production, in the simulator and under a model checker.
 //!
-//! Read it in the order of a request: [`Lease`] (one acquire call and the hold that follows) begins an
-//! attempt, which opens a [`Round`], which sends one [`Command`] to every node and counts the [`Vote`]s
-//! by [`Quorum`]; a majority in time gives a [`Validity`]. Whatever ends the lease becomes a
-//! [`Release`]. Which nodes may vote at all, and with which fence, is decided by [`Fleet`]. All of it
-//! together is a [`Client`]. What one node does with a command is defined in [`node`]; [`LockTable`]
-//! is such a node.
+//! Read it in the order of a request: [`Lease`] (one acquire call and the hold that follows) begins
+//! an attempt, which opens a [`Round`], which sends one [`Command`] to every node and counts the
+//! [`Vote`]s by [`Quorum`]; a majority in time gives a [`Validity`]. Whatever ends the lease
+//! becomes a [`Release`]. Which nodes may vote at all, and with which fence, is decided by
+//! [`Fleet`]. All of it together is a [`Client`]. What one node does with a command is defined in
+//! [`node`]; [`LockTable`] is such a node.
 //!
 //! ```
 //! use tenure_core::*;

@@ -1,48 +1,57 @@
 //! The line of those who wait for a lock: tickets, places, and the rules that everybody keeps.
 //!
-//! Each node keeps the waiters of a lock in order of their tickets. A ticket is drawn after the first refusal, above all
-//! that a majority of nodes showed, so whoever was in line before has the smaller one; and because it is the same on all
-//! nodes, all of them sort alike.
+//! Each node keeps the waiters of a lock in order of their tickets. A ticket is drawn after the
+//! first refusal, above all that a majority of nodes showed, so whoever was in line before has the
+//! smaller one; and because it is the same on all nodes, all of them sort alike.
 //!
-//! Whoever releases a lock passes it on: each node sets it aside for its first waiter for a moment (a *reservation*) and
-//! wakes that one alone. A node refuses for no other reason that has to do with the line: one that refused everybody
-//! behind the first waiter would be stuck with a waiter that reaches only a few nodes. So a lock that frees itself can be
-//! taken by anybody; but a waiter that is granted it is told who is ahead on each node, and *yields* to that one: it
-//! passes the lock on and gets in line again, a few times if the one ahead is held up by others. Every majority of grants shares a node with the majority that the
-//! one ahead is waiting on, so nobody is overtaken by whoever came later.
+//! Whoever releases a lock passes it on: each node sets it aside for its first waiter for a moment
+//! (a *reservation*) and wakes that one alone. A node refuses for no other reason that has to do
+//! with the line: one that refused everybody behind the first waiter would be stuck with a waiter
+//! that reaches only a few nodes. So a lock that frees itself can be taken by anybody; but a waiter
+//! that is granted it is told who is ahead on each node, and *yields* to that one: it passes the
+//! lock on and gets in line again, a few times if the one ahead is held up by others. Every
+//! majority of grants shares a node with the majority that the one ahead is waiting on, so nobody
+//! is overtaken by whoever came later.
 //!
-//! A waiter that is dead is found out when it is woken: nobody listens any more. One that stands still costs the time of a
-//! reservation. Waking can fail in many ways, so every waiter also asks by itself now and then.
+//! A waiter that is dead is found out when it is woken: nobody listens any more. One that stands
+//! still costs the time of a reservation. Waking can fail in many ways, so every waiter also asks
+//! by itself now and then.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a node keeps a lock for the waiter whose turn it is: many times a wake-up and a round trip.
+/// How long a node keeps a lock for the waiter whose turn it is: many times a wake-up and a round
+/// trip.
 pub const RESERVATION: Duration = Duration::from_millis(200);
 
-/// The claim window: what a waiter that is dead or stands still costs those behind it, at most. A reservation, and a
-/// quarter more until the next in line asks.
+/// The claim window: what a waiter that is dead or stands still costs those behind it, at most. A
+/// reservation, and a quarter more until the next in line asks.
 pub const CLAIM_WINDOW: Duration = Duration::from_millis(250);
 
-/// A lock that goes from waiter to waiter is left to those outside the line once in this time: to clients of other libraries, to
-/// `unqueued` callers, to whoever tries once. They would never find it free.
+/// A lock that goes from waiter to waiter is left to those outside the line once in this time: to
+/// clients of other libraries, to `unqueued` callers, to whoever tries once. They would never find
+/// it free.
 pub const OPENING_EVERY: Duration = Duration::from_secs(5);
 
-/// For how long it is then: whoever asks more often than that finds it free. A little longer than the longest default pause
-/// between two attempts of an `unqueued` caller; a fortieth of [`OPENING_EVERY`], which is what it costs those in line.
+/// For how long it is then: whoever asks more often than that finds it free. A little longer than
+/// the longest default pause between two attempts of an `unqueued` caller; a fortieth of
+/// [`OPENING_EVERY`], which is what it costs those in line.
 pub const OPENING: Duration = Duration::from_millis(125);
 
-/// When a lock that was passed on is nudged: a little after the reservation is over, and before the claim window is.
+/// When a lock that was passed on is nudged: a little after the reservation is over, and before the
+/// claim window is.
 pub(crate) const NUDGE_AFTER: Duration = Duration::from_millis(225);
 
-/// And one that was left to those outside: when the moment is over on all nodes, although some heard of it later.
+/// And one that was left to those outside: when the moment is over on all nodes, although some
+/// heard of it later.
 pub(crate) const AFTER_OPENING: Duration = Duration::from_millis(128);
 
 /// How often the first waiter of a client asks by itself at least.
 pub const POLL_MAX: Duration = Duration::from_secs(2);
 
-/// How often a waiter behind another one of the same client asks by itself, to keep its place in line.
+/// How often a waiter behind another one of the same client asks by itself, to keep its place in
+/// line.
 pub const REFRESH: Duration = Duration::from_secs(30);
 
 /// How long a node keeps a line that nobody touches: many times longer than [`REFRESH`].
@@ -70,7 +79,8 @@ pub struct ClientId(u64);
 /// What a place in line goes by. Smaller tickets are served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
-    /// Drawn above all that were seen. Numbers are those of fences: near the nodes' clock, so that they grow.
+    /// Drawn above all that were seen. Numbers are those of fences: near the nodes' clock, so that
+    /// they grow.
     pub number: u64,
     /// Who waits.
     pub client: ClientId,
@@ -157,9 +167,10 @@ impl fmt::Display for Ticket {
     }
 }
 
-/// Whether whoever releases a lock that came to it from the line leaves it to those outside: if an opening is due since
-/// a little before it was acquired. The lock goes with its fence from one to the next, so exactly one of them decides so, and all
-/// nodes hear the same. After an opening the next fence is too large for the same one.
+/// Whether whoever releases a lock that came to it from the line leaves it to those outside: if an
+/// opening is due since a little before it was acquired. The lock goes with its fence from one to
+/// the next, so exactly one of them decides so, and all nodes hear the same. After an opening the
+/// next fence is too large for the same one.
 pub(crate) fn opens(acquired_us: u64, held: Duration) -> bool {
     let micros = |duration: Duration| u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
     let opening = |time_us: u64| time_us / micros(OPENING_EVERY);

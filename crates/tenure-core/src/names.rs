@@ -2,7 +2,8 @@
 //!
 //! A name is any text; it is compared byte by byte and never normalised. On a node it lives under
 //! exactly `prefix + name`, so that other Redlock clients can share it. Helper keys begin with a
-//! reserved lead; a key of that form is refused as a lock, whichever way prefix and name produce it.
+//! reserved lead; a key of that form is refused as a lock, whichever way prefix and name produce
+//! it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -100,7 +101,8 @@ impl LockKey {
         Ok(Self { key_bytes: bytes(&key), prefix_bytes, name_start: prefix_bytes, text: key.into() })
     }
 
-    /// The key of the lock `name` under `prefix` for clients that store it under a digest of the name.
+    /// The key of the lock `name` under `prefix` for clients that store it under a digest of the
+    /// name.
     ///
     /// # Errors
     /// [`NameError`] if the name is empty or too long.

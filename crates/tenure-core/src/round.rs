@@ -17,7 +17,8 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RoundNumber(u32);
 
-/// A round: when it began, and one ballot per node. Whoever opens it keeps the deadlines, while it needs them.
+/// A round: when it began, and one ballot per node. Whoever opens it keeps the deadlines, while it
+/// needs them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Round {
     number: RoundNumber,
@@ -67,8 +68,8 @@ impl Round {
         self
     }
 
-    /// Takes a node's answer. It replaces only a vote that is missing or was written off by the deadline, so
-    /// what was counted stays counted, and what was lost stays lost.
+    /// Takes a node's answer. It replaces only a vote that is missing or was written off by the
+    /// deadline, so what was counted stays counted, and what was lost stays lost.
     pub(crate) fn take_vote(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
         assert!(now >= self.started, "the time is taken before the first command leaves");
         let ballot = &mut self.ballots[node.get()];
@@ -100,8 +101,9 @@ impl Round {
         self.distrusted.insert(node);
     }
 
-    /// Counts every node that has not answered by its deadline as unknown. Answers that are there when the
-    /// deadline is noticed late are worth having, so only a timeout closes a round, never an answer.
+    /// Counts every node that has not answered by its deadline as unknown. Answers that are there
+    /// when the deadline is noticed late are worth having, so only a timeout closes a round, never
+    /// an answer.
     pub(crate) fn close_if_due(&mut self, now: Time, deadlines: &Deadlines) {
         let elapsed = now.since(self.started);
         for (node, ballot) in self.quorum.indexes().zip(&mut self.ballots) {
@@ -117,8 +119,8 @@ impl Round {
         self.quorum.verdict(self.tally(), self.needed)
     }
 
-    /// Whether the round would still be won if the nodes that found its fence too small had granted. Then a larger
-    /// fence is worth another try at once.
+    /// Whether the round would still be won if the nodes that found its fence too small had
+    /// granted. Then a larger fence is worth another try at once.
     pub(crate) fn is_behind(&self) -> bool {
         let behind = self.where_ballot(|ballot| {
             matches!(ballot, Some(Ballot { vote: Vote::Refused(Refusal::Behind), .. }))
@@ -149,7 +151,8 @@ impl Round {
         tally
     }
 
-    /// The nodes whose grant keeps others out: all that granted, but those that turned out not to be trustworthy.
+    /// The nodes whose grant keeps others out: all that granted, but those that turned out not to
+    /// be trustworthy.
     #[must_use]
     pub fn kept(&self) -> NodeSet {
         self.granted().iter().filter(|node| !self.distrusted.contains(*node)).collect()

@@ -57,7 +57,8 @@ impl fmt::Display for Rounded {
 
 /// A reading of one node's clock, as Redis `TIME` gives it: microseconds since 1970 by that node.
 ///
-/// It can step and run at another rate, so nothing in the client's arithmetic compares it with [`Time`].
+/// It can step and run at another rate, so nothing in the client's arithmetic compares it with
+/// [`Time`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct NodeTime(u64);
 

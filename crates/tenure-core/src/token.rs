@@ -1,6 +1,7 @@
 //! The random value that signs an attempt.
 //!
-//! Every attempt has its own: a late release of attempt *k* must not delete the key of attempt *k + 1*.
+//! Every attempt has its own: a late release of attempt *k* must not delete the key of attempt *k +
+//! 1*.
 
 use std::fmt;
 
@@ -13,7 +14,8 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerToken([u8; BYTES]);
 
-/// The randomness one attempt needs. The caller draws it from the operating system; the core never does.
+/// The randomness one attempt needs. The caller draws it from the operating system; the core never
+/// does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Entropy {
     /// The owner token of the attempt; never used for a second one.
@@ -46,7 +48,8 @@ impl OwnerToken {
     /// Reads the 40 hexadecimal digits that `Display` writes.
     ///
     /// # Errors
-    /// [`TokenError`] if the text has another length or a character that is no lower-case hexadecimal digit.
+    /// [`TokenError`] if the text has another length or a character that is no lower-case
+    /// hexadecimal digit.
     pub fn parse(text: &str) -> Result<Self, TokenError> {
         let digits = text.as_bytes();
         if digits.len() != BYTES * 2 {

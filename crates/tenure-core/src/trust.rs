@@ -1,23 +1,27 @@
 //! Which nodes may vote: those whose memory and clock can be relied on.
 //!
-//! A lock lives in the memory of a majority of nodes. A node that lost its memory would give the lock to the next
-//! client, and so would one whose clock jumped. Redlock's documents ask for *delayed restarts* against the first:
-//! keep such a node out until every lock that it may have forgotten is over. Here the clients do that.
+//! A lock lives in the memory of a majority of nodes. A node that lost its memory would give the
+//! lock to the next client, and so would one whose clock jumped. Redlock's documents ask for
+//! *delayed restarts* against the first: keep such a node out until every lock that it may have
+//! forgotten is over. Here the clients do that.
 //!
-//! Each node keeps a *record* of the current life of its memory. A client asks for it when it connects,
-//! writes it if there is none, and names its nonce in every acquire.
-//! - A node whose record is *new* is quarantined for `max_ttl` plus guard band: no grant is asked of it, none is
-//!   counted. Extensions and releases of keys that it has do count.
-//! - If **all** nodes are new and none has been seen before, it is the first start of a fleet and nobody can hold
-//!   anything: each record is marked with the nonces of all, and the nodes vote at once. Whoever finds a mark
-//!   that names a node's present nonce may finish the work. With any node missing, one restarted empty and the
-//!   rest never asked look just the same, so then the quarantine is waited out.
-//! - A server that was started anew with its data gets a new record too, unless it proves that it syncs every
-//!   write to disk.
-//! - A node whose clock jumped, or that is far from all others when it is first seen, is kept out likewise.
+//! Each node keeps a *record* of the current life of its memory. A client asks for it when it
+//! connects, writes it if there is none, and names its nonce in every acquire.
+//! - A node whose record is *new* is quarantined for `max_ttl` plus guard band: no grant is asked
+//!   of it, none is counted. Extensions and releases of keys that it has do count.
+//! - If **all** nodes are new and none has been seen before, it is the first start of a fleet and
+//!   nobody can hold anything: each record is marked with the nonces of all, and the nodes vote at
+//!   once. Whoever finds a mark that names a node's present nonce may finish the work. With any
+//!   node missing, one restarted empty and the rest never asked look just the same, so then the
+//!   quarantine is waited out.
+//! - A server that was started anew with its data gets a new record too, unless it proves that it
+//!   syncs every write to disk.
+//! - A node whose clock jumped, or that is far from all others when it is first seen, is kept out
+//!   likewise.
 //!
-//! [`Fleet`] does all this for one client: it takes what happens on the connections and what the replies tell,
-//! asks for records, and says for each attempt which nodes to ask and with which fence.
+//! [`Fleet`] does all this for one client: it takes what happens on the connections and what the
+//! replies tell, asks for records, and says for each attempt which nodes to ask and with which
+//! fence.
 
 pub mod change;
 mod clock_watch;
@@ -54,8 +58,8 @@ use crate::names::Prefix;
 use crate::round::{NodeIndex, NodeSet, Patience, Pause, Quorum, RoundTrips};
 use crate::time::Time;
 
-/// Nodes whose clocks differ by more than this when they are first seen do not agree: one may have jumped just now. A
-/// smaller jump harms nobody, because it is within the shortest guard band.
+/// Nodes whose clocks differ by more than this when they are first seen do not agree: one may have
+/// jumped just now. A smaller jump harms nobody, because it is within the shortest guard band.
 const APART: Duration = Duration::from_millis(100);
 
 /// A record that was asked for and has not come by then is asked for again.
@@ -113,15 +117,17 @@ pub struct Fleet {
     outputs: VecDeque<Output>,
 }
 
-/// Records are read one after another, and a node may have been marked and used by others since it told us that it is
-/// new. So, once all have said so, all are asked again: if nothing has changed, there was a moment in between at which
-/// all of them were new together.
+/// Records are read one after another, and a node may have been marked and used by others since it
+/// told us that it is new. So, once all have said so, all are asked again: if nothing has changed,
+/// there was a moment in between at which all of them were new together.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct FreshCheck {
     nonces: Vec<Nonce>,
-    /// When to ask again: later than anything that is under way by now was sent, so that the answers can be told apart.
+    /// When to ask again: later than anything that is under way by now was sent, so that the
+    /// answers can be told apart.
     ask_at: Time,
-    /// What is known from before is being read again, or has been: before the nodes are asked again.
+    /// What is known from before is being read again, or has been: before the nodes are asked
+    /// again.
     recalling: bool,
     recalled: bool,
     asked: Option<Time>,
@@ -164,7 +170,8 @@ pub enum Input {
         /// Which node.
         node: NodeIndex,
     },
-    /// What [`Output::Remember`] told is written down, and this is all that is known of our nodes now.
+    /// What [`Output::Remember`] told is written down, and this is all that is known of our nodes
+    /// now.
     Remembered {
         /// One entry a node.
         memory: Vec<NodeMemory>,
@@ -194,7 +201,8 @@ pub enum Output {
     Distrust {
         /// Which node.
         node: NodeIndex,
-        /// Whether what it still held may be gone, too: extensions under way must not count it either.
+        /// Whether what it still held may be gone, too: extensions under way must not count it
+        /// either.
         forgot: bool,
     },
     /// This is the life of the node's memory from now on.
@@ -216,7 +224,8 @@ pub enum Output {
         /// Why it may not vote.
         distrust: Option<Distrust>,
     },
-    /// A node showed a fence that it cannot have granted: somebody else writes there, or its clock went back far.
+    /// A node showed a fence that it cannot have granted: somebody else writes there, or its clock
+    /// went back far.
     Poisoned {
         /// Which node.
         node: NodeIndex,
@@ -327,8 +336,8 @@ impl Fleet {
         self.evaluate(now);
     }
 
-    /// Looks at what a reply tells besides its answer: how far the node is, its clock, and fences that it knows. To be
-    /// called for every reply before anything is counted.
+    /// Looks at what a reply tells besides its answer: how far the node is, its clock, and fences
+    /// that it knows. To be called for every reply before anything is counted.
     pub fn observe(&mut self, now: Time, node: NodeIndex, sent: Time, reply: &Reply) {
         self.learn_round_trip(now, node, sent);
         let Some(time) = reply.time else { return };
@@ -414,8 +423,9 @@ impl Fleet {
         self.quorum.indexes().filter(|node| self.trust(now, *node).is_ok()).collect()
     }
 
-    /// The lives of the memory of these nodes, as last seen: what names them to other processes. Addresses would not do,
-    /// because a node that has forgotten everything keeps its address, and other machines may know it under another.
+    /// The lives of the memory of these nodes, as last seen: what names them to other processes.
+    /// Addresses would not do, because a node that has forgotten everything keeps its address, and
+    /// other machines may know it under another.
     #[must_use]
     pub fn lives(&self, nodes: NodeSet) -> Vec<Nonce> {
         nodes.iter().filter_map(|node| self.members[node.get()].seen).collect()

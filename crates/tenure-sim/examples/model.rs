@@ -1,5 +1,6 @@
-//! Walks through all states of the small worlds and prints the fault matrix: `model [--stories] [--small] [PART OF A ROW'S
-//! NAME]`, with `--small` those of the smaller ones that the tests walk through.
+//! Walks through all states of the small worlds and prints the fault matrix: `model [--stories]
+//! [--small] [PART OF A ROW'S NAME]`, with `--small` those of the smaller ones that the tests walk
+//! through.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a program")]
 
 use std::process::ExitCode;

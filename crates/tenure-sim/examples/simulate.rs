@@ -1,6 +1,5 @@
-//! Runs a campaign, or one history again:
-//! `simulate [HISTORIES [FIRST_SEED]]`, `simulate replay SEED SCENARIO [MUTANT]`, `simulate story SEED SCENARIO`,
-//! `simulate mutants [NAME...]`.
+//! Runs a campaign, or one history again: `simulate [HISTORIES [FIRST_SEED]]`, `simulate replay
+//! SEED SCENARIO [MUTANT]`, `simulate story SEED SCENARIO`, `simulate mutants [NAME...]`.
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::process::ExitCode;
@@ -50,7 +49,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// How long this program has had a core, where the system tells: others may use the machine as well.
+/// How long this program has had a core, where the system tells: others may use the machine as
+/// well.
 fn processor_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/schedstat").ok()?;
     let nanos: f64 = text.split_whitespace().next()?.parse().ok()?;

@@ -25,7 +25,8 @@ pub struct Summary {
     pub events_least: u64,
     /// How long they were together, in simulated time.
     pub lasted_ns: u128,
-    /// How much of the time allowed it took at most to get every lock after the last fault, in thousandths.
+    /// How much of the time allowed it took at most to get every lock after the last fault, in
+    /// thousandths.
     pub bound_used_per_mille: u64,
     /// What was seen.
     pub marks: Marks,
@@ -52,11 +53,12 @@ pub struct Story {
     pub lines: Vec<String>,
 }
 
-/// Runs `histories` histories from `first_seed` on. `report` hears how far it is after every history.
+/// Runs `histories` histories from `first_seed` on. `report` hears how far it is after every
+/// history.
 ///
 /// # Errors
-/// [`Failure`] at the first broken promise; or at the end of a campaign of at least 600 histories, if something that must
-/// occur never did.
+/// [`Failure`] at the first broken promise; or at the end of a campaign of at least 600 histories,
+/// if something that must occur never did.
 pub fn campaign(
     first_seed: u64,
     histories: u64,

@@ -134,7 +134,8 @@ pub enum Violation {
         /// Who waits.
         waiter: Holder,
     },
-    /// A client asked for its first lock before enough nodes may vote, and while more could still come.
+    /// A client asked for its first lock before enough nodes may vote, and while more could still
+    /// come.
     Hasty {
         /// Which client.
         client: usize,
@@ -153,7 +154,8 @@ pub enum Violation {
         /// What was asked for.
         asked: u32,
     },
-    /// A lock that was extended in time was lost, while nodes were restarted one after another or far away.
+    /// A lock that was extended in time was lost, while nodes were restarted one after another or
+    /// far away.
     Gap {
         /// The lock.
         name: usize,

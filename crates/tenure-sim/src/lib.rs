@@ -1,9 +1,9 @@
-//! A virtual world for the lock algorithm: the production structs of `tenure-core` under simulated clocks, networks,
-//! nodes and clients.
+//! A virtual world for the lock algorithm: the production structs of `tenure-core` under simulated
+//! clocks, networks, nodes and clients.
 //!
-//! One seed decides everything: the options of a history, every delay, every fault. [`run`] plays one history,
-//! [`campaign`] very many, and a broken promise is told as a [`Story`] with the line that replays it.
-//! The checkers know true time, which nobody in the world does.
+//! One seed decides everything: the options of a history, every delay, every fault. [`run`] plays
+//! one history, [`campaign`] very many, and a broken promise is told as a [`Story`] with the line
+//! that replays it. The checkers know true time, which nobody in the world does.
 //!
 //! ```
 //! use tenure_sim::{Options, Scenario, run};

@@ -1,9 +1,9 @@
 //! Known-bad variants of the algorithm. Each must be caught, or the checkers see too little.
 //!
-//! They bend what nodes do, what is drawn for an attempt and asked for, and commands and answers on their way, around the
-//! production structs; none is in the core. The parts are by theme: fences, keys and owners, extensions, votes, trust in
-//! nodes, waiting in line. [`Mutant::ALL`] says of each what it does wrong and which checker must see it, [`Mutant::hunt`]
-//! looks for it.
+//! They bend what nodes do, what is drawn for an attempt and asked for, and commands and answers on
+//! their way, around the production structs; none is in the core. The parts are by theme: fences,
+//! keys and owners, extensions, votes, trust in nodes, waiting in line. [`Mutant::ALL`] says of
+//! each what it does wrong and which checker must see it, [`Mutant::hunt`] looks for it.
 
 mod extensions;
 mod fences;
@@ -150,8 +150,8 @@ impl Mutant {
         Options::draw(seed, self.known().scenario).with(self)
     }
 
-    /// Looks for the first history in which the mutant breaks a promise. The same history without it, and those before,
-    /// must break none: else it was not the mutant.
+    /// Looks for the first history in which the mutant breaks a promise. The same history without
+    /// it, and those before, must break none: else it was not the mutant.
     ///
     /// # Errors
     /// [`Missed`].
@@ -200,7 +200,8 @@ pub(crate) struct BentClient {
     clocks: BTreeMap<usize, SeenSteps>,
 }
 
-/// How far a node's clock has stepped: as far as a client would see it, and what it overlooks. Microseconds.
+/// How far a node's clock has stepped: as far as a client would see it, and what it overlooks.
+/// Microseconds.
 #[derive(Clone, Copy, Debug, Default)]
 struct SeenSteps {
     seen_us: i64,
@@ -258,7 +259,8 @@ impl World {
         reply
     }
 
-    /// Writes down what a node did, as far as it has to do with keys: here every step may be the wrong one.
+    /// Writes down what a node did, as far as it has to do with keys: here every step may be the
+    /// wrong one.
     fn note_command(&mut self, asked: &Asked<'_>, reply: &Reply) {
         let &Asked { client, server, command, .. } = asked;
         let (verb, token) = match command {

@@ -1,5 +1,6 @@
-//! What a history is made of. A seed draws the options themselves (*swarm*): a history in which only two kinds of
-//! fault occur finds what one with all of them hides. A history is long, and has a swarm of its own in every epoch.
+//! What a history is made of. A seed draws the options themselves (*swarm*): a history in which
+//! only two kinds of fault occur finds what one with all of them hides. A history is long, and has
+//! a swarm of its own in every epoch.
 
 mod draw;
 
@@ -27,10 +28,11 @@ pub enum Scenario {
     FencingOnly,
     /// Every node is restarted empty, one after another, under one lock that is extended regularly.
     RollingRestart,
-    /// All nodes are far away, and nobody has set anything for it. A lock that renews itself is kept.
+    /// All nodes are far away, and nobody has set anything for it. A lock that renews itself is
+    /// kept.
     Distance,
-    /// Many wait in line for one lock; some die, give up, or reach only a minority of nodes. Nobody is overtaken, and
-    /// nobody is stuck.
+    /// Many wait in line for one lock; some die, give up, or reach only a minority of nodes. Nobody
+    /// is overtaken, and nobody is stuck.
     Waiting,
     /// All nodes lose their memory together.
     AllForget,
@@ -214,18 +216,20 @@ impl Options {
         )
     }
 
-    /// Whoever has waited for so long is stuck. Some sixteen wait at a time; each costs at most a term and a guard band if
-    /// it dies while it holds the lock, and the time after which the next one asks by itself.
+    /// Whoever has waited for so long is stuck. Some sixteen wait at a time; each costs at most a
+    /// term and a guard band if it dies while it holds the lock, and the time after which the next
+    /// one asks by itself.
     pub(crate) const STUCK_NS: u64 = 16 * (2_200 + 2_000) * 1_000_000;
 
-    /// How many leases one client has at a time. Where they wait in line, few clients have more each: some of one client are
-    /// then in line for a lock that it passes on.
+    /// How many leases one client has at a time. Where they wait in line, few clients have more
+    /// each: some of one client are then in line for a lock that it passes on.
     pub(crate) fn leases_max(&self) -> usize {
         let ordered = self.scenario == Scenario::Waiting && !self.extra.few_wait;
         if ordered { (WAITERS_MAX / self.clients).max(LEASES_MAX) } else { LEASES_MAX }
     }
 
-    /// How long a node is left alone before the next one is restarted: a few extensions at the least.
+    /// How long a node is left alone before the next one is restarted: a few extensions at the
+    /// least.
     pub(crate) const fn rolling_interval_ns(&self) -> u64 {
         self.max_ttl_ms * 2_000_000
     }

@@ -1,4 +1,5 @@
-//! The story of a history, written only when somebody wants to read it, and what was seen on the way.
+//! The story of a history, written only when somebody wants to read it, and what was seen on the
+//! way.
 
 use std::fmt;
 
@@ -11,7 +12,8 @@ pub(crate) struct Trace {
 }
 
 impl Trace {
-    /// Takes an event into the digest: two histories with the same one had the same events at the same moments.
+    /// Takes an event into the digest: two histories with the same one had the same events at the
+    /// same moments.
     pub(crate) fn digest(&mut self, now_ns: u64, event: &impl fmt::Debug) {
         if self.on {
             // FNV-1a.

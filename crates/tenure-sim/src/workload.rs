@@ -17,7 +17,8 @@ use crate::world::client::{Act, Slot, id};
 use crate::world::stage::Stage;
 use crate::world::{ClientEvent, Event, World};
 
-/// The shortest term of whoever waits for ever: a round trip takes at most 20 ms, and nodes have half of it to answer.
+/// The shortest term of whoever waits for ever: a round trip takes at most 20 ms, and nodes have
+/// half of it to answer.
 const PATIENT_TTL_MS: u64 = 100;
 
 /// How many of a thousand times a client asks for all locks at once.
@@ -169,7 +170,8 @@ impl World {
                 Some(MaxHold::AtMost(options.ttl * u32::try_from(self.dice.between(1, 3)).unwrap_or(1)));
             options.renewals_max = u32::try_from(self.dice.below(4)).ok();
         }
-        // A waiter that wants a margin needs more nodes than a majority, and lets others go first while it cannot have them.
+        // A waiter that wants a margin needs more nodes than a majority, and lets others go first
+        // while it cannot have them.
         if self.dice.chance(100) && self.options.scenario != Scenario::Waiting {
             options.min_margin = self.options.nodes / 2;
         }

@@ -61,7 +61,8 @@ pub struct Outcome {
     pub bound_used_per_mille: u64,
     /// The story, if it was asked for.
     pub story: Vec<String>,
-    /// A number that two histories share only if every event of them is the same, if the story was asked for.
+    /// A number that two histories share only if every event of them is the same, if the story was
+    /// asked for.
     pub digest: u64,
 }
 

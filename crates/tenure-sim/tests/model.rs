@@ -1,5 +1,5 @@
-//! Every state of small worlds: what must hold holds, and what must break breaks. `cargo xtask model` does the same in larger
-//! ones, which takes minutes.
+//! Every state of small worlds: what must hold holds, and what must break breaks. `cargo xtask
+//! model` does the same in larger ones, which takes minutes.
 
 use tenure_sim::model::{Matrix, examine, rows};
 

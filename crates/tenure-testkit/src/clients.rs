@@ -52,7 +52,8 @@ impl Client {
         std::thread::spawn(move || words.lines().map_while(Result::ok).for_each(&mut listen));
     }
 
-    /// Starts a program with these arguments and variables of the environment. Of what it prints only errors are shown.
+    /// Starts a program with these arguments and variables of the environment. Of what it prints
+    /// only errors are shown.
     #[must_use]
     pub fn start_quiet<'a>(
         program: &str,

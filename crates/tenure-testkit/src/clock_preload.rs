@@ -1,14 +1,16 @@
 //! A wall clock that can be moved, for one process at a time.
 //!
-//! A lock expires on a server by that server's wall clock, so a test has to be able to step it, to make it run fast and
-//! to stop it, without touching the clock of the machine. A small library, `clock_preload.c`, takes the place of libc's
-//! functions that read the wall clock; `libfaketime` does more and hangs in a `redis-server` with jemalloc. It shows
+//! A lock expires on a server by that server's wall clock, so a test has to be able to step it, to
+//! make it run fast and to stop it, without touching the clock of the machine. A small library,
+//! `clock_preload.c`, takes the place of libc's functions that read the wall clock; `libfaketime`
+//! does more and hangs in a `redis-server` with jemalloc. It shows
 //!
 //! ```text
 //! shown = shown_ns + (real - real_ns) * rate
 //! ```
 //!
-//! and finds the three numbers in a file that the test goes on writing: see there for how it never reads half a change.
+//! and finds the three numbers in a file that the test goes on writing: see there for how it never
+//! reads half a change.
 
 use std::ffi::OsString;
 use std::fs::File;
@@ -23,10 +25,12 @@ use tempfile::TempDir;
 
 /// The wall clock of one process under test.
 ///
-/// It is read by programs that ask libc, with `gettimeofday`, `time` or `clock_gettime`: C and Rust do, Go does not.
-/// Monotonic clocks stay as they are, and so do timers and deadlines that the kernel watches over.
+/// It is read by programs that ask libc, with `gettimeofday`, `time` or `clock_gettime`: C and Rust
+/// do, Go does not. Monotonic clocks stay as they are, and so do timers and deadlines that the
+/// kernel watches over.
 ///
-/// A clone is another handle on the same clock. The process must not be started after the last handle is gone.
+/// A clone is another handle on the same clock. The process must not be started after the last
+/// handle is gone.
 #[derive(Clone, Debug)]
 pub struct MovedClock(Arc<Shared>);
 
@@ -68,8 +72,8 @@ impl MovedClock {
         Self(Arc::new(Shared { folder, settings: Mutex::new(settings) }))
     }
 
-    /// What a process that is to have this clock needs in its environment, for [`Command::envs`]. Its children inherit
-    /// the clock.
+    /// What a process that is to have this clock needs in its environment, for [`Command::envs`].
+    /// Its children inherit the clock.
     #[must_use]
     pub fn environment(&self) -> [(&'static str, OsString); 2] {
         let folder = self.0.folder.path();
@@ -162,7 +166,8 @@ fn real_ns() -> i64 {
     i64::try_from(now.as_nanos()).expect("it is before 2262")
 }
 
-/// The library, built once in this process. Its bytes and not its path: nothing would remove the file at the end.
+/// The library, built once in this process. Its bytes and not its path: nothing would remove the
+/// file at the end.
 fn library() -> &'static [u8] {
     static LIBRARY_BYTES: OnceLock<Vec<u8>> = OnceLock::new();
     LIBRARY_BYTES.get_or_init(|| {
@@ -201,8 +206,9 @@ mod tests {
     /// Tells the process that this test starts when the test began.
     const BEGAN: &str = "TENURE_TEST_BEGAN_NS";
 
-    /// The test starts itself again, as the process that reads the clock. The two settings have no number in common, so
-    /// a mixture of them shows another time; each is written twice in turn, so that both readings change.
+    /// The test starts itself again, as the process that reads the clock. The two settings have no
+    /// number in common, so a mixture of them shows another time; each is written twice in turn, so
+    /// that both readings change.
     #[test]
     fn half_a_change_is_never_read() {
         if let Ok(began_ns) = std::env::var(BEGAN) {

@@ -1,8 +1,8 @@
-//! What Tenure's tests are made of: real servers, a proxy that can be made to fail, clocks that can be moved, clients
-//! in processes of their own.
+//! What Tenure's tests are made of: real servers, a proxy that can be made to fail, clocks that can
+//! be moved, clients in processes of their own.
 //!
-//! Everything that is started here listens on loopback only and ends with whoever started it: when it is dropped,
-//! when the test panics, and when the test's process is killed.
+//! Everything that is started here listens on loopback only and ends with whoever started it: when
+//! it is dropped, when the test panics, and when the test's process is killed.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,

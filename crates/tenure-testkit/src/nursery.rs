@@ -1,7 +1,8 @@
 //! Starts processes that do not outlive this one.
 //!
-//! The kernel can kill a child when its parent goes, but means the *thread* that started it. So one thread starts them
-//! all, and lives as long as the process does. `setpriv`, which every Debian has, asks the kernel for it.
+//! The kernel can kill a child when its parent goes, but means the *thread* that started it. So one
+//! thread starts them all, and lives as long as the process does. `setpriv`, which every Debian
+//! has, asks the kernel for it.
 
 use std::ffi::OsStr;
 use std::io;

@@ -5,8 +5,8 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-/// For so long nobody listens on a port again. Clients of a test that is over may still look for their nodes there, and would
-/// take a stranger's for one of theirs that was emptied.
+/// For so long nobody listens on a port again. Clients of a test that is over may still look for
+/// their nodes there, and would take a stranger's for one of theirs that was emptied.
 const REST: Duration = Duration::from_secs(120);
 
 /// A loopback port, which other tests leave alone as long as this lives and a while longer.

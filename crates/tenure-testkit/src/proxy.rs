@@ -39,7 +39,8 @@ pub enum Mode {
     Delay(Duration),
     /// They wait until the mode changes.
     Stall,
-    /// They vanish. A stream never goes on behind a hole, so connections that lost bytes are cut when the mode changes.
+    /// They vanish. A stream never goes on behind a hole, so connections that lost bytes are cut
+    /// when the mode changes.
     Swallow,
     /// So many bytes pass, then the connection is cut.
     CutAfter(usize),
@@ -74,7 +75,8 @@ struct Link {
     parted: watch::Sender<bool>,
 }
 
-/// Connections that their clients have lost and the server has not, with what is still under way on them.
+/// Connections that their clients have lost and the server has not, with what is still under way on
+/// them.
 #[derive(Debug)]
 pub struct Parted(Vec<Arc<Link>>);
 
@@ -137,8 +139,8 @@ impl Proxy {
         self.port.number()
     }
 
-    /// Leads to the server at another loopback port from now on, as a name does after a failover. Connections that are
-    /// there stay.
+    /// Leads to the server at another loopback port from now on, as a name does after a failover.
+    /// Connections that are there stay.
     pub fn lead_to(&self, upstream: u16) {
         *self.shared.upstream.lock().unwrap() = SocketAddr::from(([127, 0, 0, 1], upstream));
     }
@@ -163,8 +165,9 @@ impl Proxy {
         self.shared.cuts.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Takes every connection from its client, and from nobody else: the server still has it, and what the client has sent and
-    /// is held back now stays so until [`Parted::arrive`], whatever becomes of later connections.
+    /// Takes every connection from its client, and from nobody else: the server still has it, and
+    /// what the client has sent and is held back now stays so until [`Parted::arrive`], whatever
+    /// becomes of later connections.
     #[must_use]
     pub fn part(&self) -> Parted {
         let parted = std::mem::take(&mut self.shared.modes.lock().unwrap().links);
@@ -249,7 +252,8 @@ async fn connection(client: TcpStream, shared: &Shared, link: &Link) {
         _ = cuts.changed() => return,
         _ = parted.wait_for(|parted| *parted) => {}
     }
-    // The client is gone. The server does not know, and gets what was under way; then it may still wait for more.
+    // The client is gone. The server does not know, and gets what was under way; then it may still
+    // wait for more.
     tokio::select! {
         () = async { requests.await; std::future::pending().await } => {}
         _ = cuts.changed() => {}

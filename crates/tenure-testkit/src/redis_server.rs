@@ -27,7 +27,8 @@ pub struct RedisServer {
 }
 
 impl RedisServer {
-    /// Starts `redis-server` with these options on top of the defaults: loopback, a free port, no snapshots.
+    /// Starts `redis-server` with these options on top of the defaults: loopback, a free port, no
+    /// snapshots.
     #[must_use]
     pub fn start(options: &[&str]) -> Self {
         Self::start_program("redis-server", options)
@@ -58,7 +59,8 @@ impl RedisServer {
             folder: tempfile::tempdir().unwrap(),
             process: None,
         };
-        // Another process may take the port between our look and the server's start: then try another.
+        // Another process may take the port between our look and the server's start: then try
+        // another.
         for _ in 0..10 {
             if server.launch() {
                 return server;
@@ -68,7 +70,8 @@ impl RedisServer {
         panic!("redis-server does not start:\n{}", server.log());
     }
 
-    /// Where Valkey's server is, if this machine has one: `TENURE_VALKEY_SERVER`, or `valkey-server` on the path.
+    /// Where Valkey's server is, if this machine has one: `TENURE_VALKEY_SERVER`, or
+    /// `valkey-server` on the path.
     #[must_use]
     pub fn valkey() -> Option<PathBuf> {
         if let Some(program) = std::env::var_os("TENURE_VALKEY_SERVER") {
@@ -179,8 +182,8 @@ impl RedisServer {
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--daemonize", "no"]);
         command.arg("--dir").arg(folder).args(["--logfile", "server.log"]);
         if let Some(clock) = &self.clock {
-            // This thread waits until a time of day, which the kernel judges by the right clock: with its own clock put
-            // back it would never wait at all.
+            // This thread waits until a time of day, which the kernel judges by the right clock:
+            // with its own clock put back it would never wait at all.
             command.args(["--jemalloc-bg-thread", "no"]).envs(clock.environment());
         }
         command.args(&self.options);
@@ -229,8 +232,8 @@ fn on_path(program: &Path) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|program| program.is_file())
 }
 
-/// Whether a server that listens already is still reading its data. One that does not understand the question, because it
-/// speaks TLS, is not asked any further.
+/// Whether a server that listens already is still reading its data. One that does not understand
+/// the question, because it speaks TLS, is not asked any further.
 fn is_loading(mut connection: std::net::TcpStream) -> bool {
     let (mut reply, patience) = ([0; 8], Some(Duration::from_millis(200)));
     let asked = connection.set_read_timeout(patience).and_then(|()| connection.write_all(b"PING\r\n"));

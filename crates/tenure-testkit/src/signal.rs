@@ -2,11 +2,13 @@
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
-/// Halts it with SIGSTOP, and comes back when it stands still: the signal alone lets it run on for a moment.
+/// Halts it with SIGSTOP, and comes back when it stands still: the signal alone lets it run on for
+/// a moment.
 pub(crate) fn pause(process: u32) {
     let pid = pid(process);
     kill_process(pid, Signal::STOP).unwrap();
-    // The end counts as well, or one that has just ended would be waited for in vain; its status is left for others.
+    // The end counts as well, or one that has just ended would be waited for in vain; its status is
+    // left for others.
     let options = WaitIdOptions::STOPPED | WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     waitid(WaitId::Pid(pid), options).unwrap();
 }

@@ -1,5 +1,5 @@
-//! Waiters in processes of their own: served in order, woken in time, cheap while they wait.
-//! In a test program of their own: ten thousand waiters and what they cost leave no room for others.
+//! Waiters in processes of their own: served in order, woken in time, cheap while they wait. In a
+//! test program of their own: ten thousand waiters and what they cost leave no room for others.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 #![allow(clippy::print_stdout, reason = "what was measured is worth knowing")]
 
@@ -83,7 +83,8 @@ impl History {
         calls.iter().any(|((of, _), call)| *of == pid && call.served.is_some() && call.released.is_none())
     }
 
-    /// Waits until this is true of the calls; a minute without anything new is too long on any machine.
+    /// Waits until this is true of the calls; a minute without anything new is too long on any
+    /// machine.
     fn until(&self, is_true: impl Fn(&[Call]) -> bool) {
         let (mut start, mut heard) = (Instant::now(), 0);
         loop {
@@ -125,7 +126,8 @@ fn overtaken(calls: &[Call]) -> Vec<(Call, Call)> {
     found
 }
 
-/// The longest time for which the lock was free and somebody waited for it. A holder that was killed keeps it for its term.
+/// The longest time for which the lock was free and somebody waited for it. A holder that was
+/// killed keeps it for its term.
 fn longest_idle(calls: &[Call], term: Duration) -> Duration {
     let mut served: Vec<u128> = calls.iter().filter_map(|call| call.served).collect();
     served.sort_unstable();
@@ -135,7 +137,8 @@ fn longest_idle(calls: &[Call], term: Duration) -> Duration {
         let freed =
             call.released.or_else(|| call.gone.map(|gone| gone + term.as_nanos())).unwrap_or(u128::MAX);
         let Some(next) = served.iter().find(|served| **served > begun) else { continue };
-        // Whoever was killed in between may just have been given it, and had no time to say so: it keeps it for its term.
+        // Whoever was killed in between may just have been given it, and had no time to say so: it
+        // keeps it for its term.
         let just_given =
             |other: &&Call| other.served.is_none() && other.gone.is_some_and(|gone| gone < *next);
         let killed =
@@ -154,7 +157,8 @@ fn longest_idle(calls: &[Call], term: Duration) -> Duration {
     Duration::from_nanos(u64::try_from(longest).unwrap())
 }
 
-/// How long it usually took to pass the lock on, from a release to the next one served: how slow this machine is at the moment.
+/// How long it usually took to pass the lock on, from a release to the next one served: how slow
+/// this machine is at the moment.
 fn usual_gap(calls: &[Call]) -> Duration {
     let mut served: Vec<u128> = calls.iter().filter_map(|call| call.served).collect();
     served.sort_unstable();
@@ -164,7 +168,8 @@ fn usual_gap(calls: &[Call]) -> Duration {
     Duration::from_nanos(u64::try_from(gaps[gaps.len() / 2]).unwrap())
 }
 
-/// That the lock was never free for longer than the backstop while somebody waited for it, and what a slow machine needs.
+/// That the lock was never free for longer than the backstop while somebody waited for it, and what
+/// a slow machine needs.
 fn never_forgotten(calls: &[Call], ttl: Duration) {
     // A holder that is killed keeps the lock for its term and the guard band.
     let (idle, usual) = (longest_idle(calls, ttl + ttl / 10), usual_gap(calls));
@@ -200,7 +205,8 @@ fn no_wake_up_that_is_lost_costs_more_than_the_backstop() {
     // They keep what they know over a restart, so that it costs them no quarantine.
     let mut servers: [RedisServer; 5] =
         RedisServer::start_many(&["--appendonly", "yes", "--appendfsync", "always"]);
-    // Much longer than the backstop: whoever waits also asks when the lock would end that it saw held.
+    // Much longer than the backstop: whoever waits also asks when the lock would end that it saw
+    // held.
     let (history, ttl) = (History::default(), ms(12_000));
     let mut clients: Vec<Client> = (0..4).map(|_| history.start("4", "0", ttl, &servers)).collect();
     let mut dice = 7_usize;
@@ -216,7 +222,8 @@ fn no_wake_up_that_is_lost_costs_more_than_the_backstop() {
             1 => servers.iter().for_each(|server| {
                 server.execute(&["CLIENT", "KILL", "TYPE", "pubsub"]);
             }),
-            // A process goes, which may just be passing the lock on. A holder would keep it for its term.
+            // A process goes, which may just be passing the lock on. A holder would keep it for its
+            // term.
             2 => {
                 let holds = |client: &Client| history.holds(client.pid());
                 let victim =
@@ -259,7 +266,8 @@ fn cpu_of(pid: u32) -> Duration {
 struct Cost {
     /// Scripts per waiter and second on one node, while all of them just wait.
     scripts_per_waiter: f64,
-    /// The share of one processor that all of their processes together use meanwhile, and what that is for each script.
+    /// The share of one processor that all of their processes together use meanwhile, and what that
+    /// is for each script.
     idle_cpu: f64,
     idle_cpu_per_script: f64,
     /// Scripts and wake-ups on one node for each release.
@@ -267,8 +275,8 @@ struct Cost {
     wakes_per_release: f64,
 }
 
-/// How much a crowd may ask while it just waits, in scripts per waiter and second. It takes a while until everybody knows its
-/// place.
+/// How much a crowd may ask while it just waits, in scripts per waiter and second. It takes a while
+/// until everybody knows its place.
 const SETTLED: f64 = 0.06;
 
 /// How many of a crowd are served before its cost is looked at.
@@ -345,17 +353,20 @@ fn ten_thousand_waiters_cost_no_more_per_release_than_sixty_four_and_little_whil
         assert!(cost.wakes_per_release < 1.2, "{cost:?}");
     }
     assert!(few.scripts_per_release < 6.0, "{few:?}");
-    // How much is asked meanwhile is known only roughly. If a release cost one script per client, it would be 64.
+    // How much is asked meanwhile is known only roughly. If a release cost one script per client,
+    // it would be 64.
     assert!(many.scripts_per_release < few.scripts_per_release + 10.0, "{few:?} {many:?}");
     // The first of each client asks every two seconds at most, the others every thirty.
     assert!(few.scripts_per_waiter < 1.2, "{few:?}");
     assert!(many.scripts_per_waiter < SETTLED, "{many:?}");
-    // No machine is so slow that 64 waiters need half a processor, and a script costs many waiters what it costs few.
+    // No machine is so slow that 64 waiters need half a processor, and a script costs many waiters
+    // what it costs few.
     assert!(few.idle_cpu < 0.5, "{few:?}");
     assert!(many.idle_cpu_per_script < 3.0 * few.idle_cpu_per_script, "{few:?} {many:?}");
 }
 
-/// How long the one at this place in line waits after a release if this happens to the first one just before.
+/// How long the one at this place in line waits after a release if this happens to the first one
+/// just before.
 fn cost_of_the_first(place: usize, happens: &dyn Fn(&mut Client)) -> Duration {
     let servers: [RedisServer; 5] = RedisServer::start_many(&[]);
     let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();

@@ -1,5 +1,5 @@
-//! What an uncontended cycle (acquire, release) costs on five memory nodes: the overhead of core and driver,
-//! with nothing of a network in it.
+//! What an uncontended cycle (acquire, release) costs on five memory nodes: the overhead of core
+//! and driver, with nothing of a network in it.
 //!
 //! `cargo bench -p tenure`. Allocations are counted by the allocator itself and printed first.
 #![allow(unsafe_code, reason = "an allocator can only be counted from inside")]

@@ -1,7 +1,7 @@
 //! The same locks for programs without an async runtime.
 //!
-//! Every call blocks the calling thread. Inside an async runtime that would hold up other tasks, so there
-//! every call returns [`Error::InsideRuntime`] instead; use the async API there.
+//! Every call blocks the calling thread. Inside an async runtime that would hold up other tasks, so
+//! there every call returns [`Error::InsideRuntime`] instead; use the async API there.
 //!
 //! ```
 //! use tenure::blocking::Locks;
@@ -60,7 +60,8 @@ impl Locks {
     /// A manager of the store that the processes of this user share on this machine.
     ///
     /// # Errors
-    /// As [`crate::Locks::embedded`], and [`BuildError::Thread`] if the system cannot start a thread.
+    /// As [`crate::Locks::embedded`], and [`BuildError::Thread`] if the system cannot start a
+    /// thread.
     #[cfg(feature = "embedded")]
     pub fn embedded() -> Result<Self, BuildError> {
         Self::build(crate::Locks::builder().node(crate::SqliteNode::user_default()?))
@@ -69,7 +70,8 @@ impl Locks {
     /// A manager with the settings that the environment and the files of this machine name.
     ///
     /// # Errors
-    /// As [`crate::Locks::from_env`], and [`BuildError::Thread`] if the system cannot start a thread.
+    /// As [`crate::Locks::from_env`], and [`BuildError::Thread`] if the system cannot start a
+    /// thread.
     #[cfg(feature = "config")]
     pub fn from_env() -> Result<Self, crate::config::ConfigError> {
         Ok(Self::build(crate::config::Config::from_env()?.builder()?)?)
@@ -153,7 +155,8 @@ impl Guard {
     /// Releases the lock, as [`crate::Guard::release`] does.
     ///
     /// # Errors
-    /// As [`crate::Guard::release`], and [`Error::InsideRuntime`]; the lock is released in the background then.
+    /// As [`crate::Guard::release`], and [`Error::InsideRuntime`]; the lock is released in the
+    /// background then.
     pub fn release(self) -> Result<Released, Error<ReleaseError>> {
         block_on(self.0.release())
     }

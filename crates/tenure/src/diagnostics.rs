@@ -11,7 +11,8 @@ use crate::Locks;
 use crate::driver::{Call, Surveyed};
 use crate::node::{Persistence, Role, Server};
 
-/// A clock that is further than this from the others is worth a look: time servers keep it within a tenth of it.
+/// A clock that is further than this from the others is worth a look: time servers keep it within a
+/// tenth of it.
 const CLOCK_OFFSET_MAX: Duration = Duration::from_millis(100);
 
 /// How one node is.
@@ -28,11 +29,13 @@ pub struct NodeReport {
     pub role: Role,
     /// Name and version of its server.
     pub version: Option<Arc<str>>,
-    /// Names the present life of its memory; another one means that it may have forgotten something.
+    /// Names the present life of its memory; another one means that it may have forgotten
+    /// something.
     pub incarnation: Option<String>,
     /// How much longer it is kept out because it may have forgotten locks.
     pub quarantine_left: Option<Duration>,
-    /// How far its clock is ahead of the middle of all nodes, in microseconds; negative if it is behind.
+    /// How far its clock is ahead of the middle of all nodes, in microseconds; negative if it is
+    /// behind.
     pub clock_offset_us: Option<i64>,
     /// What its server keeps over a restart.
     pub persistence: Persistence,
@@ -84,8 +87,8 @@ pub enum FindingKind {
     Quarantined,
     /// Its clock jumped, or is far from the others.
     Clock,
-    /// It has granted fences that are ahead of its clock, which was set back: until they are passed, it grants no others to
-    /// the locks that have them.
+    /// It has granted fences that are ahead of its clock, which was set back: until they are
+    /// passed, it grants no others to the locks that have them.
     FencesAhead,
     /// Its server has replicas, so a failover could put an older copy in its place.
     Replicas,
@@ -104,8 +107,8 @@ pub enum FindingKind {
 }
 
 impl Locks {
-    /// Asks every node how it is, and tells what is noteworthy, with advice: reachable, fit, trusted, its clock, its
-    /// persistence, its replicas. It takes at most about a second.
+    /// Asks every node how it is, and tells what is noteworthy, with advice: reachable, fit,
+    /// trusted, its clock, its persistence, its replicas. It takes at most about a second.
     ///
     /// # Cancel safety
     /// Nothing is changed, so it may be dropped at any time.

@@ -1,9 +1,10 @@
 //! The worker of a manager: the one loop that awaits nodes, timers and callers.
 //!
-//! What a client does is decided by [`Client`], a state machine of the core. The driver is its hands: it
-//! takes requests out of the mailbox and events from the connections, with the time, hands commands to the
-//! connections, wakes callers, and sleeps. Callers and dropped guards send it requests, which needs no
-//! runtime and never blocks. Clean-up lives here, so it survives whoever caused it.
+//! What a client does is decided by [`Client`], a state machine of the core. The driver is its
+//! hands: it takes requests out of the mailbox and events from the connections, with the time,
+//! hands commands to the connections, wakes callers, and sleeps. Callers and dropped guards send it
+//! requests, which needs no runtime and never blocks. Clean-up lives here, so it survives whoever
+//! caused it.
 
 mod call;
 mod callers;
@@ -37,15 +38,17 @@ use crate::guard::handover::Lives;
 use crate::machine::clock::Clock;
 use crate::node::Connection;
 
-/// The longest sleep in one piece: tokio cannot add arbitrarily long ones, and waking too early does no harm.
+/// The longest sleep in one piece: tokio cannot add arbitrarily long ones, and waking too early
+/// does no harm.
 const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 
-/// While locks are held, the clock is looked at so often. Tokio's timers do not run while the machine is
-/// suspended, and the clock does: a holder whose lock ended meanwhile hears of it within this time after
-/// the machine woke up.
+/// While locks are held, the clock is looked at so often. Tokio's timers do not run while the
+/// machine is suspended, and the clock does: a holder whose lock ended meanwhile hears of it within
+/// this time after the machine woke up.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How many requests or answers one reading of the clock serves: it costs as much as handling one of them.
+/// How many requests or answers one reading of the clock serves: it costs as much as handling one
+/// of them.
 const CLOCK_STRIDE: u32 = 8;
 
 /// Timers are precise to a millisecond. A driver that wakes up so much later was held up.
@@ -57,8 +60,8 @@ const TURNS_MAX: usize = 32;
 /// A lease that its caller can look at while the driver moves it on.
 pub(crate) type SharedLease = Arc<Mutex<Lease>>;
 
-/// Locks a lease. A panic of another thread cannot have left it half changed in a way that matters more
-/// than the lock it protects.
+/// Locks a lease. A panic of another thread cannot have left it half changed in a way that matters
+/// more than the lock it protects.
 pub(crate) fn look(lease: &SharedLease) -> MutexGuard<'_, Lease> {
     lease.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -87,7 +90,8 @@ pub(crate) struct Driver {
     replies: Replies,
     /// Randomness that callers drew for their first attempts and that was not used yet.
     drawn: Vec<Entropy>,
-    /// Wakes the driver for the next timer, and the time it is set for: at the latest when that timer is due.
+    /// Wakes the driver for the next timer, and the time it is set for: at the latest when that
+    /// timer is due.
     sleep: Option<(Time, Pin<Box<Sleep>>)>,
     surveys: Surveys,
 }
@@ -149,7 +153,8 @@ impl Driver {
             if self.orphaned && self.client.is_idle() {
                 return Poll::Ready(());
             }
-            // Whoever has news wakes the driver again; only commands that came up after their node was polled do not.
+            // Whoever has news wakes the driver again; only commands that came up after their node
+            // was polled do not.
             if !self.unsent && self.poll_sleep(cx).is_pending() {
                 return Poll::Pending;
             }
@@ -165,8 +170,8 @@ impl Driver {
         self.carry_out();
     }
 
-    /// Reads the clock for what is handled next. A reading serves a few things in a row: time that passed since only
-    /// makes T1 earlier, and whoever is given a lock looks again.
+    /// Reads the clock for what is handled next. A reading serves a few things in a row: time that
+    /// passed since only makes T1 earlier, and whoever is given a lock looks again.
     fn look_at_the_clock(&mut self) {
         self.looks = self.looks.wrapping_add(1);
         if self.looks.is_multiple_of(CLOCK_STRIDE) {
@@ -183,8 +188,8 @@ impl Driver {
         }
     }
 
-    /// Sleeps until the next timer; pending until then. Waking too early does no harm, so a sleep that is
-    /// set for an earlier timer, gone meanwhile, is left as it is.
+    /// Sleeps until the next timer; pending until then. Waking too early does no harm, so a sleep
+    /// that is set for an earlier timer, gone meanwhile, is left as it is.
     fn poll_sleep(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let look = (!self.client.holds_nothing()).then(|| self.now + LOOK_EVERY);
         let limits = [self.client.poll_timeout(self.now), self.surveys.next_limit(), look];

@@ -1,8 +1,8 @@
 //! What can go wrong, one enum per operation.
 //!
-//! *Contended* (others have the lock) and *unavailable* (the nodes cannot be asked) are never confused:
-//! the first means wait, the second means look at the nodes. Every message names the lock, tells which node
-//! said what, and says what to do.
+//! *Contended* (others have the lock) and *unavailable* (the nodes cannot be asked) are never
+//! confused: the first means wait, the second means look at the nodes. Every message names the
+//! lock, tells which node said what, and says what to do.
 
 pub(crate) mod votes;
 
@@ -12,7 +12,8 @@ use tenure_core::{NameError, OptionError, Place, QuorumError, Rounded};
 
 use crate::error::votes::Votes;
 
-/// Why a lock was not acquired. Nothing is held, and whatever the attempts set on nodes is being removed.
+/// Why a lock was not acquired. Nothing is held, and whatever the attempts set on nodes is being
+/// removed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
@@ -33,7 +34,8 @@ pub enum AcquireError {
         attempts: u32,
         /// How long it all took.
         elapsed: Duration,
-        /// Where we stood in line and what the holder wrote beside the lock, as far as that is known.
+        /// Where we stood in line and what the holder wrote beside the lock, as far as that is
+        /// known.
         place: Option<Box<Place>>,
     },
     /// The nodes could not be asked: no majority of them gave an answer.
@@ -47,16 +49,16 @@ pub enum AcquireError {
         name: String,
         /// The votes of the last attempt. [`Votes::is_misconfigured`] says whether no retry helps.
         votes: Votes,
-        /// When a majority of nodes may vote, if that comes by itself at a known time: nodes that were restarted, or
-        /// whose clocks jumped, vote again after a while.
+        /// When a majority of nodes may vote, if that comes by itself at a known time: nodes that
+        /// were restarted, or whose clocks jumped, vote again after a while.
         retry_after: Option<Duration>,
         /// How many attempts were made.
         attempts: u32,
         /// How long it all took.
         elapsed: Duration,
     },
-    /// The clocks of its nodes were ahead and have been set back. Nobody has the lock and no node is down, but its fences go
-    /// on from the future, and no node grants a smaller one.
+    /// The clocks of its nodes were ahead and have been set back. Nobody has the lock and no node
+    /// is down, but its fences go on from the future, and no node grants a smaller one.
     #[error(
         "lock {name:?} cannot be acquired with a fence for {}: clocks of its nodes were set back ({votes}). Nobody else \
          has it. Wait that long, acquire it without a fence, or start the fences anew as docs/operating.md says \
@@ -131,7 +133,8 @@ pub enum WithError {
     /// The lock was not acquired; the work was not begun.
     #[error(transparent)]
     Acquire(#[from] AcquireError),
-    /// The lock was lost while the work was under way. The work was cancelled, before the lock could be another's.
+    /// The lock was lost while the work was under way. The work was cancelled, before the lock
+    /// could be another's.
     #[error(
         "lock {name:?} was lost while the work under it was going on; the work was cancelled. Find out why it could \
          not be renewed: its nodes may be down, or its max_hold too short"
@@ -188,8 +191,9 @@ pub enum ExtendError {
         /// What is left of the old validity.
         valid_for: Duration,
     },
-    /// A handover, or a lease token, from before a majority of nodes lost its memory or was restarted, or from before the node
-    /// list was changed: it names those nodes as they were then, and proves nothing any more.
+    /// A handover, or a lease token, from before a majority of nodes lost its memory or was
+    /// restarted, or from before the node list was changed: it names those nodes as they were then,
+    /// and proves nothing any more.
     #[error(
         "lock {name:?} was not extended: its token or handover is out of date. Of {nodes} nodes only {left} are as they \
          were when it was made, and {majority} are needed; the others were restarted or lost their memory since, or the node \
@@ -206,7 +210,8 @@ pub enum ExtendError {
         /// How many are needed.
         majority: usize,
     },
-    /// Its validity ended, or was so near its end that the lock counts as lost, before the extension was decided.
+    /// Its validity ended, or was so near its end that the lock counts as lost, before the
+    /// extension was decided.
     #[error(
         "lock {name:?} has expired and cannot be extended. Stop the work it protects, and acquire it again"
     )]
@@ -270,7 +275,8 @@ pub enum ExtendError {
     },
 }
 
-/// Why a release is not known to have freed the lock. It is gone at the end of its term in any case.
+/// Why a release is not known to have freed the lock. It is gone at the end of its term in any
+/// case.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {

@@ -1,4 +1,5 @@
-//! What happens to locks and nodes, as events: one enum that feeds logs and whoever else wants to know.
+//! What happens to locks and nodes, as events: one enum that feeds logs and whoever else wants to
+//! know.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -137,15 +138,17 @@ pub enum Event<'a> {
         /// The node's address.
         node: &'a str,
     },
-    /// What this machine knows of the nodes from before ([`Builder::remember_nodes`](crate::Builder::remember_nodes))
-    /// cannot be read or kept. Locks are given all the same, but this client is no witness: if all nodes forget, it may
-    /// take them for new ones.
+    /// What this machine knows of the nodes from before
+    /// ([`Builder::remember_nodes`](crate::Builder::remember_nodes)) cannot be read or kept. Locks
+    /// are given all the same, but this client is no witness: if all nodes forget, it may take them
+    /// for new ones.
     #[non_exhaustive]
     NodesNotRemembered {
         /// Which file, and what is wrong with it.
         reason: &'a str,
     },
-    /// A node showed a fence that lies too far in the future for it to have granted it. It is ignored.
+    /// A node showed a fence that lies too far in the future for it to have granted it. It is
+    /// ignored.
     #[non_exhaustive]
     FencePoisoned {
         /// The node's address.
@@ -163,7 +166,8 @@ pub enum Event<'a> {
     },
 }
 
-/// Gets every event, on the manager's worker: it must be quick and must not block. One that panics gets no more.
+/// Gets every event, on the manager's worker: it must be quick and must not block. One that panics
+/// gets no more.
 #[derive(Clone, Default)]
 pub(crate) struct Observer(Option<Arc<Callback>>);
 

@@ -1,18 +1,21 @@
 //! Resources that check fences.
 //!
-//! A lock alone cannot stop a holder that was paused past its term from going on; the resource can, if it remembers
-//! the largest [`Fence`](crate::Fence) it has seen and refuses smaller ones. Two mistakes make that worthless:
+//! A lock alone cannot stop a holder that was paused past its term from going on; the resource can,
+//! if it remembers the largest [`Fence`](crate::Fence) it has seen and refuses smaller ones. Two
+//! mistakes make that worthless:
 //!
-//! 1. *Check, then write, in two steps.* Another holder comes in between. Both must be one atomic step.
-//! 2. *Read, then show the fence.* Until the resource has seen the fence of the new holder, the old one may still
-//!    write, and the new one overwrites that with what it read before. The new holder must **claim** the resource,
-//!    that is make it remember its fence, before it reads.
+//! 1. *Check, then write, in two steps.* Another holder comes in between. Both must be one atomic
+//!    step.
+//! 2. *Read, then show the fence.* Until the resource has seen the fence of the new holder, the old
+//!    one may still write, and the new one overwrites that with what it read before. The new holder
+//!    must **claim** the resource, that is make it remember its fence, before it reads.
 //!
-//! What is here makes both hard: a claim comes first, only it reads and writes, and a write without a claim is
-//! refused. `docs/fencing.md` has the same for SQL and object stores.
+//! What is here makes both hard: a claim comes first, only it reads and writes, and a write without
+//! a claim is refused. `docs/fencing.md` has the same for SQL and object stores.
 //!
 //! - [`FencedFile`]: a file.
-//! - [`REDIS_CLAIM`], [`REDIS_WRITE`]: a value on a Redis server, which need not be one of the nodes.
+//! - [`REDIS_CLAIM`], [`REDIS_WRITE`]: a value on a Redis server, which need not be one of the
+//!   nodes.
 
 mod file;
 
@@ -20,9 +23,10 @@ pub use file::{FencedFile, FencedFileClaim, FencedFileError};
 
 /// A Lua script by which a new holder claims a value on a Redis server and reads it.
 ///
-/// The value is a hash with the fields `fence` and `value`, so that it never loses one without the other. `KEYS[1]`
-/// is its key, `ARGV[1]` the fence. The answer is the value, nil if there is none yet; an error that begins with
-/// `STALE` if a later holder has been there. It works with `EVAL` from any client:
+/// The value is a hash with the fields `fence` and `value`, so that it never loses one without the
+/// other. `KEYS[1]` is its key, `ARGV[1]` the fence. The answer is the value, nil if there is none
+/// yet; an error that begins with `STALE` if a later holder has been there. It works with `EVAL`
+/// from any client:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -50,7 +54,8 @@ pub const REDIS_CLAIM: &str = include_str!("fenced/claim.lua");
 
 /// A Lua script by which the holder that made the last claim writes a value on a Redis server.
 ///
-/// `KEYS[1]` is the key that was claimed with [`REDIS_CLAIM`], `ARGV[1]` the fence, `ARGV[2]` the value. The answer is
-/// `OK`; an error that begins with `STALE` if a later holder has claimed the value, or with `UNCLAIMED` if this fence
-/// was never shown to the server, or the server has forgotten it: claim and read again then.
+/// `KEYS[1]` is the key that was claimed with [`REDIS_CLAIM`], `ARGV[1]` the fence, `ARGV[2]` the
+/// value. The answer is `OK`; an error that begins with `STALE` if a later holder has claimed the
+/// value, or with `UNCLAIMED` if this fence was never shown to the server, or the server has
+/// forgotten it: claim and read again then.
 pub const REDIS_WRITE: &str = include_str!("fenced/write.lua");

@@ -1,7 +1,8 @@
 //! Changing the node list of a fleet while its clients run, and taking nodes out of a fleet.
 //!
-//! The rules are in the core ([`tenure_core::trust::change`]); here are the connections. Everything that a change has done
-//! is in the records of the nodes, so it can be ended at any moment and run again.
+//! The rules are in the core ([`tenure_core::trust::change`]); here are the connections. Everything
+//! that a change has done is in the records of the nodes, so it can be ended at any moment and run
+//! again.
 
 pub(crate) mod known_nodes;
 
@@ -25,12 +26,13 @@ const REACH_WITHIN: Duration = Duration::from_secs(10);
 
 /// A change of the node list from one list to another, while clients of either run.
 ///
-/// At no moment do both lists give the same lock. The old list stops giving locks when the change begins, its locks are
-/// taken from their holders, who are told before another can have them, and the new list gives locks when all of them are over:
-/// after a quarantine (`max_ttl` and a tenth).
+/// At no moment do both lists give the same lock. The old list stops giving locks when the change
+/// begins, its locks are taken from their holders, who are told before another can have them, and
+/// the new list gives locks when all of them are over: after a quarantine (`max_ttl` and a tenth).
 ///
-/// Give clients the new list any time after [`FleetProgress::Prepared`]; they get locks from it when it is open. It may be
-/// ended at any moment and run again, by anybody, and goes on where it was.
+/// Give clients the new list any time after [`FleetProgress::Prepared`]; they get locks from it
+/// when it is open. It may be ended at any moment and run again, by anybody, and goes on where it
+/// was.
 ///
 /// # Examples
 /// ```
@@ -75,7 +77,8 @@ pub enum FleetProgress {
         /// At most so much longer.
         left: Duration,
     },
-    /// The old list has granted fences that are ahead of the clocks of the new nodes, and fences must grow.
+    /// The old list has granted fences that are ahead of the clocks of the new nodes, and fences
+    /// must grow.
     Clocks {
         /// By so much.
         left: Duration,
@@ -173,8 +176,8 @@ impl FleetChange {
         Self { from, to, gone: vec![], abort: false }
     }
 
-    /// This node of the old list is switched off, and will not come back while clients have the old list. Locks that it may
-    /// have are waited for.
+    /// This node of the old list is switched off, and will not come back while clients have the old
+    /// list. Locks that it may have are waited for.
     pub fn gone(mut self, node: impl Into<Node>) -> Self {
         self.gone.push(node.into());
         self
@@ -189,7 +192,8 @@ impl FleetChange {
     /// Does it, and tells how far it is.
     ///
     /// # Errors
-    /// [`FleetError`] says why not, and what to do. Whatever was done so far is safe to leave as it is.
+    /// [`FleetError`] says why not, and what to do. Whatever was done so far is safe to leave as it
+    /// is.
     ///
     /// # Cancel safety
     /// It may be dropped at any time and run again.
@@ -246,11 +250,11 @@ impl FleetChange {
     }
 }
 
-/// Takes nodes out of whatever fleet they belong to, so that another can have them. Whoever comes first does, after a
-/// quarantine: locks that were given there may still be held.
+/// Takes nodes out of whatever fleet they belong to, so that another can have them. Whoever comes
+/// first does, after a quarantine: locks that were given there may still be held.
 ///
-/// It settles a node that two fleets claim, and makes one of an older version, or of a fleet that is no more, usable again. Its
-/// clients must have been stopped or given other nodes before.
+/// It settles a node that two fleets claim, and makes one of an older version, or of a fleet that
+/// is no more, usable again. Its clients must have been stopped or given other nodes before.
 ///
 /// # Errors
 /// [`FleetError::Unreachable`] if a node cannot be reached; the others are forgotten all the same.

@@ -22,13 +22,14 @@ use crate::locks::Inner;
 
 /// A lock that is held.
 ///
-/// Dropping it releases the lock in the background; that never blocks, needs no runtime, and works while
-/// panicking. [`Guard::release`] does the same and tells what came of it.
+/// Dropping it releases the lock in the background; that never blocks, needs no runtime, and works
+/// while panicking. [`Guard::release`] does the same and tells what came of it.
 ///
-/// While it lives, the lock is extended by itself. If that fails for too long, the lock is lost, and [`Guard::lost`],
-/// [`Guard::states`] and [`Guard::cancellation_token`] tell so while it is still valid. A guard is *valid* as long as
-/// [`Guard::valid_for`] is above zero. Nothing stops a program that goes on working after that, so listen, or look
-/// before every step that must not happen twice; [`Lock::with`](crate::Lock::with) does it for you.
+/// While it lives, the lock is extended by itself. If that fails for too long, the lock is lost,
+/// and [`Guard::lost`], [`Guard::states`] and [`Guard::cancellation_token`] tell so while it is
+/// still valid. A guard is *valid* as long as [`Guard::valid_for`] is above zero. Nothing stops a
+/// program that goes on working after that, so listen, or look before every step that must not
+/// happen twice; [`Lock::with`](crate::Lock::with) does it for you.
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct Guard {
     hold: Hold,
@@ -62,8 +63,9 @@ impl Guard {
         self.hold.key.name()
     }
 
-    /// How long the lock may still be counted on, by this machine's clock: the ttl less the time since the
-    /// round began, less drift. Zero when it is over, or when a majority of nodes said that it is lost.
+    /// How long the lock may still be counted on, by this machine's clock: the ttl less the time
+    /// since the round began, less drift. Zero when it is over, or when a majority of nodes said
+    /// that it is lost.
     ///
     /// It is computed on every call, so it is right also after the process was paused or suspended.
     #[must_use]
@@ -77,7 +79,8 @@ impl Guard {
         !self.valid_for().is_zero()
     }
 
-    /// How the lock stands at this moment, by this machine's clock: right also if the process was paused until now.
+    /// How the lock stands at this moment, by this machine's clock: right also if the process was
+    /// paused until now.
     ///
     /// # Examples
     /// ```
@@ -94,9 +97,9 @@ impl Guard {
         self.hold.state()
     }
 
-    /// Why the lock is at risk or was lost: extensions fail, none is allowed any more, or a majority of
-    /// nodes says that it is not ours. `None` if all is well, and if the lock ended before an
-    /// extension was tried, as in a process that stood still.
+    /// Why the lock is at risk or was lost: extensions fail, none is allowed any more, or a
+    /// majority of nodes says that it is not ours. `None` if all is well, and if the lock ended
+    /// before an extension was tried, as in a process that stood still.
     ///
     /// # Examples
     /// ```
@@ -116,8 +119,9 @@ impl Guard {
         self.hold.watch().states()
     }
 
-    /// Resolves when the lock is lost: before its validity ends, so that work can be stopped in time. It comes from a
-    /// local timer, whatever the network does; and also when the guard is released or dropped.
+    /// Resolves when the lock is lost: before its validity ends, so that work can be stopped in
+    /// time. It comes from a local timer, whatever the network does; and also when the guard is
+    /// released or dropped.
     ///
     /// That is max(50 ms, 5 % of the ttl) before the end, for a ttl below 200 ms a quarter of it.
     ///
@@ -141,7 +145,8 @@ impl Guard {
         async move { while !lost && states.next().await.is_some_and(|state| state != HoldState::Lost) {} }
     }
 
-    /// A token that is cancelled when the lock is lost, released or dropped: for work that is made of many tasks.
+    /// A token that is cancelled when the lock is lost, released or dropped: for work that is made
+    /// of many tasks.
     ///
     /// # Examples
     /// ```
@@ -159,11 +164,13 @@ impl Guard {
         self.hold.watch().token()
     }
 
-    /// The fencing token of this acquisition: larger than that of every acquisition of this lock that had succeeded
-    /// before this one began. Hand it to what the lock protects, and let that refuse smaller ones: then not even a
-    /// holder that was paused beyond its term can do harm. Extensions keep it.
+    /// The fencing token of this acquisition: larger than that of every acquisition of this lock
+    /// that had succeeded before this one began. Hand it to what the lock protects, and let that
+    /// refuse smaller ones: then not even a holder that was paused beyond its term can do harm.
+    /// Extensions keep it.
     ///
-    /// [`Fence::NONE`], smaller than all others, if the lock was acquired with [`Lock::unfenced`](crate::Lock::unfenced).
+    /// [`Fence::NONE`], smaller than all others, if the lock was acquired with
+    /// [`Lock::unfenced`](crate::Lock::unfenced).
     ///
     /// # Examples
     /// ```
@@ -181,8 +188,8 @@ impl Guard {
         self.hold.standing(|standing| standing.and_then(Standing::fence).unwrap_or(Fence::NONE))
     }
 
-    /// How many of the nodes that hold the lock may forget it (crash, flush, clock jump) before another
-    /// client could get it. Rises while late votes come in, to N - m for an odd N.
+    /// How many of the nodes that hold the lock may forget it (crash, flush, clock jump) before
+    /// another client could get it. Rises while late votes come in, to N - m for an odd N.
     #[must_use]
     pub fn margin(&self) -> usize {
         self.hold.standing(|standing| standing.map_or(0, Standing::margin))
@@ -218,8 +225,8 @@ impl Guard {
         self.extend_for(self.options.ttl).await
     }
 
-    /// As [`Guard::extend`], for another ttl than the lock was acquired with. An extension that is shorter
-    /// than what is left changes nothing.
+    /// As [`Guard::extend`], for another ttl than the lock was acquired with. An extension that is
+    /// shorter than what is left changes nothing.
     ///
     /// # Errors
     /// As [`Guard::extend`], and [`ExtendError::InvalidOption`] if the ttl is not allowed.
@@ -239,12 +246,13 @@ impl Guard {
         extended.map_err(|reason| self.hold.extend_error(reason, self.valid_for()))
     }
 
-    /// Releases the lock, and tells as soon as a majority of nodes has answered; the others are told in the
-    /// background.
+    /// Releases the lock, and tells as soon as a majority of nodes has answered; the others are
+    /// told in the background.
     ///
     /// # Errors
-    /// [`ReleaseError::NotHeld`] if the lock was no longer ours, [`ReleaseError::Unavailable`] if no majority
-    /// answered. In both cases the lock is not ours any more, and there is nothing left to do.
+    /// [`ReleaseError::NotHeld`] if the lock was no longer ours, [`ReleaseError::Unavailable`] if
+    /// no majority answered. In both cases the lock is not ours any more, and there is nothing left
+    /// to do.
     ///
     /// # Cancel safety
     /// The release goes on when the future is dropped, also before it was first polled.
@@ -300,7 +308,8 @@ impl fmt::Debug for Guard {
 
 /// A lease that is given up when this is dropped.
 ///
-/// It exists from the moment an acquire is asked for, so there is no moment at which nobody is responsible.
+/// It exists from the moment an acquire is asked for, so there is no moment at which nobody is
+/// responsible.
 pub(crate) struct Hold {
     manager: Arc<Inner>,
     key: LockKey,
@@ -329,8 +338,8 @@ impl Hold {
         Self { manager, key, lease, id, end: End::Abandon, watch: OnceLock::new() }
     }
 
-    /// A lease that goes on with a lock of another process: until it is [`Hold::kept`], dropping it leaves the lock to
-    /// others.
+    /// A lease that goes on with a lock of another process: until it is [`Hold::kept`], dropping it
+    /// leaves the lock to others.
     pub(crate) fn resuming(manager: Arc<Inner>, key: LockKey, lease: SharedLease) -> Self {
         let mut hold = Self::new(manager, key, lease);
         hold.end = End::HandOver;

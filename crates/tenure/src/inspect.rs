@@ -16,7 +16,8 @@ use crate::locks::Inner;
 
 /// What the nodes say about one lock. Made by [`Locks::inspect`] and [`Locks::list`].
 ///
-/// By the time it is read, the lock may be another's: it is for people and dashboards, not for decisions.
+/// By the time it is read, the lock may be another's: it is for people and dashboards, not for
+/// decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockReport {
@@ -24,12 +25,14 @@ pub struct LockReport {
     pub name: String,
     /// What a majority of nodes says.
     pub state: LockState,
-    /// How many wait in line, by the middle of what the nodes say; without the one that the lock is set aside for, and
-    /// without those that were killed. `None` if no node told, and in a list, which does not look.
+    /// How many wait in line, by the middle of what the nodes say; without the one that the lock is
+    /// set aside for, and without those that were killed. `None` if no node told, and in a list,
+    /// which does not look.
     pub waiters: Option<u64>,
     /// The addresses of the nodes that say the same as the majority.
     pub agree: Vec<Arc<str>>,
-    /// The addresses of the nodes that say otherwise; of all that answered, if there is no majority.
+    /// The addresses of the nodes that say otherwise; of all that answered, if there is no
+    /// majority.
     pub disagree: Vec<Arc<str>>,
     /// What every node says, in the order of the node list.
     pub nodes: Vec<NodeAnswer>,
@@ -80,12 +83,13 @@ pub struct NodeList {
 impl Locks {
     /// Asks every node about the lock `name`: who holds it, for how long, and how many wait.
     ///
-    /// The answer is what a majority of the nodes that may vote says; [`LockReport::disagree`] names those that say
-    /// otherwise. When a majority has answered, the others get twice as long again; it takes at most two seconds.
+    /// The answer is what a majority of the nodes that may vote says; [`LockReport::disagree`]
+    /// names those that say otherwise. When a majority has answered, the others get twice as long
+    /// again; it takes at most two seconds.
     ///
     /// # Errors
-    /// [`AcquireError::InvalidName`] if the name is not allowed, [`AcquireError::ShutDown`] if the manager is gone.
-    /// Nodes that do not answer are named in the result.
+    /// [`AcquireError::InvalidName`] if the name is not allowed, [`AcquireError::ShutDown`] if the
+    /// manager is gone. Nodes that do not answer are named in the result.
     ///
     /// # Cancel safety
     /// Nothing is changed, so it may be dropped at any time.
@@ -117,13 +121,16 @@ impl Locks {
         Ok(manager.report(name.to_owned(), voters, &distrust, said))
     }
 
-    /// Asks every node which locks it has under this manager's prefix: at most 10,000 per node. What is kept beside the
-    /// locks is not looked at, so labels, fences and waiters are left out; [`Locks::inspect`] tells them.
+    /// Asks every node which locks it has under this manager's prefix: at most 10,000 per node.
+    /// What is kept beside the locks is not looked at, so labels, fences and waiters are left out;
+    /// [`Locks::inspect`] tells them.
     ///
-    /// Nodes are paged through while clients go on, so a lock that changes hands meanwhile may look disputed.
+    /// Nodes are paged through while clients go on, so a lock that changes hands meanwhile may look
+    /// disputed.
     ///
     /// # Errors
-    /// [`AcquireError::ShutDown`] if the manager is gone. Nodes that do not answer are named in the result.
+    /// [`AcquireError::ShutDown`] if the manager is gone. Nodes that do not answer are named in the
+    /// result.
     ///
     /// # Cancel safety
     /// Nothing is changed, so it may be dropped at any time.
@@ -218,7 +225,8 @@ impl NodeList {
 }
 
 impl Inner {
-    /// Who holds a lock that was refused and how many wait for it, if a majority can be asked within the time of a round.
+    /// Who holds a lock that was refused and how many wait for it, if a majority can be asked
+    /// within the time of a round.
     pub(crate) async fn place(&self, key: LockKey, term: Term) -> Option<Place> {
         let query = Query::inspect(key, self.quorum, self.clock.now()).within(term);
         let Found { answers, voters, .. } = self.query(query).await?;

@@ -13,10 +13,12 @@
 //! ```
 //!
 //! - [`Locks`] is the manager: a node list and its settings. One per program.
-//! - [`Lock`] is one lock with its options; [`Lock::acquire`] waits for it, [`Lock::try_acquire`] asks once.
-//! - [`Guard`] is a held lock. It says how long it is valid, can be extended, and releases when dropped.
-//! - [`AcquireError`], [`ExtendError`] and [`ReleaseError`] say what went wrong, which node said what, and what
-//!   to do.
+//! - [`Lock`] is one lock with its options; [`Lock::acquire`] waits for it, [`Lock::try_acquire`]
+//!   asks once.
+//! - [`Guard`] is a held lock. It says how long it is valid, can be extended, and releases when
+//!   dropped.
+//! - [`AcquireError`], [`ExtendError`] and [`ReleaseError`] say what went wrong, which node said
+//!   what, and what to do.
 //! - [`Fence`] is the number that a resource checks, and [`fenced`] has resources that do.
 //!
 //! What is promised, and under which assumptions, is written in `docs/guarantees.md`.
@@ -26,7 +28,8 @@
 //! - `redis` (default): Redis nodes, [`RedisNode`].
 //! - `tls` (default): `rediss://` nodes.
 //! - `blocking`: the module `blocking`, the same locks without an async runtime.
-//! - `config`: the module `config` and `Locks::from_env`, settings from the environment and `tenure.toml`.
+//! - `config`: the module `config` and `Locks::from_env`, settings from the environment and
+//!   `tenure.toml`.
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 

@@ -55,8 +55,9 @@ impl Lock {
         Self { manager, name, options, closed: false }
     }
 
-    /// The term: how long the lock lives unless it is extended or released. Default 30 s. While the guard lives, the
-    /// lock is extended by itself ([`Lock::renewal`]); when its process is gone, it frees itself after this time.
+    /// The term: how long the lock lives unless it is extended or released. Default 30 s. While the
+    /// guard lives, the lock is extended by itself ([`Lock::renewal`]); when its process is gone,
+    /// it frees itself after this time.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options_mut().ttl = ttl;
         self
@@ -81,8 +82,9 @@ impl Lock {
         self
     }
 
-    /// How long a node may take to answer before its vote counts as unknown. It must be small against the ttl. By
-    /// default it follows the round trips to each node: at least 50 ms (ttl / 10 if that is less), at most ttl / 10.
+    /// How long a node may take to answer before its vote counts as unknown. It must be small
+    /// against the ttl. By default it follows the round trips to each node: at least 50 ms (ttl /
+    /// 10 if that is less), at most ttl / 10.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.options_mut().node_timeout = Some(node_timeout);
         self
@@ -94,20 +96,22 @@ impl Lock {
         self
     }
 
-    /// How much longer than the ttl the nodes keep the key. Default 10 % of the ttl, at least 100 ms.
+    /// How much longer than the ttl the nodes keep the key. Default 10 % of the ttl, at least 100
+    /// ms.
     pub fn guard_band(mut self, guard_band: Duration) -> Self {
         self.options_mut().guard_band = Some(guard_band);
         self
     }
 
-    /// How long extensions may keep the lock in all. Default one hour, or the ttl if that is longer.
+    /// How long extensions may keep the lock in all. Default one hour, or the ttl if that is
+    /// longer.
     pub fn max_hold(mut self, max_hold: MaxHold) -> Self {
         self.options_mut().max_hold = Some(max_hold);
         self
     }
 
-    /// How the lock is extended by itself while it is held. Default: whenever a third of the ttl is over. See
-    /// [`Renewal`].
+    /// How the lock is extended by itself while it is held. Default: whenever a third of the ttl is
+    /// over. See [`Renewal`].
     pub fn renewal(mut self, renewal: Renewal) -> Self {
         self.options_mut().renewal = renewal;
         self
@@ -119,22 +123,24 @@ impl Lock {
         self
     }
 
-    /// Acquires without a fence: a little faster, and nothing to hand to the resource. [`Guard::fence`] is
-    /// [`Fence::NONE`](crate::Fence::NONE) then.
+    /// Acquires without a fence: a little faster, and nothing to hand to the resource.
+    /// [`Guard::fence`] is [`Fence::NONE`](crate::Fence::NONE) then.
     pub fn unfenced(mut self) -> Self {
         self.options_mut().fenced = false;
         self
     }
 
-    /// Keeps this beside the lock while it is held, together with the id of this process and the name of this machine,
-    /// for whoever asks who holds it: as `4711@web-1 nightly import`. At most 256 bytes in all.
+    /// Keeps this beside the lock while it is held, together with the id of this process and the
+    /// name of this machine, for whoever asks who holds it: as `4711@web-1 nightly import`. At most
+    /// 256 bytes in all.
     pub fn label(mut self, note: impl AsRef<str>) -> Self {
         self.options_mut().label = Some(label::of(note.as_ref()).into());
         self
     }
 
-    /// Waits without a place in line: asks again and again, as [`Lock::retry`] says, and takes the lock when it happens to
-    /// be free. Others who wait in line are served before, if the holder is a Tenure client.
+    /// Waits without a place in line: asks again and again, as [`Lock::retry`] says, and takes the
+    /// lock when it happens to be free. Others who wait in line are served before, if the holder is
+    /// a Tenure client.
     pub fn unqueued(mut self) -> Self {
         self.options_mut().queued = false;
         self
@@ -147,10 +153,12 @@ impl Lock {
         self
     }
 
-    /// The margin an acquisition must have: how many nodes may forget the lock at once before another client could
-    /// get it. Default 0, a bare majority. With 1 of five nodes, four must grant instead of three.
+    /// The margin an acquisition must have: how many nodes may forget the lock at once before
+    /// another client could get it. Default 0, a bare majority. With 1 of five nodes, four must
+    /// grant instead of three.
     ///
-    /// It is asked of the acquisition only; while the lock is held, [`Guard::margin`] shows what is left of it.
+    /// It is asked of the acquisition only; while the lock is held, [`Guard::margin`] shows what is
+    /// left of it.
     pub fn min_margin(mut self, min_margin: usize) -> Self {
         self.options_mut().min_margin = min_margin;
         self
@@ -158,19 +166,19 @@ impl Lock {
 
     /// Acquires the lock, waiting for it as long as [`Lock::wait`] says.
     ///
-    /// If it is not free, the call waits in line with those of all other clients, and is woken when its turn comes: first
-    /// come, first served.
+    /// If it is not free, the call waits in line with those of all other clients, and is woken when
+    /// its turn comes: first come, first served.
     ///
     /// # Errors
-    /// [`AcquireError::Contended`] if others have it, [`AcquireError::Unavailable`] if no majority of nodes
-    /// can be asked, [`AcquireError::TooLate`] if the answers took longer than the ttl, and the other
-    /// variants for names, options and managers that cannot work. After a wait the reason is that of the
-    /// last attempt. Whoever did not wait in line is told who holds the lock all the same, which takes another round trip,
-    /// a node timeout at most.
+    /// [`AcquireError::Contended`] if others have it, [`AcquireError::Unavailable`] if no majority
+    /// of nodes can be asked, [`AcquireError::TooLate`] if the answers took longer than the ttl,
+    /// and the other variants for names, options and managers that cannot work. After a wait the
+    /// reason is that of the last attempt. Whoever did not wait in line is told who holds the lock
+    /// all the same, which takes another round trip, a node timeout at most.
     ///
     /// # Cancel safety
-    /// The future may be dropped at any moment: the attempt is given up, and the manager removes in the
-    /// background whatever it may have set on the nodes.
+    /// The future may be dropped at any moment: the attempt is given up, and the manager removes in
+    /// the background whatever it may have set on the nodes.
     ///
     /// # Examples
     /// ```
@@ -216,10 +224,12 @@ impl Lock {
         }
     }
 
-    /// Does `work` under the lock: acquires it, renews it while the work goes on, and releases it however the work ends,
-    /// also by a panic or when this future is dropped. Returns what the work returns.
+    /// Does `work` under the lock: acquires it, renews it while the work goes on, and releases it
+    /// however the work ends, also by a panic or when this future is dropped. Returns what the work
+    /// returns.
     ///
-    /// If the lock is lost meanwhile, the work is cancelled at its next `.await`, before the lock can be another's.
+    /// If the lock is lost meanwhile, the work is cancelled at its next `.await`, before the lock
+    /// can be another's.
     ///
     /// # Errors
     /// [`WithError::Acquire`] if the lock was not acquired, [`WithError::Lost`] if it was lost.
@@ -251,7 +261,8 @@ impl Lock {
         };
         match done {
             Some(value) => {
-                // The work is done; whether the nodes confirm is told in events, and frees itself if not.
+                // The work is done; whether the nodes confirm is told in events, and frees itself
+                // if not.
                 let _ = guard.release().await;
                 Ok(value)
             }
@@ -263,7 +274,8 @@ impl Lock {
         Arc::make_mut(&mut self.options)
     }
 
-    /// Asks for it. `names_holder`: if others have it, finds out who, as far as the nodes did not say so already.
+    /// Asks for it. `names_holder`: if others have it, finds out who, as far as the nodes did not
+    /// say so already.
     fn ask(self, names_holder: bool) -> impl Future<Output = Result<Guard, AcquireError>> + Send + Sync {
         let span = tracing::debug_span!(target: "tenure", "acquire", lock = self.name);
         let ask = async move {
@@ -319,8 +331,8 @@ impl Lock {
         Ok((key, terms))
     }
 
-    /// The guard, if the lock is still valid at this very moment: the caller may have been held up since the
-    /// votes were counted.
+    /// The guard, if the lock is still valid at this very moment: the caller may have been held up
+    /// since the votes were counted.
     fn guard(&self, hold: Hold, terms: &Terms) -> Result<Guard, AcquireError> {
         if hold.valid_for().is_zero() {
             let votes = hold.votes();

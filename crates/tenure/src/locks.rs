@@ -85,13 +85,14 @@ pub struct Builder {
 
 /// Where a manager does its work.
 ///
-/// On the caller's runtime an operation needs no switch of threads, so it is fastest there; but a program
-/// that blocks its runtime also holds up its locks. A thread of its own is immune to that.
+/// On the caller's runtime an operation needs no switch of threads, so it is fastest there; but a
+/// program that blocks its runtime also holds up its locks. A thread of its own is immune to that.
 /// `docs/decisions/0002-where-the-worker-lives.md` has the measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Worker {
-    /// On the tokio runtime that `build` is called in; on a thread of its own if there is none. The default.
+    /// On the tokio runtime that `build` is called in; on a thread of its own if there is none. The
+    /// default.
     ///
     /// That runtime must have its timer enabled, as `#[tokio::main]` has.
     #[default]
@@ -110,12 +111,13 @@ impl Locks {
         Self::builder().node(MemoryNode::new("0")).build().expect("one memory node is a valid node list")
     }
 
-    /// A manager of the store that the processes of this user share on this machine, with default settings: see
-    /// [`SqliteNode::user_default`](crate::SqliteNode::user_default). Nothing has to be installed or started.
+    /// A manager of the store that the processes of this user share on this machine, with default
+    /// settings: see [`SqliteNode::user_default`](crate::SqliteNode::user_default). Nothing has to
+    /// be installed or started.
     ///
     /// # Errors
-    /// [`BuildError::Url`] if the environment names no folder for it. Whatever else is wrong with the store is told
-    /// with the vote of its node when a lock is asked for.
+    /// [`BuildError::Url`] if the environment names no folder for it. Whatever else is wrong with
+    /// the store is told with the vote of its node when a lock is asked for.
     ///
     /// # Examples
     /// ```no_run
@@ -129,19 +131,20 @@ impl Locks {
         Self::builder().node(crate::SqliteNode::user_default()?).build()
     }
 
-    /// A manager with the settings that the environment and the files of this machine name, as the command-line tool reads
-    /// them: a program and the tool mean the same locks then.
+    /// A manager with the settings that the environment and the files of this machine name, as the
+    /// command-line tool reads them: a program and the tool mean the same locks then.
     ///
-    /// `TENURE_NODES`, `TENURE_PREFIX`, `TENURE_TTL`, `TENURE_WAIT` and `TENURE_LABEL` come first, then `tenure.toml` in the
-    /// working folder (or the file that `TENURE_CONFIG` names), then the person's own `~/.config/tenure/tenure.toml`, then
-    /// `/etc/tenure.toml`. Without nodes it is the store of [`Locks::embedded`], unless `TENURE_REQUIRE_NODES` or
-    /// `require_nodes` in a file rules that out. Redis nodes are remembered as by [`Builder::remember_nodes`], unless
-    /// `TENURE_KNOWN_NODES` or `known_nodes` is `off`. `docs/cli.md` has all settings; [`Config`](crate::config::Config) says what
-    /// is in force and where it comes from.
+    /// `TENURE_NODES`, `TENURE_PREFIX`, `TENURE_TTL`, `TENURE_WAIT` and `TENURE_LABEL` come first,
+    /// then `tenure.toml` in the working folder (or the file that `TENURE_CONFIG` names), then the
+    /// person's own `~/.config/tenure/tenure.toml`, then `/etc/tenure.toml`. Without nodes it is
+    /// the store of [`Locks::embedded`], unless `TENURE_REQUIRE_NODES` or `require_nodes` in a file
+    /// rules that out. Redis nodes are remembered as by [`Builder::remember_nodes`], unless
+    /// `TENURE_KNOWN_NODES` or `known_nodes` is `off`. `docs/cli.md` has all settings;
+    /// [`Config`](crate::config::Config) says what is in force and where it comes from.
     ///
     /// # Errors
-    /// [`ConfigError`](crate::config::ConfigError) says what is wrong, and where. Nodes that cannot be reached are told with
-    /// their votes when a lock is asked for.
+    /// [`ConfigError`](crate::config::ConfigError) says what is wrong, and where. Nodes that cannot
+    /// be reached are told with their votes when a lock is asked for.
     ///
     /// # Examples
     /// ```standalone_crate
@@ -168,11 +171,11 @@ impl Locks {
         Ok(config.builder()?.build()?)
     }
 
-    /// A manager of these nodes, with default settings: `redis://...`, `rediss://...`, `redis+unix://...` or
-    /// `sqlite:PATH`, as [`Node::parse`] reads them.
+    /// A manager of these nodes, with default settings: `redis://...`, `rediss://...`,
+    /// `redis+unix://...` or `sqlite:PATH`, as [`Node::parse`] reads them.
     ///
-    /// It comes back when every node has been tried. Nodes that cannot be reached are tried again in the
-    /// background; a majority is enough to give locks.
+    /// It comes back when every node has been tried. Nodes that cannot be reached are tried again
+    /// in the background; a majority is enough to give locks.
     ///
     /// # Errors
     /// [`BuildError`] if a URL cannot be read, or the list cannot work.
@@ -230,25 +233,27 @@ impl Locks {
         Lock::new(Arc::clone(&self.inner), name.into())
     }
 
-    /// Ends the manager in good order: no new locks, whoever waits is told, and everything that dropped
-    /// guards and cancelled calls left behind is cleaned up, for at most five seconds.
+    /// Ends the manager in good order: no new locks, whoever waits is told, and everything that
+    /// dropped guards and cancelled calls left behind is cleaned up, for at most five seconds.
     ///
-    /// A node that does not answer is waited for a fraction of a second: what it owes frees itself at the end of its
-    /// term. [`Locks::shutdown_within`] waits longer.
+    /// A node that does not answer is waited for a fraction of a second: what it owes frees itself
+    /// at the end of its term. [`Locks::shutdown_within`] waits longer.
     ///
     /// Guards that are still alive keep their locks and can extend and release them.
     ///
     /// # Errors
-    /// [`ShutdownError`] if nodes did not confirm in time; it says which, and when the keys free themselves.
+    /// [`ShutdownError`] if nodes did not confirm in time; it says which, and when the keys free
+    /// themselves.
     ///
     /// # Cancel safety
-    /// The shutdown goes on when the future is dropped; only the answer is lost. It may be called again.
+    /// The shutdown goes on when the future is dropped; only the answer is lost. It may be called
+    /// again.
     pub async fn shutdown(&self) -> Result<(), ShutdownError> {
         self.end(SHUTDOWN_LIMIT, false).await
     }
 
-    /// As [`Locks::shutdown`], but waits up to `limit` for every node that may still have a key, also for one that does
-    /// not answer.
+    /// As [`Locks::shutdown`], but waits up to `limit` for every node that may still have a key,
+    /// also for one that does not answer.
     ///
     /// # Errors
     /// As [`Locks::shutdown`].
@@ -291,8 +296,8 @@ impl Builder {
         self
     }
 
-    /// Adds the node at this URL: for node lists that come from settings. [`RedisNode`](crate::RedisNode) documents the
-    /// URLs.
+    /// Adds the node at this URL: for node lists that come from settings.
+    /// [`RedisNode`](crate::RedisNode) documents the URLs.
     ///
     /// # Errors
     /// [`BuildError::Url`] says what is wrong with it. It never repeats a password.
@@ -300,8 +305,8 @@ impl Builder {
         Ok(self.node(Node::parse(url)?))
     }
 
-    /// What stands before every lock name on the nodes. Default `tenure:`; empty shares names with other
-    /// Redlock clients.
+    /// What stands before every lock name on the nodes. Default `tenure:`; empty shares names with
+    /// other Redlock clients.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -315,40 +320,40 @@ impl Builder {
 
     /// The largest ttl that a lock may have. Default 60 s.
     ///
-    /// Every client of the same nodes and prefix must have the same number; one with another is refused. A node that
-    /// lost its memory stays out for as long as any lock it forgot may live, so a large one costs availability after
-    /// restarts.
+    /// Every client of the same nodes and prefix must have the same number; one with another is
+    /// refused. A node that lost its memory stays out for as long as any lock it forgot may live,
+    /// so a large one costs availability after restarts.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = max_ttl;
         self
     }
 
-    /// What is done about nodes that may have forgotten locks. Default [`RestartGuard::Evidence`]. The same for every
-    /// client of the same nodes and prefix.
+    /// What is done about nodes that may have forgotten locks. Default [`RestartGuard::Evidence`].
+    /// The same for every client of the same nodes and prefix.
     pub fn restart_guard(mut self, restart_guard: RestartGuard) -> Self {
         self.restart_guard = restart_guard;
         self
     }
 
-    /// How long nodes remember the fence of a lock that nobody acquires: default 24 h, at least a second. A shorter one
-    /// saves memory on the nodes; their clocks must not be set back by more than half of it. The same for every client
-    /// of the same nodes and prefix.
+    /// How long nodes remember the fence of a lock that nobody acquires: default 24 h, at least a
+    /// second. A shorter one saves memory on the nodes; their clocks must not be set back by more
+    /// than half of it. The same for every client of the same nodes and prefix.
     pub fn fence_retention(mut self, retention: Duration) -> Self {
         self.fence_retention = Some(retention);
         self
     }
 
-    /// Names the node list. Clients whose node lists differ exclude nobody, so each node remembers the list it was
-    /// first used with, and refuses clients with another. By default the list is known by the addresses and databases in
-    /// it; give it a name if clients reach the same nodes under different addresses. They must then all list the nodes in
-    /// the same order.
+    /// Names the node list. Clients whose node lists differ exclude nobody, so each node remembers
+    /// the list it was first used with, and refuses clients with another. By default the list is
+    /// known by the addresses and databases in it; give it a name if clients reach the same nodes
+    /// under different addresses. They must then all list the nodes in the same order.
     pub fn fleet(mut self, name: impl Into<String>) -> Self {
         self.fleet = Some(name.into());
         self
     }
 
-    /// The options that locks start from; each lock can change its own. By default the ttl is 30 s, or `max_ttl` if
-    /// that is shorter.
+    /// The options that locks start from; each lock can change its own. By default the ttl is 30 s,
+    /// or `max_ttl` if that is shorter.
     pub fn defaults(mut self, options: Options) -> Self {
         self.defaults = Some(options);
         self
@@ -366,8 +371,8 @@ impl Builder {
         self
     }
 
-    /// Reads the time from tokio, so that tests under `tokio::time::pause` can move it. Not for production:
-    /// that clock stands still while the machine is suspended.
+    /// Reads the time from tokio, so that tests under `tokio::time::pause` can move it. Not for
+    /// production: that clock stands still while the machine is suspended.
     pub fn tokio_time(mut self) -> Self {
         self.clock = Clock::Tokio;
         self
@@ -398,8 +403,8 @@ impl Builder {
     /// Builds the manager and starts its worker.
     ///
     /// # Errors
-    /// [`BuildError`] if there are no nodes or more than 15, if one is listed twice, if prefix or `max_ttl`
-    /// are not allowed, or if a thread was needed and could not be started.
+    /// [`BuildError`] if there are no nodes or more than 15, if one is listed twice, if prefix or
+    /// `max_ttl` are not allowed, or if a thread was needed and could not be started.
     pub fn build(self) -> Result<Locks, BuildError> {
         let (settings, prefix) = self.agreed()?;
         let quorum = Quorum::of(self.nodes.len())?;
@@ -448,8 +453,8 @@ impl Builder {
 }
 
 impl Worker {
-    /// The driver bounds its turns itself. Tokio's own budget would make sockets and timers look idle when they are
-    /// not, and a healthy node would be taken for a silent one.
+    /// The driver bounds its turns itself. Tokio's own budget would make sockets and timers look
+    /// idle when they are not, and a healthy node would be taken for a silent one.
     fn start(self, driver: Driver) -> Result<(), BuildError> {
         if self == Self::CurrentRuntime
             && let Ok(runtime) = Handle::try_current()
@@ -473,14 +478,14 @@ impl Worker {
 }
 
 impl Inner {
-    /// Sends a call to the driver. If that is gone, the answer's channel is closed, which is answer enough where there
-    /// is one; otherwise `false`.
+    /// Sends a call to the driver. If that is gone, the answer's channel is closed, which is answer
+    /// enough where there is one; otherwise `false`.
     pub(crate) fn send(&self, call: Call) -> bool {
         self.mailbox.send(call).is_ok()
     }
 
-    /// Waits until enough nodes are known to begin with: all have been tried, or a majority is there and the rest takes
-    /// too long. Acquires wait for the same.
+    /// Waits until enough nodes are known to begin with: all have been tried, or a majority is
+    /// there and the rest takes too long. Acquires wait for the same.
     pub(crate) async fn started(&self) {
         let (reply, answer) = oneshot::channel();
         self.send(Call::Start { reply });

@@ -176,10 +176,11 @@ impl From<&SqliteNode> for Node {
 
 /// A manager's connection to one node.
 ///
-/// It keeps the order of commands, executes each at most once, and never blocks: a command that cannot be
-/// sent is answered with a fault.
+/// It keeps the order of commands, executes each at most once, and never blocks: a command that
+/// cannot be sent is answered with a fault.
 pub(crate) trait Connection: Send {
-    /// Takes a command; its answer comes from [`Connection::poll_event`] with the same tag, or never.
+    /// Takes a command; its answer comes from [`Connection::poll_event`] with the same tag, or
+    /// never.
     fn send(&mut self, tag: Tag, command: Command);
 
     /// The next thing that happened.
@@ -188,15 +189,16 @@ pub(crate) trait Connection: Send {
     /// Whether the first try to connect has come to an end, good or bad.
     fn is_settled(&self) -> bool;
 
-    /// Takes a batch of renewals: [`NodeEvent::Renewed`] tells that all were granted; otherwise [`NodeEvent::Split`], and
-    /// then the answers one by one. `false` if they have to be sent one by one.
+    /// Takes a batch of renewals: [`NodeEvent::Renewed`] tells that all were granted; otherwise
+    /// [`NodeEvent::Split`], and then the answers one by one. `false` if they have to be sent one
+    /// by one.
     fn renew(&mut self, renewals: &Arc<EncodedRenewals>) -> bool {
         let _ = renewals;
         false
     }
 
-    /// Asks the server about itself again; [`NodeEvent::Surveyed`] brings the answer. `false` if there is nobody to
-    /// ask.
+    /// Asks the server about itself again; [`NodeEvent::Surveyed`] brings the answer. `false` if
+    /// there is nobody to ask.
     fn survey(&mut self) -> bool;
 }
 

@@ -1,5 +1,6 @@
-//! A node that is stopped for ten seconds under load: nothing is left behind, and no memory is eaten meanwhile.
-//! In a test program of its own, because it looks at the memory of the whole process.
+//! A node that is stopped for ten seconds under load: nothing is left behind, and no memory is
+//! eaten meanwhile. In a test program of its own, because it looks at the memory of the whole
+//! process.
 
 #[path = "support/servers.rs"]
 mod support;

@@ -1,7 +1,8 @@
-//! The test programs: built by cargo, run from here, so that it can be seen what is running and how far it is.
+//! The test programs: built by cargo, run from here, so that it can be seen what is running and how
+//! far it is.
 //!
-//! A few run at a time, because most of them wait for terms to end. The last times they took are kept, and the longest
-//! begin first.
+//! A few run at a time, because most of them wait for terms to end. The last times they took are
+//! kept, and the longest begin first.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -1,8 +1,10 @@
-//! Every problem that the tool can tell of has a row in `docs/troubleshooting.md`, and every row has its problem.
+//! Every problem that the tool can tell of has a row in `docs/troubleshooting.md`, and every row
+//! has its problem.
 //!
-//! What counts as a message is a rule, so that nobody has to register one: a text of at least three words in the sources of
-//! the tool and of the library it is made of, that does not begin with a capital letter. Sentences that do are the advice
-//! behind a message, and stand in its row anyway. [`NO_PROBLEMS`] has the few texts that are something else.
+//! What counts as a message is a rule, so that nobody has to register one: a text of at least three
+//! words in the sources of the tool and of the library it is made of, that does not begin with a
+//! capital letter. Sentences that do are the advice behind a message, and stand in its row anyway.
+//! [`NO_PROBLEMS`] has the few texts that are something else.
 //!
 //! In the page a value that is filled in is written `…`, and a backtick as a simple quote.
 

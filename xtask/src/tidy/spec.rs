@@ -1,5 +1,5 @@
-//! `docs/spec.md`: every requirement names a test or says *not yet*, one a line, and every test that
-//! it names exists.
+//! `docs/spec.md`: every requirement names a test or says *not yet*, one a line, and every test
+//! that it names exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -39,7 +39,8 @@ mod tests {
         Entry::Held { lock, fence, invoked: returned - 1, returned, until, lead: 5 }
     }
 
-    /// The timer tells of a loss while the lock still counts: what the holder does then must not meet anybody.
+    /// The timer tells of a loss while the lock still counts: what the holder does then must not
+    /// meet anybody.
     #[test]
     fn a_lock_that_is_given_between_the_word_of_a_loss_and_the_end_is_found() {
         const MS: i64 = 1_000_000;

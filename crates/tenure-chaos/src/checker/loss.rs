@@ -3,11 +3,12 @@
 use super::Violation;
 use crate::history::{End, History, Hold, Ns};
 
-/// Whoever stood still in this time before the end may hear of it late: the loss is told 50 ms before the end, and
-/// the timer that does it is set well before.
+/// Whoever stood still in this time before the end may hear of it late: the loss is told 50 ms
+/// before the end, and the timer that does it is set well before.
 const RUNS_BEFORE_NS: Ns = 250_000_000;
 
-/// Only processes that are there at the end of a hold can hear of it, and the history must reach that far.
+/// Only processes that are there at the end of a hold can hear of it, and the history must reach
+/// that far.
 pub(super) fn check(history: &History, holds: &[Hold]) -> Vec<Violation> {
     let late = |hold: &&Hold| {
         hold.how == End::Expired

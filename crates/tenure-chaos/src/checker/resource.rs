@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::Violation;
 use crate::history::{Entry, History, Hold};
 
-/// An update that was taken may be missing here, when its client was killed before it could say so. So values may be
-/// left out, but none may come twice, and fences must not fall as values rise.
+/// An update that was taken may be missing here, when its client was killed before it could say so.
+/// So values may be left out, but none may come twice, and fences must not fall as values rise.
 pub(super) fn check(history: &History) -> Vec<Violation> {
     let mut of_locks: BTreeMap<usize, BTreeMap<i64, (i64, i64)>> = BTreeMap::new();
     let mut violations = vec![];
@@ -29,8 +29,8 @@ pub(super) fn check(history: &History) -> Vec<Violation> {
     violations
 }
 
-/// Who holds the lock is not refused: nobody with a larger fence was there before. If somebody is there at the same time,
-/// that is an overlap, and the resource is right.
+/// Who holds the lock is not refused: nobody with a larger fence was there before. If somebody is
+/// there at the same time, that is an overlap, and the resource is right.
 pub(super) fn check_refusals(history: &History, holds: &[Hold]) -> Vec<Violation> {
     let refusals = history.entries.iter().filter_map(|(process, entry)| match *entry {
         Entry::Refused { lock, fence, at } => Some((*process, lock, fence, at)),
@@ -54,8 +54,8 @@ mod tests {
     use crate::checker::check as check_all;
     use crate::history::Process;
 
-    /// One holds with fence 7 and releases at `released`; another asked before that and is given the lock at 500 with
-    /// fence 5. The resource refuses it at `refused`.
+    /// One holds with fence 7 and releases at `released`; another asked before that and is given
+    /// the lock at 500 with fence 5. The resource refuses it at `refused`.
     fn refusal(released: i64, refused: i64) -> Vec<Violation> {
         let (lock, lead) = (0, 5);
         let entries = vec![

@@ -9,7 +9,8 @@ use super::Ns;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[expect(missing_docs, reason = "`lock`, `node` and `at` are what they say")]
 pub enum Entry {
-    /// It was given the lock, to be counted on until then, and will be told of the end so much before.
+    /// It was given the lock, to be counted on until then, and will be told of the end so much
+    /// before.
     Held { lock: usize, fence: i64, invoked: Ns, returned: Ns, until: Ns, lead: Ns },
     /// It saw that the lock can be counted on until then: it was extended.
     Until { lock: usize, fence: i64, at: Ns, until: Ns },

@@ -4,7 +4,8 @@ use super::{AGAIN_NS, Action, NS_PER_MS, Nemesis};
 use crate::history::{Ns, now};
 use crate::report::{What, Where};
 
-/// Clients that have not seen a clock for so long after it was to be put right are replaced by new ones.
+/// Clients that have not seen a clock for so long after it was to be put right are replaced by new
+/// ones.
 const BLIND_NS: Ns = 2_000 * NS_PER_MS;
 
 /// Steps up to this are counted by themselves.

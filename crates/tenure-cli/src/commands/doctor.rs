@@ -108,8 +108,8 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
     advice
 }
 
-/// Whether a loss of all memory at once would be noticed: by the servers themselves, by those who know them from before, or
-/// because everybody waits after every start.
+/// Whether a loss of all memory at once would be noticed: by the servers themselves, by those who
+/// know them from before, or because everybody waits after every start.
 fn of_memory(settings: &Settings, nodes: &[NodeReport], complaints: Vec<String>) -> Vec<Advice> {
     if settings.is_embedded() || settings.restart_guard.value == RestartGuard::Strict {
         return vec![];

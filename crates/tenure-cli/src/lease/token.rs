@@ -1,12 +1,15 @@
 //! The token that `acquire` prints: everything that `extend` and `release` need, in one word.
 //!
-//! `OWNER.LIVES.FENCE.SINCE.TTL.UNTIL`: the owner token as the nodes have it, then in hexadecimal the lives of the nodes that
-//! count for the lease (16 digits each), the fence, when it was acquired, its ttl, and until when it was valid when the token
-//! was printed (times in milliseconds, since 1970). An extension may only count nodes that this lease counted, which is why
-//! the owner alone is not enough to extend. A life names a node and its memory: it does not depend on the address under which
-//! the node is reached, and a node that has lost its memory has another one.
+//! `OWNER.LIVES.FENCE.SINCE.TTL.UNTIL`: the owner token as the nodes have it, then in hexadecimal
+//! the lives of the nodes that count for the lease (16 digits each), the fence, when it was
+//! acquired, its ttl, and until when it was valid when the token was printed (times in
+//! milliseconds, since 1970). An extension may only count nodes that this lease counted, which is
+//! why the owner alone is not enough to extend. A life names a node and its memory: it does not
+//! depend on the address under which the node is reached, and a node that has lost its memory has
+//! another one.
 //!
-//! Older versions had one bit for each node of the sorted list in the place of the lives. Such a token still releases.
+//! Older versions had one bit for each node of the sorted list in the place of the lives. Such a
+//! token still releases.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -85,8 +88,9 @@ impl LeaseToken {
         Duration::from_millis(self.ttl_ms)
     }
 
-    /// How much of the term is left that was promised when the token was printed, by the wall clock, and until when that
-    /// is; never more than the ttl, in case that clock was set back since.
+    /// How much of the term is left that was promised when the token was printed, by the wall
+    /// clock, and until when that is; never more than the ttl, in case that clock was set back
+    /// since.
     pub(crate) fn promised(&self) -> (Duration, u64) {
         let now_ms = now_ms();
         let until_ms = self.until_ms.min(now_ms + self.ttl_ms);

@@ -49,7 +49,8 @@ pub(crate) fn shell_word(word: &str) -> String {
     if !word.is_empty() && word.chars().all(is_plain) { word.to_owned() } else { quoted(word) }
 }
 
-/// Since when a lock is held: a fence is the time of its acquisition by the nodes' clocks. `None` if it cannot be that.
+/// Since when a lock is held: a fence is the time of its acquisition by the nodes' clocks. `None`
+/// if it cannot be that.
 pub(super) fn since_ms(fence: Fence) -> Option<u64> {
     let since = fence.get() / 1000;
     // A store whose clock does not begin in 1970, or one that lost its memory and begins ahead.

@@ -11,8 +11,9 @@ use super::text::{duration, plain};
 const HOLDER_MIN: usize = 16;
 const NAME_MIN: usize = 8;
 
-/// The waiting display: one line that is written anew in the foreground of a terminal, one line in all elsewhere. In the
-/// background, the line of the terminal belongs to whoever is in the foreground.
+/// The waiting display: one line that is written anew in the foreground of a terminal, one line in
+/// all elsewhere. In the background, the line of the terminal belongs to whoever is in the
+/// foreground.
 #[derive(Debug)]
 pub(crate) struct WaitingDisplay {
     name: String,
@@ -120,8 +121,8 @@ impl WaitingNews {
     }
 }
 
-/// The line for a terminal of so many columns. Where they do not suffice, the ends of the holder's note and of the name are
-/// left out: who it is stands at the beginning.
+/// The line for a terminal of so many columns. Where they do not suffice, the ends of the holder's
+/// note and of the name are left out: who it is stands at the beginning.
 fn fitted(name: &str, holder: &str, rest: &str, columns: usize) -> String {
     let line = |name: &str, holder: &str| format!("tenure: {name} held by {holder}{rest}");
     let excess = |name: &str, holder: &str| line(name, holder).chars().count().saturating_sub(columns);

@@ -1,5 +1,5 @@
-//! Settings as text, for a process of ours that must have the same ones. They may hold secrets, so they go through a
-//! pipe and nowhere else.
+//! Settings as text, for a process of ours that must have the same ones. They may hold secrets, so
+//! they go through a pipe and nowhere else.
 
 use std::fmt::Write;
 use std::time::Duration;

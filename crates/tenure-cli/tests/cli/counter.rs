@@ -1,4 +1,5 @@
-//! Many runs of the tool count together in one file, which goes wrong at once if two of them ever run at the same time.
+//! Many runs of the tool count together in one file, which goes wrong at once if two of them ever
+//! run at the same time.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -14,8 +15,8 @@ fn rounds() -> u64 {
     std::env::var("TENURE_ROUNDS").map_or(5, |rounds| rounds.parse().unwrap())
 }
 
-/// A folder with a counter, and a program that counts: it reads, waits for `pause` seconds and writes. Another that does
-/// the same meanwhile is overwritten.
+/// A folder with a counter, and a program that counts: it reads, waits for `pause` seconds and
+/// writes. Another that does the same meanwhile is overwritten.
 fn counter(pause: &str) -> Deployment {
     let deployment = embedded_store();
     deployment.write("counter", "0\n");

@@ -83,7 +83,8 @@ impl Deployment {
         command
     }
 
-    /// A program that may call the tool, with these nodes and nothing of our own environment that the tool could read.
+    /// A program that may call the tool, with these nodes and nothing of our own environment that
+    /// the tool could read.
     pub(crate) fn program(&self, program: &str) -> Command {
         let mut command = heeding_signals(program);
         command.current_dir(self.folder()).stdin(Stdio::null());
@@ -134,7 +135,8 @@ impl Deployment {
             if marker.exists() {
                 return holder;
             }
-            // On a busy machine nodes may not answer in time, or the holder before may not be gone yet.
+            // On a busy machine nodes may not answer in time, or the holder before may not be gone
+            // yet.
             let done = holder.done();
             assert!(Instant::now() < deadline, "not held: {done:?}");
         }
@@ -182,8 +184,8 @@ impl Background {
     }
 }
 
-/// A program that heeds the signals which whoever runs the tests ignores. A shell script starts them so in the background, and
-/// the tool leaves an ignored signal alone.
+/// A program that heeds the signals which whoever runs the tests ignores. A shell script starts
+/// them so in the background, and the tool leaves an ignored signal alone.
 fn heeding_signals(program: &str) -> Command {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0").trim();
@@ -229,8 +231,8 @@ pub(crate) fn is_alive(process: u32) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X']))
 }
 
-/// Whether these processes are gone. None may be seen alive when its time is over; by how much they were early is not known
-/// better than a busy machine lets us look.
+/// Whether these processes are gone. None may be seen alive when its time is over; by how much they
+/// were early is not known better than a busy machine lets us look.
 #[track_caller]
 pub(crate) fn are_gone_before(processes: [u32; 2], until_ms: u64) -> bool {
     let now = now_ms();
@@ -270,8 +272,8 @@ pub(crate) fn token(lease: &Value) -> &str {
     lease["token"].as_str().unwrap_or_else(|| panic!("no lease: {lease}"))
 }
 
-/// A command that ignores SIGTERM and has a grandchild in its group that does, too. Writes its process id, that of the
-/// grandchild and its deadline.
+/// A command that ignores SIGTERM and has a grandchild in its group that does, too. Writes its
+/// process id, that of the grandchild and its deadline.
 pub(crate) fn stubborn(file: &str) -> String {
     format!(
         "trap '' TERM; sleep 600 & echo $$ $! $TENURE_VALID_UNTIL_MS > {file}.part; mv {file}.part {file}; \
@@ -286,8 +288,8 @@ pub(crate) fn started(deployment: &Deployment, file: &str) -> (u32, u32, u64) {
     (u32::try_from(numbers[0]).unwrap(), u32::try_from(numbers[1]).unwrap(), numbers[2])
 }
 
-/// A program on this machine as if it had been suspended for an hour before: in a namespace where the
-/// clock that counts suspensions is so far ahead. `None` if this user may not make one.
+/// A program on this machine as if it had been suspended for an hour before: in a namespace where
+/// the clock that counts suspensions is so far ahead. `None` if this user may not make one.
 #[expect(clippy::print_stdout, reason = "a test that is not tried says so")]
 pub(crate) fn after_an_hour_of_sleep(program: &str) -> Option<Command> {
     let unshare = || {

@@ -47,7 +47,8 @@ fn a_lock_lives_for_its_ttl() {
         let (lease, _) = deployment.json(&["acquire", "x", "--ttl", "700ms", "--json"]);
         assert_eq!(lease["ttl_ms"], 700);
         deployment.tenure(&["acquire", "x", "--wait", "20s", "--quiet"]).ends_with(0);
-        // Its guard band is a tenth of the ttl, at least 100 ms. The other may have been quicker to begin.
+        // Its guard band is a tenth of the ttl, at least 100 ms. The other may have been quicker to
+        // begin.
         assert!(begun.elapsed() >= Duration::from_millis(700), "{:?}", begun.elapsed());
         let (longer, _) = deployment.json(&["acquire", "y", "--ttl", "1m", "--json"]);
         let (extended, _) =

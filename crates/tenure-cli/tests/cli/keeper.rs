@@ -182,8 +182,8 @@ fn a_keeper_that_was_stopped_goes_on_at_once_and_harms_nobody() {
     tool.done().ends_with(0);
 }
 
-/// The tool is stopped while it starts the command, until the lock is over. It may be quicker than we
-/// are; then it is tried again.
+/// The tool is stopped while it starts the command, until the lock is over. It may be quicker than
+/// we are; then it is tried again.
 #[test]
 fn a_command_is_not_begun_when_no_validity_is_left() {
     let deployment = embedded_store();
@@ -295,7 +295,8 @@ fn a_keeper_goes_by_the_clock_that_validity_is_judged_by() {
     assert!(kept.orphan().wait().unwrap().success());
 }
 
-/// The clock's real readings: a suspension is told by a difference of two clocks, and a namespace makes one.
+/// The clock's real readings: a suspension is told by a difference of two clocks, and a namespace
+/// makes one.
 #[test]
 fn the_clock_that_validity_is_judged_by_goes_on_while_the_machine_sleeps() {
     let Some(program) = after_an_hour_of_sleep(TOOL) else { return };

@@ -1,7 +1,8 @@
-//! Every run of the tool is a first look: what the one before has seen, the next one knows from `known_nodes`.
+//! Every run of the tool is a first look: what the one before has seen, the next one knows from
+//! `known_nodes`.
 //!
-//! The three stories of a second holder are told with the file, and without it as a control. `TENURE_WITNESS_RUNS` says how
-//! often; a few times by default.
+//! The three stories of a second holder are told with the file, and without it as a control.
+//! `TENURE_WITNESS_RUNS` says how often; a few times by default.
 
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
@@ -38,7 +39,8 @@ fn with(deployment: &Deployment, flags: &[&str], arguments: &[&str]) -> Done {
     deployment.tenure(&[&[*command], flags, rest].concat())
 }
 
-/// What a run comes to that ends with this code. Nodes on a busy machine may not answer in time, so it is repeated.
+/// What a run comes to that ends with this code. Nodes on a busy machine may not answer in time, so
+/// it is repeated.
 #[track_caller]
 fn ending(code: i32, mut run: impl FnMut() -> Done) -> Done {
     let mut last = None;
@@ -46,7 +48,8 @@ fn ending(code: i32, mut run: impl FnMut() -> Done) -> Done {
     last.unwrap()
 }
 
-/// A lock that a script holds. A first start needs all nodes, and a busy machine may not have them all in time.
+/// A lock that a script holds. A first start needs all nodes, and a busy machine may not have them
+/// all in time.
 fn acquire(deployment: &Deployment, flags: &[&str]) {
     wait_until(|| with(deployment, flags, &["acquire", "k"]).code == Some(0));
 }
@@ -63,8 +66,8 @@ fn is_given(deployment: &Deployment, flags: &[&str]) -> bool {
     ran
 }
 
-/// The story, whether there is a second holder in the end, as often as asked for: never with the file, and seen to happen
-/// without.
+/// The story, whether there is a second holder in the end, as often as asked for: never with the
+/// file, and seen to happen without.
 fn told(what: &str, story: impl Fn(&[&str]) -> bool) {
     let runs = runs();
     let second = (0..runs).filter(|_| story(&[])).count();
@@ -105,7 +108,8 @@ fn one_node_that_is_restarted_under_a_command_gives_no_second_holder() {
     });
 }
 
-/// What is left to a machine that never used the nodes, and what keeps it from a lock that is still held.
+/// What is left to a machine that never used the nodes, and what keeps it from a lock that is still
+/// held.
 #[test]
 fn a_stranger_is_told_by_one_node_with_persistence_and_strict_needs_no_telling() {
     let stranger = |deployment: &Deployment| {

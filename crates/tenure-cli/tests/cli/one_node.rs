@@ -1,4 +1,5 @@
-//! One node of five is dead or hangs: no command waits for it, and what it owes is said in one line.
+//! One node of five is dead or hangs: no command waits for it, and what it owes is said in one
+//! line.
 
 use std::time::{Duration, Instant};
 
@@ -6,10 +7,12 @@ use tenure_testkit::{Mode, Proxy, RedisServer};
 
 use crate::deployment::{Deployment, Done, five_redis_nodes, token, wait_until};
 
-/// What a node that does not answer may add to a command: less than the second that it takes to find out that it hangs.
+/// What a node that does not answer may add to a command: less than the second that it takes to
+/// find out that it hangs.
 const ADDED_MAX: Duration = Duration::from_millis(950);
 
-/// Runs it three times and tells the shortest time: what a busy machine adds is not what is measured.
+/// Runs it three times and tells the shortest time: what a busy machine adds is not what is
+/// measured.
 fn shortest(mut run: impl FnMut()) -> Duration {
     let times = (0..3).map(|_| {
         let begun = Instant::now();

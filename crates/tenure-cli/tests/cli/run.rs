@@ -190,8 +190,8 @@ fn a_tool_that_stands_still_takes_its_command_along_before_the_lock_is_over() {
     for deployment in deployments() {
         let tool = deployment.start(&["run", "x", "--ttl", "3s", "--", "sh", "-c", &stubborn("started")]);
         let (command, grandchild, _) = started(&deployment, "started");
-        // It was renewed meanwhile, and the keeper knows. No renewal is under way: whoever stands still
-        // while it writes to a store holds up everybody.
+        // It was renewed meanwhile, and the keeper knows. No renewal is under way: whoever stands
+        // still while it writes to a store holds up everybody.
         std::thread::sleep(Duration::from_millis(3500));
         assert!(is_alive(command) && is_alive(grandchild));
         tool.signal(Signal::SIGSTOP);

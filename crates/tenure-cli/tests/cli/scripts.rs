@@ -86,7 +86,8 @@ fn an_extension_keeps_the_ttl_of_the_lease_and_never_promises_less_than_before()
     }
 }
 
-/// Five nodes, three of which lose their memory: the token names them as they were, and says so instead of expiring.
+/// Five nodes, three of which lose their memory: the token names them as they were, and says so
+/// instead of expiring.
 #[test]
 fn a_token_from_before_most_nodes_forgot_is_out_of_date() {
     let deployment = five_redis_nodes();

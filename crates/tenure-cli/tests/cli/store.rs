@@ -1,4 +1,5 @@
-//! The embedded store where it cannot be used, as the tool tells it: exit 74, one clear line, and no lock.
+//! The embedded store where it cannot be used, as the tool tells it: exit 74, one clear line, and
+//! no lock.
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
@@ -167,7 +168,8 @@ fn a_full_disk_is_74_and_grants_nothing() {
     assert!(first.ends_with(74).stderr.contains("the disk is full"), "{first:?}");
     assert_eq!((first.stdout.as_str(), first.stderr.lines().count()), ("", 1), "{first:?}");
 
-    // A disk that fills while locks are held: whoever has one keeps it, nobody else gets it, and room mends it.
+    // A disk that fills while locks are held: whoever has one keeps it, nobody else gets it, and
+    // room mends it.
     let then = format!(
         "{TOOL} acquire held >lease || exit 1
          dd if=/dev/zero of=disk/ballast bs=1k 2>/dev/null
@@ -181,7 +183,8 @@ fn a_full_disk_is_74_and_grants_nothing() {
     assert_eq!(done.ends_with(0).stdout, "full 74\nheld 75\nran\nroom 0\nheld 75\n", "{done:?}");
 }
 
-/// A process in a time namespace sees another boot clock, and must not see another time of the store.
+/// A process in a time namespace sees another boot clock, and must not see another time of the
+/// store.
 #[test]
 fn a_process_in_another_time_namespace_sees_the_same_time() {
     let deployment = embedded_store();

@@ -51,7 +51,8 @@ impl Shell {
         self.keys.write_all(keys.as_bytes()).unwrap();
     }
 
-    /// Waits until the shell says that the command has stopped, which it names then, and takes the next one.
+    /// Waits until the shell says that the command has stopped, which it names then, and takes the
+    /// next one.
     fn shows_stopped(&self) {
         self.shows("Stopped");
         self.shows("ready> ");

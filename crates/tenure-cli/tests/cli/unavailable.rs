@@ -1,4 +1,5 @@
-//! No majority of nodes can vote: the tool says which nodes cannot, why, and what to do; and when to retry.
+//! No majority of nodes can vote: the tool says which nodes cannot, why, and what to do; and when
+//! to retry.
 
 use tenure_testkit::RedisServer;
 

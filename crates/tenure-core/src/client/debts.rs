@@ -1,14 +1,14 @@
 //! How much clean-up each node owes: a node that confirms nothing is asked for no more locks.
 //!
-//! Every lock that a silent node may have granted leaves a release that is sent again and again. Without
-//! a bound, a busy program would pile them up at the rate of its locks.
+//! Every lock that a silent node may have granted leaves a release that is sent again and again.
+//! Without a bound, a busy program would pile them up at the rate of its locks.
 
 use std::hash::{Hash, Hasher};
 
 use crate::round::{NODES_MAX, NodeIndex, NodeSet};
 
-/// A node that lets more releases than this pass their deadline is skipped until it catches up: far more
-/// than a healthy node ever has, and little memory.
+/// A node that lets more releases than this pass their deadline is skipped until it catches up: far
+/// more than a healthy node ever has, and little memory.
 const OVERDUE_MAX: u32 = 1_024;
 
 /// The releases that each node has let pass their deadline.

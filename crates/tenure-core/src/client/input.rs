@@ -22,8 +22,8 @@ pub enum Input {
         /// What was to be proposed.
         proposal: Proposal,
     },
-    /// A command was answered, or cannot be any more: [`Client::observe`](super::Client::observe) and
-    /// [`Client::deliver`](super::Client::deliver).
+    /// A command was answered, or cannot be any more: [`Client::observe`](super::Client::observe)
+    /// and [`Client::deliver`](super::Client::deliver).
     Answer {
         /// Which node.
         node: NodeIndex,
@@ -88,33 +88,33 @@ pub enum Input {
         /// The whole key of the lock.
         key: String,
     },
-    /// The first try to connect to these nodes has ended, well or not, and its outcome was told. Asked for
-    /// while [`Client::awaits_nodes`](super::Client::awaits_nodes).
+    /// The first try to connect to these nodes has ended, well or not, and its outcome was told.
+    /// Asked for while [`Client::awaits_nodes`](super::Client::awaits_nodes).
     Tried {
         /// All such nodes.
         nodes: NodeSet,
     },
-    /// What was known of the nodes before has been read, if there was anything: before anything else
-    /// comes from the nodes.
+    /// What was known of the nodes before has been read, if there was anything: before anything
+    /// else comes from the nodes.
     Recalled {
         /// One entry a node; `None` if nothing is written down.
         memory: Option<Vec<NodeMemory>>,
     },
-    /// What [`Output::Remember`](super::Output::Remember) told is written down, and this is all that is
-    /// known of our nodes now.
+    /// What [`Output::Remember`](super::Output::Remember) told is written down, and this is all
+    /// that is known of our nodes now.
     Remembered {
         /// One entry a node.
         memory: Vec<NodeMemory>,
     },
     /// Nothing can be written down: the client goes on without a memory that outlives it.
     Forgetful,
-    /// The client was not called when it should have been: what has come meanwhile says little about the
-    /// nodes.
+    /// The client was not called when it should have been: what has come meanwhile says little
+    /// about the nodes.
     Paused {
         /// When it should have been.
         meant: Time,
     },
-    /// The time of [`Client::poll_timeout`](super::Client::poll_timeout) has come, or other inputs were
-    /// taken: what they make possible is begun.
+    /// The time of [`Client::poll_timeout`](super::Client::poll_timeout) has come, or other inputs
+    /// were taken: what they make possible is begun.
     Wake,
 }

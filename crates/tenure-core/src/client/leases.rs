@@ -1,7 +1,7 @@
 //! Leases under way: each input goes to one of them, and what it says is done.
 //!
-//! Where a guard and the client share a lease, it is locked while it is handled. What it says is told
-//! afterwards; commands for nodes come before news for callers.
+//! Where a guard and the client share a lease, it is locked while it is handled. What it says is
+//! told afterwards; commands for nodes come before news for callers.
 
 use std::ops::{Deref, DerefMut};
 
@@ -52,7 +52,8 @@ impl<L> LeaseEntry<L> {
 }
 
 impl<L: LeaseCell> Client<L> {
-    /// Feeds one input to a lease and does what it says. Returns the clean-up that it began, if any.
+    /// Feeds one input to a lease and does what it says. Returns the clean-up that it began, if
+    /// any.
     pub(super) fn advance_lease(&mut self, now: Time, id: Id, input: lease::Input) -> Option<ReleaseId> {
         let entry = self.leases.get_mut(id)?;
         let mut lease = entry.lease.open();
@@ -80,7 +81,8 @@ impl<L: LeaseCell> Client<L> {
                     self.outbox.send(now, to, node, command);
                 }
                 lease::Output::CleanUp(mut release) => {
-                    // Before anything that follows: the next attempt must find the keys of this one gone.
+                    // Before anything that follows: the next attempt must find the keys of this one
+                    // gone.
                     send_release(&mut self.outbox, now, id, &mut release);
                     let before = clean_up.replace(release);
                     assert!(before.is_none(), "a lease ends one attempt at a time");

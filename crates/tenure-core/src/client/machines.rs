@@ -4,11 +4,12 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
-/// Things by the id of a machine, found as fast as in any table. Ids are counted up by ourselves, so
-/// nobody can choose them to collide.
+/// Things by the id of a machine, found as fast as in any table. Ids are counted up by ourselves,
+/// so nobody can choose them to collide.
 ///
-/// Two tables with the same contents are equal and have the same hash, however they came about. Whoever
-/// goes through one and does something for each entry takes [`Machines::keys`], which are in order.
+/// Two tables with the same contents are equal and have the same hash, however they came about.
+/// Whoever goes through one and does something for each entry takes [`Machines::keys`], which are
+/// in order.
 #[derive(Debug)]
 pub(super) struct Machines<K, V>(HashMap<K, V, BuildHasherDefault<IdHasher>>);
 
@@ -17,7 +18,8 @@ pub(super) struct Machines<K, V>(HashMap<K, V, BuildHasherDefault<IdHasher>>);
 #[derive(Clone, Debug, Default)]
 pub(super) struct IdHasher(u64);
 
-/// The table tells entries of one place apart by the highest bits, so the lowest are put there, too.
+/// The table tells entries of one place apart by the highest bits, so the lowest are put there,
+/// too.
 const HIGHEST_BITS: u32 = 57;
 
 impl<K: Copy + Ord + Hash, V> Machines<K, V> {

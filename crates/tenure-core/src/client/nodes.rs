@@ -10,8 +10,8 @@ use crate::time::Time;
 use crate::{lease, query, release, trust};
 
 impl<L: LeaseCell> Client<L> {
-    /// Takes the answer to a command: the same as [`Input::Answer`](super::Input::Answer), which is the
-    /// most frequent input.
+    /// Takes the answer to a command: the same as [`Input::Answer`](super::Input::Answer), which is
+    /// the most frequent input.
     pub fn answer(&mut self, now: Time, node: NodeIndex, tag: Tag, answer: Result<Reply, Fault>) {
         if let Ok(reply) = &answer {
             self.observe(now, node, tag.sent, reply);
@@ -31,7 +31,8 @@ impl<L: LeaseCell> Client<L> {
         self.drain_fleet(now);
     }
 
-    /// Brings an answer to whom it belongs. The second half of [`Input::Answer`](super::Input::Answer).
+    /// Brings an answer to whom it belongs. The second half of
+    /// [`Input::Answer`](super::Input::Answer).
     pub fn deliver(&mut self, now: Time, node: NodeIndex, tag: Tag, answer: Result<Reply, Fault>) {
         match tag.to {
             Addressee::Lease { lease, round } => {
@@ -60,8 +61,8 @@ impl<L: LeaseCell> Client<L> {
         self.set_fleet_timer();
     }
 
-    /// Replies put off the next question to a silent node without an end, so a timer is only ever set for
-    /// earlier.
+    /// Replies put off the next question to a silent node without an end, so a timer is only ever
+    /// set for earlier.
     pub(super) fn set_fleet_timer(&mut self) {
         if let Some(next) = self.fleet.poll_timeout()
             && self.fleet_timer.as_ref().is_none_or(|set| next < set.at())

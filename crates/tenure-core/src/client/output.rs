@@ -27,8 +27,8 @@ pub enum Output<L> {
         /// What to send.
         command: Command,
     },
-    /// Send these renewals to every node: together where the connection can do that, else one by one
-    /// ([`Renewals::commands`]), which is told by [`Input::Split`](super::Input::Split).
+    /// Send these renewals to every node: together where the connection can do that, else one by
+    /// one ([`Renewals::commands`]), which is told by [`Input::Split`](super::Input::Split).
     Renew(Arc<Renewals>),
     /// Ask this node's server about itself again: [`Input::Surveyed`](super::Input::Surveyed).
     Survey {
@@ -181,8 +181,8 @@ pub enum News {
 pub enum NotBegun {
     /// The client is being shut down.
     ShutDown,
-    /// Too few of the nodes that counted for the lock are still in the life of their memory in which they
-    /// did.
+    /// Too few of the nodes that counted for the lock are still in the life of their memory in
+    /// which they did.
     Outdated {
         /// How many still are, or may be.
         left: usize,

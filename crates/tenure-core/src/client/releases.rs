@@ -1,4 +1,5 @@
-//! Releases under way: what ends is told to the nodes until they confirm, even if nobody waits for it.
+//! Releases under way: what ends is told to the nodes until they confirm, even if nobody waits for
+//! it.
 
 use std::time::Duration;
 
@@ -11,8 +12,8 @@ use crate::lease::release::{self, Release, ReleaseOutcome};
 use crate::round::{NodeSet, RoundNumber};
 use crate::time::Time;
 
-/// How long the votes of the other nodes are waited for when a majority has decided, for callers who want
-/// to know of all: longer than a near node takes, also on an overloaded machine.
+/// How long the votes of the other nodes are waited for when a majority has decided, for callers
+/// who want to know of all: longer than a near node takes, also on an overloaded machine.
 const ALL_VOTES_MAX: Duration = Duration::from_millis(150);
 
 /// What a release is known by: the lease, and the round that it ends. Each ends once.
@@ -37,8 +38,8 @@ struct ReleaseCaller {
 }
 
 impl<L: LeaseCell> Client<L> {
-    /// Releases what the lease holds, and tells the outcome: at once, or when all nodes had a moment to
-    /// answer.
+    /// Releases what the lease holds, and tells the outcome: at once, or when all nodes had a
+    /// moment to answer.
     pub(super) fn release(&mut self, now: Time, lease: Id, hears_all: bool) {
         let release = self.advance_lease(now, lease, lease::Input::Release);
         match release.and_then(|release| self.releases.get_mut(release)) {

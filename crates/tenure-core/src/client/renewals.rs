@@ -1,9 +1,9 @@
 //! Renewals of many locks, sent and counted together.
 //!
 //! Every node gets the same batches, and nearly always grants all of one. Its leases then hear of a
-//! majority of nodes at once, and of the others together, instead of once for each: a hundred thousand
-//! held locks are looked at often enough as it is. Where a node says anything else, the batch is split,
-//! and everything is told one by one.
+//! majority of nodes at once, and of the others together, instead of once for each: a hundred
+//! thousand held locks are looked at often enough as it is. Where a node says anything else, the
+//! batch is split, and everything is told one by one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use crate::lease::{self, Renewing};
 use crate::round::{NodeIndex, NodeSet};
 use crate::time::{NodeTime, Time};
 
-/// The most renewals in one batch: a tenth of a millisecond of a server's time, which others wait for.
+/// The most renewals in one batch: a tenth of a millisecond of a server's time, which others wait
+/// for.
 const BATCH_MAX: usize = 64;
 
 /// A grant waits so long for those of other nodes, so that a lease hears of them together.
@@ -110,8 +111,8 @@ impl<L: LeaseCell> Client<L> {
         self.batches.under_way.insert(batch, state);
     }
 
-    /// A node granted a whole batch. However late that is, the leases are told: they know whether it still
-    /// counts.
+    /// A node granted a whole batch. However late that is, the leases are told: they know whether
+    /// it still counts.
     pub(super) fn handle_renewed(
         &mut self,
         now: Time,
@@ -141,8 +142,8 @@ impl<L: LeaseCell> Client<L> {
         }
     }
 
-    /// What a node granted that nobody was told of does not count any more: its connection broke, or it
-    /// forgot.
+    /// What a node granted that nobody was told of does not count any more: its connection broke,
+    /// or it forgot.
     pub(super) fn revoke_renewals(&mut self, now: Time, node: NodeIndex) {
         for batch in self.batches.under_way.values_mut().filter(|batch| !batch.told.contains(node)) {
             batch.granted.remove(node);

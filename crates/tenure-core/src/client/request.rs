@@ -11,8 +11,8 @@ use crate::round::{NodeSet, Quorum};
 use crate::time::Time;
 use crate::trust::Nonce;
 
-/// What callers ask of a client. Each is known by an id that the caller gives, and that is never used
-/// twice.
+/// What callers ask of a client. Each is known by an id that the caller gives, and that is never
+/// used twice.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Request<L> {
     /// Get this lock. Told by [`News::Acquired`](super::News::Acquired) and
@@ -45,7 +45,8 @@ pub enum Request<L> {
         /// The lease.
         id: Id,
     },
-    /// Give the lock up, and tell what the nodes say ([`Output::Released`](super::Output::Released)).
+    /// Give the lock up, and tell what the nodes say
+    /// ([`Output::Released`](super::Output::Released)).
     Release {
         /// The lease.
         id: Id,
@@ -69,7 +70,8 @@ pub enum Request<L> {
         /// The question.
         query: Box<Query>,
     },
-    /// Tell when enough nodes are known to begin with ([`Output::Started`](super::Output::Started)).
+    /// Tell when enough nodes are known to begin with
+    /// ([`Output::Started`](super::Output::Started)).
     Start {
         /// Who asks.
         id: Id,
@@ -105,7 +107,8 @@ pub struct Resuming {
     pub key: LockKey,
     /// How it is held from now on.
     pub terms: Terms,
-    /// What the other process said. Its members are the nodes that are in these lives when it begins.
+    /// What the other process said. Its members are the nodes that are in these lives when it
+    /// begins.
     pub handover: HandedOver,
     /// The lives of the nodes that counted there.
     pub lives: Vec<Nonce>,

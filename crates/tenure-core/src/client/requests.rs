@@ -10,11 +10,12 @@ use super::{Client, LeaseCell};
 use crate::lease;
 use crate::time::Time;
 
-/// The first acquires wait until every node has been tried; when a majority is there, no longer than this.
+/// The first acquires wait until every node has been tried; when a majority is there, no longer
+/// than this.
 const START_MAX: Duration = Duration::from_millis(50);
 
-/// An acquire of a crowded lock that was just passed on gets in line so much later, when the next holder
-/// has it.
+/// An acquire of a crowded lock that was just passed on gets in line so much later, when the next
+/// holder has it.
 const POLITE: Duration = Duration::from_millis(1);
 
 /// An acquire that lets its lock be passed on first.
@@ -31,7 +32,8 @@ impl<L: LeaseCell> Client<L> {
             Request::Acquire { id, lease } if self.shutdown.has_begun() => {
                 self.outbox.say(Output::Refused { id, lease, reason: NotBegun::ShutDown });
             }
-            // A node that is not connected yet would not answer in time, and who may vote is not known.
+            // A node that is not connected yet would not answer in time, and who may vote is not
+            // known.
             Request::Acquire { .. }
             | Request::Resume { .. }
             | Request::ReleaseResumed { .. }
@@ -92,8 +94,8 @@ impl<L: LeaseCell> Client<L> {
         }
     }
 
-    /// Goes on with a lock of another process. It counts the nodes that are still in a life in which they
-    /// counted there.
+    /// Goes on with a lock of another process. It counts the nodes that are still in a life in
+    /// which they counted there.
     fn begin_resume(&mut self, now: Time, id: Id, mut cell: L, resuming: &Resuming) {
         let left = self.fleet.may_be_in(&resuming.lives);
         if left < self.quorum().majority() {
@@ -114,9 +116,9 @@ impl<L: LeaseCell> Client<L> {
         self.polite.retain(|polite| polite.id != id);
     }
 
-    /// Begins what was asked before the nodes were known, once they are: each has been tried, or enough
-    /// may vote and the rest takes too long. Nodes that have answered already are only far away: they get
-    /// as long again as the majority took, so that the first lock is on all of them.
+    /// Begins what was asked before the nodes were known, once they are: each has been tried, or
+    /// enough may vote and the rest takes too long. Nodes that have answered already are only far
+    /// away: they get as long again as the majority took, so that the first lock is on all of them.
     pub(super) fn start_early(&mut self, now: Time) {
         if self.early.is_none() {
             return;

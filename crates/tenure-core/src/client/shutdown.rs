@@ -1,9 +1,9 @@
-//! Shutdowns under way: no new locks, and an answer when the clean-up is done or the caller's limit is
-//! reached.
+//! Shutdowns under way: no new locks, and an answer when the clean-up is done or the caller's limit
+//! is reached.
 //!
-//! Most callers do not want to wait for a node that does not answer: what it owes frees itself at the
-//! end of its term. But a node that can be reached is told, also if a connection broke just now; so
-//! silence has to last for a moment before it counts.
+//! Most callers do not want to wait for a node that does not answer: what it owes frees itself at
+//! the end of its term. But a node that can be reached is told, also if a connection broke just
+//! now; so silence has to last for a moment before it counts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -16,9 +16,9 @@ use crate::lease::release::Release;
 use crate::round::{NodeIndex, NodeSet};
 use crate::time::Time;
 
-/// How long a node may be silent before nobody waits for it any more. A packet that is lost is sent again
-/// after 200 ms, a release after 250 ms at the latest, and a connection that broke is made again in less;
-/// so a node that can be reached answers within this.
+/// How long a node may be silent before nobody waits for it any more. A packet that is lost is sent
+/// again after 200 ms, a release after 250 ms at the latest, and a connection that broke is made
+/// again in less; so a node that can be reached answers within this.
 const SILENCE_MAX: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,8 +27,8 @@ pub(super) struct Shutdown {
     since: Time,
     begun: Option<Time>,
     callers: Vec<ShutdownCaller>,
-    /// How many nodes have yet to say that a waiter has left the line, and until when that is waited for:
-    /// a node that hangs finds out by itself that they are gone, and passes over them.
+    /// How many nodes have yet to say that a waiter has left the line, and until when that is
+    /// waited for: a node that hangs finds out by itself that they are gone, and passes over them.
     leaving: usize,
     leaving_until: Option<Time>,
     /// Nodes that were connected at some time.
@@ -132,8 +132,8 @@ impl<L: LeaseCell> Client<L> {
         }
     }
 
-    /// Answers everybody if no node owes a release any more and nobody is in line; whoever does not wait
-    /// for silent nodes, if nothing is owed by others; and whose limit has come.
+    /// Answers everybody if no node owes a release any more and nobody is in line; whoever does not
+    /// wait for silent nodes, if nothing is owed by others; and whose limit has come.
     pub(super) fn answer_shutdown(&mut self, now: Time) {
         if self.shutdown.callers.is_empty() {
             return;

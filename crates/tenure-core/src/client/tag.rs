@@ -37,8 +37,8 @@ pub enum Addressee {
     Query(Id),
     /// The fleet, which asked for a record.
     Fleet,
-    /// The fleet, which asked for fences to be forgotten. A user may not be allowed to, and that is no
-    /// harm.
+    /// The fleet, which asked for fences to be forgotten. A user may not be allowed to, and that is
+    /// no harm.
     Trim,
     /// A waiter that has left the line. Only a shutdown waits for that.
     Leaving,

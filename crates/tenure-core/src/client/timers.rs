@@ -1,10 +1,10 @@
 //! When to look at which machine again: a timing wheel.
 //!
-//! Setting, moving and removing a timer costs the same whether ten locks are held or a hundred thousand.
-//! There are eight levels of 64 slots, enough for any time; a slot of level *k* spans 64^*k* ticks of a
-//! millisecond. A timer lies in the level of the highest digit, to the base 64, in which its tick differs
-//! from the present one, and moves down when that digit comes round. Timers that are due fire in the order
-//! of their ticks and machines, however they came to be set.
+//! Setting, moving and removing a timer costs the same whether ten locks are held or a hundred
+//! thousand. There are eight levels of 64 slots, enough for any time; a slot of level *k* spans
+//! 64^*k* ticks of a millisecond. A timer lies in the level of the highest digit, to the base 64,
+//! in which its tick differs from the present one, and moves down when that digit comes round.
+//! Timers that are due fire in the order of their ticks and machines, however they came to be set.
 
 #[cfg(test)]
 mod tests;
@@ -25,8 +25,8 @@ const SLOTS: usize = 1 << LEVEL_BITS;
 const DUE: usize = LEVELS * SLOTS;
 const NIL: u32 = u32::MAX;
 
-/// So many timers of a slot are looked at to say exactly when the next is due. If there are more, the
-/// slot is looked at when it comes round, which is too early at the worst.
+/// So many timers of a slot are looked at to say exactly when the next is due. If there are more,
+/// the slot is looked at when it comes round, which is too early at the worst.
 const LOOKED_AT_MAX: usize = 8;
 
 /// Whose timer it is.
@@ -42,8 +42,8 @@ pub(super) enum Machine {
     Query(Id),
 }
 
-/// All timers. Whoever has set one keeps it as a [`Timer`], so two wheels are equal if they count from the
-/// same moment: what is set is compared there.
+/// All timers. Whoever has set one keeps it as a [`Timer`], so two wheels are equal if they count
+/// from the same moment: what is set is compared there.
 #[derive(Clone, Debug)]
 pub(super) struct Timers {
     entries: Vec<Entry>,
@@ -52,8 +52,8 @@ pub(super) struct Timers {
     /// The first and the last of those that are due.
     due_first: u32,
     due_last: u32,
-    /// The moment that ticks are counted from. It is our own, so that a timer set for whole milliseconds
-    /// from the start is not rounded.
+    /// The moment that ticks are counted from. It is our own, so that a timer set for whole
+    /// milliseconds from the start is not rounded.
     origin: Time,
     /// The present tick.
     tick: u64,
@@ -157,8 +157,8 @@ impl Timers {
     }
 
     fn insert(&mut self, machine: Machine, at: Time) -> u32 {
-        // Rounded up: never before it is due. A machine that is woken too early finds nothing to do and
-        // sets the same timer again, without an end.
+        // Rounded up: never before it is due. A machine that is woken too early finds nothing to do
+        // and sets the same timer again, without an end.
         let tick = self.nanos(at).div_ceil(TICK_NANOS);
         assert!(
             tick.saturating_mul(TICK_NANOS) >= self.nanos(at),
@@ -178,7 +178,8 @@ impl Timers {
         index
     }
 
-    /// Moves on to `tick`: slots that come round on the way are emptied into lower ones, or are due.
+    /// Moves on to `tick`: slots that come round on the way are emptied into lower ones, or are
+    /// due.
     fn turn(&mut self, tick: u64) {
         while let Some((list, begins)) = self.next_slot().filter(|(_, begins)| *begins <= tick) {
             self.tick = begins.max(self.tick);
@@ -202,7 +203,8 @@ impl Timers {
     /// The next slot that has entries, and the tick at which it comes round.
     fn next_slot(&self) -> Option<(usize, u64)> {
         let level = self.levels.iter().position(|level| level.occupied != 0)?;
-        // All entries of a level lie ahead of the present slot, within the same turn of the level above.
+        // All entries of a level lie ahead of the present slot, within the same turn of the level
+        // above.
         let slot = self.levels[level].occupied.trailing_zeros() as usize;
         let shift = level * LEVEL_BITS;
         let turn = (self.tick >> shift) & !(SLOTS as u64 - 1);

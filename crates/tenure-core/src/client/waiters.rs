@@ -1,4 +1,5 @@
-//! The waiters of one client: who is woken by which ticket, and which of them asks for the others, too.
+//! The waiters of one client: who is woken by which ticket, and which of them asks for the others,
+//! too.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -24,8 +25,8 @@ pub struct Waiters<Id> {
 }
 
 impl<Id: Copy> Waiters<Id> {
-    /// A lease has another ticket than before, or none any more. Returns whom to tell whether another waiter of this
-    /// client is ahead of it.
+    /// A lease has another ticket than before, or none any more. Returns whom to tell whether
+    /// another waiter of this client is ahead of it.
     pub fn change(
         &mut self,
         key: &LockKey,
@@ -55,21 +56,22 @@ impl<Id: Copy> Waiters<Id> {
         first.map(|id| (id, false)).into_iter().chain(behind.map(|id| (id, true)))
     }
 
-    /// Whether others are known to want this lock: somebody of this client is in line for it, or it was passed on a moment
-    /// ago. Then whoever asks for it gets in line at once.
+    /// Whether others are known to want this lock: somebody of this client is in line for it, or it
+    /// was passed on a moment ago. Then whoever asks for it gets in line at once.
     #[must_use]
     pub fn is_wanted(&self, key: &LockKey) -> bool {
         self.lines.contains_key(key) || self.nudges.contains_key(key)
     }
 
-    /// Whether this lock is just being passed on while several of this client are in line for it. Whoever asks for it now
-    /// would not get it for a while, but would hold up those who do.
+    /// Whether this lock is just being passed on while several of this client are in line for it.
+    /// Whoever asks for it now would not get it for a while, but would hold up those who do.
     #[must_use]
     pub fn is_crowded(&self, key: &LockKey) -> bool {
         self.nudges.contains_key(key) && self.lines.get(key).is_some_and(|line| line.len() > 1)
     }
 
-    /// Whom a wake-up for this ticket is meant for. Nobody, if it waits no longer: then the ticket has to leave the line.
+    /// Whom a wake-up for this ticket is meant for. Nobody, if it waits no longer: then the ticket
+    /// has to leave the line.
     #[must_use]
     pub fn find(&self, number: u64) -> Option<Id> {
         self.numbers.get(&number).copied()
@@ -80,7 +82,8 @@ impl<Id: Copy> Waiters<Id> {
         self.numbers.values().copied()
     }
 
-    /// A lock was passed on at `now`. If the one whose turn it was does not come, the next in line gets a nudge after this time.
+    /// A lock was passed on at `now`. If the one whose turn it was does not come, the next in line
+    /// gets a nudge after this time.
     pub fn passed_on(&mut self, now: Time, key: &LockKey, nudge_after: Duration) {
         let due = now + nudge_after;
         self.passed_on.push_back((due, key.clone()));

@@ -6,8 +6,8 @@ use crate::time::Time;
 use crate::{lease, query, release, trust};
 
 impl<L: LeaseCell> Client<L> {
-    /// When to call [`Client::handle`] with [`Input::Wake`](super::Input::Wake) at the latest, if nothing else happens. It may
-    /// be earlier than needed.
+    /// When to call [`Client::handle`] with [`Input::Wake`](super::Input::Wake) at the latest, if
+    /// nothing else happens. It may be earlier than needed.
     #[must_use]
     pub fn poll_timeout(&self, now: Time) -> Option<Time> {
         let limits = [

@@ -36,7 +36,8 @@ pub enum OptionError {
         /// The ttl it is taken from.
         ttl: Duration,
     },
-    /// The guard band would make a node keep a key for longer than it is quarantined after a restart.
+    /// The guard band would make a node keep a key for longer than it is quarantined after a
+    /// restart.
     GuardBand {
         /// What was asked for.
         guard_band: Duration,
@@ -50,7 +51,8 @@ pub enum OptionError {
         /// The ttl that does not fit in.
         ttl: Duration,
     },
-    /// The time from one renewal to the next is shorter than the node timeout or longer than half of the ttl.
+    /// The time from one renewal to the next is shorter than the node timeout or longer than half
+    /// of the ttl.
     Renewal {
         /// What was asked for.
         interval: Duration,

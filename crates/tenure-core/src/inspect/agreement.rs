@@ -1,8 +1,10 @@
-//! What the nodes together say about a lock: what a majority of them says, and which of them say otherwise.
+//! What the nodes together say about a lock: what a majority of them says, and which of them say
+//! otherwise.
 //!
-//! A lock is held if a majority of nodes has it for the same owner, and free if a majority does not have it, whatever the
-//! others say: a key that is left on a few nodes keeps nobody out. Only nodes that may vote are counted, as in an
-//! acquire, because one that forgot its locks calls all of them free.
+//! A lock is held if a majority of nodes has it for the same owner, and free if a majority does not
+//! have it, whatever the others say: a key that is left on a few nodes keeps nobody out. Only nodes
+//! that may vote are counted, as in an acquire, because one that forgot its locks calls all of them
+//! free.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,14 +22,16 @@ pub enum LockState {
     /// One owner has it on a majority of nodes.
     #[non_exhaustive]
     Held {
-        /// The owner: the token of one of our attempts, or the beginning of whatever another client wrote.
+        /// The owner: the token of one of our attempts, or the beginning of whatever another client
+        /// wrote.
         owner: Arc<str>,
         /// What the holder wrote beside the lock, if anything.
         label: Option<Arc<str>>,
-        /// The time until no majority has it any more, if nobody extends it; `None` if that never comes.
+        /// The time until no majority has it any more, if nobody extends it; `None` if that never
+        /// comes.
         left: Option<Duration>,
-        /// The largest fence that these nodes have granted for the lock: the holder's, unless it acquired without one
-        /// or is a client of another library.
+        /// The largest fence that these nodes have granted for the lock: the holder's, unless it
+        /// acquired without one or is a client of another library.
         fence: Option<Fence>,
     },
     /// Nobody has it, but a majority of nodes has set it aside for whoever is next in line.
@@ -36,7 +40,8 @@ pub enum LockState {
         /// The time until no majority keeps it any more.
         left: Option<Duration>,
     },
-    /// A majority answered, but no majority says the same: clients are at it, or it was left behind on some nodes.
+    /// A majority answered, but no majority says the same: clients are at it, or it was left behind
+    /// on some nodes.
     Disputed,
     /// No majority of nodes that may vote answered.
     Unknown,
@@ -56,7 +61,8 @@ pub struct Word<'a> {
 pub struct Agreement {
     /// What a majority says.
     pub state: LockState,
-    /// How many are in line, by the middle of what the nodes say; without the one that it is set aside for.
+    /// How many are in line, by the middle of what the nodes say; without the one that it is set
+    /// aside for.
     pub waiters: Option<u64>,
     /// The nodes that say the same as the majority, counted or not.
     pub agree: NodeSet,
@@ -64,7 +70,8 @@ pub struct Agreement {
     pub disagree: NodeSet,
 }
 
-/// What a node says, as far as it has to be the same: reservations are made by each node for itself.
+/// What a node says, as far as it has to be the same: reservations are made by each node for
+/// itself.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind<'a> {
     Free,
@@ -143,7 +150,8 @@ mod tests {
         Some(Holding { key: "x".into(), owner: owner.into(), left, fence: None, label: None })
     }
 
-    /// What they come to, for nodes that answer with these keys; the first `voters` of them are counted.
+    /// What they come to, for nodes that answer with these keys; the first `voters` of them are
+    /// counted.
     fn agreement(voters: usize, nodes: &[Option<Option<Holding>>]) -> (LockState, [Vec<usize>; 2]) {
         let quorum = Quorum::of(nodes.len()).unwrap();
         let word = |node| Word { holding: Option::as_ref(node), waiters: None };

@@ -15,8 +15,9 @@ use crate::time::Time;
 /// How long a node may take for all of its pages.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// When a majority has answered, the others get twice as long again, and this at the least. So a node that hangs holds up
-/// nobody for long; a fleet that is far away, and a node on an overloaded machine, are waited for.
+/// When a majority has answered, the others get twice as long again, and this at the least. So a
+/// node that hangs holds up nobody for long; a fleet that is far away, and a node on an overloaded
+/// machine, are waited for.
 const REST_MIN: Duration = Duration::from_millis(100);
 
 /// The most keys that are listed per node: enough to look at, and little memory.
@@ -179,8 +180,8 @@ impl Query {
         }
     }
 
-    /// Whoever is still silent when a majority has answered is not waited for to the end. One that is being paged
-    /// through is not silent.
+    /// Whoever is still silent when a majority has answered is not waited for to the end. One that
+    /// is being paged through is not silent.
     fn hasten(&mut self, now: Time) {
         let answered =
             self.nodes.iter().filter(|progress| matches!(progress, NodeProgress::Answered(Ok(_)))).count();

@@ -1,8 +1,8 @@
 //! The part of a lease that attempts to get the lock, and the pauses between attempts.
 //!
-//! An attempt is counted in `attempt.rs`; here is what follows from its outcome: won, the lock is held; lost, what the
-//! attempt may have set is cleaned up at once, and the next one is made right away with a larger fence, after a pause, in
-//! line, or not at all.
+//! An attempt is counted in `attempt.rs`; here is what follows from its outcome: won, the lock is
+//! held; lost, what the attempt may have set is cleaned up at once, and the next one is made right
+//! away with a larger fence, after a pause, in line, or not at all.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use crate::time::Time;
 use crate::token::Entropy;
 use crate::trust::Proposal;
 
-/// How often one attempt may be made again at once with a larger fence. Once is the rule; more often means that
-/// others are winning meanwhile.
+/// How often one attempt may be made again at once with a larger fence. Once is the rule; more
+/// often means that others are winning meanwhile.
 pub(super) const PROPOSALS_MAX: u32 = 4;
 
-/// An attempt keeps nodes from others while it lasts. One whose margin cannot be had is made again after so many times as
-/// long, or when waiters ask by themselves, whichever is sooner.
+/// An attempt keeps nodes from others while it lasts. One whose margin cannot be had is made again
+/// after so many times as long, or when waiters ask by themselves, whichever is sooner.
 const ASIDE: u32 = 20;
 
 impl Lease {
@@ -94,7 +94,8 @@ impl Lease {
                 let (is_behind, lacks_margin) =
                     (acquire.round.is_behind(), acquire.round.lacks_only_margin());
                 if !std::mem::replace(&mut acquire.cleaned_up, true) {
-                    // Whom we have not asked by now is asked no more: that would come behind the clean-up.
+                    // Whom we have not asked by now is asked no more: that would come behind the
+                    // clean-up.
                     for (node, _) in acquire.unasked.take().into_iter().flat_map(|unasked| unasked.commands) {
                         acquire.round.take_vote(now, node, Err(Fault::Unreachable("not asked".into())));
                     }
@@ -107,8 +108,9 @@ impl Lease {
                     self.clean_up(now, leftovers);
                 }
                 if is_behind && self.proposals < PROPOSALS_MAX {
-                    // The nodes are free, only our number was too small. Another attempt with another owner, behind
-                    // the release of this one on the same connections: still one round trip.
+                    // The nodes are free, only our number was too small. Another attempt with
+                    // another owner, behind the release of this one on the same connections: still
+                    // one round trip.
                     self.propose_again(self.proposals + 1, false);
                 } else if lacks_margin && self.step_aside(now, cause) {
                     // Others go first.
@@ -121,9 +123,9 @@ impl Lease {
         }
     }
 
-    /// The margin that was asked for cannot be had at present. Whoever waits for it in line, or asks again and again, only
-    /// holds up those who need less: it leaves the line, and asks again after many times what the attempt took. `false` if
-    /// there is no time for another attempt.
+    /// The margin that was asked for cannot be had at present. Whoever waits for it in line, or
+    /// asks again and again, only holds up those who need less: it leaves the line, and asks again
+    /// after many times what the attempt took. `false` if there is no time for another attempt.
     fn step_aside(&mut self, now: Time, cause: Option<Cause>) -> bool {
         let Phase::Acquiring(acquire) = &self.phase else { return false };
         let (took, ballots) = (now.since(acquire.round.started()), acquire.round.ballots().to_vec());
@@ -175,8 +177,8 @@ impl Lease {
         }
     }
 
-    /// When the next attempt begins, if there is one: after the pause, but not later than the end of the
-    /// wait, which gets a last attempt of its own.
+    /// When the next attempt begins, if there is one: after the pause, but not later than the end
+    /// of the wait, which gets a last attempt of its own.
     pub(super) fn next_attempt(&self, now: Time, pause: Duration) -> Option<Time> {
         if self.terms.retry.tries_max.is_some_and(|tries_max| self.attempts >= tries_max) {
             return None;

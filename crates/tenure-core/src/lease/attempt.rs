@@ -1,8 +1,9 @@
 //! One attempt at a lock.
 //!
-//! Open a round with a fresh owner token, count votes, decide. Won: the lock is ours if its validity is
-//! still running. Lost: what the attempt may have set on any node has to go, at once; the caller is told
-//! as soon as the votes say whether others hold the lock or the nodes cannot be asked.
+//! Open a round with a fresh owner token, count votes, decide. Won: the lock is ours if its
+//! validity is still running. Lost: what the attempt may have set on any node has to go, at once;
+//! the caller is told as soon as the votes say whether others hold the lock or the nodes cannot be
+//! asked.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +30,8 @@ pub(crate) struct Acquire {
     deadlines: Deadlines,
     /// Set when the attempt's keys were handed to a release, which must happen exactly once.
     pub(crate) cleaned_up: bool,
-    /// Nodes that have not been asked yet, because they have not woken us, and when they are asked all the same.
+    /// Nodes that have not been asked yet, because they have not woken us, and when they are asked
+    /// all the same.
     pub(crate) unasked: Option<Unasked>,
     /// It was begun because a node had set the lock aside for us.
     pub(crate) from_line: bool,
@@ -59,14 +61,14 @@ pub(crate) enum Decision {
 pub enum Cause {
     /// A majority of nodes answered, and too few of them were free.
     Contended {
-        /// When a majority would be free if no holder extends, by the votes that decided; `None` when they
-        /// do not tell.
+        /// When a majority would be free if no holder extends, by the votes that decided; `None`
+        /// when they do not tell.
         retry_after: Option<Duration>,
     },
     /// No majority of nodes gave an answer.
     Unavailable,
-    /// The clocks of so many nodes were set back that no majority grants a present fence: neither do others have the lock,
-    /// nor are nodes down.
+    /// The clocks of so many nodes were set back that no majority grants a present fence: neither
+    /// do others have the lock, nor are nodes down.
     ClocksSetBack {
         /// How long it takes until the present has passed their fences.
         left: Duration,
@@ -201,8 +203,8 @@ impl Acquire {
         }
     }
 
-    /// What a node says that found the fence too small: if the larger one that it knows is from the future, no larger
-    /// proposal helps.
+    /// What a node says that found the fence too small: if the larger one that it knows is from the
+    /// future, no larger proposal helps.
     pub(crate) fn believe(&self, answer: Result<Reply, Fault>) -> Result<Reply, Fault> {
         if let (Some(ProposedFence { bounds, .. }), Ok(reply)) = (self.fence, &answer)
             && let (Answer::Refused(Refusal::Behind), Some(fence), Some(time)) =

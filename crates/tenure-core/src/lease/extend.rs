@@ -1,7 +1,8 @@
 //! One extension of a held lock.
 //!
-//! It counts only nodes that this lease already counted, it must be decided while the old validity still
-//! runs, and when it fails the old validity stands: nothing is released and nothing shortened.
+//! It counts only nodes that this lease already counted, it must be decided while the old validity
+//! still runs, and when it fails the old validity stands: nothing is released and nothing
+//! shortened.
 
 use crate::config::Term;
 use crate::round::{Ballot, Deadlines, NodeSet, Patience, Quorum, Round, RoundNumber, Validity, Verdict};
@@ -42,13 +43,14 @@ pub enum NotExtended {
         /// The votes, in the order of the node list.
         ballots: Vec<Option<Ballot>>,
     },
-    /// Too few of the nodes that counted for a lock that was handed over are still in the life of their memory in which
-    /// they did: nothing was asked of them.
+    /// Too few of the nodes that counted for a lock that was handed over are still in the life of
+    /// their memory in which they did: nothing was asked of them.
     Outdated {
         /// How many still are, or may be.
         left: usize,
     },
-    /// The validity was over, or so nearly that the lock counts as lost, before the extension was decided.
+    /// The validity was over, or so nearly that the lock counts as lost, before the extension was
+    /// decided.
     Expired,
     /// The extension would hold the lock for longer than `max_hold`.
     MaxHold,
@@ -57,8 +59,8 @@ pub enum NotExtended {
 }
 
 impl Extend {
-    /// Begins an extension of a lock held on `members`. Answers after the `old` validity counts as lost are worth
-    /// nothing, so nobody waits for them.
+    /// Begins an extension of a lock held on `members`. Answers after the `old` validity counts as
+    /// lost are worth nothing, so nobody waits for them.
     pub(crate) fn begin(
         number: RoundNumber,
         quorum: Quorum,

@@ -1,5 +1,5 @@
-//! The part of a lease that holds the lock: extensions, asked for or by itself, healing, and going on with it in another
-//! process.
+//! The part of a lease that holds the lock: extensions, asked for or by itself, healing, and going
+//! on with it in another process.
 
 use super::extend::{Extend, ExtendDecision, NotExtended};
 use super::standing::{HandedOver, Standing};
@@ -26,7 +26,8 @@ pub struct Renewing {
 
 impl Lease {
     /// A lease that goes on with a lock that another process held. The first input is
-    /// [`Input::Extend`](super::Input::Extend): until that has succeeded, nobody may count on the lock.
+    /// [`Input::Extend`](super::Input::Extend): until that has succeeded, nobody may count on the
+    /// lock.
     #[must_use]
     pub fn resume(key: LockKey, mut terms: Terms, quorum: Quorum, handover: &HandedOver, now: Time) -> Self {
         if let MaxHold::AtMost(limit) = &mut terms.max_hold {
@@ -45,8 +46,9 @@ impl Lease {
         self.standing().map(|standing| standing.handover(now))
     }
 
-    /// Begins a renewal if one is due, as [`Input::Timeout`](super::Input::Timeout) does, but leaves it to the caller to
-    /// send it, together with those of other leases. `None` if there is anything else to do.
+    /// Begins a renewal if one is due, as [`Input::Timeout`](super::Input::Timeout) does, but
+    /// leaves it to the caller to send it, together with those of other leases. `None` if there is
+    /// anything else to do.
     pub fn begin_renewal(&mut self, now: Time) -> Option<Renewing> {
         let Phase::Held(standing) = &mut self.phase else { return None };
         let term = self.terms.term;
@@ -149,10 +151,11 @@ impl Lease {
         }
     }
 
-    /// Puts the key back on nodes that lost it, restarted ones too. A majority has just confirmed that the lock is
-    /// ours, so nobody else can have it there; the key keeps others out from now on. It counts for us only after the
-    /// quarantine: until then somebody may still count on a grant that the node gave and forgot. If somebody with a
-    /// larger fence was there, the node refuses.
+    /// Puts the key back on nodes that lost it, restarted ones too. A majority has just confirmed
+    /// that the lock is ours, so nobody else can have it there; the key keeps others out from now
+    /// on. It counts for us only after the quarantine: until then somebody may still count on a
+    /// grant that the node gave and forgot. If somebody with a larger fence was there, the node
+    /// refuses.
     pub(super) fn heal(&mut self) {
         let Phase::Held(standing) = &mut self.phase else { return };
         if standing.missing.is_empty() {

@@ -1,12 +1,12 @@
 //! The end of an attempt or a lease: take our key off every node.
 //!
-//! An attempt that was lost is undone, and nobody hears of it. A lock that a majority has granted is
-//! released: it goes to whoever is next.
+//! An attempt that was lost is undone, and nobody hears of it. A lock that a majority has granted
+//! is released: it goes to whoever is next.
 //!
-//! The command goes to all nodes, whatever the acquire saw: an acquire whose answer was lost may have set
-//! the key all the same. The caller hears as soon as the votes decide; nodes that may still have the key
-//! and did not confirm are asked again, with growing pauses, until they confirm or the key has freed
-//! itself. So a lost message costs moments, not the ttl.
+//! The command goes to all nodes, whatever the acquire saw: an acquire whose answer was lost may
+//! have set the key all the same. The caller hears as soon as the votes decide; nodes that may
+//! still have the key and did not confirm are asked again, with growing pauses, until they confirm
+//! or the key has freed itself. So a lost message costs moments, not the ttl.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -19,8 +19,8 @@ use crate::round::{Ballot, Deadlines, NodeIndex, NodeSet, Patience, Quorum, Roun
 use crate::time::Time;
 use crate::token::OwnerToken;
 
-/// The longest pause between two releases to a node that does not confirm: a node that comes back is
-/// clean well within a second.
+/// The longest pause between two releases to a node that does not confirm: a node that comes back
+/// is clean well within a second.
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 
 /// What an attempt or a hold has left on the nodes, which a release takes off.
@@ -140,7 +140,8 @@ pub enum ReleaseOutcome {
 }
 
 impl Release {
-    /// Begins to take off what is left of the lock `key`, on nodes that are waited for as `patience` says.
+    /// Begins to take off what is left of the lock `key`, on nodes that are waited for as
+    /// `patience` says.
     #[must_use]
     pub fn begin(key: LockKey, leftovers: Leftovers, quorum: Quorum, now: Time, patience: &Patience) -> Self {
         let Leftovers { token, term, round, may_hold, ending } = leftovers;
@@ -243,8 +244,8 @@ impl Release {
         self.passed_on
     }
 
-    /// When the next in line gets a nudge, if the lock was passed on: when it should have come, or when the moment is over that
-    /// belongs to others.
+    /// When the next in line gets a nudge, if the lock was passed on: when it should have come, or
+    /// when the moment is over that belongs to others.
     #[must_use]
     pub const fn nudge_after(&self) -> Duration {
         match self.ending {
@@ -283,9 +284,10 @@ impl Release {
         self.sent_again && !self.owed.is_empty()
     }
 
-    /// A node that answers the second release with "not held" has most likely executed the first, and must not count as
-    /// one that did not have the key. So it is sent when the round is closed; to nodes that are far away a little earlier,
-    /// whose answer to the first comes before that to the second.
+    /// A node that answers the second release with "not held" has most likely executed the first,
+    /// and must not count as one that did not have the key. So it is sent when the round is closed;
+    /// to nodes that are far away a little earlier, whose answer to the first comes before that to
+    /// the second.
     fn send_again_if_due(&mut self, now: Time) {
         if now >= self.send_again_at && now < self.give_up_at {
             self.sent_again = true;
@@ -311,8 +313,8 @@ impl Release {
             return;
         }
         let (tally, majority) = (self.round.tally(), self.round.quorum().majority());
-        // Both kinds of answer confirm that our key is gone. The first two cases exclude each other and the
-        // third waits for all votes, so the order of arrival does not change the outcome.
+        // Both kinds of answer confirm that our key is gone. The first two cases exclude each other
+        // and the third waits for all votes, so the order of arrival does not change the outcome.
         let outcome = if tally.granted >= majority {
             ReleaseOutcome::Released
         } else if tally.refused >= majority {

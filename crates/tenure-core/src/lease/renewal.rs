@@ -1,7 +1,7 @@
 //! When a held lock is extended by itself.
 //!
-//! Renewals of many locks are moved a little forward onto common moments, so that one message to a node carries many
-//! of them.
+//! Renewals of many locks are moved a little forward onto common moments, so that one message to a
+//! node carries many of them.
 
 use std::time::Duration;
 

@@ -16,7 +16,8 @@ use crate::token::OwnerToken;
 /// A lock that is held: since when, until when, and by whose votes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Standing {
-    /// What has to be released in the end. Its nodes are more than the members, because answers get lost.
+    /// What has to be released in the end. Its nodes are more than the members, because answers get
+    /// lost.
     pub(crate) leftovers: Leftovers,
     pub(crate) fence: Option<Fence>,
     pub(crate) acquired: Time,
@@ -33,8 +34,9 @@ pub struct Standing {
     pub(crate) extending: Option<Box<Extend>>,
     /// Nodes that said in a round that was won that they do not have the key.
     pub(crate) missing: NodeSet,
-    /// Nodes on which this process put the key back, each with the moment from which it counts there: a quarantine after
-    /// it was first seen to be there, by our clock. The node counts by its own, for everybody; this is in case that jumps.
+    /// Nodes on which this process put the key back, each with the moment from which it counts
+    /// there: a quarantine after it was first seen to be there, by our clock. The node counts by
+    /// its own, for everybody; this is in case that jumps.
     pub(crate) healed: Vec<(NodeIndex, Option<Time>)>,
     /// A majority of nodes said that the lock is no longer ours.
     pub(crate) lost: bool,
@@ -54,7 +56,8 @@ pub struct HandedOver {
     pub token: OwnerToken,
     /// The fence, if the lock has one.
     pub fence: Option<Fence>,
-    /// The nodes that count for this owner: [`Fleet::lives`](crate::Fleet::lives) names them for other processes.
+    /// The nodes that count for this owner: [`Fleet::lives`](crate::Fleet::lives) names them for
+    /// other processes.
     pub members: NodeSet,
     /// How long it has been held.
     pub held: Duration,
@@ -65,11 +68,11 @@ pub struct HandedOver {
 pub enum HoldState {
     /// It is ours.
     Held,
-    /// It is ours, but the last renewal did not reach a majority, or no further one is allowed: unless one succeeds,
-    /// the lock will be lost.
+    /// It is ours, but the last renewal did not reach a majority, or no further one is allowed:
+    /// unless one succeeds, the lock will be lost.
     AtRisk,
-    /// It is lost: its validity is over or ends so soon that work must stop, or a majority of nodes said that it is
-    /// not ours. It stays lost.
+    /// It is lost: its validity is over or ends so soon that work must stop, or a majority of nodes
+    /// said that it is not ours. It stays lost.
     Lost,
 }
 
@@ -110,10 +113,11 @@ impl Standing {
         }
     }
 
-    /// A lock that another process held. Nothing is known about its validity until an extension has succeeded: the key
-    /// is set once for each owner, so where a node that counts still has it, it was never gone; and where it was put
-    /// back, the node says so. Without a fence a node that does not count may have set it in a memory that nobody had asked,
-    /// and says nothing: there it counts as one that was put back.
+    /// A lock that another process held. Nothing is known about its validity until an extension has
+    /// succeeded: the key is set once for each owner, so where a node that counts still has it, it
+    /// was never gone; and where it was put back, the node says so. Without a fence a node that
+    /// does not count may have set it in a memory that nobody had asked, and says nothing: there it
+    /// counts as one that was put back.
     pub(crate) fn resumed(round: Round, handover: &HandedOver, now: Time, term: Term) -> Self {
         let HandedOver { token, fence, members, .. } = *handover;
         // It may have a label; removing one that is not there does no harm.
@@ -133,7 +137,8 @@ impl Standing {
 
     /// What has to be released when the lock is given up at `now`, and who is next.
     pub(crate) fn end(mut self, now: Time) -> Leftovers {
-        // Without a fence our own clock serves: then each client has turns of its own, and holds the lock at a part of them.
+        // Without a fence our own clock serves: then each client has turns of its own, and holds
+        // the lock at a part of them.
         let acquired_us = self.fence.map_or(self.acquired.as_nanos() / 1_000, Fence::get);
         if let Ending::Release { next: next @ Next::InLine, .. } = &mut self.leftovers.ending
             && self.from_line
@@ -168,7 +173,8 @@ impl Standing {
         (std::mem::replace(&mut self.told, state) != state).then_some(state)
     }
 
-    /// When something has to be done: an extension to be closed, a renewal to be begun, the loss to be told.
+    /// When something has to be done: an extension to be closed, a renewal to be begun, the loss to
+    /// be told.
     pub(crate) fn timeout(&self) -> Option<Time> {
         let extending = self.extending.as_ref().and_then(|extend| extend.timeout());
         let loss = (self.told != HoldState::Lost).then(|| self.validity.loss());
@@ -217,8 +223,8 @@ impl Standing {
         self.lost
     }
 
-    /// How many of the nodes confirmed for the current validity may forget the lock before another client
-    /// could win it.
+    /// How many of the nodes confirmed for the current validity may forget the lock before another
+    /// client could win it.
     #[must_use]
     pub fn margin(&self) -> usize {
         let held = self.round.granted().iter().filter(|node| self.members.contains(*node)).count();
@@ -233,7 +239,8 @@ impl Standing {
 
     /// Takes a vote that came after the round was won.
     pub(crate) fn take_late_vote(&mut self, now: Time, node: NodeIndex, answer: Result<Reply, Fault>) {
-        // What arrives after the end proves nothing: the key may have been set when others had the lock.
+        // What arrives after the end proves nothing: the key may have been set when others had the
+        // lock.
         if !self.validity.is_over(now) {
             let refused = is_refusal(&answer);
             self.note_missing(&answer, node);
@@ -279,7 +286,8 @@ impl Standing {
         }
     }
 
-    /// The nodes whose grants in this round count from now on: not those that were healed too short a time before.
+    /// The nodes whose grants in this round count from now on: not those that were healed too short
+    /// a time before.
     fn countable(&self, round: &Round) -> NodeSet {
         let counts = |from: &Option<Time>| from.is_some_and(|from| round.started() >= from);
         let fresh = |node| self.healed.iter().any(|(healed, from)| *healed == node && !counts(from));
@@ -305,8 +313,9 @@ impl Standing {
         }
     }
 
-    /// What this node grants in the round under way must not be counted. If it has not granted the lock before, it may do so in
-    /// a memory that is not the one it was asked in: its key counts as one that was put back there.
+    /// What this node grants in the round under way must not be counted. If it has not granted the
+    /// lock before, it may do so in a memory that is not the one it was asked in: its key counts as
+    /// one that was put back there.
     pub(crate) fn distrust(&mut self, node: NodeIndex) {
         self.round.distrust(node);
         if !self.members.contains(node) && !self.healed.iter().any(|(healed, _)| *healed == node) {
@@ -314,8 +323,8 @@ impl Standing {
         }
     }
 
-    /// This node has just said that it does not have our key. Said earlier it proves nothing: the key may have been
-    /// put back since.
+    /// This node has just said that it does not have our key. Said earlier it proves nothing: the
+    /// key may have been put back since.
     fn forget(&mut self, node: NodeIndex) {
         self.members.remove(node);
         // What puts it back may be under way.
@@ -353,9 +362,9 @@ impl Standing {
         }
     }
 
-    /// A majority of members confirmed the extension. Grants of other nodes count from here on, if they were not
-    /// healed just now: the round proves that nobody else had the lock, so a key of ours that is there is ours
-    /// without a gap. Returns when the extension was begun.
+    /// A majority of members confirmed the extension. Grants of other nodes count from here on, if
+    /// they were not healed just now: the round proves that nobody else had the lock, so a key of
+    /// ours that is there is ours without a gap. Returns when the extension was begun.
     pub(crate) fn confirm(&mut self, validity: Validity) -> Time {
         let extend = self.extending.take().expect("only an extension under way is confirmed");
         assert!(validity.end() >= self.validity.end(), "an extension never shortens");
@@ -368,7 +377,8 @@ impl Standing {
                 self.missing.insert(node);
             }
         }
-        // A shorter extension proves less than the round that the end counts from, so that one stays.
+        // A shorter extension proves less than the round that the end counts from, so that one
+        // stays.
         if validity > self.validity {
             self.validity = validity;
             self.round = extend.round;

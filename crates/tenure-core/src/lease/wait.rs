@@ -16,7 +16,8 @@ use crate::names::LockKey;
 use crate::round::{NodeIndex, NodeSet, Round, RoundNumber};
 use crate::time::Time;
 
-/// Waiters so near the front ask at once when a node is back; the others only get in line there again.
+/// Waiters so near the front ask at once when a node is back; the others only get in line there
+/// again.
 const FRONT: u64 = 4;
 
 impl Lease {
@@ -42,7 +43,8 @@ impl Lease {
         (place.is_some() || label.is_some()).then(|| Arc::new(Beside { place, label }))
     }
 
-    /// Others have the lock. First of all we get in line; then we wait to be woken, but not for ever.
+    /// Others have the lock. First of all we get in line; then we wait to be woken, but not for
+    /// ever.
     pub(super) fn wait_in_line(&mut self, now: Time, free_after: Option<Duration>) {
         let Phase::Acquiring(acquire) = &self.phase else { return };
         let dice = acquire.entropy.dice;
@@ -52,7 +54,8 @@ impl Lease {
             return self.propose_again(0, true);
         }
         if waiter.must_draw_again(self.quorum.majority()) {
-            // Others may have been in line before we came, so we begin again behind them. If that never ends, we stay.
+            // Others may have been in line before we came, so we begin again behind them. If that
+            // never ends, we stay.
             if waiter.draws <= PROPOSALS_MAX {
                 waiter.draws += 1;
                 waiter.in_line = waiter.draws > PROPOSALS_MAX;
@@ -90,9 +93,10 @@ impl Lease {
         acquire.cleaned_up = true;
         let waiter = self.waiter.get_or_insert_default();
         waiter.yielded_to(ahead);
-        // Nodes that grant do not look who is in line with a larger ticket; only those that put us in line do. A place that
-        // none of them gave is not kept: it could be ahead of one who came earlier, and the first node that looks would take
-        // it away when others have come behind us.
+        // Nodes that grant do not look who is in line with a larger ticket; only those that put us
+        // in line do. A place that none of them gave is not kept: it could be ahead of one who came
+        // earlier, and the first node that looks would take it away when others have come behind
+        // us.
         let ticket = waiter.ticket.filter(|_| waiter.in_line);
         let next = ticket.map_or(Next::InLine, Next::InLineWith);
         let ending = Ending::Release { labelled: self.label.is_some(), next };
@@ -125,7 +129,8 @@ impl Lease {
                     let round = acquire.round.number();
                     self.outputs.push_back(Output::Send { round, node, command });
                 } else {
-                    // It had refused before. A round that is lost waits no longer for votes that change nothing.
+                    // It had refused before. A round that is lost waits no longer for votes that
+                    // change nothing.
                     waiter.wake(node);
                     self.advance_acquire(now);
                 }
@@ -151,7 +156,8 @@ impl Lease {
 
     pub(super) fn handle_connected(&mut self, now: Time, node: NodeIndex) {
         let Some(ticket) = self.ticket() else { return };
-        // Whoever no node has put in line yet asks for a place; a node that is only told would not look who is there.
+        // Whoever no node has put in line yet asks for a place; a node that is only told would not
+        // look who is there.
         let placed = self.waiter.as_ref().is_some_and(|waiter| waiter.in_line);
         let front = !placed || self.place().is_some_and(|place| place.ahead < FRONT);
         match &mut self.phase {
@@ -218,14 +224,15 @@ pub(super) fn learn(waiter: &mut Option<Box<Waiter>>, node: NodeIndex, reply: &R
     }
 }
 
-/// Whether an attempt that is lost may wait for the rest of its votes: it is in line, nobody wakes it, and it keeps no node
-/// from others. When all nodes have refused it, there is nothing to undo.
+/// Whether an attempt that is lost may wait for the rest of its votes: it is in line, nobody wakes
+/// it, and it keeps no node from others. When all nodes have refused it, there is nothing to undo.
 pub(super) fn has_time(waiter: Option<&Waiter>, round: &Round) -> bool {
     let in_line = waiter.is_some_and(|waiter| waiter.ticket.is_some() && !waiter.is_woken());
     in_line && !round.is_complete() && round.granted().is_empty()
 }
 
-/// How an attempt that was lost is undone. As when yielding, only a place that a node has given is kept.
+/// How an attempt that was lost is undone. As when yielding, only a place that a node has given is
+/// kept.
 pub(super) fn undo(waiter: Option<&Waiter>) -> Ending {
     let placed = waiter.filter(|waiter| waiter.in_line);
     Ending::Undo { requeue: placed.and_then(|waiter| waiter.ticket) }

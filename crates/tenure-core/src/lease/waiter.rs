@@ -6,13 +6,14 @@ use std::time::Duration;
 use crate::line::{LineReport, POLL_MAX, Place, PlaceRequest, REFRESH, RESERVATION, Ticket};
 use crate::round::{NodeIndex, NodeSet, RoundNumber};
 
-/// Waiters so near the front ask again when the lock ends that they saw held, one after the other by this step: whoever is
-/// first by then finds it free, although nobody has released it.
+/// Waiters so near the front ask again when the lock ends that they saw held, one after the other
+/// by this step: whoever is first by then finds it free, although nobody has released it.
 const NEAR: u64 = 8;
 const STEP: Duration = Duration::from_millis(5);
 
-/// How often a waiter yields to the same one ahead, which wants the lock but does not get a majority: clients that reach
-/// only some of the nodes may be in its way. After that the lock is better used than kept.
+/// How often a waiter yields to the same one ahead, which wants the lock but does not get a
+/// majority: clients that reach only some of the nodes may be in its way. After that the lock is
+/// better used than kept.
 const YIELDS_MAX: u32 = 16;
 
 /// One waiter: its ticket and what it has been told.
@@ -29,7 +30,8 @@ pub(crate) struct Waiter {
     woken: NodeSet,
     /// Those that have woken us when an attempt is to begin: they are asked first.
     pub(crate) claims: Option<NodeSet>,
-    /// Another waiter of this client is ahead of us: it asks the nodes for us, too, so we do so rarely.
+    /// Another waiter of this client is ahead of us: it asks the nodes for us, too, so we do so
+    /// rarely.
     pub(crate) behind_own: bool,
     /// What the nodes said in the present attempt.
     ahead: Option<Ticket>,
@@ -70,8 +72,9 @@ impl Waiter {
         self.overtaken.insert(node);
     }
 
-    /// Whether a new ticket is needed. Not if a majority of nodes has put us in line: whoever was in line on a majority before
-    /// we came would have been seen there. Then the `overtaken` nodes have to do so as well.
+    /// Whether a new ticket is needed. Not if a majority of nodes has put us in line: whoever was
+    /// in line on a majority before we came would have been seen there. Then the `overtaken` nodes
+    /// have to do so as well.
     pub(crate) fn must_draw_again(&self, majority: usize) -> bool {
         !self.overtaken.is_empty() && self.places.len() < majority
     }
@@ -97,7 +100,8 @@ impl Waiter {
         self.woken.insert(node);
     }
 
-    /// Whether nodes have woken us since the last attempt began. They are asked first in the next one.
+    /// Whether nodes have woken us since the last attempt began. They are asked first in the next
+    /// one.
     pub(crate) fn claim(&mut self) -> bool {
         self.claims = Some(self.woken).filter(|woken| !woken.is_empty());
         self.claims.is_some()
@@ -124,7 +128,8 @@ impl Waiter {
         let jitter = pause / 4 * u32::try_from(dice >> 48).unwrap_or(0) / (1 << 16);
         let pause = pause + jitter;
         match free_after {
-            // The holder's time ends before that, if it does not extend. Who is near the front may be first by then.
+            // The holder's time ends before that, if it does not extend. Who is near the front may
+            // be first by then.
             Some(left) if ahead < NEAR && !self.behind_own => {
                 pause.min(left + Duration::from_millis(1) + STEP * (ranks - 1))
             }

@@ -1,16 +1,19 @@
 //! How long a node may take to answer.
 //!
-//! Whoever sets `node_timeout` gets just that. By default it follows the round trips that are seen, as the retransmission
-//! timeout of TCP does (RFC 6298), so that nobody has to set anything for nodes in other regions:
+//! Whoever sets `node_timeout` gets just that. By default it follows the round trips that are seen,
+//! as the retransmission timeout of TCP does (RFC 6298), so that nobody has to set anything for
+//! nodes in other regions:
 //!
 //! ```text
 //!   timeout = smoothed + max(4 deviations, smoothed / 2),   from today's default up to a tenth of the ttl
 //! ```
 //! It differs from TCP where a lock needs something else:
 //! - Every node has its own. A far one does not make anybody wait for a near one that hangs.
-//! - Silence teaches nothing: a node that does not answer is not given longer and longer. Answers that come after the timeout are
-//!   samples as well, so a way that has become longer is learned from the first of them.
-//! - What we were late for ourselves is no round trip: a sample is ignored if most of it was a pause of our own.
+//! - Silence teaches nothing: a node that does not answer is not given longer and longer. Answers
+//!   that come after the timeout are samples as well, so a way that has become longer is learned
+//!   from the first of them.
+//! - What we were late for ourselves is no round trip: a sample is ignored if most of it was a
+//!   pause of our own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +22,8 @@ use crate::config::Term;
 use crate::round::{NODES_MAX, NodeIndex, Quorum};
 use crate::time::Time;
 
-/// How long each node is given by its round trips, before the term sets its bounds. Cheap to clone and to compare.
+/// How long each node is given by its round trips, before the term sets its bounds. Cheap to clone
+/// and to compare.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Patience(Option<Arc<[u32; NODES_MAX]>>);
 
@@ -57,7 +61,8 @@ impl Patience {
         }
     }
 
-    /// Gives a node this long from now on, in whole milliseconds: below that, every answer would make a difference.
+    /// Gives a node this long from now on, in whole milliseconds: below that, every answer would
+    /// make a difference.
     pub(crate) fn set(&mut self, node: NodeIndex, timeout: Duration) {
         let millis = timeout.as_micros().div_ceil(1_000);
         let millis = u32::try_from(millis).unwrap_or(u32::MAX);
@@ -87,8 +92,8 @@ impl RoundTrips {
         }
     }
 
-    /// How long the next answer may take. Where all took the same time, half as long again: what is carried far is also
-    /// held up now and then.
+    /// How long the next answer may take. Where all took the same time, half as long again: what is
+    /// carried far is also held up now and then.
     pub(crate) fn timeout(&self) -> Duration {
         Duration::from_nanos(self.smoothed_ns + (4 * self.deviation_ns).max(self.smoothed_ns / 2))
     }
@@ -99,7 +104,8 @@ impl Pause {
         Self { meant, looked }
     }
 
-    /// Whether an answer that was awaited from `sent` to `received` was held up by us for most of that time.
+    /// Whether an answer that was awaited from `sent` to `received` was held up by us for most of
+    /// that time.
     pub(crate) fn spoils(&self, sent: Time, received: Time) -> bool {
         let paused = self.looked.min(received).since(self.meant.max(sent));
         paused > received.since(sent) / 2

@@ -1,7 +1,8 @@
 //! Who must say yes: the majority of a fixed list of nodes.
 //!
-//! Two majorities of one list share a node; all of Redlock's safety rests on that. The verdict comes as
-//! early as the votes allow: won at the m-th grant, lost as soon as m grants are impossible.
+//! Two majorities of one list share a node; all of Redlock's safety rests on that. The verdict
+//! comes as early as the votes allow: won at the m-th grant, lost as soon as m grants are
+//! impossible.
 
 use std::fmt;
 
@@ -75,7 +76,8 @@ impl Quorum {
         self.nodes() / 2 + 1
     }
 
-    /// How many of the nodes that hold a lock may forget it before another client could win a majority.
+    /// How many of the nodes that hold a lock may forget it before another client could win a
+    /// majority.
     ///
     /// Others need m free nodes and N - held are free, so held + m - N - 1 may forget.
     #[must_use]
@@ -104,8 +106,8 @@ impl Quorum {
 
     /// Whether a majority of nodes gave an answer that counts. `None` while that is still open.
     ///
-    /// It is what separates *contended* (a majority answered, too few said yes) from *unavailable* (no
-    /// majority could be asked), and it does not depend on the order in which votes arrive.
+    /// It is what separates *contended* (a majority answered, too few said yes) from *unavailable*
+    /// (no majority could be asked), and it does not depend on the order in which votes arrive.
     #[must_use]
     pub const fn answered(self, tally: Tally) -> Option<bool> {
         if tally.granted + tally.refused >= self.majority() {
@@ -215,8 +217,9 @@ mod tests {
         }
     }
 
-    /// For every N and every number of holding nodes, by brute force: let any `k` of them forget; another
-    /// client wins iff the free nodes then are a majority. The margin is the largest harmless `k`.
+    /// For every N and every number of holding nodes, by brute force: let any `k` of them forget;
+    /// another client wins iff the free nodes then are a majority. The margin is the largest
+    /// harmless `k`.
     #[test]
     fn the_margin_is_how_many_may_forget() {
         for nodes in 1..=NODES_MAX {

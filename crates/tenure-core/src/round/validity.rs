@@ -7,9 +7,9 @@ use crate::time::Time;
 
 /// The moment up to which a lock is ours.
 ///
-/// It is `T1 + ttl - drift`, with T1 read before the first request left, so every node that granted keeps
-/// the key at least that long. Whether it is over is judged by the clock at the moment of asking, never by
-/// a timer having fired.
+/// It is `T1 + ttl - drift`, with T1 read before the first request left, so every node that granted
+/// keeps the key at least that long. Whether it is over is judged by the clock at the moment of
+/// asking, never by a timer having fired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Validity {
     end: Time,
@@ -36,7 +36,8 @@ impl Validity {
         self.end
     }
 
-    /// The moment at which the holder is told that the lock is lost: early enough to stop its work before the end.
+    /// The moment at which the holder is told that the lock is lost: early enough to stop its work
+    /// before the end.
     #[must_use]
     pub const fn loss(self) -> Time {
         self.loss

@@ -1,19 +1,24 @@
 //! Changing the node list of a fleet while its clients run.
 //!
-//! No majority of the old list and none of the new one may count at the same time. Any design that lets both count in
-//! turn has to know that no round of the old one can still win; this one does so in the simplest way, by a pause:
+//! No majority of the old list and none of the new one may count at the same time. Any design that
+//! lets both count in turn has to know that no round of the old one can still win; this one does so
+//! in the simplest way, by a pause:
 //!
-//! 1. *Prepare* the nodes that are new: they belong to the new list from now on, and do not vote yet.
-//! 2. *Close* the old nodes: a new nonce, so no acquire counts any more that was not executed before. Until here the change can
-//!    be given up. All of them are read once more; if nothing has changed, there was a moment at which all were closing for
-//!    this change, and no other change can have got further than that.
-//! 3. *Clear* each of them of its locks, and mark it as closed with its time. An extension needs a majority that still has
-//!    the key, so none succeeds after that; a key that is put back counts only after a quarantine, and by then the lock is lost.
+//! 1. *Prepare* the nodes that are new: they belong to the new list from now on, and do not vote
+//!    yet.
+//! 2. *Close* the old nodes: a new nonce, so no acquire counts any more that was not executed
+//!    before. Until here the change can be given up. All of them are read once more; if nothing has
+//!    changed, there was a moment at which all were closing for this change, and no other change
+//!    can have got further than that.
+//! 3. *Clear* each of them of its locks, and mark it as closed with its time. An extension needs a
+//!    majority that still has the key, so none succeeds after that; a key that is put back counts
+//!    only after a quarantine, and by then the lock is lost.
 //! 4. *Wait* until every lock that was there is over: a quarantine after the last node was closed.
 //! 5. *Open* the new list. Its fences begin above all that the old one can have granted.
 //!
-//! All of it is in the records: whoever runs it next, after a crash at any point, reads them and goes on. Two that run at once
-//! do the same. A node that is emptied in the middle begins a new life, and is closed again from the start.
+//! All of it is in the records: whoever runs it next, after a crash at any point, reads them and
+//! goes on. Two that run at once do the same. A node that is emptied in the middle begins a new
+//! life, and is closed again from the start.
 
 mod clearing;
 mod plan;
@@ -183,7 +188,8 @@ pub enum Refused {
         /// What it said, if anything.
         fault: Option<Fault>,
     },
-    /// These nodes of the old list, a majority, have never been used with it, or have forgotten that they were.
+    /// These nodes of the old list, a majority, have never been used with it, or have forgotten
+    /// that they were.
     Unused {
         /// Which nodes.
         nodes: Vec<usize>,
@@ -192,7 +198,8 @@ pub enum Refused {
     Same,
 }
 
-/// What to write over this record so that the node belongs to nobody; `None` if it does already. `seed` must be random.
+/// What to write over this record so that the node belongs to nobody; `None` if it does already.
+/// `seed` must be random.
 #[must_use]
 pub fn vacate(text: &str, mut seed: u64) -> Option<Swap> {
     if Record::parse(text).is_some_and(|record| record.phase == Phase::Vacant) {

@@ -1,25 +1,29 @@
-//! Whether a node's clock can be believed: it must neither jump nor run much faster or slower than ours.
+//! Whether a node's clock can be believed: it must neither jump nor run much faster or slower than
+//! ours.
 //!
-//! A node expires keys by its wall clock. If that jumps forward, a lock vanishes there before its time; so a
-//! client that sees the clock move too far must not take the node's word for a lock being free.
+//! A node expires keys by its wall clock. If that jumps forward, a lock vanishes there before its
+//! time; so a client that sees the clock move too far must not take the node's word for a lock
+//! being free.
 //!
-//! A reply says that the node's clock showed *T* at some moment between sending and receiving. Of two replies,
-//! the clock has certainly moved too far if `T2 - T1` exceeds the time from the first sending to the last
-//! receiving, and has certainly fallen behind if it is less than the time from the first receiving to the last
-//! sending; both with an allowance of 50 ms, and 1 % of the time in between for clocks that run at different
-//! rates. Many small steps add up, so not only neighbours are compared but every reply with all others of a
-//! window: the least and the greatest of each stretch of the window are enough for that.
+//! A reply says that the node's clock showed *T* at some moment between sending and receiving. Of
+//! two replies, the clock has certainly moved too far if `T2 - T1` exceeds the time from the first
+//! sending to the last receiving, and has certainly fallen behind if it is less than the time from
+//! the first receiving to the last sending; both with an allowance of 50 ms, and 1 % of the time in
+//! between for clocks that run at different rates. Many small steps add up, so not only neighbours
+//! are compared but every reply with all others of a window: the least and the greatest of each
+//! stretch of the window are enough for that.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::time::{NodeTime, Time};
 
-/// What a clock may be off within a window: below half of the shortest guard band, above the noise of timers.
+/// What a clock may be off within a window: below half of the shortest guard band, above the noise
+/// of timers.
 const ALLOWANCE: Duration = Duration::from_millis(50);
 
-/// What a clock may be off per time, as a part of it: ten times better than the guard band allows for, and far
-/// more than any clock that is not being corrected.
+/// What a clock may be off per time, as a part of it: ten times better than the guard band allows
+/// for, and far more than any clock that is not being corrected.
 const RATE_PART: i64 = 100;
 
 /// Into how many stretches a window is divided.
@@ -55,8 +59,8 @@ impl ClockWatch {
         Self { window, stretches: VecDeque::new(), last: None }
     }
 
-    /// Takes a reply's time. Returns by how much the clock jumped (microseconds, at least), if it did; the
-    /// watch then begins anew from here.
+    /// Takes a reply's time. Returns by how much the clock jumped (microseconds, at least), if it
+    /// did; the watch then begins anew from here.
     pub(super) fn observe(&mut self, sent: Time, received: Time, time: NodeTime) -> Option<i64> {
         // A reply that was sent before the last one tells nothing new, and would count time twice.
         if self.last.is_some_and(|last| sent < last.sent) {
@@ -109,8 +113,8 @@ impl ClockWatch {
             }
             _ => self.stretches.push_back(Stretch { begun: now, ahead_of, behind_of }),
         }
-        // The newest that is older than the window stays: something to compare with after a long silence, also when what
-        // ended it was a reply that took so long that it says little.
+        // The newest that is older than the window stays: something to compare with after a long
+        // silence, also when what ended it was a reply that took so long that it says little.
         let too_old = self.window + self.window / STRETCHES;
         while self.stretches.len() > 1 && now.since(self.stretches[1].begun) > too_old {
             self.stretches.pop_front();
@@ -137,7 +141,8 @@ fn micros(time: Time) -> i64 {
     bounded(time.as_nanos() / 1_000)
 }
 
-/// A number that can be added to and taken from others of its kind without an overflow. Clocks never come near it.
+/// A number that can be added to and taken from others of its kind without an overflow. Clocks
+/// never come near it.
 fn bounded(micros: u64) -> i64 {
     i64::try_from(micros).unwrap_or(i64::MAX).min(i64::MAX / 8)
 }
@@ -149,8 +154,8 @@ mod tests {
     const WINDOW: Duration = Duration::from_secs(60);
     const EPOCH_US: i64 = 1_700_000_000_000_000;
 
-    /// Observes a reply every `every_ms`, with a round trip of 2 ms; `clock` maps true microseconds to what the
-    /// node shows. Returns when the first jump was seen.
+    /// Observes a reply every `every_ms`, with a round trip of 2 ms; `clock` maps true microseconds
+    /// to what the node shows. Returns when the first jump was seen.
     fn first_jump(every_ms: u64, count: u64, clock: impl Fn(i64) -> i64) -> Option<(u64, i64)> {
         let mut watch = ClockWatch::new(WINDOW);
         (0..count).find_map(|n| {
@@ -208,8 +213,8 @@ mod tests {
         assert!(first_jump(600_000, 3, clock).is_some());
     }
 
-    /// A server stands still for longer than the window, with a command before it. That reply says little about its clock, and
-    /// must not be all there is to compare with.
+    /// A server stands still for longer than the window, with a command before it. That reply says
+    /// little about its clock, and must not be all there is to compare with.
     #[test]
     fn a_reply_that_took_longer_than_the_window_hides_no_step() {
         let mut watch = ClockWatch::new(Duration::from_millis(1_100));

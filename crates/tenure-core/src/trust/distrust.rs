@@ -35,15 +35,17 @@ pub enum Distrust {
     ClockBehind,
     /// The fences it may have forgotten are above those of the present.
     FencesAhead,
-    /// Its clock was ahead and has been set back: it has granted fences from the future, and grants none below them.
+    /// Its clock was ahead and has been set back: it has granted fences from the future, and grants
+    /// none below them.
     ClockSetBack {
         /// How long it takes until the present has passed them.
         left: Duration,
     },
-    /// It is new, and another node of the list belongs to another fleet: that fleet may hold locks which this node would
-    /// give away again.
+    /// It is new, and another node of the list belongs to another fleet: that fleet may hold locks
+    /// which this node would give away again.
     Barred,
-    /// It had lost this lock, and the lock was put back: somebody may still count on what it granted before.
+    /// It had lost this lock, and the lock was put back: somebody may still count on what it
+    /// granted before.
     PutBack {
         /// How much longer it does not count for this lock.
         left: Duration,

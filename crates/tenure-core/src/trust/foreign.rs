@@ -1,12 +1,15 @@
-//! Nodes that belong to another fleet: what becomes of a client that is refused, and of one whose node was taken.
+//! Nodes that belong to another fleet: what becomes of a client that is refused, and of one whose
+//! node was taken.
 //!
-//! Clients with different node lists or settings exclude nobody. A client that finds the record of another fleet
-//! does not use the node, and while it is refused anywhere, no other node's *new* memory comes to count for it: the other
-//! fleet may hold locks there that this one would give away again.
+//! Clients with different node lists or settings exclude nobody. A client that finds the record of
+//! another fleet does not use the node, and while it is refused anywhere, no other node's *new*
+//! memory comes to count for it: the other fleet may hold locks there that this one would give away
+//! again.
 //!
-//! It never writes a record of its own where it was refused, not even when the refusing record is gone: that node was
-//! emptied, and its fleet may still hold locks by its other nodes. It writes back what it saw. And whoever finds another
-//! fleet's record where it had its own marks it as disputed: nobody counts the node until a person has decided.
+//! It never writes a record of its own where it was refused, not even when the refusing record is
+//! gone: that node was emptied, and its fleet may still hold locks by its other nodes. It writes
+//! back what it saw. And whoever finds another fleet's record where it had its own marks it as
+//! disputed: nobody counts the node until a person has decided.
 
 use std::sync::Arc;
 
@@ -49,7 +52,8 @@ impl Fleet {
             return self.object(now, node, Distrust::Unfit(OTHER_FORM.into()));
         };
         let member = &self.members[node.get()];
-        // What is written down may come from programs with other lists on this machine: only what we saw ourselves counts.
+        // What is written down may come from programs with other lists on this machine: only what
+        // we saw ourselves counts.
         let (was_ours, newer) = (member.seen.is_some(), record.epoch > member.epoch);
         if was_ours && !newer && record.phase == Phase::Open && !self.is_outdated() {
             let nonce = self.draw_nonce();
@@ -71,7 +75,8 @@ impl Fleet {
                 "two fleets claim this node ({difference}). Give all clients the same settings, then run `tenure fleet forget` \
                  for this node"
             ),
-            // Newer than anything that we know of our list: what was written back may be of a time before.
+            // Newer than anything that we know of our list: what was written back may be of a time
+            // before.
             _ if newer && record.epoch > self.epoch() => {
                 format!(
                     "the node list of its fleet was changed ({difference}); give this client the new list"
@@ -106,7 +111,8 @@ impl Fleet {
         }
     }
 
-    /// A person has taken the node out of its fleet: whoever comes first has it, after a quarantine.
+    /// A person has taken the node out of its fleet: whoever comes first has it, after a
+    /// quarantine.
     pub(super) fn take_over(&mut self, now: Time, node: NodeIndex, text: Arc<str>, vacant: &Record) {
         let member = &mut self.members[node.get()];
         member.foreign_unkept |= member.foreign.take().is_some();
@@ -136,8 +142,9 @@ impl Fleet {
         Some(Swap { expected: None, text, stamp })
     }
 
-    /// What goes on at a node that has been emptied since we last saw it. A change of the list needs what it wrote there: a node
-    /// that waits for its list, or is done with it, must not vote because it forgot that.
+    /// What goes on at a node that has been emptied since we last saw it. A change of the list
+    /// needs what it wrote there: a node that waits for its list, or is done with it, must not vote
+    /// because it forgot that.
     fn goes_on(&self, node: NodeIndex) -> Lasting {
         let before = self.members[node.get()].lasting.clone();
         let records = self.members.iter().filter_map(|member| Some(&member.record.as_ref()?.record));
@@ -147,7 +154,8 @@ impl Fleet {
         let since = match before.phase {
             Phase::Prepared(_) | Phase::Vacant => opened_in(before.epoch),
             Phase::Closed(_) | Phase::Reclosing(_) => opened_in(before.epoch + 1),
-            // The change may have been given up since; if not, whoever makes it closes the node again.
+            // The change may have been given up since; if not, whoever makes it closes the node
+            // again.
             Phase::Open | Phase::Closing(_) | Phase::Disputed => {
                 let epoch = before.epoch.max(self.epoch());
                 return Lasting { phase: Phase::Open, epoch, ..before };

@@ -30,7 +30,8 @@ impl Fleet {
         }
         let intact = member.facts.as_ref().is_some_and(|facts| facts.intact);
         let off = self.settings.restart_guard == RestartGuard::Off;
-        // Also one that has forgotten nothing: it knows nothing of the locks that the other fleet has on its other nodes.
+        // Also one that has forgotten nothing: it knows nothing of the locks that the other fleet
+        // has on its other nodes.
         if known.record.state == State::New && self.is_barred() {
             return Err(Distrust::Barred);
         }
@@ -88,8 +89,8 @@ impl Fleet {
         before.max(record.floor)
     }
 
-    /// How far fences of the node are ahead of the present, if its clock was set back: those of every name, because its
-    /// record is from the future, or one that it has shown.
+    /// How far fences of the node are ahead of the present, if its clock was set back: those of
+    /// every name, because its record is from the future, or one that it has shown.
     pub(super) fn fences_ahead(&self, now: Time, node: NodeIndex) -> Option<Duration> {
         let shown = self.members[node.get()].shown_ahead;
         self.record_ahead(now, node).max(shown.and_then(|fence| self.ahead(now, fence)))
@@ -102,15 +103,16 @@ impl Fleet {
         self.ahead(now, self.floor(node))
     }
 
-    /// How long it takes the clock of the nodes to reach this fence, if that is further than it may be ahead.
+    /// How long it takes the clock of the nodes to reach this fence, if that is further than it may
+    /// be ahead.
     fn ahead(&self, now: Time, fence: Fence) -> Option<Duration> {
         let time = self.nodes_time(now)?;
         let left = Duration::from_micros(fence.get().saturating_sub(time.as_micros()));
         (fence > self.settings.bounds.highest(time)).then_some(left)
     }
 
-    /// By how much a node's clock is away from a majority that agree, if it is and we have not watched it for long
-    /// enough to know that it did not jump just now.
+    /// By how much a node's clock is away from a majority that agree, if it is and we have not
+    /// watched it for long enough to know that it did not jump just now.
     pub(super) fn apart(&self, now: Time, member: &Member) -> Option<(i64, Duration)> {
         let watched_until = member.first_seen? + self.settings.quarantine();
         let offset = member.watch.offset_us().filter(|_| now < watched_until)?;

@@ -14,8 +14,8 @@ use crate::fence::Fence;
 use crate::round::RoundTrips;
 use crate::time::Time;
 
-/// What a client knows about its nodes. Copies share what has not changed since: the model checker keeps
-/// millions of them.
+/// What a client knows about its nodes. Copies share what has not changed since: the model checker
+/// keeps millions of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Members(Vec<Arc<Member>>);
 
@@ -125,7 +125,8 @@ impl Member {
         self.facts.is_none() || self.objection.is_some() || answered
     }
 
-    /// Keeps the newest lives by the node's clock, and the present one, which that clock may not call the newest.
+    /// Keeps the newest lives by the node's clock, and the present one, which that clock may not
+    /// call the newest.
     pub(super) fn forget_lives(&mut self, present: Option<Nonce>) {
         while self.lives.len() > LIVES_MAX {
             let oldest = self.lives.iter().find(|life| Some(life.nonce) != present).cloned();

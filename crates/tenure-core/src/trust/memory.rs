@@ -1,9 +1,10 @@
-//! What a client knows of its nodes from before: a memory that outlives it, so that programs that start, lock and end
-//! are witnesses, too.
+//! What a client knows of its nodes from before: a memory that outlives it, so that programs that
+//! start, lock and end are witnesses, too.
 //!
-//! The client is given what is on disk when it begins, and has every life that it meets written down before a grant in
-//! that life counts. What it finds there besides its own is what others on the same machine have seen. It is read again
-//! between the two readings of a first start: somebody may have seen the nodes in use meanwhile.
+//! The client is given what is on disk when it begins, and has every life that it meets written
+//! down before a grant in that life counts. What it finds there besides its own is what others on
+//! the same machine have seen. It is read again between the two readings of a first start: somebody
+//! may have seen the nodes in use meanwhile.
 //!
 //! A memory that is old, or was copied from another machine, costs at most a quarantine.
 
@@ -53,8 +54,8 @@ pub(super) enum DiaryState {
 }
 
 impl Fleet {
-    /// With what is known of the nodes from before, one entry a node. From now on [`Output::Remember`] asks for what is
-    /// new to be kept, and no life counts that is not.
+    /// With what is known of the nodes from before, one entry a node. From now on
+    /// [`Output::Remember`] asks for what is new to be kept, and no life counts that is not.
     #[must_use]
     pub fn remembering(mut self, memory: Vec<NodeMemory>) -> Self {
         self.begin_with(memory);

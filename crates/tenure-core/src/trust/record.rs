@@ -1,8 +1,9 @@
 //! What a node keeps about one life of its memory, so that every client recognises it.
 //!
-//! The record is one line of text. It begins with a random nonce that no other life of any node's memory has;
-//! an acquire names it, and a node that was flushed, restarted empty or replaced does not have it. The rest
-//! tells by whom and when it was written, which fleet the node belongs to, and whether that fleet is being changed.
+//! The record is one line of text. It begins with a random nonce that no other life of any node's
+//! memory has; an acquire names it, and a node that was flushed, restarted empty or replaced does
+//! not have it. The rest tells by whom and when it was written, which fleet the node belongs to,
+//! and whether that fleet is being changed.
 
 mod phase;
 
@@ -17,15 +18,16 @@ use crate::time::NodeTime;
 /// The form of the record that this version writes.
 const VERSION: &str = "tenure-2";
 
-/// How many nonces a life went by before are kept: a change that is given up takes two, and a token that is older than four of
-/// them is older than most terms.
+/// How many nonces a life went by before are kept: a change that is given up takes two, and a token
+/// that is older than four of them is older than most terms.
 const CONTINUES_MAX: usize = 8;
 
 /// Names one life of a node's memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nonce(u64);
 
-/// What a server says about itself that changes when it is started anew, replaced, or follows another.
+/// What a server says about itself that changes when it is started anew, replaced, or follows
+/// another.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Life {
     /// Drawn by every server process for itself: Redis' `run_id`.
@@ -45,14 +47,16 @@ pub(super) struct Record {
     pub(super) state: State,
     /// There was an earlier life of this node's memory.
     pub(super) returned: bool,
-    /// Its server has kept every acknowledged write since the process began, as far as clients have seen.
+    /// Its server has kept every acknowledged write since the process began, as far as clients have
+    /// seen.
     pub(super) durable: bool,
     pub(super) phase: Phase,
     /// How often the fleet that the node belongs to has been changed.
     pub(super) epoch: u64,
     /// Its list took over from another one, and has been open since.
     pub(super) opened: bool,
-    /// How long a lock may live that was granted before this life or, once the node is closed, before that.
+    /// How long a lock may live that was granted before this life or, once the node is closed,
+    /// before that.
     pub(super) wait: Duration,
     /// Fences up to this may have been granted by nodes that the fleet had before.
     pub(super) floor: Fence,
@@ -60,7 +64,8 @@ pub(super) struct Record {
     pub(super) terms: Arc<str>,
     /// When this life began, by the node's clock. `None` if the node has yet to fill it in.
     pub(super) created: Option<NodeTime>,
-    /// When the node was closed, by its clock. `None` if it was not, or the node has yet to fill it in.
+    /// When the node was closed, by its clock. `None` if it was not, or the node has yet to fill it
+    /// in.
     pub(super) closed: Option<NodeTime>,
 }
 

@@ -1,4 +1,5 @@
-//! Registering the nodes: asking for records, writing them, and the conclusions from all of them together.
+//! Registering the nodes: asking for records, writing them, and the conclusions from all of them
+//! together.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,7 +56,8 @@ impl Fleet {
             return;
         }
         match answer {
-            // What was told before the record changed is of no use: who the server is now is being found out.
+            // What was told before the record changed is of no use: who the server is now is being
+            // found out.
             Ok(Reply { answer: Answer::Record(_), .. }) if member.surveying => {}
             Ok(Reply { answer: Answer::Record(text), time: Some(time), .. }) => {
                 (member.asked, member.tried, member.fault) = (None, true, None);
@@ -79,7 +81,8 @@ impl Fleet {
             // It is asked again when its time is up. Until then it does not vote.
             Err(fault) => {
                 (member.tried, member.fault) = (true, Some(fault.clone()));
-                // It said something that is no record. Who does not answer at all is still in the life we know.
+                // It said something that is no record. Who does not answer at all is still in the
+                // life we know.
                 if matches!(fault, Fault::Error(_)) && member.record.take().is_some() {
                     member.asked = Some(now);
                     self.outputs.push_back(Output::Distrust { node, forgot: true });
@@ -100,7 +103,8 @@ impl Fleet {
             return self.handle_absent(now, node);
         };
         let record = match Record::parse(&text) {
-            // Vacant in our own terms: the change to our list was given up, and the list before may give locks.
+            // Vacant in our own terms: the change to our list was given up, and the list before may
+            // give locks.
             Some(record) if record.terms == self.settings.terms(node) && record.phase != Phase::Disputed => {
                 record
             }
@@ -147,9 +151,10 @@ impl Fleet {
             && member.seen.is_some_and(|seen| !is_this(seen))
             && (record.state != State::New || age >= quarantine);
         if (unwarranted || came_back) && record.phase == Phase::Open {
-            // It was taken for a first start while we knew better and could not say so in time. Or it would vote at once, and
-            // we knew another life of it so short a time ago that this one cannot have begun since and be over its
-            // quarantine: an earlier life has come back, and what was granted in between is still held.
+            // It was taken for a first start while we knew better and could not say so in time. Or
+            // it would vote at once, and we knew another life of it so short a time ago that this
+            // one cannot have begun since and be over its quarantine: an earlier life has come
+            // back, and what was granted in between is still held.
             let record = self.new_life(node, &facts, &record);
             return self.swap(now, node, text, &record);
         }
@@ -191,16 +196,18 @@ impl Fleet {
         member.record = Some(Known { record, text, trusted_from });
     }
 
-    /// The life that we know of this node is over. What comes next may take a few more questions; nothing counts meanwhile.
+    /// The life that we know of this node is over. What comes next may take a few more questions;
+    /// nothing counts meanwhile.
     fn forget_record(&mut self, node: NodeIndex) {
         if self.members[node.get()].record.take().is_some() {
             self.outputs.push_back(Output::Distrust { node, forgot: true });
         }
     }
 
-    /// Whether a server with another life than its record names has all the same forgotten nothing: it is a new
-    /// process that syncs every write; or the same process, whose lineage changes also when it gets its first replica,
-    /// or loses its last, as long as it never followed another itself.
+    /// Whether a server with another life than its record names has all the same forgotten nothing:
+    /// it is a new process that syncs every write; or the same process, whose lineage changes also
+    /// when it gets its first replica, or loses its last, as long as it never followed another
+    /// itself.
     pub(super) fn remembers(&self, node: NodeIndex, record: &Record, facts: &Facts) -> bool {
         let (Some(before), Some(now)) = (&record.life, &facts.life) else { return false };
         // A copy from before a life that we know: somebody has put back a backup.
@@ -228,8 +235,8 @@ impl Fleet {
         }
     }
 
-    /// Finds out who the server is now. What it said when we connected is not good enough to judge a record by that
-    /// others have written since.
+    /// Finds out who the server is now. What it said when we connected is not good enough to judge
+    /// a record by that others have written since.
     pub(super) fn survey(&mut self, now: Time, node: NodeIndex) {
         let member = &mut self.members[node.get()];
         (member.surveying, member.asked) = (true, None);
@@ -267,7 +274,8 @@ impl Fleet {
         }
     }
 
-    /// Draws conclusions: which nodes are the same server, whether this is a first start, whose quarantine is over.
+    /// Draws conclusions: which nodes are the same server, whether this is a first start, whose
+    /// quarantine is over.
     pub(super) fn evaluate(&mut self, now: Time) {
         self.find_duplicates(now);
         if self.settings.restart_guard == RestartGuard::Evidence {
@@ -277,7 +285,8 @@ impl Fleet {
         for node in self.quorum.indexes() {
             let older = |known: &&Known| known.record.phase == Phase::Open && known.record.epoch < epoch;
             if let Some(known) = self.members[node.get()].idle_record().filter(older).cloned() {
-                // Whoever wrote it had not seen the other nodes. Clients with an older list are to know that it is older.
+                // Whoever wrote it had not seen the other nodes. Clients with an older list are to
+                // know that it is older.
                 self.swap(now, node, known.text, &Record { epoch, ..known.record });
             }
             let over =
@@ -406,7 +415,8 @@ impl Fleet {
         }
     }
 
-    /// How often our list has been changed, as far as any node has told us. One that is only prepared says what will be.
+    /// How often our list has been changed, as far as any node has told us. One that is only
+    /// prepared says what will be.
     pub(super) fn epoch(&self) -> u64 {
         let lasting = self.members.iter().map(|member| &member.lasting);
         let present = lasting.filter(|lasting| !matches!(lasting.phase, Phase::Prepared(_) | Phase::Vacant));

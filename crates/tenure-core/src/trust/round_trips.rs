@@ -12,12 +12,14 @@ impl Fleet {
         &self.patience
     }
 
-    /// We meant to look at `meant`, and did at `now`. To be called before what came meanwhile is told.
+    /// We meant to look at `meant`, and did at `now`. To be called before what came meanwhile is
+    /// told.
     pub fn note_pause(&mut self, meant: Time, now: Time) {
         self.pause = Some(Pause::new(meant, now));
     }
 
-    /// Learns no round trips: worlds that only differ in these are one, where every timeout is said.
+    /// Learns no round trips: worlds that only differ in these are one, where every timeout is
+    /// said.
     #[doc(hidden)]
     #[must_use]
     pub const fn untimed(mut self) -> Self {

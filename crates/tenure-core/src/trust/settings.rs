@@ -9,8 +9,9 @@ use crate::fence::{Fence, FenceBounds};
 use crate::round::NodeIndex;
 use crate::time::NodeTime;
 
-/// How far fences may run ahead of a node's clock: clocks of nodes that are kept in step at all differ by less. At
-/// most half of the quarantine, so that the other half is left for clocks that step back when memory is lost.
+/// How far fences may run ahead of a node's clock: clocks of nodes that are kept in step at all
+/// differ by less. At most half of the quarantine, so that the other half is left for clocks that
+/// step back when memory is lost.
 const SLACK_DEFAULT: Duration = Duration::from_secs(10);
 
 /// How long nodes remember fences: longer than any process sits on a stale lock unnoticed.
@@ -23,14 +24,15 @@ const RETENTION_MIN: Duration = Duration::from_secs(1);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RestartGuard {
-    /// A node that shows signs of a lost memory is quarantined. It cannot see that *all* nodes lost their memory
-    /// within one quarantine while no client remembered. The default.
+    /// A node that shows signs of a lost memory is quarantined. It cannot see that *all* nodes lost
+    /// their memory within one quarantine while no client remembered. The default.
     #[default]
     Evidence,
-    /// Every new life of a node's memory is quarantined, also at the first start of a fleet and where the disk
-    /// should have kept everything. Replicas and eviction are not tolerated.
+    /// Every new life of a node's memory is quarantined, also at the first start of a fleet and
+    /// where the disk should have kept everything. Replicas and eviction are not tolerated.
     Strict,
-    /// Nodes vote at once, whatever they forgot. Fences still grow; exclusion does not survive a restart.
+    /// Nodes vote at once, whatever they forgot. Fences still grow; exclusion does not survive a
+    /// restart.
     Off,
 }
 
@@ -62,8 +64,9 @@ impl Roster {
         Self { list: sorted.join(",").into(), places }
     }
 
-    /// A fleet that goes by a name of its own, because its clients reach the nodes under different addresses: they
-    /// agree on how many there are, on their order, and on what every client can say of each (its database).
+    /// A fleet that goes by a name of its own, because its clients reach the nodes under different
+    /// addresses: they agree on how many there are, on their order, and on what every client can
+    /// say of each (its database).
     #[must_use]
     pub fn named<N: AsRef<str>>(fleet: &str, parts: impl IntoIterator<Item = N>) -> Self {
         let place = |(index, part): (usize, N)| one_word(&format!("{}{}", index + 1, part.as_ref()));
@@ -138,9 +141,10 @@ impl Settings {
         self.max_ttl.quarantine()
     }
 
-    /// Fences up to this may have been granted before a life of a node's memory that began at `created`: what it granted
-    /// was at most the slack ahead of its clock then. The quarantine is waited out anyway, so fences from within it are
-    /// not needed; for that a clock may step back with the loss by the quarantine less the slack.
+    /// Fences up to this may have been granted before a life of a node's memory that began at
+    /// `created`: what it granted was at most the slack ahead of its clock then. The quarantine is
+    /// waited out anyway, so fences from within it are not needed; for that a clock may step back
+    /// with the loss by the quarantine less the slack.
     pub(super) fn floor(&self, created: NodeTime, wait: Duration) -> Fence {
         let quarantine_us = match self.restart_guard {
             RestartGuard::Off => 0,

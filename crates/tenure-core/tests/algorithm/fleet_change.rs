@@ -1,5 +1,5 @@
-//! Changing the node list: at no moment do the old list and the new one both give the same lock, whoever dies, whatever is
-//! emptied, and whichever list a client has.
+//! Changing the node list: at no moment do the old list and the new one both give the same lock,
+//! whoever dies, whatever is emptied, and whichever list a client has.
 
 use crate::support::changing::{Mistake, Sights, World};
 
@@ -60,7 +60,8 @@ fn a_change_that_leaves_locks_to_be_extended_is_caught() {
     assert!(broken.is_some_and(|story| story.contains("two holders")));
 }
 
-/// Declared switched off while it is not: with a second one emptied, an old client finds a majority.
+/// Declared switched off while it is not: with a second one emptied, an old client finds a
+/// majority.
 #[test]
 fn a_node_that_is_left_out_though_it_is_up_is_caught() {
     let (_, broken) = search(Mistake::OneLeftOut, 0..2_000);

@@ -1,12 +1,13 @@
-//! Nodes that lose their memory while the node list is changed: what their fleet was about to do goes on.
+//! Nodes that lose their memory while the node list is changed: what their fleet was about to do
+//! goes on.
 
 use tenure_core::Distrust;
 
 use crate::support::fleets::{QUARANTINE, World};
 use crate::support::runs::{Run, change, prepare};
 
-/// The change was killed, so the old list gives locks. A client that has the new list already meets each of its nodes again
-/// after that was emptied.
+/// The change was killed, so the old list gives locks. A client that has the new list already meets
+/// each of its nodes again after that was emptied.
 #[test]
 fn a_prepared_node_that_is_emptied_is_prepared_again() {
     for new in [&[3][..], &[3, 4, 5]] {
@@ -79,7 +80,8 @@ fn a_node_of_an_open_list_is_open_again_whatever_was_seen_there_before() {
     assert_eq!(world.trusted(&early), [0, 1, 3], "{}", world.record(3));
 }
 
-/// {0,1,2} was left for {3,4,5} and is in use again. Node 0 is met again by a client that saw it when it was closed.
+/// {0,1,2} was left for {3,4,5} and is in use again. Node 0 is met again by a client that saw it
+/// when it was closed.
 #[test]
 fn a_node_of_a_list_that_is_in_use_again_is_open() {
     let mut world = World::new(6);
@@ -99,8 +101,9 @@ fn a_node_of_a_list_that_is_in_use_again_is_open() {
     assert_eq!(world.trusted(&client), [0, 1, 2], "{}", world.record(0));
 }
 
-/// A client with another list was refused by {0,1,2}, and writes that back when node 0 is emptied: but that list was left for
-/// {0,1,3} meanwhile, whose clients now find a record that is out of date. Only a person can settle that, and is told how.
+/// A client with another list was refused by {0,1,2}, and writes that back when node 0 is emptied:
+/// but that list was left for {0,1,3} meanwhile, whose clients now find a record that is out of
+/// date. Only a person can settle that, and is told how.
 #[test]
 fn a_record_that_was_written_back_out_of_date_is_told_with_the_way_out() {
     let mut world = World::new(6);
@@ -143,7 +146,8 @@ fn a_client_that_is_early_is_told_that_the_change_is_not_finished() {
     assert!(matches!(world.distrust(&late, 0), Distrust::Changing { .. }));
 }
 
-/// A lease token names the lives of its nodes. Closing them, and giving that up, costs no lock: it is the same memory.
+/// A lease token names the lives of its nodes. Closing them, and giving that up, costs no lock: it
+/// is the same memory.
 #[test]
 fn lives_from_before_a_change_that_was_given_up_still_count() {
     let mut world = World::new(4);

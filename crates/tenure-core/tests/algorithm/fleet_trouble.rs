@@ -1,4 +1,5 @@
-//! Changes of the node list that meet older lists, other changes, wrong clocks and clients that are already there.
+//! Changes of the node list that meet older lists, other changes, wrong clocks and clients that are
+//! already there.
 
 use std::time::Duration;
 
@@ -8,7 +9,8 @@ use tenure_core::*;
 use crate::support::fleets::{QUARANTINE, World};
 use crate::support::runs::{Run, change, prepare};
 
-/// Whoever has put the new list into the settings already, and runs the change again, names the same list twice.
+/// Whoever has put the new list into the settings already, and runs the change again, names the
+/// same list twice.
 #[test]
 fn a_change_to_the_same_list_is_refused_at_once() {
     let mut world = World::new(4);
@@ -27,7 +29,8 @@ fn a_change_to_the_same_list_is_refused_at_once() {
     );
 }
 
-/// A list that was mistyped, or has another prefix: the one that is in use would go on giving locks.
+/// A list that was mistyped, or has another prefix: the one that is in use would go on giving
+/// locks.
 #[test]
 fn a_list_that_was_never_used_is_not_changed() {
     let mut world = World::new(7);
@@ -46,7 +49,8 @@ fn a_list_that_was_never_used_is_not_changed() {
     change(&mut world, &[0, 1, 2], &[3, 4, 5], &[], 30);
 }
 
-/// All nodes of the old list are emptied after the new ones were prepared: these know that it was in use.
+/// All nodes of the old list are emptied after the new ones were prepared: these know that it was
+/// in use.
 #[test]
 fn a_list_that_was_emptied_in_the_middle_is_changed_all_the_same() {
     let mut world = World::new(2);
@@ -56,8 +60,9 @@ fn a_list_that_was_emptied_in_the_middle_is_changed_all_the_same() {
     change(&mut world, &[0], &[1], &[], 20);
 }
 
-/// {0,1,4} to {0,1,2} to {0,1,3}, where node 2 is switched off; then back, with node 2 as it was. Its record says that the list
-/// {0,1,2} is open: it is, of a time that is over. Who holds on {0,3} meanwhile must not see {1,2} opened.
+/// {0,1,4} to {0,1,2} to {0,1,3}, where node 2 is switched off; then back, with node 2 as it was.
+/// Its record says that the list {0,1,2} is open: it is, of a time that is over. Who holds on {0,3}
+/// meanwhile must not see {1,2} opened.
 #[test]
 fn a_node_that_was_switched_off_does_not_open_its_list_when_it_is_used_again() {
     let mut world = World::new(5);
@@ -119,7 +124,8 @@ fn two_changes_that_stand_in_each_others_way_can_be_given_up() {
     assert_eq!(world.trusted(&client), [0, 1, 2]);
 }
 
-/// A client of the new list saw that node 0 was closed, and writes that back when the node has been emptied.
+/// A client of the new list saw that node 0 was closed, and writes that back when the node has been
+/// emptied.
 #[test]
 fn a_closed_node_that_is_emptied_under_a_client_of_the_new_list_does_not_stop_the_change() {
     let mut world = World::new(4);
@@ -150,7 +156,8 @@ fn one_wrong_clock_does_not_hold_up_a_change() {
     }
 }
 
-/// A clock is set back by an hour after its node was closed: we have seen ourselves how long ago that was.
+/// A clock is set back by an hour after its node was closed: we have seen ourselves how long ago
+/// that was.
 #[test]
 fn a_clock_that_is_set_back_does_not_hold_up_a_change() {
     let hour = Duration::from_secs(3_600);
@@ -167,7 +174,8 @@ fn a_clock_that_is_set_back_does_not_hold_up_a_change() {
     assert!(world.now.since(begun) >= QUARANTINE, "the locks of the old list are waited for all the same");
 }
 
-/// Fences that the old list has granted are an hour ahead: nobody may be given a smaller one, and whoever waits is told why.
+/// Fences that the old list has granted are an hour ahead: nobody may be given a smaller one, and
+/// whoever waits is told why.
 #[test]
 fn clocks_that_were_all_set_back_are_waited_for_and_named_as_the_cause() {
     let hour = Duration::from_secs(3_600);
@@ -185,8 +193,8 @@ fn clocks_that_were_all_set_back_are_waited_for_and_named_as_the_cause() {
     assert_eq!(run.pass(&mut world, hour), Some(Ok(())));
 }
 
-/// A client that was left with the old list looks at a node that was emptied, and taken by a client of the new list that had
-/// never seen it before.
+/// A client that was left with the old list looks at a node that was emptied, and taken by a client
+/// of the new list that had never seen it before.
 #[test]
 fn a_client_with_the_old_list_disputes_nothing() {
     let mut world = World::new(4);
@@ -207,7 +215,8 @@ fn a_client_with_the_old_list_disputes_nothing() {
     assert_eq!(world.trusted(&client), [0, 1, 3]);
 }
 
-/// Somebody runs the change from {0,1,2} to {3,4,5} again when that list has long been changed to {6,7,8}.
+/// Somebody runs the change from {0,1,2} to {3,4,5} again when that list has long been changed to
+/// {6,7,8}.
 #[test]
 fn a_change_that_is_run_again_later_does_not_bring_back_a_list_that_was_left() {
     let mut world = World::new(9);
@@ -228,8 +237,8 @@ fn a_change_that_is_run_again_later_does_not_bring_back_a_list_that_was_left() {
     assert_eq!(world.trusted(&client), [3, 4, 5]);
 }
 
-/// {0,1,2} was changed to {3,4,5}, and its nodes restarted since. Somebody who had wanted to give that change up does so now,
-/// when the list is {6,7,8}.
+/// {0,1,2} was changed to {3,4,5}, and its nodes restarted since. Somebody who had wanted to give
+/// that change up does so now, when the list is {6,7,8}.
 #[test]
 fn a_list_that_was_closed_is_never_given_back() {
     let mut world = World::new(9);
@@ -247,8 +256,8 @@ fn a_list_that_was_closed_is_never_given_back() {
     assert_eq!(ended, Some(Err(Refused::TooLate)));
 }
 
-/// The change is killed while it removes locks, before it has marked any node as closed. Were it given up then, the nodes
-/// would vote without the locks that are still held.
+/// The change is killed while it removes locks, before it has marked any node as closed. Were it
+/// given up then, the nodes would vote without the locks that are still held.
 #[test]
 fn a_change_that_has_begun_to_remove_locks_cannot_be_given_up() {
     let mut world = World::new(4);
@@ -262,7 +271,8 @@ fn a_change_that_has_begun_to_remove_locks_cannot_be_given_up() {
     change(&mut world, &[0, 1, 2], &[0, 1, 3], &[], 30);
 }
 
-/// A replica, a full disk, a user without the rights: the old list may be closed by then, and somebody has to be told.
+/// A replica, a full disk, a user without the rights: the old list may be closed by then, and
+/// somebody has to be told.
 #[test]
 fn a_node_that_only_gives_errors_ends_the_change() {
     let mut world = World::new(4);
@@ -296,8 +306,9 @@ fn a_node_that_only_gives_errors_ends_the_change() {
     assert_eq!(failed, Some(Refused::Silent { node: 3, fault }));
 }
 
-/// {0,2,5} was left while node 2 was switched off, so that still says that the list is open. When the list is prepared again,
-/// node 5 first, a client of it must not make the old word of node 2 look new.
+/// {0,2,5} was left while node 2 was switched off, so that still says that the list is open. When
+/// the list is prepared again, node 5 first, a client of it must not make the old word of node 2
+/// look new.
 #[test]
 fn a_record_of_a_list_that_was_left_is_not_brought_up_to_date_by_one_that_is_prepared() {
     let mut world = World::new(7);
@@ -338,7 +349,8 @@ fn a_node_that_was_taken_from_another_fleet_does_not_open_the_list() {
     assert!(world.record(2).contains(" phase=closed:"), "{}", world.record(2));
 }
 
-/// Two people change to the same list from different ones: what one has prepared is not the other's.
+/// Two people change to the same list from different ones: what one has prepared is not the
+/// other's.
 #[test]
 fn nodes_that_another_change_has_prepared_are_not_taken() {
     let mut world = World::new(7);
@@ -349,7 +361,8 @@ fn nodes_that_another_change_has_prepared_are_not_taken() {
     assert_eq!((world.trusted(&one), world.trusted(&two)), (vec![0, 1, 2], vec![3]));
 }
 
-/// Somebody's run stands still just before it removes locks. Another finishes the change meanwhile, and the new list is in use.
+/// Somebody's run stands still just before it removes locks. Another finishes the change meanwhile,
+/// and the new list is in use.
 #[test]
 fn a_run_that_stood_still_removes_no_lock_of_the_new_list() {
     let mut world = World::new(4);

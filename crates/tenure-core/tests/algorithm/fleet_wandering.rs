@@ -9,8 +9,8 @@ const WAYS: [&[&[usize]]; 4] = [
     &[&[0, 1, 2], &[0, 1, 2, 3, 4], &[0, 1, 2, 3]],
 ];
 
-/// Seeds that once found something: a change that had not waited, and one that took over nodes which another had
-/// prepared.
+/// Seeds that once found something: a change that had not waited, and one that took over nodes
+/// which another had prepared.
 const FAILED: [u64; 2] = [47, 48];
 
 /// What a search has shown.

@@ -116,7 +116,8 @@ fn a_clock_that_steps_back_with_the_memory_does_not_undercut_fences() {
     (0..3).for_each(|node| nodes.connect(&mut a, node));
     nodes.settle(&mut a, &[0, 1, 2]);
     let earlier = a.propose(nodes.now(), true).fence.unwrap().fence;
-    // Node 0 forgets, its clock steps back by less than the quarantine less the slack, and the quarantine passes.
+    // Node 0 forgets, its clock steps back by less than the quarantine less the slack, and the
+    // quarantine passes.
     nodes.lose_memory(0);
     // Node 2 forgets nothing; its clock may go back by half of the retention.
     nodes.offsets_us = vec![-11_000_000, 9_000_000, -21_000_000];
@@ -131,7 +132,8 @@ fn a_clock_that_steps_back_with_the_memory_does_not_undercut_fences() {
     assert!(fence > earlier || proposal.nodes[0].is_err(), "{fence} after {earlier} at {:?}", proposal.nodes);
 }
 
-/// A fleet that was first used two hours ahead: its records are from the future when the clocks are right.
+/// A fleet that was first used two hours ahead: its records are from the future when the clocks are
+/// right.
 #[test]
 fn a_record_from_the_future_is_told_as_a_clock_that_was_set_back() {
     let mut nodes = Nodes::new();

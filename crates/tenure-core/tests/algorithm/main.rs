@@ -1,5 +1,5 @@
-//! The algorithm without a network: stories, transcripts, sentences of the Redlock page, every order,
-//! and random histories.
+//! The algorithm without a network: stories, transcripts, sentences of the Redlock page, every
+//! order, and random histories.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
 mod support {

@@ -1,4 +1,5 @@
-//! Clients with other lists or settings: they are refused, take nothing over, and are not given what another fleet may hold.
+//! Clients with other lists or settings: they are refused, take nothing over, and are not given
+//! what another fleet may hold.
 
 use std::time::Duration;
 
@@ -10,8 +11,8 @@ fn is_unfit(distrust: &Distrust, words: &str) -> bool {
     matches!(distrust, Distrust::Unfit(reason) if reason.contains(words))
 }
 
-/// Seen on servers: databases a/1, b/1, c/1 and a/1, b/0, c/0. One shared node refuses; the two others are new, and would make
-/// a majority.
+/// Seen on servers: databases a/1, b/1, c/1 and a/1, b/0, c/0. One shared node refuses; the two
+/// others are new, and would make a majority.
 #[test]
 fn whoever_is_refused_by_one_node_counts_no_new_one() {
     let mut world = World::new(5);
@@ -40,7 +41,8 @@ fn a_fleet_of_three_and_one_of_five_under_one_name_are_two() {
     assert!(is_unfit(&world.distrust(&turned, 0), "node is 1/0 there and 2/0 here"), "another order");
 }
 
-/// W knows only node 2, and is refused there. Node 2 is emptied while A holds locks on the two others.
+/// W knows only node 2, and is refused there. Node 2 is emptied while A holds locks on the two
+/// others.
 #[test]
 fn whoever_was_refused_takes_nothing_over_when_the_node_is_emptied() {
     let mut world = World::new(3);
@@ -134,7 +136,8 @@ fn a_record_of_another_form_is_not_replaced_when_it_is_gone() {
     assert!(is_unfit(&world.distrust(&client, 0), "another version of Tenure"));
 }
 
-/// The first record that is written where an earlier life was known says so, also before anybody has read it.
+/// The first record that is written where an earlier life was known says so, also before anybody
+/// has read it.
 #[test]
 fn the_first_record_of_a_memory_that_was_lost_says_so() {
     let mut world = World::new(3);

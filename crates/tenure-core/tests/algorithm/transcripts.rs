@@ -1,8 +1,8 @@
 //! The life-cycles of a lock, told in `tests/testdata`: what happens, and what is said then.
 //!
-//! A story begins with its nodes (`3 nodes`; `3 new nodes`, to hear of records as well). Each step is
-//! what happens, a line each ([`Story::happen`]); then `----`; then who says what to whom, up to an
-//! empty line. What was said before a `...` is left out. A `#` begins a comment.
+//! A story begins with its nodes (`3 nodes`; `3 new nodes`, to hear of records as well). Each step
+//! is what happens, a line each ([`Story::happen`]); then `----`; then who says what to whom, up to
+//! an empty line. What was said before a `...` is left out. A `#` begins a comment.
 //!
 //! To write down what is said now, and look at the difference with git:
 //! `UPDATE_TESTDATA=1 cargo test -p tenure-core --test algorithm transcripts`

@@ -159,7 +159,8 @@ fn with_a_node_missing_the_quarantine_is_waited_out() {
     assert_eq!(world.distrust(&fleet, 1), Distrust::Unknown);
     world.pass(QUARANTINE - secs(1), &mut fleet);
     assert_eq!(world.trusted(&fleet), [0; 0]);
-    // It comes back, and all are new: but two of them have been waiting, so this is no first start any more.
+    // It comes back, and all are new: but two of them have been waiting, so this is no first start
+    // any more.
     world.pass(secs(1), &mut fleet);
     assert_eq!(world.trusted(&fleet), [0, 2]);
     world.nodes[1].reachable = true;

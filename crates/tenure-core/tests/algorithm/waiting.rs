@@ -55,7 +55,8 @@ fn waiters_are_served_in_the_order_in_which_they_came_and_at_once() {
     assert_eq!(served, expected);
     assert!(cluster.outcomes.iter().filter(|outcome| **outcome == ReleaseOutcome::Released).count() >= 8);
     assert_eq!((in_line(&cluster), cluster.keys()), (vec![0; 5], 0));
-    // Eight holds of at most 4 ms and two round trips each to pass it on: nobody waited for a timer.
+    // Eight holds of at most 4 ms and two round trips each to pass it on: nobody waited for a
+    // timer.
     let last = cluster.clients[expected[7]].sent.iter().map(|(time, ..)| *time).max().unwrap();
     assert!(last.since(begun) < ms(8 * 12), "{:?}", last.since(begun));
 }

@@ -1,4 +1,5 @@
-//! What was written down on a machine makes its programs witnesses: none of them takes nodes that forgot for new ones.
+//! What was written down on a machine makes its programs witnesses: none of them takes nodes that
+//! forgot for new ones.
 
 use tenure_core::trust::{Input, Output};
 use tenure_core::*;
@@ -61,8 +62,9 @@ fn the_next_program_on_the_machine_knows_what_the_last_one_saw() {
     }
 }
 
-/// Two programs begin at once; one is through with a first start, holds a lock, and all nodes are emptied before the other one
-/// has looked a second time. The other one was new to everything; but its machine was not.
+/// Two programs begin at once; one is through with a first start, holds a lock, and all nodes are
+/// emptied before the other one has looked a second time. The other one was new to everything; but
+/// its machine was not.
 #[test]
 fn the_memory_is_read_again_between_the_two_readings_of_a_first_start() {
     let mut world = World::new(3);
@@ -160,7 +162,8 @@ fn a_refusal_is_remembered_by_the_next_program() {
     }
 }
 
-/// Two lists on one machine, one of them typed wrongly: what one has written down is no reason for the other to claim the node.
+/// Two lists on one machine, one of them typed wrongly: what one has written down is no reason for
+/// the other to claim the node.
 #[test]
 fn another_list_on_the_same_machine_is_refused_and_disputes_nothing() {
     let mut world = World::new(5);

@@ -1,4 +1,5 @@
-//! The first lock of a client is not asked for before enough nodes may vote, or all have been tried.
+//! The first lock of a client is not asked for before enough nodes may vote, or all have been
+//! tried.
 
 use tenure_core::{NodeSet, Quorum};
 

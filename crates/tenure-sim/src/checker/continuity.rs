@@ -1,4 +1,5 @@
-//! A lock that is extended in time is kept: while every node is restarted empty, one after another, and however far they are.
+//! A lock that is extended in time is kept: while every node is restarted empty, one after another,
+//! and however far they are.
 
 use super::{Holder, Violation};
 

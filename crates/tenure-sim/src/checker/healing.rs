@@ -17,7 +17,8 @@ impl Healing {
         self.put_back_ns.insert((node, token), now_ns);
     }
 
-    /// `holder` counts on what this node has granted, and `quarantine_ns` is the least that a quarantine lasts by any clock.
+    /// `holder` counts on what this node has granted, and `quarantine_ns` is the least that a
+    /// quarantine lasts by any clock.
     pub(crate) fn counted(
         &self,
         now_ns: u64,

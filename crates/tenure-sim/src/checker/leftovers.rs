@@ -1,8 +1,9 @@
-//! When everybody has released and stopped, no lock is left on a node; and one that comes back is told at once what to
-//! remove.
+//! When everybody has released and stopped, no lock is left on a node; and one that comes back is
+//! told at once what to remove.
 //!
-//! One thing is allowed: for ttl + guard band after the last fault a key that was set before it may live on. A dead client
-//! cannot remove it, a stray command may have set it after the clean-up, or the clean-up could not be delivered.
+//! One thing is allowed: for ttl + guard band after the last fault a key that was set before it may
+//! live on. A dead client cannot remove it, a stray command may have set it after the clean-up, or
+//! the clean-up could not be delivered.
 
 use tenure_core::{Entry, Owner};
 
@@ -35,7 +36,8 @@ impl Afterwards {
     }
 }
 
-/// A client is connected to a node again that owed it this many clean-ups, and has sent so many there.
+/// A client is connected to a node again that owed it this many clean-ups, and has sent so many
+/// there.
 pub(crate) fn back(client: usize, node: usize, owed: u64, sent: u64) -> Option<Violation> {
     (sent < owed).then_some(Violation::NotToldAgain { client, node })
 }

@@ -1,4 +1,5 @@
-//! When all faults are over, somebody gets every lock in time, and everybody who waits is served in the end.
+//! When all faults are over, somebody gets every lock in time, and everybody who waits is served in
+//! the end.
 
 use std::collections::{BTreeMap, BTreeSet};
 

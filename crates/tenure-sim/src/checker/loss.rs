@@ -1,4 +1,5 @@
-//! A holder that does not stand still hears of the loss of its lock before the end, and what is lost stays lost.
+//! A holder that does not stand still hears of the loss of its lock before the end, and what is
+//! lost stays lost.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,8 @@ struct Hold {
 }
 
 impl Loss {
-    /// From now on `holder` counts on the lock until `end_ns`, and is to hear at `due_ns` if that does not change.
+    /// From now on `holder` counts on the lock until `end_ns`, and is to hear at `due_ns` if that
+    /// does not change.
     pub(crate) fn hold(
         &mut self,
         name: usize,

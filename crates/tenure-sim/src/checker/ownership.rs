@@ -1,5 +1,5 @@
-//! Nobody touches what another one owns: clients name only tokens that they drew or were handed, and a key of a token is
-//! changed only by commands that name it, or by its end.
+//! Nobody touches what another one owns: clients name only tokens that they drew or were handed,
+//! and a key of a token is changed only by commands that name it, or by its end.
 
 use std::collections::BTreeMap;
 
@@ -38,7 +38,8 @@ impl Ownership {
         (!own).then_some(Violation::ForeignToken { client, owner: drawn.map(|drawn| drawn.client) })
     }
 
-    /// A node has executed a command of a client; its key was like this before, and like that afterwards.
+    /// A node has executed a command of a client; its key was like this before, and like that
+    /// afterwards.
     pub(crate) fn executed(
         &self,
         node: usize,

@@ -7,8 +7,8 @@ use tenure_core::{MaxTtl, NodeIndex, Options, Quorum, Renewal, RestartGuard, Set
 use super::action::{Action, Memory};
 use super::world::TICK_MS;
 
-/// A lock is valid at the tick at which it was asked for and the two after it; its key is gone at the third. So with no guard
-/// band every mistake of one tick shows.
+/// A lock is valid at the tick at which it was asked for and the two after it; its key is gone at
+/// the third. So with no guard band every mistake of one tick shows.
 const TTL_MS: u64 = 147;
 
 /// One small world.
@@ -19,7 +19,8 @@ pub(super) struct Config {
     pub(super) newcomers: usize,
     /// How many ticks pass after all nodes may vote.
     pub(super) ticks: u64,
-    /// How often each client asks for the lock, in how many attempts, and how often it extends one hold.
+    /// How often each client asks for the lock, in how many attempts, and how often it extends one
+    /// hold.
     pub(super) begins: u8,
     pub(super) tries: u32,
     pub(super) extends: u8,

@@ -1,7 +1,7 @@
 //! The fault matrix: what may happen, and which promises hold all the same.
 //!
-//! Each row is a small world. Where a promise must hold, every state of the world is looked at; where an assumption is
-//! dropped, the search must find how the promise breaks.
+//! Each row is a small world. Where a promise must hold, every state of the world is looked at;
+//! where an assumption is dropped, the search must find how the promise breaks.
 
 use tenure_core::RestartGuard;
 
@@ -34,8 +34,8 @@ pub enum Expected {
 }
 
 impl Row {
-    /// The same in a smaller world, which is searched in seconds. Whatever a complete search must come across is there, too;
-    /// a world in which something must break stays as it is.
+    /// The same in a smaller world, which is searched in seconds. Whatever a complete search must
+    /// come across is there, too; a world in which something must break stays as it is.
     #[must_use]
     pub fn small(mut self) -> Self {
         if self.breaks() {
@@ -263,9 +263,9 @@ fn trust() -> Vec<Row> {
     ]
 }
 
-/// The first client has the grant of node 0, which then forgets it, and waits for node 1. The second
-/// one gets the lock on all nodes and extends it, in the end without node 1. There the slow command of
-/// the first client finds the lock free.
+/// The first client has the grant of node 0, which then forgets it, and waits for node 1. The
+/// second one gets the lock on all nodes and extends it, in the end without node 1. There the slow
+/// command of the first client finds the lock free.
 fn set_elsewhere() -> Config {
     Config {
         fenced: false,
@@ -366,7 +366,8 @@ fn outside() -> Vec<Row> {
             Config {
                 restart_guard: RestartGuard::Off,
                 cut: &[(0, 0)],
-                // Otherwise the floor keeps the node out for nearly as long as these short locks live.
+                // Otherwise the floor keeps the node out for nearly as long as these short locks
+                // live.
                 ahead_ms: [0, -60, 0],
                 faults: Budget { losses: 1, ..faults },
                 ..base()

@@ -12,7 +12,8 @@ use super::seen::{Seen, Sight};
 use super::step::Step;
 use super::world::World;
 
-/// Nodes are at least so many ticks old in the beginning, so that what they may have forgotten at their first start is long past.
+/// Nodes are at least so many ticks old in the beginning, so that what they may have forgotten at
+/// their first start is long past.
 const START_TICKS_MIN: u64 = 12;
 
 /// The longest that the first start of a world takes, in ticks.
@@ -45,7 +46,8 @@ pub struct Finding {
     pub exclusion: Cell,
     /// What became of the order of fences.
     pub fences: Cell,
-    /// Whether nobody ever released or extended what was another's, and nobody extended a lock that another had acquired since.
+    /// Whether nobody ever released or extended what was another's, and nobody extended a lock that
+    /// another had acquired since.
     pub ownership: Cell,
     /// How many states a complete search has looked at.
     pub states: usize,

@@ -1,5 +1,5 @@
-//! A part of a state that is shared between states until it changes, and remembers its hash: a step changes few parts, and
-//! most of a search is hashing.
+//! A part of a state that is shared between states until it changes, and remembers its hash: a step
+//! changes few parts, and most of a search is hashing.
 
 use std::hash::{Hash, Hasher};
 use std::ops::Deref;

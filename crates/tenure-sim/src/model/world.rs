@@ -1,7 +1,7 @@
 //! A state of the small world: everything that decides what can happen next.
 //!
-//! Parts are shared between states until they change; the production structs are `Clone + Eq + Hash`, so they are parts of
-//! the state as they are.
+//! Parts are shared between states until they change; the production structs are `Clone + Eq +
+//! Hash`, so they are parts of the state as they are.
 
 use std::collections::VecDeque;
 
@@ -50,7 +50,8 @@ pub(super) struct Resource {
     pub(super) claimed: u64,
     /// A write was accepted from one client while another held the lock.
     pub(super) overrun: bool,
-    /// A write was accepted from one client while another held the lock, although fences are checked.
+    /// A write was accepted from one client while another held the lock, although fences are
+    /// checked.
     pub(super) undercut: bool,
 }
 

@@ -11,8 +11,8 @@ use super::{Asked, Mutant};
 use crate::world::client::{Act, id};
 use crate::world::{ClientEvent, Event, World};
 
-/// Tells a client what a node said about its record. Leases only drop the vote of a node that lost its
-/// memory, and not that the node cannot count for a while.
+/// Tells a client what a node said about its record. Leases only drop the vote of a node that lost
+/// its memory, and not that the node cannot count for a while.
 pub(crate) fn forget_distrust(core: &mut Client, now: Time, node: NodeIndex, tell: impl FnOnce(&mut Client)) {
     let before = core.leases().into_iter().filter_map(|id| Some((id, core.lease(id)?.clone())));
     let before: Vec<(Id, Lease)> = before.collect();
@@ -105,7 +105,8 @@ impl World {
         tenure_core::Options::default().term(ttl, self.options.max_ttl()).unwrap_or(term)
     }
 
-    /// Leaves a lock that is not released to another process, which goes on with it at any time. `false` if nobody does.
+    /// Leaves a lock that is not released to another process, which goes on with it at any time.
+    /// `false` if nobody does.
     pub(crate) fn hands_over(&mut self, client: usize, lease: u32) -> bool {
         let (generation, held) =
             (self.clients[client].generation, self.clients[client].standing(lease).is_some());

@@ -75,8 +75,9 @@ impl World {
         })
     }
 
-    /// A client that takes its own clock, far ahead, for that of the nodes, until it is put right; or one that was there
-    /// while the clocks of the nodes were ahead, and those who follow its fences.
+    /// A client that takes its own clock, far ahead, for that of the nodes, until it is put right;
+    /// or one that was there while the clocks of the nodes were ahead, and those who follow its
+    /// fences.
     pub(super) fn bend_proposed_fence(&self, client: usize, proposal: &mut Proposal) {
         if let (Some(Mutant::RefusedRaise | Mutant::FollowsAhead), 0, Some(proposed)) =
             (self.options.mutant, client, &mut proposal.fence)
@@ -90,8 +91,8 @@ impl World {
         }
     }
 
-    /// Takes in the number of a grant; or asks again with a larger one only where the first was too small, and keeps the
-    /// answer to itself: `false`.
+    /// Takes in the number of a grant; or asks again with a larger one only where the first was too
+    /// small, and keeps the answer to itself: `false`.
     pub(super) fn counts_fence(
         &mut self,
         client: usize,

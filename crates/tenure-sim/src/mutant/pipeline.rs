@@ -33,7 +33,8 @@ impl World {
     }
 
     fn begin_pipeline(&mut self, link: usize, tag: Tag, command: &Command) {
-        // The record is looked at by an acquire that sets nothing: one that is too far ahead of every clock.
+        // The record is looked at by an acquire that sets nothing: one that is too far ahead of
+        // every clock.
         let bounds = FenceBounds { slack_us: 0, retention_us: 1 };
         let probe = with_fence(command, Some(ProposedFence::new(Fence::new(u64::MAX), bounds)));
         let reply = self.execute(link, &probe);
@@ -44,8 +45,8 @@ impl World {
         }
     }
 
-    /// The script sets the key, and then cannot write the fence; nothing is rolled back. Its client asks again, as
-    /// libraries do after an error, and the node finds the key of this owner.
+    /// The script sets the key, and then cannot write the fence; nothing is rolled back. Its client
+    /// asks again, as libraries do after an error, and the node finds the key of this owner.
     fn fail_before_fence(&mut self, link: usize, tag: Tag, command: &Command) -> bool {
         let (node, now) = (self.links[link].node.get(), self.now_ns);
         let state = &self.nodes[node];

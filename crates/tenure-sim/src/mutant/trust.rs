@@ -103,7 +103,8 @@ impl World {
             .collect();
     }
 
-    /// Bends the time that a node tells a client: steps of its clock that the client does not mind are not in it.
+    /// Bends the time that a node tells a client: steps of its clock that the client does not mind
+    /// are not in it.
     pub(crate) fn bend_time(&mut self, link: usize, reply: &mut Reply) {
         let Some(mutant @ (Mutant::ClockUnwatched | Mutant::ClockOwnGuard)) = self.options.mutant else {
             return;

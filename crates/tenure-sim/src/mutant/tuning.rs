@@ -1,5 +1,6 @@
-//! What helps to see each mutant: few nodes, faults at the weak spot, and clients that do what it gets wrong. All of it
-//! stays within what the scenario allows, so that nothing breaks without the mutant.
+//! What helps to see each mutant: few nodes, faults at the weak spot, and clients that do what it
+//! gets wrong. All of it stays within what the scenario allows, so that nothing breaks without the
+//! mutant.
 
 use tenure_core::RestartGuard;
 
@@ -10,8 +11,8 @@ use crate::world::strangers::Strangers;
 /// What happens only in histories of mutants, and in the same histories without them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Extra {
-    /// Only this checker judges: a mutant may break more than it is looked for, and its histories strain what other
-    /// promises rest on.
+    /// Only this checker judges: a mutant may break more than it is looked for, and its histories
+    /// strain what other promises rest on.
     pub(crate) judged_by: Option<&'static str>,
     /// Holders extend for shorter terms, too.
     pub(crate) shorter_extends: bool,
@@ -25,7 +26,8 @@ pub(crate) struct Extra {
     pub(crate) nameless: bool,
     /// By how much clocks step forward, if that is watched: microseconds.
     pub(crate) steps_us: Option<(u64, u64)>,
-    /// All nodes may lose their memory one after another, if at each time another one tells that it is not new.
+    /// All nodes may lose their memory one after another, if at each time another one tells that it
+    /// is not new.
     pub(crate) all_lose: bool,
 }
 
@@ -154,7 +156,8 @@ impl Options {
             }
             Mutant::ClockUnwatched => self.kinds = Kinds { steps_forward: true, ..Kinds::default() },
             Mutant::ClockOwnGuard => {
-                // Within the guard band of a long lock, but not of a short one; and no round trip hides it.
+                // Within the guard band of a long lock, but not of a short one; and no round trip
+                // hides it.
                 self.kinds = Kinds { steps_forward: true, ..Kinds::default() };
                 (self.max_ttl_ms, self.extra.steps_us) = (5_000, Some((200_000, 490_000)));
                 (self.pauses, self.spike_per_mille, self.cut_off_per_mille) = (0, 0, 200);
@@ -187,14 +190,16 @@ impl Options {
         }
     }
 
-    /// Waiters, not many: those who are stuck ask again and again, and a history must last for long enough to tell.
+    /// Waiters, not many: those who are stuck ask again and again, and a history must last for long
+    /// enough to tell.
     fn wait(&mut self, clients: usize, crashes: u64) {
         (self.nodes, self.clients, self.client_crashes) = (3, clients, crashes);
         self.extra.few_wait = true;
         (self.horizon_ns, self.events_max) = (2 * self.stuck_ns(), 500_000);
     }
 
-    /// Whoever has waited for so long is stuck: in histories of few waiters, that is less than in others.
+    /// Whoever has waited for so long is stuck: in histories of few waiters, that is less than in
+    /// others.
     pub(crate) const fn stuck_ns(&self) -> u64 {
         if self.extra.few_wait { Self::STUCK_NS / 2 } else { Self::STUCK_NS }
     }

@@ -11,15 +11,17 @@ use crate::world::strangers::Strangers;
 const STRANGERS_PER_MILLE: u64 = 150;
 
 impl Options {
-    /// The assumption set of both promises. What the world itself keeps in addition, because it depends on the
-    /// moment, is in [`crate::world::node`]: not all nodes lose their memory together; large steps forward happen only
-    /// while every client watches, and no client is new for a quarantine after one; no clock goes back by more than half
-    /// of the retention in all, nor by more than the quarantine less the slack where memory is lost.
+    /// The assumption set of both promises. What the world itself keeps in addition, because it
+    /// depends on the moment, is in [`crate::world::node`]: not all nodes lose their memory
+    /// together; large steps forward happen only while every client watches, and no client is new
+    /// for a quarantine after one; no clock goes back by more than half of the retention in all,
+    /// nor by more than the quarantine less the slack where memory is lost.
     pub(super) fn within_assumptions(seed: u64, dice: &mut Dice) -> Self {
         let mut options = Self::base(seed, Scenario::WithinAssumptions, dice);
         options.restart_guard = if dice.chance(150) { RestartGuard::Strict } else { RestartGuard::Evidence };
-        // Rates and small steps add up, so a history has one kind of them: 8 % of slew and the clients' own rate
-        // stay below the 11 % that guard band and drift allow for, and so do steps of 20 ms.
+        // Rates and small steps add up, so a history has one kind of them: 8 % of slew and the
+        // clients' own rate stay below the 11 % that guard band and drift allow for, and so do
+        // steps of 20 ms.
         match dice.below(5) {
             0 => options.kinds.slew = true,
             1 => options.kinds.small_steps = true,
@@ -85,7 +87,8 @@ impl Options {
         (options.partitions, options.duplicates_per_mille) = (0, 0);
         options.client_crashes = dice.below(8);
         (options.node_faults, options.durable, options.kinds) = (0, 0, Kinds::default());
-        // Clocks stay within the slack of 200 ms at the least; further apart, a fence for all of them is hard to find.
+        // Clocks stay within the slack of 200 ms at the least; further apart, a fence for all of
+        // them is hard to find.
         options.skew_us = options.skew_us.min(90_000);
         options.node_rate_ppm = options.node_rate_ppm.min(100);
         options.queued_per_mille = 1_000;
@@ -188,8 +191,8 @@ impl Options {
         options
     }
 
-    /// What may be otherwise in every epoch. The numbers of faults are for one epoch: how many there are in a term matters,
-    /// and not how long a history is.
+    /// What may be otherwise in every epoch. The numbers of faults are for one epoch: how many
+    /// there are in a term matters, and not how long a history is.
     fn draw_swarm(&mut self, dice: &mut Dice) {
         let quarantine_ms = self.quarantine_us() / 1_000;
         self.horizon_ns = quarantine_ms * 1_000 * dice.between(1_500, 4_000) + 500_000_000;
@@ -206,8 +209,9 @@ impl Options {
         self.queued_per_mille = dice.pick(&[0, 500, 1_000]);
     }
 
-    /// Draws the next epoch. What a promise rests on over more than one epoch stays: how clocks may be off, and which
-    /// faults there are at all. Scenarios that need their faults as they are, and known-bad variants, keep them.
+    /// Draws the next epoch. What a promise rests on over more than one epoch stays: how clocks may
+    /// be off, and which faults there are at all. Scenarios that need their faults as they are, and
+    /// known-bad variants, keep them.
     pub(crate) fn redraw(&mut self, dice: &mut Dice) {
         if self.mutant.is_some()
             || !matches!(self.scenario, Scenario::WithinAssumptions | Scenario::FencingOnly)

@@ -1,9 +1,9 @@
-//! One client process: the production client with its connections and its clock, and what the workload means to do with its
-//! leases.
+//! One client process: the production client with its connections and its clock, and what the
+//! workload means to do with its leases.
 //!
-//! What a client does is in the core ([`tenure_core::Client`]). The world carries messages, time and randomness to it, does
-//! what it says ([`outputs`]), and tells it what becomes of its connections ([`connection`]), as they guarantee it
-//! ([`super::links`]).
+//! What a client does is in the core ([`tenure_core::Client`]). The world carries messages, time
+//! and randomness to it, does what it says ([`outputs`]), and tells it what becomes of its
+//! connections ([`connection`]), as they guarantee it ([`super::links`]).
 
 mod connection;
 mod outputs;
@@ -80,7 +80,8 @@ pub(crate) struct Slot {
     pub(crate) renewing: bool,
     /// The lock was handed over, and nothing is known about it yet.
     pub(crate) unproved: bool,
-    /// The handover as it was when the lock was acquired, and the lives of the nodes it names: somebody may have kept it.
+    /// The handover as it was when the lock was acquired, and the lives of the nodes it names:
+    /// somebody may have kept it.
     pub(crate) copy: Option<(HandedOver, Vec<Nonce>)>,
     /// Nodes on which the key was put back, and that do not count yet.
     pub(crate) healed: NodeSet,
@@ -188,7 +189,8 @@ impl World {
         }
     }
 
-    /// Tells a client what has reached it; what is due is left to [`World::settle`]. `false` if it takes nothing in.
+    /// Tells a client what has reached it; what is due is left to [`World::settle`]. `false` if it
+    /// takes nothing in.
     pub(crate) fn take_in(&mut self, client: usize, generation: u32, event: ClientEvent) -> bool {
         let state = &mut self.clients[client];
         if !state.alive || state.generation != generation {

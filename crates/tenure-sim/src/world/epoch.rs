@@ -1,4 +1,5 @@
-//! What goes wrong when. A history is made of epochs; each has a swarm of its own, and its faults are planned when it begins.
+//! What goes wrong when. A history is made of epochs; each has a swarm of its own, and its faults
+//! are planned when it begins.
 
 use super::node::NodeFault;
 use super::{Event, World};
@@ -83,7 +84,8 @@ impl World {
         self.epoch =
             Epoch { number: self.epoch.number + 1, began_ns: self.now_ns, began_events: self.events };
         self.options.redraw(&mut self.dice);
-        // Otherwise a history whose clocks are far apart would give no lock for the rest of its time.
+        // Otherwise a history whose clocks are far apart would give no lock for the rest of its
+        // time.
         let steps = self.options.possible.steps_forward || self.options.possible.steps_back;
         if steps && self.options.scenario.promises_liveness() && self.dice.chance(500) {
             self.set_clocks();

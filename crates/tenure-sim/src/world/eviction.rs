@@ -1,5 +1,5 @@
-//! Keys that vanish without a trace: a server that evicts, an operator who deletes. Nobody can see it; the margin of a
-//! lock says on how many nodes it does no harm.
+//! Keys that vanish without a trace: a server that evicts, an operator who deletes. Nobody can see
+//! it; the margin of a lock says on how many nodes it does no harm.
 
 use tenure_core::{Command, NodeIndex};
 
@@ -45,8 +45,8 @@ impl World {
     }
 }
 
-/// Whether a lock that is held counts on this node, and may be forgotten there. What vanished before the round began that
-/// it counts on was seen in that round.
+/// Whether a lock that is held counts on this node, and may be forgotten there. What vanished
+/// before the round began that it counts on was seen in that round.
 fn may_lose(client: &Client, slot: &Slot, node: NodeIndex, now_ns: u64, beyond: bool) -> bool {
     let Some(standing) = client.standing(slot.id).filter(|_| !slot.unproved) else { return false };
     let valid = !standing.is_lost() && now_ns < client.clock.when(standing.validity().end());

@@ -13,8 +13,8 @@ use crate::trace::Mark;
 use crate::workload::key;
 
 impl World {
-    /// Keeps the first violation of a promise that this history makes. A known-bad variant must be caught by the checker
-    /// that should, so the others let it pass.
+    /// Keeps the first violation of a promise that this history makes. A known-bad variant must be
+    /// caught by the checker that should, so the others let it pass.
     pub(crate) fn judge(&mut self, violation: Option<Violation>) {
         let Some(violation) = violation.filter(|_| self.violation.is_none()) else { return };
         let checker = self.options.extra.judged_by;
@@ -126,8 +126,9 @@ impl World {
         }
     }
 
-    /// Whoever was in line on a majority of nodes before another asked is served before that one; unless clocks were set,
-    /// because whoever is woken by a node that it does not believe cannot come.
+    /// Whoever was in line on a majority of nodes before another asked is served before that one;
+    /// unless clocks were set, because whoever is woken by a node that it does not believe cannot
+    /// come.
     pub(crate) fn check_order(&mut self, client: usize, lease: u32) {
         if self.options.scenario != Scenario::Waiting || self.stepped_ns.is_some() {
             return;
@@ -224,7 +225,8 @@ impl World {
         }
     }
 
-    /// Whoever extends in time keeps the lock: while all nodes are restarted one after another, and however far they are.
+    /// Whoever extends in time keeps the lock: while all nodes are restarted one after another, and
+    /// however far they are.
     pub(crate) fn check_continuity(&mut self) {
         if self.options.scenario.has_long_hold() {
             let present = self.exclusion.holder(self.now_ns, 0);

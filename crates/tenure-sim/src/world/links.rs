@@ -1,19 +1,25 @@
-//! The connections there are: the stand-in for those of the library, of which the core asks no more than this.
+//! The connections there are: the stand-in for those of the library, of which the core asks no more
+//! than this.
 //!
-//! - **Order.** A connection keeps the order of its commands and of its answers. A node executes them one after another.
-//! - **At most once.** A command is answered once, with its tag, or its connection breaks. A broken one loses answers, and what
-//!   it had taken may still arrive, late, unless the server was told to end it. (The world also makes duplicates, which no
-//!   connection does: see `docs/simulator.md`.)
-//! - **The end.** The client first hears that the connection broke, then a fault for every command whose answer is still out.
-//!   What is handed out while there is none is answered with a fault that says that it was not sent.
-//! - **Batches.** Renewals that are handed out together are executed together, and granted as a whole; or the client hears that
-//!   the batch is split, and then the answers one by one. A connection that cannot do that sends them one by one, and says so
-//!   at once.
-//! - **Changes.** Where the server can tell that its data was replaced, that comes before any answer of its new life.
+//! - **Order.** A connection keeps the order of its commands and of its answers. A node executes
+//!   them one after another.
+//! - **At most once.** A command is answered once, with its tag, or its connection breaks. A broken
+//!   one loses answers, and what it had taken may still arrive, late, unless the server was told to
+//!   end it. (The world also makes duplicates, which no connection does: see `docs/simulator.md`.)
+//! - **The end.** The client first hears that the connection broke, then a fault for every command
+//!   whose answer is still out. What is handed out while there is none is answered with a fault
+//!   that says that it was not sent.
+//! - **Batches.** Renewals that are handed out together are executed together, and granted as a
+//!   whole; or the client hears that the batch is split, and then the answers one by one. A
+//!   connection that cannot do that sends them one by one, and says so at once.
+//! - **Changes.** Where the server can tell that its data was replaced, that comes before any
+//!   answer of its new life.
 //! - **Wake-ups** come over the newest connection, in order with the answers, unless it breaks.
-//! - **First tries.** Whether a first try to connect went well or not is told, and then that there was one.
+//! - **First tries.** Whether a first try to connect went well or not is told, and then that there
+//!   was one.
 //!
-//! A history makes thousands of them, so those that still matter are kept by client and node: nobody looks through all.
+//! A history makes thousands of them, so those that still matter are kept by client and node:
+//! nobody looks through all.
 
 use std::collections::VecDeque;
 use std::ops::{Index, IndexMut};

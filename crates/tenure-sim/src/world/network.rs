@@ -15,7 +15,8 @@ use crate::trace::Mark;
 /// A first try to connect has ended by then, well or not.
 const FIRST_TRY_NS: u64 = 50_000_000;
 
-/// How many of a thousand connections can send renewals together: those of Redis servers do, others do not.
+/// How many of a thousand connections can send renewals together: those of Redis servers do, others
+/// do not.
 const BATCHES_PER_MILLE: u64 = 700;
 
 /// How long a message takes.

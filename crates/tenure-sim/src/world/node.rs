@@ -1,4 +1,5 @@
-//! One server: the keys that it remembers, the process that it is, its clock; and what can happen to it.
+//! One server: the keys that it remembers, the process that it is, its clock; and what can happen
+//! to it.
 
 use std::sync::Arc;
 
@@ -94,7 +95,8 @@ impl Node {
         Facts { life, durable: self.durable, promoted, ..Facts::default() }
     }
 
-    /// Whether its record says that it is not just new: it then tells everybody that this is no first start.
+    /// Whether its record says that it is not just new: it then tells everybody that this is no
+    /// first start.
     fn remembers(&self, now_ns: u64) -> bool {
         let aware = |text: Arc<str>| !text.contains(" new returned=0 ") || !self.bent.returned_to.is_empty();
         self.record(now_ns).is_some_and(aware)
@@ -246,7 +248,8 @@ impl World {
         self.note(|| format!("node {node} is flushed"));
     }
 
-    /// The same process and connections, but another memory, which was its own before or is empty. Servers tell nobody.
+    /// The same process and connections, but another memory, which was its own before or is empty.
+    /// Servers tell nobody.
     fn swap_databases(&mut self, node: usize) {
         if !self.may_forget(node) {
             return self.marks.see(Mark::Forgone);
@@ -264,8 +267,8 @@ impl World {
         (!self.options.one_node_remembers() || self.another_remembers(node)) && self.strangers_know(node)
     }
 
-    /// Whether another node can tell everybody that this is not the first start of the fleet: one that lost nothing
-    /// for so long that nobody takes it for new.
+    /// Whether another node can tell everybody that this is not the first start of the fleet: one
+    /// that lost nothing for so long that nobody takes it for new.
     fn another_remembers(&self, node: usize) -> bool {
         let long_ns = self.options.quarantine_us() * 2_000;
         self.nodes.iter().enumerate().any(|(other, state)| {
@@ -286,8 +289,8 @@ impl World {
         self.step(node, by_us.cast_signed());
     }
 
-    /// Large enough that no round trip that could still win a lock hides it from whoever has watched the clock; or of
-    /// any size, if exclusion is not at stake.
+    /// Large enough that no round trip that could still win a lock hides it from whoever has
+    /// watched the clock; or of any size, if exclusion is not at stake.
     fn step_forward(&mut self, node: usize) {
         let quarantine_us = self.options.quarantine_us();
         let by_us = if self.options.steps_are_watched() {

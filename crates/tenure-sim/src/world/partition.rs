@@ -1,5 +1,6 @@
-//! Partitions: for a while messages of some clients and some nodes wait, in one direction or in both, and nobody sees
-//! a connection break. Then they arrive in their order, or the connection breaks after all.
+//! Partitions: for a while messages of some clients and some nodes wait, in one direction or in
+//! both, and nobody sees a connection break. Then they arrive in their order, or the connection
+//! breaks after all.
 
 use tenure_core::NodeIndex;
 

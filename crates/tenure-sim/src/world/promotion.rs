@@ -1,6 +1,6 @@
-//! A server that follows another for a moment and is promoted again (`REPLICAOF`, then `NO ONE`): the same process, the
-//! same connections and the same record, but the data of a while ago. It tells its clients that the data has changed,
-//! before any later answer.
+//! A server that follows another for a moment and is promoted again (`REPLICAOF`, then `NO ONE`):
+//! the same process, the same connections and the same record, but the data of a while ago. It
+//! tells its clients that the data has changed, before any later answer.
 
 use super::{ClientEvent, World};
 use crate::trace::Mark;

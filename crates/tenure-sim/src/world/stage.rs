@@ -6,9 +6,10 @@
 //!   of faults  under way   lock is  releases     left behind
 //!              ends        got      and stops
 //! ```
-//! When the last epoch is over, no new fault happens, and the world waits until what lasts has ended: pauses, partitions,
-//! restarts, clocks that run wrong, strays. Then everybody is connected, the clocks are set right if they are far apart, and every
-//! client asks for a lock, so that each lock is asked for. From there on the bounds count: [`Options::first_within_ns`] until every lock
+//! When the last epoch is over, no new fault happens, and the world waits until what lasts has
+//! ended: pauses, partitions, restarts, clocks that run wrong, strays. Then everybody is connected,
+//! the clocks are set right if they are far apart, and every client asks for a lock, so that each
+//! lock is asked for. From there on the bounds count: [`Options::first_within_ns`] until every lock
 //! was got once, [`Options::all_within_ns`] until everybody was served.
 
 use std::time::Duration;
@@ -53,9 +54,11 @@ pub(crate) enum StageEvent {
 impl Options {
     /// How long it may take after the last fault until every lock was got once.
     ///
-    /// - A quarantine, for nodes that lost their memory or whose clock jumped, from the first look that a client has at them.
-    ///   Keys of the dead end within the same time: it is the longest ttl + guard band.
-    /// - The slack: nodes take no fence below what they may have forgotten, and clocks are apart by no more than that.
+    /// - A quarantine, for nodes that lost their memory or whose clock jumped, from the first look
+    ///   that a client has at them. Keys of the dead end within the same time: it is the longest
+    ///   ttl + guard band.
+    /// - The slack: nodes take no fence below what they may have forgotten, and clocks are apart by
+    ///   no more than that.
     /// - A term, for the pauses of whoever asks by itself.
     /// - The backstop of a waiter, and a second for connections and records.
     pub(crate) fn first_within_ns(&self) -> u64 {
@@ -63,7 +66,8 @@ impl Options {
         us * 1_000 + nanos(POLL_MAX) + 1_000_000_000
     }
 
-    /// How long it may take until everybody was served: for each one a short hold, a wake-up that is lost, and yielding.
+    /// How long it may take until everybody was served: for each one a short hold, a wake-up that
+    /// is lost, and yielding.
     pub(crate) fn all_within_ns(&self, waiters: u64) -> u64 {
         let turn_ns = self.max_ttl_ms * 1_000_000 + nanos(POLL_MAX) + YIELDS_MAX * nanos(CLAIM_WINDOW);
         self.first_within_ns() + waiters * turn_ns
@@ -200,8 +204,8 @@ impl World {
         options.check(self.options.max_ttl()).expect("within the limits")
     }
 
-    /// Clocks that are too far apart to agree on a fence are set by whoever runs the nodes: all forward, by so much that
-    /// everybody sees it, and when everybody looks.
+    /// Clocks that are too far apart to agree on a fence are set by whoever runs the nodes: all
+    /// forward, by so much that everybody sees it, and when everybody looks.
     pub(crate) fn set_clocks(&mut self) {
         let shown: Vec<u64> =
             self.nodes.iter().map(|node| node.clock.read(self.now_ns).as_micros()).collect();

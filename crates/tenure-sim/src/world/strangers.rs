@@ -1,9 +1,9 @@
 //! Clients with another node list, or other settings, on nodes of the fleet. They are refused, and
 //! take nothing over, also when the node that refused them loses its memory.
 //!
-//! What the guarantees do not promise does not happen here: a stranger comes when its nodes have the
-//! fleet's record, and no node of its list forgets anything before it has refused the stranger. To
-//! whoever first looks at a node that was just emptied, the node is new.
+//! What the guarantees do not promise does not happen here: a stranger comes when its nodes have
+//! the fleet's record, and no node of its list forgets anything before it has refused the stranger.
+//! To whoever first looks at a node that was just emptied, the node is new.
 
 use std::time::Duration;
 
@@ -71,8 +71,8 @@ impl Options {
 }
 
 impl World {
-    /// Whether a client may come. A stranger tries again later unless all its nodes have the fleet's
-    /// record.
+    /// Whether a client may come. A stranger tries again later unless all its nodes have the
+    /// fleet's record.
     pub(crate) fn admits(&mut self, client: usize) -> bool {
         let known = &self.nodes[..self.options.quorum_of(client).nodes()];
         if !self.options.is_stranger(client) || known.iter().all(|node| node.is_of(LIST, self.now_ns)) {

@@ -2,7 +2,8 @@
 
 use tenure_sim::{Failure, Mark, Marks, Options, Outcome, Scenario, campaign, run, tell};
 
-/// How many histories of the campaign are run with every change. In so many, everything that must occur occurs.
+/// How many histories of the campaign are run with every change. In so many, everything that must
+/// occur occurs.
 const SLICE: u64 = 600;
 
 #[test]
@@ -92,8 +93,8 @@ fn nobody_in_line_is_overtaken_or_stuck_though_some_die_give_up_or_reach_only_a_
     assert!(telling.into_iter().all(|mark| seen.count(mark) > 10), "{seen}");
 }
 
-/// Seeds whose histories once broke a promise, and those that break it now if the defect is put back:
-/// `docs/simulator.md` says which is which.
+/// Seeds whose histories once broke a promise, and those that break it now if the defect is put
+/// back: `docs/simulator.md` says which is which.
 const ONCE_BROKEN: [u64; 13] = [9, 37, 308, 424, 698, 186_398, 3_798, 2_002_194, 916, 7, 8, 25, 948];
 
 #[test]

@@ -1,4 +1,5 @@
-//! Every known-bad variant is caught, by the checker that should, and the same histories without it break nothing.
+//! Every known-bad variant is caught, by the checker that should, and the same histories without it
+//! break nothing.
 
 use tenure_sim::{Missed, Mutant, tell};
 

@@ -19,7 +19,8 @@ fn number_in(file: &Path) -> u32 {
     std::fs::read_to_string(file).unwrap().parse().unwrap_or(0)
 }
 
-/// Runs the processes to their end, tells the number now and then to whoever is `beside`, and returns the number they leave.
+/// Runs the processes to their end, tells the number now and then to whoever is `beside`, and
+/// returns the number they leave.
 fn count_to_the_end(urls: &[String], mut beside: impl FnMut(u32)) -> u32 {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("counter");
@@ -46,7 +47,8 @@ fn sixteen_processes_lose_no_increment() {
     assert_eq!(count_to_the_end(&urls, |_| ()), PROCESSES * increments());
 }
 
-/// One node writes every grant to disk before it answers, and is killed and started again after every 500 increments.
+/// One node writes every grant to disk before it answers, and is killed and started again after
+/// every 500 increments.
 #[test]
 fn sixteen_processes_lose_no_increment_while_a_node_is_killed_again_and_again() {
     let _turn = turn();

@@ -18,8 +18,9 @@ fn time_us(server: &RedisServer) -> i64 {
     seconds * 1_000_000 + micros
 }
 
-/// How far what was shown is ahead, in milliseconds: between the least and the most it can be, as the right time at
-/// the moment of reading is known only to lie between before and after. One more either side for what is cut off.
+/// How far what was shown is ahead, in milliseconds: between the least and the most it can be, as
+/// the right time at the moment of reading is known only to lie between before and after. One more
+/// either side for what is cut off.
 fn ahead_ms(shown_us: impl FnOnce() -> i64) -> RangeInclusive<i64> {
     let before_us = real_us();
     let shown_us = shown_us();

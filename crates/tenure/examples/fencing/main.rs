@@ -1,7 +1,8 @@
-//! A holder that is paused past its term, with and without fences: `cargo run -p tenure --example fencing`.
+//! A holder that is paused past its term, with and without fences: `cargo run -p tenure --example
+//! fencing`.
 //!
-//! It needs `redis-server` on the path. Five servers and the workers are real processes on this machine; all of them
-//! are ended before the program is.
+//! It needs `redis-server` on the path. Five servers and the workers are real processes on this
+//! machine; all of them are ended before the program is.
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]
 
 mod play;

@@ -26,7 +26,8 @@ pub(crate) struct Outcome {
 }
 
 impl Play {
-    /// Starts the servers. Workers are this program with these arguments, and their task in the environment.
+    /// Starts the servers. Workers are this program with these arguments, and their task in the
+    /// environment.
     pub(crate) fn new(program: &str, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(ToString::to_string).collect();
         Self { servers: RedisServer::start_many(&[]), program: program.to_owned(), arguments }
@@ -38,7 +39,8 @@ impl Play {
         fs::write(folder.path().join("list"), "")?;
         let mut events = Events { folder: folder.path(), told: 0, seen: vec![], show };
 
-        // Workers end when they are dropped, also on the way out with an error, and also stopped ones.
+        // Workers end when they are dropped, also on the way out with an error, and also stopped
+        // ones.
         let mut ann = self.worker("ann", resource, folder.path());
         events.wait_for("ann has the lock")?;
         ann.pause();
@@ -68,7 +70,8 @@ impl Play {
 }
 
 fn end(worker: &mut Client, name: &str) -> Result<(), Box<dyn Error>> {
-    // A worker on its way out tells its nodes that it is done, which cannot take longer than a few terms.
+    // A worker on its way out tells its nodes that it is done, which cannot take longer than a few
+    // terms.
     if worker.succeeds_within(PATIENCE + TTL) { Ok(()) } else { Err(format!("{name} failed").into()) }
 }
 

@@ -32,7 +32,8 @@ pub(crate) enum Resource {
 pub(crate) struct Task {
     pub(crate) name: String,
     pub(crate) resource: Resource,
-    /// Where `list`, the file, and `events`, what the workers tell, are; and `write`, once they may write.
+    /// Where `list`, the file, and `events`, what the workers tell, are; and `write`, once they may
+    /// write.
     pub(crate) folder: PathBuf,
     pub(crate) urls: Vec<String>,
 }
@@ -69,7 +70,8 @@ impl Task {
         let guard = locks.lock("list").ttl(TTL).wait(PATIENCE).acquire().await?;
         let file = Handle::open(self, &guard)?;
         let mut names = file.read()?;
-        // As careful as one can be without fences: look at the lock right before the write. The pause comes after that.
+        // As careful as one can be without fences: look at the lock right before the write. The
+        // pause comes after that.
         if !guard.is_valid() {
             self.tell("finds that its lock is over, and starts again")?;
             return Ok(false);
@@ -95,8 +97,9 @@ impl Task {
         Ok(events.write_all(format!("{} {event}\n", self.name).as_bytes())?)
     }
 
-    /// Stands for whatever keeps a process busy between its last check and its write: a page fault, a collector of
-    /// garbage, a scheduler. It ends when the play wants it to, so that the pause surely comes in between.
+    /// Stands for whatever keeps a process busy between its last check and its write: a page fault,
+    /// a collector of garbage, a scheduler. It ends when the play wants it to, so that the pause
+    /// surely comes in between.
     fn wait_until_it_may_write(&self) -> Result<(), Box<dyn Error>> {
         let (start, sign) = (Instant::now(), self.folder.join("write"));
         while !sign.exists() {

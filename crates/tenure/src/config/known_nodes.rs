@@ -11,7 +11,8 @@ use crate::fleet::known_nodes::Location;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KnownNodes {
-    /// In the file that the programs of this user share. An embedded store needs none: it is a file itself.
+    /// In the file that the programs of this user share. An embedded store needs none: it is a file
+    /// itself.
     OfThisUser,
     /// In this file.
     In(PathBuf),

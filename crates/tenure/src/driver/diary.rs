@@ -1,5 +1,6 @@
-//! What is known of the nodes from before: read when the driver begins, and written when the fleet has met something new.
-//! On a thread of its own, because a disk may take any time; one that takes too long is done without.
+//! What is known of the nodes from before: read when the driver begins, and written when the fleet
+//! has met something new. On a thread of its own, because a disk may take any time; one that takes
+//! too long is done without.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +17,8 @@ use crate::event::Event;
 use crate::fleet::known_nodes::{KnownNodes, Recalled};
 use crate::machine::clock::Clock;
 
-/// How long the disk may take, and others who write. A busy one takes a second or two; nothing is granted meanwhile.
+/// How long the disk may take, and others who write. A busy one takes a second or two; nothing is
+/// granted meanwhile.
 const DISK_LIMIT: Duration = Duration::from_secs(10);
 
 /// Where what is known of the nodes is kept, and what is being done there.
@@ -80,8 +82,8 @@ impl Diary {
 }
 
 impl Driver {
-    /// Takes what a thread has found. `false` while it is not known what was known before: until then nothing is
-    /// concluded from what the nodes say.
+    /// Takes what a thread has found. `false` while it is not known what was known before: until
+    /// then nothing is concluded from what the nodes say.
     pub(super) fn take_memory(&mut self, cx: &mut Context<'_>) -> bool {
         while let Poll::Ready(outcome) = self.diary.poll(cx) {
             let opened = std::mem::take(&mut self.diary.reading);

@@ -67,8 +67,9 @@ impl Votes {
         self.lacking("cannot vote", "votes")
     }
 
-    /// Whether so many nodes cannot be used as this client is configured that no retry helps: a wrong password, other
-    /// settings or another node list than the other clients have, a server that must not be a node.
+    /// Whether so many nodes cannot be used as this client is configured that no retry helps: a
+    /// wrong password, other settings or another node list than the other clients have, a server
+    /// that must not be a node.
     #[must_use]
     pub fn is_misconfigured(&self) -> bool {
         self.0.iter().filter(|vote| !vote.fault().is_some_and(Fault::is_misconfigured)).count()

@@ -1,9 +1,10 @@
 //! A file that only the last holder of a lock can replace.
 //!
-//! Beside the file `x` lie `x.fence` with the largest fence seen, and `x.fence.lock`, which is only ever locked, for
-//! the moment of one check and one replacement. A claim changes the fence alone and a write the contents alone, each
-//! by renaming a complete, synced `x.fence.tmp` over the old file: a crash at any moment leaves the old state or
-//! the new one. A lock of the operating system goes with its process, so a crash also leaves nothing locked.
+//! Beside the file `x` lie `x.fence` with the largest fence seen, and `x.fence.lock`, which is only
+//! ever locked, for the moment of one check and one replacement. A claim changes the fence alone
+//! and a write the contents alone, each by renaming a complete, synced `x.fence.tmp` over the old
+//! file: a crash at any moment leaves the old state or the new one. A lock of the operating system
+//! goes with its process, so a crash also leaves nothing locked.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -14,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use crate::Fence;
 
-/// How long to wait by default for another process that is checking and replacing. That takes milliseconds; one that
-/// was paused in the middle of it may take any time.
+/// How long to wait by default for another process that is checking and replacing. That takes
+/// milliseconds; one that was paused in the middle of it may take any time.
 const BUSY_LIMIT: Duration = Duration::from_secs(10);
 
 /// The longest pause between two looks whether the other process is done.
@@ -23,13 +24,14 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A file that remembers the largest fence it has seen and refuses smaller ones.
 ///
-/// [`FencedFile::claim`] shows it the fence; what comes back is the only way to read and write, so nobody reads
-/// before the file knows of them. Every process that writes the file has to do it in this way. Others may read it as
-/// the plain file it is: they see the old contents or the new, never a mixture.
+/// [`FencedFile::claim`] shows it the fence; what comes back is the only way to read and write, so
+/// nobody reads before the file knows of them. Every process that writes the file has to do it in
+/// this way. Others may read it as the plain file it is: they see the old contents or the new,
+/// never a mixture.
 ///
-/// The calls block for as long as the disk takes; async programs use `spawn_blocking`. The file is replaced, not
-/// changed: hard links to it keep the old contents. On a network file system it works as far as file locks and renames
-/// do there.
+/// The calls block for as long as the disk takes; async programs use `spawn_blocking`. The file is
+/// replaced, not changed: hard links to it keep the old contents. On a network file system it works
+/// as far as file locks and renames do there.
 ///
 /// # Examples
 /// ```
@@ -97,7 +99,8 @@ pub enum FencedFileError {
         /// The file.
         file: PathBuf,
     },
-    /// What it remembered of this claim is gone: somebody removed or replaced the file with the fence.
+    /// What it remembered of this claim is gone: somebody removed or replaced the file with the
+    /// fence.
     #[error(
         "{} no longer knows the fence {ours}; it knows {seen}. Somebody changed {}. Nothing was written: claim and \
          read again, and keep that file together with the one it protects",
@@ -134,7 +137,8 @@ pub enum FencedFileError {
         /// How long it was waited for.
         waited: Duration,
     },
-    /// The system refused. After a failed write the file has the old contents or the new ones; read it to know.
+    /// The system refused. After a failed write the file has the old contents or the new ones; read
+    /// it to know.
     #[error("{} cannot be {tried}: {error}. Check the path, the rights and the space on the disk", file.display())]
     #[non_exhaustive]
     Io {
@@ -155,16 +159,16 @@ impl FencedFile {
         Self { path: path.into(), busy_limit: BUSY_LIMIT }
     }
 
-    /// How long a call may wait for another process that is in the middle of one. Default 10 s, and milliseconds are
-    /// enough unless that process was paused just then.
+    /// How long a call may wait for another process that is in the middle of one. Default 10 s, and
+    /// milliseconds are enough unless that process was paused just then.
     #[must_use]
     pub const fn busy_limit(mut self, limit: Duration) -> Self {
         self.busy_limit = limit;
         self
     }
 
-    /// Makes the file remember the fence of the lock that protects it, so that earlier holders are refused from now
-    /// on. The same holder may claim it as often as it likes.
+    /// Makes the file remember the fence of the lock that protects it, so that earlier holders are
+    /// refused from now on. The same holder may claim it as often as it likes.
     ///
     /// # Errors
     /// [`FencedFileError::Stale`] if a later holder has claimed it, and the others.
@@ -255,7 +259,8 @@ impl FencedFiles {
         Ok(Self { folder, contents, fence, lock, new, busy_limit })
     }
 
-    /// Keeps every other process and thread from checking and replacing until the answer is dropped.
+    /// Keeps every other process and thread from checking and replacing until the answer is
+    /// dropped.
     fn exclude_others(&self) -> Result<File, FencedFileError> {
         let lock = OpenOptions::new().write(true).create(true).truncate(false).open(&self.lock);
         let lock = lock.map_err(refused(&self.lock, "opened"))?;

@@ -1,10 +1,12 @@
-//! What this machine knows of nodes from before, in a small file: `known_nodes`, as `ssh` has its `known_hosts`.
+//! What this machine knows of nodes from before, in a small file: `known_nodes`, as `ssh` has its
+//! `known_hosts`.
 //!
-//! A node that was emptied looks like a new one. A client that has met it before knows better, and says so to all
-//! others; but programs that start, lock and end know nothing of what the last one saw. So the lives that were met are
-//! written down: which node (prefix, address, database, server process), its nonce, and when it began. `book.rs` says
-//! which of them concern a node, and what is dropped when there are too many; `text.rs` has the form, `file.rs` the
-//! disk: several processes write it, any of them may be killed, and other users must not be able to.
+//! A node that was emptied looks like a new one. A client that has met it before knows better, and
+//! says so to all others; but programs that start, lock and end know nothing of what the last one
+//! saw. So the lives that were met are written down: which node (prefix, address, database, server
+//! process), its nonce, and when it began. `book.rs` says which of them concern a node, and what is
+//! dropped when there are too many; `text.rs` has the form, `file.rs` the disk: several processes
+//! write it, any of them may be killed, and other users must not be able to.
 //!
 //! A file that is old, or was copied from another machine, costs at most a quarantine.
 
@@ -56,25 +58,30 @@ pub(crate) struct Recalled {
 }
 
 impl Builder {
-    /// Keeps what is known of the nodes in a file that outlives this program, as the command-line tool does by default:
-    /// `tenure/known_nodes` in the folder where programs of this user keep what they know (`XDG_STATE_HOME`, or
-    /// `.local/state` in the home folder). Off unless this or [`Builder::remember_nodes_in`] is called.
+    /// Keeps what is known of the nodes in a file that outlives this program, as the command-line
+    /// tool does by default: `tenure/known_nodes` in the folder where programs of this user keep
+    /// what they know (`XDG_STATE_HOME`, or `.local/state` in the home folder). Off unless this or
+    /// [`Builder::remember_nodes_in`] is called.
     ///
-    /// A Redis server that was emptied looks like a new one, and if all nodes do, they vote at once. A client that has met
-    /// them before knows better, and makes them wait until every lock that they may have forgotten is over. With the file
-    /// that is so for every program of this user that uses it, also when the one that met the nodes has ended. Use it for
-    /// programs that start, lock and end; for those that run on and on it makes a difference when they are restarted
-    /// together with the nodes. What it cannot know is what only other machines have seen: `docs/operating.md`.
+    /// A Redis server that was emptied looks like a new one, and if all nodes do, they vote at
+    /// once. A client that has met them before knows better, and makes them wait until every lock
+    /// that they may have forgotten is over. With the file that is so for every program of this
+    /// user that uses it, also when the one that met the nodes has ended. Use it for programs that
+    /// start, lock and end; for those that run on and on it makes a difference when they are
+    /// restarted together with the nodes. What it cannot know is what only other machines have
+    /// seen: `docs/operating.md`.
     ///
-    /// It costs one small read at the start, and one small write whenever a node has a new memory. If the file cannot be
-    /// used, locks are given without it, and [`Event::NodesNotRemembered`](crate::Event::NodesNotRemembered) says why.
+    /// It costs one small read at the start, and one small write whenever a node has a new memory.
+    /// If the file cannot be used, locks are given without it, and
+    /// [`Event::NodesNotRemembered`](crate::Event::NodesNotRemembered) says why.
     pub fn remember_nodes(mut self) -> Self {
         self.known_nodes = Some(Location::user_default());
         self
     }
 
-    /// As [`Builder::remember_nodes`], in a file of one's own. Its folder must exist, and be ours or root's; if it is writable for its
-    /// group, all members of that group share the file. Programs on one machine that use the same nodes should share one.
+    /// As [`Builder::remember_nodes`], in a file of one's own. Its folder must exist, and be ours
+    /// or root's; if it is writable for its group, all members of that group share the file.
+    /// Programs on one machine that use the same nodes should share one.
     ///
     /// # Examples
     /// ```no_run

@@ -20,10 +20,12 @@ const LEAD: &str = "tenure-handover-2";
 /// What it began with when nodes were named by their addresses.
 const LEAD_BEFORE: &str = "tenure-handover-1";
 
-/// A held lock, taken out of its guard: everything that somebody else needs to extend or release it.
+/// A held lock, taken out of its guard: everything that somebody else needs to extend or release
+/// it.
 ///
-/// Made by [`Guard::hand_over`], turned into a guard again by [`Locks::resume`], in this process or another. It has a
-/// text form for command lines and messages. Whoever has it can release the lock, so treat it as a secret.
+/// Made by [`Guard::hand_over`], turned into a guard again by [`Locks::resume`], in this process or
+/// another. It has a text form for command lines and messages. Whoever has it can release the lock,
+/// so treat it as a secret.
 ///
 /// Nobody renews the lock while it is a plain value: it must be resumed before its term is over.
 ///
@@ -52,17 +54,18 @@ pub struct Handover {
     pub fence: Fence,
     /// The term that it was acquired with.
     pub ttl: Duration,
-    /// Until when it was valid when it was handed over, in milliseconds since 1970 by the clock of that machine: for
-    /// people. Whoever resumes it finds out by asking the nodes.
+    /// Until when it was valid when it was handed over, in milliseconds since 1970 by the clock of
+    /// that machine: for people. Whoever resumes it finds out by asking the nodes.
     pub valid_until_ms: u64,
     /// How long it had been held then.
     pub held: Duration,
-    /// The nodes that count for it, each by the life of its memory. A node that has lost its memory since does not count
-    /// any more, under whichever address it is reached.
+    /// The nodes that count for it, each by the life of its memory. A node that has lost its memory
+    /// since does not count any more, under whichever address it is reached.
     pub lives: Vec<Nonce>,
 }
 
-/// In which life of its memory each node was last seen. The worker writes it, whoever hands a lock over reads it.
+/// In which life of its memory each node was last seen. The worker writes it, whoever hands a lock
+/// over reads it.
 #[derive(Debug, Default)]
 pub(crate) struct Lives(Mutex<BTreeMap<NodeIndex, Nonce>>);
 
@@ -85,7 +88,8 @@ pub struct HandoverError {
 }
 
 impl Handover {
-    /// Puts one together from its parts: for lease texts of one's own. What is not given here is zero or empty.
+    /// Puts one together from its parts: for lease texts of one's own. What is not given here is
+    /// zero or empty.
     #[must_use]
     pub fn new(name: impl Into<String>, token: OwnerToken, ttl: Duration) -> Self {
         let (fence, held, lives) = (Fence::NONE, Duration::ZERO, vec![]);
@@ -94,8 +98,8 @@ impl Handover {
 }
 
 impl Guard {
-    /// Takes the lock out of its guard, so that somebody else can go on with it. It stays locked; nobody renews it until
-    /// it is resumed.
+    /// Takes the lock out of its guard, so that somebody else can go on with it. It stays locked;
+    /// nobody renews it until it is resumed.
     #[must_use = "the lock stays locked until its term is over, or until it is resumed"]
     pub fn hand_over(self) -> Handover {
         let handover = self.to_handover();
@@ -103,11 +107,13 @@ impl Guard {
         handover
     }
 
-    /// What [`Guard::hand_over`] would give at this moment, while the guard keeps the lock: for a child process that works
-    /// under the lock and may have to release it. Nobody should resume it while the guard lives.
+    /// What [`Guard::hand_over`] would give at this moment, while the guard keeps the lock: for a
+    /// child process that works under the lock and may have to release it. Nobody should resume it
+    /// while the guard lives.
     #[must_use]
     pub fn to_handover(&self) -> Handover {
-        // The wall clock first: a pause between the two makes the deadline too early, never too late.
+        // The wall clock first: a pause between the two makes the deadline too early, never too
+        // late.
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let valid_for = self.valid_for();
         let (hold, options) = self.parts();
@@ -126,11 +132,11 @@ impl Guard {
 }
 
 impl Locks {
-    /// Goes on with a lock that was handed over: extends it, which proves that it is still held, and renews it from then
-    /// on as any other.
+    /// Goes on with a lock that was handed over: extends it, which proves that it is still held,
+    /// and renews it from then on as any other.
     ///
-    /// Resume a handover once: two guards of one owner would both be valid. Limits on the hold are those of this manager's
-    /// defaults, and count the time that it was held before.
+    /// Resume a handover once: two guards of one owner would both be valid. Limits on the hold are
+    /// those of this manager's defaults, and count the time that it was held before.
     ///
     /// # Errors
     /// [`ExtendError`]. The lock is not released: the handover can be tried again.
@@ -155,12 +161,13 @@ impl Locks {
         }
     }
 
-    /// Releases a lock that was handed over, whether or not its term is over. Tells when a majority of nodes has answered
-    /// and the others had a moment to; those that have not are told in the background. Nobody else's lock is touched.
+    /// Releases a lock that was handed over, whether or not its term is over. Tells when a majority
+    /// of nodes has answered and the others had a moment to; those that have not are told in the
+    /// background. Nobody else's lock is touched.
     ///
     /// # Errors
-    /// As [`Guard::release`], and [`ReleaseError::InvalidName`] and [`ReleaseError::InvalidOption`] if the handover cannot be
-    /// one of this manager's.
+    /// As [`Guard::release`], and [`ReleaseError::InvalidName`] and [`ReleaseError::InvalidOption`]
+    /// if the handover cannot be one of this manager's.
     ///
     /// # Cancel safety
     /// The release goes on when the future is dropped.
@@ -262,7 +269,8 @@ impl FromStr for Handover {
     }
 }
 
-/// Writes everything but plain characters as `%` and two hexadecimal digits, so that no part has a space or a comma.
+/// Writes everything but plain characters as `%` and two hexadecimal digits, so that no part has a
+/// space or a comma.
 fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for byte in text.bytes() {

@@ -9,7 +9,8 @@ use tenure_core::HoldState;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-/// Shared by a guard, whose holder looks, and the driver, which tells. Made when somebody looks for the first time.
+/// Shared by a guard, whose holder looks, and the driver, which tells. Made when somebody looks for
+/// the first time.
 #[derive(Debug)]
 pub(crate) struct Watch {
     state: watch::Sender<HoldState>,

@@ -9,8 +9,8 @@ pub enum KeyScheme {
     /// Prefix and name, as almost every Redlock client does it. The default.
     #[default]
     Plain,
-    /// Prefix and a digest of the name, as the Redis mutex of the PHP framework Yii2 does it. That one uses a single
-    /// node, so only a manager with one node can share locks with it.
+    /// Prefix and a digest of the name, as the Redis mutex of the PHP framework Yii2 does it. That
+    /// one uses a single node, so only a manager with one node can share locks with it.
     #[cfg(feature = "redis")]
     Yii2,
 }

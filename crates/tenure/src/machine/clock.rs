@@ -52,11 +52,11 @@ pub(crate) fn suspend(asleep: Duration) {
     SUSPENDED.set(SUSPENDED.get() + asleep);
 }
 
-/// The clock by which validity is judged, as the time since some moment in the past: to tell another process of this machine
-/// until when a lock is valid.
+/// The clock by which validity is judged, as the time since some moment in the past: to tell
+/// another process of this machine until when a lock is valid.
 ///
-/// It is not slewed, and goes on while the machine is suspended. All processes of a machine read the same, but for those in
-/// other time namespaces.
+/// It is not slewed, and goes on while the machine is suspended. All processes of a machine read
+/// the same, but for those in other time namespaces.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -112,8 +112,8 @@ mod system {
         Time::from_nanos(LATEST.fetch_max(now, Ordering::Relaxed).max(now))
     }
 
-    /// Time that is not slewed, and goes on while the machine is suspended: of these clocks only the
-    /// last one does.
+    /// Time that is not slewed, and goes on while the machine is suspended: of these clocks only
+    /// the last one does.
     fn with_suspension(read: impl Fn(ClockId) -> u64) -> u64 {
         let raw = i128::from(read(ClockId::MonotonicRaw));
         let monotonic = i128::from(read(ClockId::Monotonic));

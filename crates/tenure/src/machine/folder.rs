@@ -1,5 +1,5 @@
-//! Which folders are safe from other users: whose they and those above them are, and what they allow. A file that
-//! others could replace would tell us whatever they like.
+//! Which folders are safe from other users: whose they and those above them are, and what they
+//! allow. A file that others could replace would tell us whatever they like.
 
 use std::fs::DirBuilder;
 use std::io::{Error, ErrorKind};
@@ -14,8 +14,9 @@ const STICKY: u32 = 0o1000;
 /// Whom everything belongs to that is outside of the users a container knows.
 const UNMAPPED: u32 = 65_534;
 
-/// Makes sure that nobody but the users it belongs to can replace what is in a folder, and says whether those are the
-/// members of a group. `private`: nobody else may enter it, and it is made if it is not there.
+/// Makes sure that nobody but the users it belongs to can replace what is in a folder, and says
+/// whether those are the members of a group. `private`: nobody else may enter it, and it is made if
+/// it is not there.
 pub(crate) fn check(folder: &Path, private: bool) -> Result<bool, String> {
     if private {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
@@ -44,7 +45,8 @@ fn check_folder(folder: &Path, private: bool) -> Result<(bool, u32), String> {
         return refuse("can be entered by others; take their rights away (chmod 700)");
     }
     if seen.mode() & EVERYBODY_WRITES != 0 {
-        // Whoever took that right away from the system's folder for temporary files would break other programs.
+        // Whoever took that right away from the system's folder for temporary files would break
+        // other programs.
         let advice = if seen.mode() & STICKY != 0 {
             format!("make one of your own in it: mkdir -m 700 {}", folder.join("tenure").display())
         } else {
@@ -62,7 +64,8 @@ fn check_folder(folder: &Path, private: bool) -> Result<(bool, u32), String> {
     Ok((shared && !private, seen.uid()))
 }
 
-/// Nobody may put another folder in the place of this one, but for root, us, and its owner, who could do so anyway.
+/// Nobody may put another folder in the place of this one, but for root, us, and its owner, who
+/// could do so anyway.
 fn check_way(folder: &Path, owner: u32) -> Result<(), String> {
     for above in folder.ancestors().skip(1) {
         let seen = above.metadata().map_err(|error| about(above, "cannot be looked at", &error))?;

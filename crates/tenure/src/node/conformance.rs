@@ -1,7 +1,7 @@
 //! Every kind of node does with a command what `LockTable` says, with expiry in play.
 //!
-//! Random commands go to the node and to a table of our own, which executes them when the node says it did. So the
-//! answers must agree, but for what two milliseconds can change.
+//! Random commands go to the node and to a table of our own, which executes them when the node says
+//! it did. So the answers must agree, but for what two milliseconds can change.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
 use std::collections::BTreeSet;
@@ -23,8 +23,9 @@ use super::*;
 mod steps;
 use steps::{AT_THE_END, CLAIMED, OPENED, Step, Then, steps};
 
-/// A server judges expiry by the moment its script began, and reads the clock a little later: the two may lie on
-/// different sides of a millisecond, and so may the end that was computed from the first.
+/// A server judges expiry by the moment its script began, and reads the clock a little later: the
+/// two may lie on different sides of a millisecond, and so may the end that was computed from the
+/// first.
 const SLACK_MICROS: [i64; 7] = [0, -1_000, 1_000, -2_000, 2_000, -5_000, 5_000];
 
 fn fence_at(begun: NodeTime, fence_ms: i64) -> Fence {
@@ -151,8 +152,9 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
     let begin = Command::Record { prefix: prefix.clone(), swap: Some(begin) };
     ask(connection, begin.clone()).await;
     table.execute(begun, &begin);
-    // An answer does not always tell what the node has done: a lock that ends in the very millisecond in which it is put back
-    // was there still, or was set anew. So all that fit the answers are followed.
+    // An answer does not always tell what the node has done: a lock that ends in the very
+    // millisecond in which it is put back was there still, or was set anew. So all that fit the
+    // answers are followed.
     let mut tables = vec![table];
     let extend = |name, owner| Command::Extend { key: key(name), token: token(owner), node_ttl_ms: 1 };
     let mut probes = vec![Command::Inspect { key: key(0) }, Command::Inspect { key: key(1) }];
@@ -221,7 +223,8 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
         let before = wall_clock();
         let reply = ask(connection, command.clone()).await;
         let after = wall_clock();
-        // When was it executed? If nobody can say to the millisecond, the rest of the case proves nothing.
+        // When was it executed? If nobody can say to the millisecond, the rest of the case proves
+        // nothing.
         if reply.time.is_none() && after.as_micros() - before.as_micros() > 1_000 {
             return Ok(());
         }
@@ -247,7 +250,8 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Where a server tells by itself that the record has changed, acquires do not look at it: then it must stay as it is.
+/// Where a server tells by itself that the record has changed, acquires do not look at it: then it
+/// must stay as it is.
 fn conforms(node: impl Fn() -> Node, looks_at_record: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let config = ProptestConfig { cases: 96, failure_persistence: None, ..ProptestConfig::default() };

@@ -18,8 +18,8 @@ const DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A node that keeps its locks in memory, and can be made slow, silent or faulty.
 ///
-/// Clones are the same node. It exists to try things out and to test: what you learn about your program
-/// with five of these holds with five real nodes.
+/// Clones are the same node. It exists to try things out and to test: what you learn about your
+/// program with five of these holds with five real nodes.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -102,8 +102,8 @@ impl MemoryNode {
         self.lock().random = seed | 1;
     }
 
-    /// Forgets everything, as a node does that restarts without persistence or is flushed. It is not trusted with
-    /// new locks from then on until all that it may have forgotten are over.
+    /// Forgets everything, as a node does that restarts without persistence or is flushed. It is
+    /// not trusted with new locks from then on until all that it may have forgotten are over.
     pub fn forget(&self) {
         let mut state = self.lock();
         state.table.forget();

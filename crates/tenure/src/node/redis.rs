@@ -22,7 +22,8 @@ use super::url::UrlError;
 
 /// A Redis master: where it is, and how to log in.
 ///
-/// It must be a master of its own: never a replica, a cluster node or a second name of another node of the list.
+/// It must be a master of its own: never a replica, a cluster node or a second name of another node
+/// of the list.
 ///
 /// ```
 /// use tenure::RedisNode;
@@ -39,8 +40,9 @@ use super::url::UrlError;
 /// | `rediss://...` | TCP with TLS (feature `tls`) |
 /// | `redis+unix:///path/to/socket` | a unix socket |
 ///
-/// Behind a `?`, joined by `&`: `db=N`, `user=NAME`, `password_file=PATH`, and with TLS `ca=PATH`, `cert=PATH` with
-/// `key=PATH`. A password in a URL is easily seen by others; a file is read at every connect, so it can be changed.
+/// Behind a `?`, joined by `&`: `db=N`, `user=NAME`, `password_file=PATH`, and with TLS `ca=PATH`,
+/// `cert=PATH` with `key=PATH`. A password in a URL is easily seen by others; a file is read at
+/// every connect, so it can be changed.
 #[derive(Clone)]
 pub struct RedisNode {
     address: Arc<str>,

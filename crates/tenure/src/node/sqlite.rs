@@ -1,9 +1,10 @@
 //! A node that is a file: the processes of one machine share it, and need nothing else.
 //!
-//! It is a `SQLite` database with a write-ahead log. The core's rules for a node (`tenure_core::node`) work on its rows
-//! (`rows.rs`, `name.rs`), inside a transaction that is on disk before the answer leaves (`store.rs`). A thread does the
-//! blocking work (`worker.rs`), and commands that wait together share one transaction. Waiters of other processes are woken
-//! by datagrams (`wake.rs`). `docs/decisions/0009-embedded-store.md` has the why.
+//! It is a `SQLite` database with a write-ahead log. The core's rules for a node
+//! (`tenure_core::node`) work on its rows (`rows.rs`, `name.rs`), inside a transaction that is on
+//! disk before the answer leaves (`store.rs`). A thread does the blocking work (`worker.rs`), and
+//! commands that wait together share one transaction. Waiters of other processes are woken by
+//! datagrams (`wake.rs`). `docs/decisions/0009-embedded-store.md` has the why.
 
 mod files;
 mod location;
@@ -33,16 +34,19 @@ use super::{Connection, NodeEvent, Tag};
 /// How the URL of a store begins.
 pub(super) const SCHEME: &str = "sqlite:";
 
-/// The most commands under way: what a disk that hangs may hold up is bounded by this. Renewals of many locks come together.
+/// The most commands under way: what a disk that hangs may hold up is bounded by this. Renewals of
+/// many locks come together.
 const IN_FLIGHT_MAX: usize = 131_072;
 
-/// The parts of the default path that are our own and must be what they are called: the folder and the file.
+/// The parts of the default path that are our own and must be what they are called: the folder and
+/// the file.
 const PRIVATE_PARTS: usize = 2;
 
 /// A store in a file on this machine, shared by the processes that name the same path.
 ///
-/// It keeps every lock over the end of any process, and frees all of them at a reboot. One such node is enough:
-/// everything that a majority of nodes promises against machines that fail is of no use on a single one.
+/// It keeps every lock over the end of any process, and frees all of them at a reboot. One such
+/// node is enough: everything that a majority of nodes promises against machines that fail is of no
+/// use on a single one.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,10 +60,11 @@ const PRIVATE_PARTS: usize = 2;
 /// # Ok(()) }
 /// ```
 ///
-/// The folder of the file must exist, and be ours or root's, or writable for its group: then all members of that group can
-/// use the store. Folders and files that everybody may write, symbolic links in the place of the file, and file systems that
-/// are reached over a network are refused; `docs/operating.md` says more. Whatever is wrong with the file is told with the
-/// vote of this node, as [`Fault::Store`](crate::Fault::Store).
+/// The folder of the file must exist, and be ours or root's, or writable for its group: then all
+/// members of that group can use the store. Folders and files that everybody may write, symbolic
+/// links in the place of the file, and file systems that are reached over a network are refused;
+/// `docs/operating.md` says more. Whatever is wrong with the file is told with the vote of this
+/// node, as [`Fault::Store`](crate::Fault::Store).
 #[derive(Clone, Debug)]
 pub struct SqliteNode {
     address: Arc<str>,
@@ -67,8 +72,9 @@ pub struct SqliteNode {
 }
 
 impl SqliteNode {
-    /// The store at this path. The file is made when it is first used; its folder must be there, unless it is the store of
-    /// [`SqliteNode::user_default`], which is the same one however it is named.
+    /// The store at this path. The file is made when it is first used; its folder must be there,
+    /// unless it is the store of [`SqliteNode::user_default`], which is the same one however it is
+    /// named.
     #[must_use]
     pub fn new(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
@@ -78,10 +84,11 @@ impl SqliteNode {
         }
     }
 
-    /// The store that the processes of this user share by default: `tenure/locks.db` in the folder for what programs keep
-    /// (`XDG_STATE_HOME`, or `.local/state` in the home folder). Without HOME that is the first folder of `STATE_DIRECTORY`,
-    /// which systemd sets for services; without that, the home in the password file counts. The folder is made when it is
-    /// first used, for this user alone.
+    /// The store that the processes of this user share by default: `tenure/locks.db` in the folder
+    /// for what programs keep (`XDG_STATE_HOME`, or `.local/state` in the home folder). Without
+    /// HOME that is the first folder of `STATE_DIRECTORY`, which systemd sets for services; without
+    /// that, the home in the password file counts. The folder is made when it is first used, for
+    /// this user alone.
     ///
     /// # Errors
     /// [`UrlError::NoHome`] if there is none of these.
@@ -153,8 +160,8 @@ fn not_run(reason: String) -> Fault {
     Fault::Store { reason: reason.into(), may_have_run: false }
 }
 
-/// The path from the root on, with the real names of the folders above: what two clients must have in common. The last
-/// `as_is` parts are left as they are, and what is not there yet.
+/// The path from the root on, with the real names of the folders above: what two clients must have
+/// in common. The last `as_is` parts are left as they are, and what is not there yet.
 fn whole(path: &Path, as_is: usize) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for above in path.ancestors().skip(as_is) {

@@ -64,7 +64,8 @@ pub enum UrlError {
 }
 
 impl Node {
-    /// Reads the URL of a node of any kind: `redis://...`, `rediss://...`, `redis+unix://...`, `sqlite:PATH`.
+    /// Reads the URL of a node of any kind: `redis://...`, `rediss://...`, `redis+unix://...`,
+    /// `sqlite:PATH`.
     ///
     /// # Errors
     /// [`UrlError`] says what is wrong with it. It never repeats a password.

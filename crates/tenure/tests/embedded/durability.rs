@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use tenure::{Builder, Guard, Locks, Renewal, SqliteNode};
 
-/// The files of a store, as a machine that loses its power at this moment keeps them. The third one, shared memory, is made
-/// anew.
+/// The files of a store, as a machine that loses its power at this moment keeps them. The third
+/// one, shared memory, is made anew.
 struct Copy {
     database: Vec<u8>,
     log: Vec<u8>,
@@ -58,7 +58,8 @@ async fn a_copy_made_right_after_each_of_1000_acknowledged_acquires_has_the_lock
         copy.put(&copied, copy.log.len());
         assert_eq!(held(&copied), name + 1);
         if name % 100 == 0 {
-            // A copy that is not written again: a manager has its files open for a moment after it is dropped.
+            // A copy that is not written again: a manager has its files open for a moment after it
+            // is dropped.
             let used = folder.path().join(format!("used-{name}.db"));
             copy.put(&used, copy.log.len());
             let other = manager(&used).build().unwrap();

@@ -1,4 +1,5 @@
-//! The embedded store as a user of the library sees it: where it may lie, and what is said when it cannot be used.
+//! The embedded store as a user of the library sees it: where it may lie, and what is said when it
+//! cannot be used.
 
 use std::fs::Permissions;
 use std::os::unix::fs::{PermissionsExt, symlink};

@@ -2,7 +2,8 @@
 
 use tenure::Fence;
 
-/// What a worker does with the resource. Each call is one step; others may come between two of them.
+/// What a worker does with the resource. Each call is one step; others may come between two of
+/// them.
 pub(crate) trait Resource {
     /// Makes it remember the fence; false if it has seen a larger one.
     fn claim(&mut self, fence: Fence) -> bool;
@@ -42,8 +43,9 @@ impl Outcome {
     }
 }
 
-/// Lets workers take their steps in the order of `turns`, each turn the number of a worker. A worker that is refused
-/// stops, one that is done does nothing more. The lock itself excludes nobody here, it only gives growing fences.
+/// Lets workers take their steps in the order of `turns`, each turn the number of a worker. A
+/// worker that is refused stops, one that is done does nothing more. The lock itself excludes
+/// nobody here, it only gives growing fences.
 pub(crate) fn run(resource: &mut impl Resource, steps: &[Step], turns: &[usize]) -> Outcome {
     let workers = turns.iter().max().map_or(0, |last| last + 1);
     let mut at = vec![0; workers];

@@ -1,4 +1,5 @@
-//! A real process is stopped past its term in the middle of its work; the play of `examples/fencing`.
+//! A real process is stopped past its term in the middle of its work; the play of
+//! `examples/fencing`.
 
 use crate::play::{Outcome, Play};
 use crate::worker::{Resource, Task};

@@ -102,7 +102,8 @@ fn what_is_not_a_fence_is_not_remembered() {
     assert_eq!(value.claim_and_read(Fence::new(1_700_000_000_000_000)).unwrap(), None);
 }
 
-/// Also when the server lost its memory after the claim: what was read then is no longer what is there.
+/// Also when the server lost its memory after the claim: what was read then is no longer what is
+/// there.
 #[test]
 fn a_write_without_a_claim_is_refused_by_the_server() {
     let (mut value, fence) = (Value::new(), Fence::new(1_700_000_000_000_000));

@@ -6,7 +6,8 @@ use tenure::{Fence, Locks};
 
 use crate::interleaved::{CLAIM_FIRST, NO_CLAIM, Resource, all_orders_of_two, run};
 
-/// No real fence is 1, and that of a lock without fencing is 0: such a one is refused also by a new row.
+/// No real fence is 1, and that of a lock without fencing is 0: such a one is refused also by a new
+/// row.
 const TABLE: &str =
     "CREATE TABLE doc (id INTEGER PRIMARY KEY, body TEXT NOT NULL, fence INTEGER NOT NULL DEFAULT 1)";
 const CLAIM: &str = "UPDATE doc SET fence = ?2 WHERE id = ?1 AND fence <= ?2 RETURNING body";
@@ -91,8 +92,8 @@ fn a_write_without_a_claim_is_refused() {
     assert!(!row.write(Fence::new(1_000), "x"));
 }
 
-/// Without the claim those lose something in which both read before the one with the smaller fence writes, and the
-/// other writes last: three for each way round.
+/// Without the claim those lose something in which both read before the one with the smaller fence
+/// writes, and the other writes last: three for each way round.
 #[test]
 fn in_every_order_of_two_holders_only_the_claim_saves_the_updates() {
     let orders = all_orders_of_two(CLAIM_FIRST.len());

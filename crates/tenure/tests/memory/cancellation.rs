@@ -22,8 +22,8 @@ impl Dice {
     }
 }
 
-/// Five nodes that delay and lose commands and answers. Under load, order makes everything as slow as the
-/// slowest, so a delay of half the node timeout each way lets nothing through.
+/// Five nodes that delay and lose commands and answers. Under load, order makes everything as slow
+/// as the slowest, so a delay of half the node timeout each way lets nothing through.
 fn bad_weather(seed: u64, delay_max: Duration) -> [MemoryNode; 5] {
     let nodes = nodes::<5>();
     for (index, node) in nodes.iter().enumerate() {
@@ -33,8 +33,8 @@ fn bad_weather(seed: u64, delay_max: Duration) -> [MemoryNode; 5] {
     nodes
 }
 
-/// Waits until every node has confirmed. A node that loses a fifth of the messages may be silent for a while, and is waited
-/// for here.
+/// Waits until every node has confirmed. A node that loses a fifth of the messages may be silent
+/// for a while, and is waited for here.
 async fn clean_up(locks: &Locks) -> Result<(), ShutdownError> {
     locks.shutdown_within(secs(5)).await
 }
@@ -46,7 +46,8 @@ async fn a_thousand_acquires_dropped_at_random_moments_leave_no_key() {
     let mut dice = Dice(42);
     let (mut dropped, mut acquired) = (0, 0);
     for number in 0..1_000 {
-        // Few names, so that attempts also meet each other; several attempts, so that retries are cut, too.
+        // Few names, so that attempts also meet each other; several attempts, so that retries are
+        // cut, too.
         let lock = locks.lock(format!("x{}", number % 100)).wait(ms(500));
         match timeout(dice.time(150_000), lock.acquire()).await {
             Err(_) => dropped += 1,

@@ -10,8 +10,8 @@ fn fleet<const N: usize>(nodes: [&MemoryNode; N]) -> Builder {
     Locks::builder().nodes(nodes).max_ttl(MAX_TTL)
 }
 
-/// Nodes in memory know that they have forgotten nothing, so they vote at once. But not for a list of which another one
-/// has a node.
+/// Nodes in memory know that they have forgotten nothing, so they vote at once. But not for a list
+/// of which another one has a node.
 #[tokio::test]
 async fn a_list_that_shares_a_node_with_another_gives_no_locks() {
     let [a, b, c, d, e] = ["a", "b", "c", "d", "e"].map(MemoryNode::new);

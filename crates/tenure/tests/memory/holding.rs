@@ -1,4 +1,5 @@
-//! A lock while it is held, on memory nodes: renewal, what the holder is told, work under it, and changing hands.
+//! A lock while it is held, on memory nodes: renewal, what the holder is told, work under it, and
+//! changing hands.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -350,7 +351,8 @@ fn without_a_runtime_a_lock_is_renewed_and_its_state_is_seen() {
     }
 }
 
-/// The worker lives on the runtime that the manager was built in. When that is gone, nobody renews any more.
+/// The worker lives on the runtime that the manager was built in. When that is gone, nobody renews
+/// any more.
 #[test]
 fn a_holder_is_told_when_the_runtime_of_its_manager_is_gone() {
     let runtime = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

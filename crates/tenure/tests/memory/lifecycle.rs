@@ -363,7 +363,8 @@ async fn a_shutdown_does_not_wait_for_nodes_that_cannot_have_a_key() {
     locks.shutdown_within(ms(0)).await.unwrap();
 }
 
-/// A thousand waiters without any pause of their own must not keep the runtime from everything else.
+/// A thousand waiters without any pause of their own must not keep the runtime from everything
+/// else.
 #[tokio::test(start_paused = true)]
 async fn waiters_without_a_pause_let_others_run() {
     let nodes = nodes::<1>();

@@ -88,7 +88,8 @@ fn node_lists_that_cannot_work_say_why() {
     insta::assert_snapshot!(message(Locks::builder().node(&node).max_ttl(secs(86_401))), @"cannot manage locks: a max_ttl of 86401s is not possible; allowed are 50ms to 86400s");
 }
 
-/// An even number works, with a majority of N/2 + 1; it just tolerates no more failures than one node less.
+/// An even number works, with a majority of N/2 + 1; it just tolerates no more failures than one
+/// node less.
 #[tokio::test(start_paused = true)]
 async fn every_number_of_nodes_needs_its_majority() {
     async fn check<const N: usize>() {

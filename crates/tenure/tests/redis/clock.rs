@@ -1,7 +1,8 @@
-//! Nodes whose clocks are wrong: their votes are not counted, they are reported, and the others go on.
+//! Nodes whose clocks are wrong: their votes are not counted, they are reported, and the others go
+//! on.
 //!
-//! A node expires keys by its wall clock, so one that jumps forward forgets a lock before its time. Here one of five
-//! real servers has a clock that can be moved.
+//! A node expires keys by its wall clock, so one that jumps forward forgets a lock before its time.
+//! Here one of five real servers has a clock that can be moved.
 
 use std::time::Duration;
 
@@ -36,8 +37,8 @@ impl Story {
         locks
     }
 
-    /// Takes the lock on A, B and C alone: D and E are held by others for that moment. It is not renewed, which would bring
-    /// it to D and E.
+    /// Takes the lock on A, B and C alone: D and E are held by others for that moment. It is not
+    /// renewed, which would bring it to D and E.
     async fn hold_a_b_c(&self, locks: &Locks) -> Guard {
         for server in &self.servers[3..] {
             server.execute(&["SET", "tenure:x", "another"]);
@@ -51,8 +52,8 @@ impl Story {
     }
 }
 
-/// Moves C's clock in small steps while others ask for the lock: clients who have been there, and new ones. Whether one
-/// of them got it while the first still held it.
+/// Moves C's clock in small steps while others ask for the lock: clients who have been there, and
+/// new ones. Whether one of them got it while the first still held it.
 async fn second_holder(story: &Story, unfenced: bool, mut step: impl FnMut(&MovedClock, u32)) -> bool {
     let (first, second) = (story.client().await, story.client().await);
     all_vote(&first).await;
@@ -166,7 +167,8 @@ async fn until_not_voting(locks: &Locks) {
     }
 }
 
-/// Refusals tell when the holder's lock ends and how long it lives; by then it may be another holder's.
+/// Refusals tell when the holder's lock ends and how long it lives; by then it may be another
+/// holder's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_contended_lock_is_no_clock_that_jumps() {
     let server = RedisServer::start(&[]);

@@ -1,7 +1,8 @@
-//! Nodes in other regions, with the default settings: real servers behind proxies that hold everything back.
+//! Nodes in other regions, with the default settings: real servers behind proxies that hold
+//! everything back.
 //!
-//! A short slice runs with every change. `TENURE_DISTANCE_TERMS=10` holds the locks for ten terms, and
-//! `TENURE_DISTANCE_ACQUIRES=200` measures so many acquires beside a node that hangs.
+//! A short slice runs with every change. `TENURE_DISTANCE_TERMS=10` holds the locks for ten terms,
+//! and `TENURE_DISTANCE_ACQUIRES=200` measures so many acquires beside a node that hangs.
 
 use std::time::{Duration, Instant};
 
@@ -12,7 +13,8 @@ use crate::support::*;
 
 const TTL: Duration = secs(3);
 
-/// How long a command takes to a node and back, in milliseconds: the same rack to the other side of the world.
+/// How long a command takes to a node and back, in milliseconds: the same rack to the other side of
+/// the world.
 const ROUND_TRIPS_MS: [u64; 6] = [1, 12, 35, 48, 90, 180];
 
 /// How often, unless somebody has time for more.
@@ -91,7 +93,8 @@ async fn acquires(locks: &Locks, count: u32) -> (Duration, Duration) {
         let begun = Instant::now();
         let acquired = locks.lock(format!("{number}")).ttl(TTL).acquire().await;
         took.push(begun.elapsed());
-        // On a starved machine the answers may come too late to tell; the lock is free all the same.
+        // On a starved machine the answers may come too late to tell; the lock is free all the
+        // same.
         let _ = acquired.unwrap().release().await;
     }
     took.sort_unstable();

@@ -21,7 +21,8 @@ async fn an_attempt_with_lost_messages_leaves_no_key() {
         proxies[..2].iter().for_each(|proxy| proxy.set(direction, Mode::Swallow));
         let error = locks.lock("x").try_acquire().await.unwrap_err();
         assert!(matches!(error, AcquireError::Unavailable { .. }), "{error}");
-        // With lost requests nothing was set; with lost replies the release gets through, although nobody hears of it.
+        // With lost requests nothing was set; with lost replies the release gets through, although
+        // nobody hears of it.
         until("no key is left", || keys(&servers).is_empty()).await;
         proxies.iter().for_each(|proxy| proxy.set(direction, Mode::Pass));
         assert!(locks.lock("x").acquire().await.unwrap().is_valid(), "and the nodes are used again");
@@ -140,8 +141,8 @@ async fn a_script_flush_is_survived() {
     assert_eq!(keys(&servers), [""; 0]);
 }
 
-/// The server has forgotten the script that acquires when it sees the acquires, and not that of their releases behind them on
-/// the same connection: what was given up is not sent again.
+/// The server has forgotten the script that acquires when it sees the acquires, and not that of
+/// their releases behind them on the same connection: what was given up is not sent again.
 #[tokio::test]
 async fn a_script_flush_does_not_bring_a_given_up_acquire_back() {
     const ACQUIRES: u64 = 100;
@@ -193,7 +194,8 @@ async fn a_restart_with_its_append_only_file_keeps_the_locks() {
     guard.release().await.unwrap();
 }
 
-/// One node with a problem of its own. Its vote does not count, and the error names it and what it said.
+/// One node with a problem of its own. Its vote does not count, and the error names it and what it
+/// said.
 async fn refuses(server: &RedisServer, url: &str, expected: &str) {
     let locks = Locks::connect([url]).await.unwrap();
     let error = locks.lock("x").try_acquire().await.unwrap_err();

@@ -30,8 +30,8 @@ async fn fences_grow_over_clients_and_the_lock_stays_a_plain_string() {
     assert!(unfenced.fence() < last);
 }
 
-/// A client that wins while another's attempts are under way leaves larger fences on some nodes. The other finds out
-/// and proposes again, at once.
+/// A client that wins while another's attempts are under way leaves larger fences on some nodes.
+/// The other finds out and proposes again, at once.
 #[tokio::test]
 async fn a_fence_that_is_too_small_is_proposed_anew_at_once() {
     let servers = servers::<3>();
@@ -58,8 +58,8 @@ fn now_us(server: &RedisServer) -> u64 {
     number(&parts[0]) * 1_000_000 + number(&parts[1])
 }
 
-/// A fence from the far future cannot have been granted by the node. It is ignored and reported, and the lock is not
-/// given out there: nobody can be sure to be above it.
+/// A fence from the far future cannot have been granted by the node. It is ignored and reported,
+/// and the lock is not given out there: nobody can be sure to be above it.
 #[tokio::test]
 async fn a_poisoned_fence_is_reported_and_does_not_spread() {
     let servers = servers::<3>();
@@ -74,7 +74,8 @@ async fn a_poisoned_fence_is_reported_and_does_not_spread() {
     assert!(locks.lock("y").acquire().await.unwrap().fence().get() < 2_000_000_000_000_000);
 }
 
-/// Many names that are used once each: what is remembered of them is bounded by the retention, and gone after it.
+/// Many names that are used once each: what is remembered of them is bounded by the retention, and
+/// gone after it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fences_of_100_000_names_are_forgotten_after_the_retention() {
     const NAMES: u64 = 100_000;
@@ -102,7 +103,8 @@ async fn fences_of_100_000_names_are_forgotten_after_the_retention() {
     // How many locks there had been at each moment of the last seconds.
     let (mut history, mut connection) = (VecDeque::new(), servers[0].connection());
     let (mut fastest, mut most) = (0.0_f64, 0.0_f64);
-    // All keys but the record and the list of them; locks that are held at this moment are among them, too.
+    // All keys but the record and the list of them; locks that are held at this moment are among
+    // them, too.
     let mut entries = || -> u64 {
         let keys: u64 = tenure_testkit::cmd("DBSIZE").query(&mut connection).unwrap();
         keys.saturating_sub(2)
@@ -116,9 +118,11 @@ async fn fences_of_100_000_names_are_forgotten_after_the_retention() {
         }
         let (then, before) = history[0];
         if now - then >= secs(2) {
-            // What came in within one retention, brought to exactly two seconds; and what is under way.
+            // What came in within one retention, brought to exactly two seconds; and what is under
+            // way.
             let recent = (count - before) as f64 * 2.0 / (now - then).as_secs_f64() + 256.0;
-            // A machine that stands still for a moment has a lower rate for two seconds; that is not what is asked.
+            // A machine that stands still for a moment has a lower rate for two seconds; that is
+            // not what is asked.
             fastest = fastest.max(recent);
             most = most.max(entries() as f64 / fastest);
         }

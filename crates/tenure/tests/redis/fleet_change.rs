@@ -87,7 +87,8 @@ async fn count(work: &Work) {
     work.done.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Changes the list under load, killed in the middle if `killed`, and tells how long no lock was given.
+/// Changes the list under load, killed in the middle if `killed`, and tells how long no lock was
+/// given.
 async fn change(old: &[String], new: &[String], killed: Option<Duration>) -> Duration {
     let work = Arc::new(Work::default());
     let clients = (0..CLIENTS)

@@ -1,4 +1,5 @@
-//! Clients that do not agree on the fleet, on real servers: nobody is given a lock that another fleet may hold.
+//! Clients that do not agree on the fleet, on real servers: nobody is given a lock that another
+//! fleet may hold.
 
 use std::time::Duration;
 
@@ -11,7 +12,8 @@ use crate::support::*;
 const MAX_TTL: Duration = secs(1);
 const QUARANTINE: Duration = ms(1_100);
 
-/// Lists a/1, b/1, c/1 and a/1, b/0, c/0: they share one node, which refuses the second one; its two others are new.
+/// Lists a/1, b/1, c/1 and a/1, b/0, c/0: they share one node, which refuses the second one; its
+/// two others are new.
 #[tokio::test]
 async fn other_databases_are_another_node_list() {
     let servers = servers::<3>();
@@ -49,8 +51,9 @@ async fn three_nodes_and_five_under_one_name_are_two_fleets() {
     }
 }
 
-/// W knows only the third of A's nodes, and is refused there. That node restarts empty at any moment, while W asks without
-/// end. `TENURE_TAKEOVERS` says how often; a few is enough to see that the rule is there.
+/// W knows only the third of A's nodes, and is refused there. That node restarts empty at any
+/// moment, while W asks without end. `TENURE_TAKEOVERS` says how often; a few is enough to see that
+/// the rule is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_was_refused_never_takes_over() {
     let runs: u64 = std::env::var("TENURE_TAKEOVERS").map_or(3, |runs| runs.parse().unwrap());
@@ -95,7 +98,8 @@ async fn refused(run: u64) {
     guard.release().await.unwrap();
 }
 
-/// A stranger that never saw the fleet finds a node just emptied: A marks the node, and both are told.
+/// A stranger that never saw the fleet finds a node just emptied: A marks the node, and both are
+/// told.
 #[tokio::test]
 async fn a_node_that_a_stranger_took_is_disputed() {
     let mut servers = servers::<3>();
@@ -113,7 +117,8 @@ async fn a_node_that_a_stranger_took_is_disputed() {
     };
     let end = Instant::now() + secs(20);
     while !(said(&a.nodes().await) && said(&w.nodes().await)) {
-        // Whoever of the two was first: if it was A, the stranger was refused and nothing is in dispute.
+        // Whoever of the two was first: if it was A, the stranger was refused and nothing is in
+        // dispute.
         if w.lock("x")
             .try_acquire()
             .await

@@ -1,7 +1,7 @@
 //! Locks that go on in another process, on real servers whose memory is not what it was.
 //!
-//! A handover may be copied, and an earlier copy must prove no more than a later one: the nodes know where a lock was put
-//! back, and a handover names nodes by the life of their memory.
+//! A handover may be copied, and an earlier copy must prove no more than a later one: the nodes
+//! know where a lock was put back, and a handover names nodes by the life of their memory.
 
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,8 @@ async fn a_handover_means_the_same_nodes_for_whoever_reaches_them_under_other_ad
     guard.release().await.unwrap();
 }
 
-/// It need not wait for the nodes to be known: they are asked who they are before anything is counted.
+/// It need not wait for the nodes to be known: they are asked who they are before anything is
+/// counted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lock_is_resumed_by_a_manager_that_has_just_been_made() {
     let servers = servers::<3>();
@@ -85,7 +86,8 @@ async fn a_lock_is_resumed_by_a_manager_that_has_just_been_made() {
     new.resume(&handover).await.unwrap().release().await.unwrap();
 }
 
-/// All nodes lose their memory, one after another: the lock is put back each time, and a copy from before that says so.
+/// All nodes lose their memory, one after another: the lock is put back each time, and a copy from
+/// before that says so.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_handover_from_before_a_majority_forgot_is_out_of_date_and_a_new_one_is_not() {
     const TTL: Duration = secs(1);
@@ -107,8 +109,8 @@ async fn a_handover_from_before_a_majority_forgot_is_out_of_date_and_a_new_one_i
     locks.resume(&latest).await.unwrap().release().await.unwrap();
 }
 
-/// A copy of a handover is left when the lock has been released. A majority of nodes is restored from before that: they have
-/// its keys, and have forgotten the present holder's.
+/// A copy of a handover is left when the lock has been released. A majority of nodes is restored
+/// from before that: they have its keys, and have forgotten the present holder's.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_that_a_restore_brings_back_give_no_second_holder() {
     let mut servers = RedisServer::start_many::<3>(&["--dbfilename", "dump.rdb"]);

@@ -1,4 +1,5 @@
-//! Locks while they are held, on five real servers: renewed over failures, lost in time, gone when given up.
+//! Locks while they are held, on five real servers: renewed over failures, lost in time, gone when
+//! given up.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -77,7 +78,8 @@ async fn work_of_ten_terms_keeps_its_lock_while_two_of_five_nodes_are_killed_at_
     assert_eq!(keys(&servers), [""; 0]);
 }
 
-/// What became of one lock: when it was at risk and when lost, after the cut, and how long it was valid then.
+/// What became of one lock: when it was at risk and when lost, after the cut, and how long it was
+/// valid then.
 #[derive(Debug)]
 struct Story {
     at_risk: Duration,
@@ -116,7 +118,8 @@ async fn behind_a_partition_a_hundred_of_a_hundred_locks_are_told_in_time() {
     for watcher in watchers {
         stories.push(watcher.await.unwrap());
     }
-    // A renewal that was under way may have won, so the first that was missed began a third of a term later.
+    // A renewal that was under way may have won, so the first that was missed began a third of a
+    // term later.
     let at_risk = stories.iter().map(|story| story.at_risk).max().unwrap();
     // The next one would be at risk a third of a term later.
     assert!(at_risk < TTL / 3 + ms(800), "the first missed renewal and its timeout: {at_risk:?}");
@@ -176,8 +179,8 @@ async fn behind_a_partition_work_is_cancelled_while_its_lock_is_still_valid() {
     until("no key is left", || keys(&servers).is_empty()).await;
 }
 
-/// The ttl is long, so that a key that was left would be seen in the end. The nodes are at different distances, so that a
-/// renewal has reached some of them and not the others.
+/// The ttl is long, so that a key that was left would be seen in the end. The nodes are at
+/// different distances, so that a renewal has reached some of them and not the others.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_release_that_races_a_renewal_leaves_no_key() {
     const ROUNDS: u64 = 40;
@@ -268,8 +271,9 @@ async fn a_thousand_locks_are_renewed_together_and_each_by_itself() {
     assert_eq!(keys(&servers), [""; 0]);
 }
 
-/// As many locks as go into one message to a node. On two of three nodes somebody has put a list in the place of one of them,
-/// each time of another one: both are still held by a majority, and so are all that travel with them.
+/// As many locks as go into one message to a node. On two of three nodes somebody has put a list in
+/// the place of one of them, each time of another one: both are still held by a majority, and so
+/// are all that travel with them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_key_of_another_kind_costs_the_locks_beside_it_nothing() {
     const TTL: Duration = secs(2);
@@ -289,7 +293,8 @@ async fn a_key_of_another_kind_costs_the_locks_beside_it_nothing() {
     sleep(TTL * 2).await;
     let lost: Vec<usize> = (0..64).filter(|number| !guards[*number].is_valid()).collect();
     assert_eq!(lost, [0; 0]);
-    // A third list, and the one lock that it costs a majority is told to its holder. Given up, it is gone from where it was.
+    // A third list, and the one lock that it costs a majority is told to its holder. Given up, it
+    // is gone from where it was.
     servers[1].execute(&["DEL", "tenure:7"]);
     servers[1].execute(&["RPUSH", "tenure:7", "not a lock"]);
     until("one is lost", || guards[7].state() == HoldState::Lost).await;

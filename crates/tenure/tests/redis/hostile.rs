@@ -12,7 +12,8 @@ fn connections(proxy: &Proxy) -> usize {
     proxy.requests().windows(5).filter(|bytes| bytes == b"HELLO").count()
 }
 
-/// A server that says nothing any more is given up, also when it was hit by a burst that uses up tokio's budget.
+/// A server that says nothing any more is given up, also when it was hit by a burst that uses up
+/// tokio's budget.
 #[tokio::test]
 async fn a_silent_server_is_given_up_after_one_command_and_after_a_burst() {
     for burst in [1, 400] {

@@ -40,7 +40,8 @@ async fn the_majority_decides_who_has_a_lock_and_who_says_otherwise_is_named() {
 async fn a_lock_of_another_librarys_client_is_held_as_well() {
     let servers = servers::<3>();
     let locks = connect(&servers).await;
-    // Ours before it: its fence and label are not the other client's, but the fence is the last one there was.
+    // Ours before it: its fence and label are not the other client's, but the fence is the last one
+    // there was.
     let guard = locks.lock("x").label("ours").acquire().await.unwrap();
     let ours = guard.fence();
     until("all three have it", || keys(&servers).len() == 3).await;

@@ -55,8 +55,8 @@ async fn we_and_a_foreign_client_exclude_each_other() {
     assert!(answer_of(&locks.lock("resource_name")).await.is_some());
 }
 
-/// Nobody wakes the waiters when a foreign holder releases, with a script or a plain `DEL`: the first in line asks, the others
-/// are woken by the one before them.
+/// Nobody wakes the waiters when a foreign holder releases, with a script or a plain `DEL`: the
+/// first in line asks, the others are woken by the one before them.
 #[tokio::test]
 async fn waiting_for_a_foreign_client_works_by_asking() {
     let servers = servers::<3>();
@@ -148,8 +148,8 @@ async fn we_and_a_yii2_mutex_exclude_each_other() {
     assert!(answer_of(&locks.lock("testmutex")).await.is_none());
 }
 
-/// One round of a foreign client over connections of its own: whether it got the lock on a majority. If so it holds it for a
-/// moment; in any case it deletes what it has set.
+/// One round of a foreign client over connections of its own: whether it got the lock on a
+/// majority. If so it holds it for a moment; in any case it deletes what it has set.
 fn foreign_turn(connections: &mut [redis::Connection]) -> bool {
     let set = |connection: &mut redis::Connection| {
         let command = redis::cmd("SET").arg(&["x", "my_random_value", "NX", "PX", "3000"]).to_owned();
@@ -166,8 +166,8 @@ fn foreign_turn(connections: &mut [redis::Connection]) -> bool {
     won
 }
 
-/// Five clients pass the lock on to each other without an end. A client of another library polls as it always did, and another one
-/// of ours does not wait in line.
+/// Five clients pass the lock on to each other without an end. A client of another library polls as
+/// it always did, and another one of ours does not wait in line.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whoever_asks_again_and_again_gets_a_turn_beside_a_line_that_never_empties() {
     for servers in [Vec::from(servers::<1>()), Vec::from(servers::<3>())] {

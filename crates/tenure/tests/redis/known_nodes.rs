@@ -1,4 +1,5 @@
-//! Programs without a memory of their own: what the one before has seen, the next one knows from the file.
+//! Programs without a memory of their own: what the one before has seen, the next one knows from
+//! the file.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};

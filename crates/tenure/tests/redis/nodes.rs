@@ -1,4 +1,5 @@
-//! What is said about nodes: which are refused, which are doubtful, and what a user must be allowed.
+//! What is said about nodes: which are refused, which are doubtful, and what a user must be
+//! allowed.
 
 use std::io::{Read, Write};
 use std::time::Instant;
@@ -135,7 +136,8 @@ fn set_user(server: &RedisServer, rules: &[String]) -> String {
     server.url().replace("//", "//tenure:password@")
 }
 
-/// Waits for the other's labelled lock, which it gets sooner than by asking, and hands it to the other.
+/// Waits for the other's labelled lock, which it gets sooner than by asking, and hands it to the
+/// other.
 async fn waits_is_woken_and_hands_over(holder: &Locks, waiter: &Locks) {
     let mut soonest = secs(9);
     for _ in 0..5 {
@@ -185,8 +187,8 @@ async fn a_user_with_the_documented_rights_can_do_everything() {
     }
     waits_is_woken_and_hands_over(&locks, &builder(&urls).max_ttl(secs(2)).build().unwrap()).await;
     locks.shutdown().await.unwrap();
-    // A lock was handed over while the last node had not answered its first owner yet: what that one sets there after the
-    // next owner's release frees itself.
+    // A lock was handed over while the last node had not answered its first owner yet: what that
+    // one sets there after the next owner's release frees itself.
     until("nothing is left", || keys(&servers).is_empty()).await;
     // After a broken connection as well, with a new record.
     servers[1].execute(&["CLIENT", "KILL", "USER", "tenure"]);
@@ -278,8 +280,9 @@ async fn a_user_who_cannot_be_woken_waits_by_asking_and_is_told_so() {
     }
 }
 
-/// A server that is short of memory throws keys away before it executes a command, and here that is one of ours. Without a word
-/// from it the record would be missed at the next look, five seconds later.
+/// A server that is short of memory throws keys away before it executes a command, and here that is
+/// one of ours. Without a word from it the record would be missed at the next look, five seconds
+/// later.
 #[tokio::test]
 async fn a_record_that_is_evicted_by_our_own_command_is_missed_at_once() {
     let servers = servers::<1>();

@@ -85,8 +85,8 @@ async fn no_acquire_is_ever_sent_twice_over_broken_connections() {
     assert_eq!(server.keys(), [""; 0]);
 }
 
-/// An acquire is under way when its connection breaks, and the network brings it to the server after all, when its release
-/// has long been there over a new connection.
+/// An acquire is under way when its connection breaks, and the network brings it to the server
+/// after all, when its release has long been there over a new connection.
 #[tokio::test]
 async fn what_comes_late_over_a_connection_that_was_replaced_is_not_executed() {
     let server = RedisServer::start(&[]);

@@ -131,7 +131,8 @@ enum Failure {
     Hung,
 }
 
-/// Every choice of up to two of five nodes, killed or hung: everything works, and nobody waits for them.
+/// Every choice of up to two of five nodes, killed or hung: everything works, and nobody waits for
+/// them.
 #[tokio::test]
 async fn any_two_of_five_may_be_gone() {
     let mut servers = durable_servers::<5>();

@@ -1,7 +1,8 @@
 //! Nodes that lose their memory: the danger is real, and the restart guard keeps it away.
 //!
-//! The story that Redlock's critics tell: client 1 holds A, B and C; C forgets; client 2 gets C, D and E. Told here on
-//! five real servers, for every way in which C can forget, with the guard off and on.
+//! The story that Redlock's critics tell: client 1 holds A, B and C; C forgets; client 2 gets C, D
+//! and E. Told here on five real servers, for every way in which C can forget, with the guard off
+//! and on.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,7 +17,8 @@ use crate::support::*;
 const MAX_TTL: Duration = secs(3);
 const QUARANTINE: Duration = ms(3_300);
 
-/// A server waits five seconds for further replicas before it lets one copy it, unless it is told not to.
+/// A server waits five seconds for further replicas before it lets one copy it, unless it is told
+/// not to.
 const COPY_AT_ONCE: &[&str] = &["--repl-diskless-sync-delay", "0"];
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,7 +31,8 @@ enum Loss {
     Promotion,
     /// Killed, and started again with an append-only file whose end is missing.
     Tail,
-    /// It follows another server that lags behind, then is a master again: same process, same connections.
+    /// It follows another server that lags behind, then is a master again: same process, same
+    /// connections.
     Resync,
 }
 
@@ -83,8 +86,8 @@ impl Story {
         self.copy.execute(&["REPLICAOF", "NO", "ONE"]);
     }
 
-    /// Takes the lock on A, B and C alone: D and E are held by others for that moment. It is not renewed, which would bring
-    /// it to D and E.
+    /// Takes the lock on A, B and C alone: D and E are held by others for that moment. It is not
+    /// renewed, which would bring it to D and E.
     async fn hold_a_b_c(&self, locks: &Locks) -> Guard {
         for server in &self.servers[3..] {
             server.execute(&["SET", "tenure:x", "another"]);
@@ -129,7 +132,8 @@ impl Story {
     }
 }
 
-/// Lets C forget, and asks for the lock as client 2: one that has been there all the time, and one that comes new.
+/// Lets C forget, and asks for the lock as client 2: one that has been there all the time, and one
+/// that comes new.
 async fn second_holder(loss: Loss, guard: RestartGuard) -> (Story, Guard, Option<Guard>, Instant) {
     let (mut story, first) = Story::begin(loss, guard).await;
     let (second, held) = (story.client().await, story.hold_a_b_c(&first).await);
@@ -394,7 +398,8 @@ async fn databases_that_change_places_give_no_second_holder() {
     assert!(guard.is_valid());
 }
 
-/// The same with databases that both have been in use, so that fences of the name are known in either, and back again.
+/// The same with databases that both have been in use, so that fences of the name are known in
+/// either, and back again.
 #[tokio::test]
 async fn databases_that_change_places_and_back_give_no_second_holder() {
     const TTL: Duration = secs(1);

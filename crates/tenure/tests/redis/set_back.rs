@@ -1,5 +1,6 @@
-//! Clocks of nodes that were ahead and are set right: fences go on from the future, and no lock that has one can be had
-//! until then. That has a cause of its own, with the time and a remedy; it is neither contention nor an outage.
+//! Clocks of nodes that were ahead and are set right: fences go on from the future, and no lock
+//! that has one can be had until then. That has a cause of its own, with the time and a remedy; it
+//! is neither contention nor an outage.
 
 use std::time::Duration;
 
@@ -16,7 +17,8 @@ fn servers_with(clock: &MovedClock, moved: usize) -> Vec<RedisServer> {
     (0..3).map(server).collect()
 }
 
-/// What is told of a lock that cannot be had before its fences are passed: about how long that takes.
+/// What is told of a lock that cannot be had before its fences are passed: about how long that
+/// takes.
 fn told(error: &AcquireError) -> Duration {
     match error {
         AcquireError::ClocksSetBack { retry_after, .. } => *retry_after,

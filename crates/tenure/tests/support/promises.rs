@@ -1,5 +1,5 @@
-//! Promises that hold wherever the locks are: one suite for memory nodes, an embedded store and Redis
-//! servers. What is special about one of these has tests of its own beside it.
+//! Promises that hold wherever the locks are: one suite for memory nodes, an embedded store and
+//! Redis servers. What is special about one of these has tests of its own beside it.
 //!
 //! Time is tokio's, so that the memory nodes run through it under a clock that is paused.
 
@@ -66,7 +66,8 @@ pub(crate) async fn the_validity_is_ttl_less_elapsed_less_drift_and_counts_down(
     let mut guard = locks.lock("x").ttl(Duration::from_secs(10)).acquire().await.unwrap();
     let check = |guard: &Guard, begun: Instant| {
         let left = guard.valid_for();
-        // 10 s less 1 % less 2 ms, less what has passed since the round began, which was after `begun`.
+        // 10 s less 1 % less 2 ms, less what has passed since the round began, which was after
+        // `begun`.
         assert!(left <= Duration::from_millis(9_898), "{left:?}");
         assert!(
             left + begun.elapsed() >= Duration::from_millis(9_897),

@@ -38,8 +38,8 @@ pub async fn connect_through(proxies: &[Proxy]) -> Locks {
     Locks::connect(proxies.iter().map(Proxy::url)).await.unwrap()
 }
 
-/// What a try comes to when the nodes answer: a busy machine may need several to hear of a majority in time. Any other
-/// reason why the lock cannot be had is a mistake.
+/// What a try comes to when the nodes answer: a busy machine may need several to hear of a majority
+/// in time. Any other reason why the lock cannot be had is a mistake.
 pub async fn answer_of(lock: &Lock) -> Option<Guard> {
     let timed_out = |vote: &NodeVote| matches!(vote.vote, Some(Vote::Unknown(Fault::Timeout)));
     for _ in 0..60 {
@@ -66,15 +66,16 @@ pub async fn until(what: &str, mut is_true: impl FnMut() -> bool) -> Duration {
     start.elapsed()
 }
 
-/// What a slow or busy machine may add to a time: many times a look at the keys of all servers, measured now.
+/// What a slow or busy machine may add to a time: many times a look at the keys of all servers,
+/// measured now.
 pub fn allowance(servers: &[RedisServer]) -> Duration {
     let start = Instant::now();
     let _ = keys(servers);
     start.elapsed() * 30
 }
 
-/// How late a task of this runtime has been woken at worst since it was started: what a busy machine adds to whatever is told
-/// to a task.
+/// How late a task of this runtime has been woken at worst since it was started: what a busy
+/// machine adds to whatever is told to a task.
 #[derive(Clone, Default)]
 pub struct Lateness(Arc<AtomicU64>);
 
@@ -98,8 +99,8 @@ impl Lateness {
     }
 }
 
-/// The shortest of up to five tries, which ends as soon as one is short enough: a busy machine makes some of them slower, a
-/// mistake all.
+/// The shortest of up to five tries, which ends as soon as one is short enough: a busy machine
+/// makes some of them slower, a mistake all.
 pub async fn shortest<F: Future<Output = Duration>>(
     limit: Duration,
     mut attempt: impl FnMut() -> F,

@@ -1,6 +1,8 @@
-//! A client of the chaos campaign: some workers that contend for a few locks and say what becomes of them.
+//! A client of the chaos campaign: some workers that contend for a few locks and say what becomes
+//! of them.
 //!
-//! `contender seed=S workers=W locks=L max_ttl_ms=T guard=on|off hold=mixed|steady resource=URL URL...`
+//! `contender seed=S workers=W locks=L max_ttl_ms=T guard=on|off hold=mixed|steady resource=URL
+//! URL...`
 //!
 //! An entry is written before the worker relies on what it says, see `history.rs`.
 #![allow(clippy::unwrap_used, reason = "a client that cannot go on has to fail")]
@@ -73,8 +75,8 @@ async fn main() {
     }
 }
 
-/// The two halves of the clients reach the nodes at different addresses, so the list has a name. Whoever holds a lock is
-/// woken when it was extended.
+/// The two halves of the clients reach the nodes at different addresses, so the list has a name.
+/// Whoever holds a lock is woken when it was extended.
 fn manager(urls: &[&str], max_ttl: Duration, guard: RestartGuard, extended: Arc<[Notify]>) -> Locks {
     let nodes: Vec<RedisNode> = urls.iter().map(|url| RedisNode::parse(url).unwrap()).collect();
     let builder = Locks::builder().nodes(nodes).max_ttl(max_ttl).restart_guard(guard).fleet("chaos");
@@ -211,8 +213,8 @@ impl Worker {
         }
     }
 
-    /// It was told that the lock is lost. If that was the timer, the lock counts a little longer, and some use that. Some go
-    /// on far beyond it: it is the resource that must refuse them.
+    /// It was told that the lock is lost. If that was the timer, the lock counts a little longer,
+    /// and some use that. Some go on far beyond it: it is the resource that must refuse them.
     async fn lose(&mut self, lock: usize, fence: i64, guard: Guard, ttl: Duration, mut claimed: Option<i64>) {
         let (at, end) = look(&guard);
         say(Entry::Lost { lock, fence, at });
@@ -272,7 +274,8 @@ fn tell_of_extension(lock: usize, fence: i64, at: Ns, end: Ns, until: &mut Ns) {
     }
 }
 
-/// How long before its end the loss of a lock is told, by the guarantees: the checker must not take it from the library.
+/// How long before its end the loss of a lock is told, by the guarantees: the checker must not take
+/// it from the library.
 fn lead(ttl: Duration) -> Duration {
     (ttl / 20).max(Duration::from_millis(50)).min(ttl / 4)
 }

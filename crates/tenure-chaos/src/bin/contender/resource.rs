@@ -1,4 +1,5 @@
-//! What the locks protect: numbers on a Redis server that is none of the nodes, and that checks fences.
+//! What the locks protect: numbers on a Redis server that is none of the nodes, and that checks
+//! fences.
 
 use tenure::fenced::{REDIS_CLAIM, REDIS_WRITE};
 

@@ -1,9 +1,10 @@
 //! The command's process and its group.
 //!
-//! We start ourselves once more, as `__start`, and that becomes the command: between the two it asks the kernel to be
-//! killed when we are gone (Linux), stops until its keeper is there, and takes the terminal's foreground, so that there is
-//! no moment without any of them. All need code that runs in the new process before the command does, which is not
-//! possible without `unsafe` in any other way.
+//! We start ourselves once more, as `__start`, and that becomes the command: between the two it
+//! asks the kernel to be killed when we are gone (Linux), stops until its keeper is there, and
+//! takes the terminal's foreground, so that there is no moment without any of them. All need code
+//! that runs in the new process before the command does, which is not possible without `unsafe` in
+//! any other way.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -20,7 +21,8 @@ use super::terminal::Terminal;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 
-/// What we call ourselves with to become the command, and how to say that it takes the terminal's foreground.
+/// What we call ourselves with to become the command, and how to say that it takes the terminal's
+/// foreground.
 pub(super) const START: &str = "__start";
 const FOREGROUND: &str = "foreground";
 
@@ -103,11 +105,13 @@ impl Child {
         self.signal(Signal::SIGCONT);
     }
 
-    /// What has become of the command since we last looked. Takes in whoever has ended: also those that left the group,
-    /// because they come to us and not to the system's reaper. `others` hears of everybody else.
+    /// What has become of the command since we last looked. Takes in whoever has ended: also those
+    /// that left the group, because they come to us and not to the system's reaper. `others` hears
+    /// of everybody else.
     pub(super) fn look(&mut self, mut others: impl FnMut(Pid, Change)) -> Option<Change> {
         let mut command = None;
-        // As raw numbers: `nix` knows no real-time signals, and would swallow the news of an end by one.
+        // As raw numbers: `nix` knows no real-time signals, and would swallow the news of an end by
+        // one.
         while let Ok(Some((pid, status))) = wait(WaitOptions::NOHANG | WaitOptions::UNTRACED) {
             let stopped = status.stopping_signal();
             let change = stopped.map_or(Change::Ended, |signal| {

@@ -25,7 +25,8 @@ pub(super) fn of(guard: &Guard, settings: &Settings) -> Environment {
     let withheld = settings.has_secret() && !exported;
     let urls = settings.nodes.value.iter().map(NodeUrl::as_str).collect::<Vec<_>>().join(",");
     environment.push(("TENURE_NODES", (!withheld).then(|| urls.into())));
-    // A file that names them can be read again; a flag cannot, and whoever asks for nodes must be told.
+    // A file that names them can be read again; a flag cannot, and whoever asks for nodes must be
+    // told.
     let typed = matches!(settings.nodes.source, Source::Flag(_));
     environment.push((WITHHELD, (withheld && typed).then(|| "1".into())));
     if let Some(file) = settings.files.first() {

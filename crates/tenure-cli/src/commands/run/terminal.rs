@@ -1,8 +1,8 @@
 //! The terminal, and which process group is in its foreground.
 //!
-//! The command has a process group of its own. To read the terminal, and to get the keys that stop and interrupt, that
-//! group must be in the foreground. It takes the foreground itself before it begins; we take it back when it stops or
-//! ends.
+//! The command has a process group of its own. To read the terminal, and to get the keys that stop
+//! and interrupt, that group must be in the foreground. It takes the foreground itself before it
+//! begins; we take it back when it stops or ends.
 
 use std::fs::File;
 use std::io::IsTerminal;
@@ -29,8 +29,9 @@ impl Terminal {
         self.device.is_some()
     }
 
-    /// Whether the command is to have the foreground from the beginning: we have it, and a person reads and types. In a
-    /// pipeline others of our group may need it; there the command gets it when it first asks.
+    /// Whether the command is to have the foreground from the beginning: we have it, and a person
+    /// reads and types. In a pipeline others of our group may need it; there the command gets it
+    /// when it first asks.
     pub(crate) fn is_wanted(&mut self) -> bool {
         self.given = self.is_ours() && std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         self.given

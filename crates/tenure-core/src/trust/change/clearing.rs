@@ -1,7 +1,7 @@
 //! Removing the locks of a node that is closed, page by page, until a walk finds none.
 //!
-//! Whoever does so may have stood still, and the node may serve the new list by then. So the node removes nothing unless it
-//! still has the nonce under which it was closing.
+//! Whoever does so may have stood still, and the node may serve the new list by then. So the node
+//! removes nothing unless it still has the nonce under which it was closing.
 
 use super::{NodeListChange, Output};
 use crate::command::Command;

@@ -39,7 +39,8 @@ impl NodeListChange {
             match seen {
                 Seen::Foreign if self.abort && self.nodes[node].old.is_none() => {}
                 Seen::Foreign => return Err(Refused::Foreign { node }),
-                // What was begun is taken back all the same: else two changes could be in each other's way for ever.
+                // What was begun is taken back all the same: else two changes could be in each
+                // other's way for ever.
                 Seen::Elsewhere { to, .. } if !self.abort => {
                     return Err(Refused::Other { to: Arc::clone(to) });
                 }
@@ -95,7 +96,8 @@ impl NodeListChange {
             if !closed && self.nodes.iter().any(|node| node.before != text(node)) {
                 return Ok(Step::Confirm);
             }
-            // From here on there is no way back, and whoever would give the change up has to see that before a lock is gone.
+            // From here on there is no way back, and whoever would give the change up has to see
+            // that before a lock is gone.
             for node in &closing {
                 if let Seen::Closing(record) = &seen[*node]
                     && let Phase::Closing(to) = &record.phase
@@ -146,7 +148,8 @@ impl NodeListChange {
         Ok(Step::Swap(swaps))
     }
 
-    /// The nodes of the old list that say nothing of it, if they are a majority: then it is not the one in use.
+    /// The nodes of the old list that say nothing of it, if they are a majority: then it is not the
+    /// one in use.
     fn unused(&self, seen: &[Seen]) -> Option<Vec<usize>> {
         let is_unused = |(node, seen): (usize, &Seen)| {
             let unused = matches!(seen, Seen::Empty | Seen::Vacant(_) | Seen::InUse);
@@ -156,8 +159,8 @@ impl NodeListChange {
         (unused.len() >= self.quorum.majority()).then_some(unused)
     }
 
-    /// Opens the rest of the new list. A node that was there, ready, when the first one was opened has forgotten nothing since
-    /// then; any other is a new life like every other of the new list.
+    /// Opens the rest of the new list. A node that was there, ready, when the first one was opened
+    /// has forgotten nothing since then; any other is a new life like every other of the new list.
     pub(super) fn finish(&mut self, seen: &[Seen], epoch: u64) -> Step {
         let floor = self.floor(seen);
         let nonces = seen.iter().find_map(|seen| match seen {
@@ -196,7 +199,8 @@ impl NodeListChange {
                 Seen::Prepared(record) => {
                     let nonce = self.draw_nonce();
                     let vacant = Record::vacant(&record.to_text(), nonce);
-                    // Clients have been given the new list: they are to leave the node alone until it is open.
+                    // Clients have been given the new list: they are to leave the node alone until
+                    // it is open.
                     swaps.push((node, Record { terms: Arc::clone(&record.terms), ..vacant }));
                 }
                 _ => {}

@@ -1,4 +1,5 @@
-//! The records that a change writes, how long it waits before the last of them, and the fences that begin there.
+//! The records that a change writes, how long it waits before the last of them, and the fences that
+//! begin there.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,8 +13,9 @@ use crate::trust::Nonce;
 use crate::trust::record::{Phase, Record, State};
 
 impl NodeListChange {
-    /// How long the last lock of the old list may still be: until a quarantine after its nodes were closed, by the clock of
-    /// each, or by ours from when we have seen it so. Clocks that are set back must hold up nobody.
+    /// How long the last lock of the old list may still be: until a quarantine after its nodes were
+    /// closed, by the clock of each, or by ours from when we have seen it so. Clocks that are set
+    /// back must hold up nobody.
     pub(super) fn locks_left(&self, now: Time, seen: &[Seen]) -> Duration {
         let left = seen.iter().zip(&self.nodes).filter_map(|(seen, node)| {
             let time = node.read.as_ref()?.time;
@@ -30,8 +32,9 @@ impl NodeListChange {
         left.max().unwrap_or_default()
     }
 
-    /// How far the fences of the old list are ahead. The first one of the new list must be above them, and not far ahead of its
-    /// own clocks. A majority of them is enough: a node whose clock is wrong stays behind.
+    /// How far the fences of the old list are ahead. The first one of the new list must be above
+    /// them, and not far ahead of its own clocks. A majority of them is enough: a node whose clock
+    /// is wrong stays behind.
     pub(super) fn fences_left(&self, seen: &[Seen]) -> Duration {
         let (floor_us, ahead_us) = (self.floor(seen).get(), self.to.bounds().slack_us / 2);
         let of_new = self.nodes.iter().filter(|node| node.new.is_some());
@@ -44,8 +47,8 @@ impl NodeListChange {
         fences.get(fences.len() / 2).copied().unwrap_or_default()
     }
 
-    /// The highest fence that the old list can have granted. A majority has granted it, so one clock that is far ahead
-    /// says nothing; of nodes that are gone nobody knows.
+    /// The highest fence that the old list can have granted. A majority has granted it, so one
+    /// clock that is far ahead says nothing; of nodes that are gone nobody knows.
     pub(super) fn floor(&self, seen: &[Seen]) -> Fence {
         let carried = |seen: &Seen| match seen {
             Seen::Opened(record) | Seen::Prepared(record) | Seen::Closed(record) => record.floor,
@@ -104,8 +107,9 @@ impl NodeListChange {
         Record { phase, epoch, ..self.record(node, true) }
     }
 
-    /// Whoever ran this before may have removed locks already, so it does not matter whether we found any. Tokens from before do
-    /// not count any more: of the nonces that the life went by, only the last is kept.
+    /// Whoever ran this before may have removed locks already, so it does not matter whether we
+    /// found any. Tokens from before do not count any more: of the nonces that the life went by,
+    /// only the last is kept.
     pub(super) fn closed(&mut self, record: &Record) -> Record {
         let (nonce, continues, wait) = (self.draw_nonce(), vec![record.nonce], self.quarantine());
         let phase = Phase::Closed(Arc::clone(self.to.roster().list()));

@@ -92,7 +92,8 @@ impl NodeListChange {
         }
     }
 
-    /// A node that was switched off when the new list was left behind some time ago still says that it is open.
+    /// A node that was switched off when the new list was left behind some time ago still says that
+    /// it is open.
     pub(super) fn find_outdated(&self, seen: &mut [Seen]) {
         let mut epochs: Vec<u64> = seen.iter().filter_map(Seen::old_epoch).collect();
         epochs.sort_unstable_by(|a, b| b.cmp(a));

@@ -20,15 +20,18 @@ pub(in crate::trust) enum State {
 pub(in crate::trust) enum Phase {
     /// It does.
     Open,
-    /// Clients of two fleets believe that it is theirs. Nobody counts it until a person has decided.
+    /// Clients of two fleets believe that it is theirs. Nobody counts it until a person has
+    /// decided.
     Disputed,
     /// It belongs to nobody: a person has taken it out of its fleet.
     Vacant,
-    /// Its fleet is being changed to this list: it grants nothing more. The change may still be given up.
+    /// Its fleet is being changed to this list: it grants nothing more. The change may still be
+    /// given up.
     Closing(Arc<str>),
     /// And its locks are gone. There is no way back.
     Closed(Arc<str>),
-    /// Its locks are being removed, or its memory has begun anew since they were: there is no way back.
+    /// Its locks are being removed, or its memory has begun anew since they were: there is no way
+    /// back.
     Reclosing(Arc<str>),
     /// It waits until its fleet takes over from the one before, which had this list.
     Prepared(Arc<str>),
@@ -53,7 +56,8 @@ impl Phase {
         matches!(self, Self::Closing(to) | Self::Closed(to) | Self::Reclosing(to) if **to == *list)
     }
 
-    /// What goes on when the node's memory begins anew: its locks are not known to be gone in that life.
+    /// What goes on when the node's memory begins anew: its locks are not known to be gone in that
+    /// life.
     pub(in crate::trust) fn in_new_life(self) -> Self {
         match self {
             Self::Closed(to) => Self::Reclosing(to),

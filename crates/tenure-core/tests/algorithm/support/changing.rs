@@ -1,10 +1,10 @@
-//! A fleet whose node list changes under its clients: real fleets, leases and lock tables. One number
-//! decides which message travels next, who begins, who dies, and which node is emptied.
+//! A fleet whose node list changes under its clients: real fleets, leases and lock tables. One
+//! number decides which message travels next, who begins, who dies, and which node is emptied.
 //!
-//! There are three kinds of histories: one change that is run until it is done ([`World::once`]); lists
-//! that wander there and back, changed by two at once, some of whom give up ([`World::wandering`]); and
-//! such lists with nodes that are switched off for a while, changes that stand still, and losses also
-//! where a list is only prepared ([`World::troubled`]).
+//! There are three kinds of histories: one change that is run until it is done ([`World::once`]);
+//! lists that wander there and back, changed by two at once, some of whom give up
+//! ([`World::wandering`]); and such lists with nodes that are switched off for a while, changes
+//! that stand still, and losses also where a list is only prepared ([`World::troubled`]).
 
 mod clients;
 mod coordinators;
@@ -132,7 +132,8 @@ impl World {
     pub(crate) fn settle(&mut self) -> Result<(), String> {
         (self.calm, self.coordinators) = (true, vec![]);
         self.switch_on();
-        // Nodes may have to be forgotten: clients of other lists are stopped before, as the message says.
+        // Nodes may have to be forgotten: clients of other lists are stopped before, as the message
+        // says.
         let old = self.old.clone();
         self.clients.retain(|client| client.list == old);
         self.add_client(old);
@@ -216,7 +217,8 @@ impl World {
         })
     }
 
-    /// Whether a node is emptied now. One after another: more at a time are not promised to be survived.
+    /// Whether a node is emptied now. One after another: more at a time are not promised to be
+    /// survived.
     fn loses_memory(&mut self) -> bool {
         if self.calm || self.losses == 0 || self.wanders && self.now < self.lost_at + 3 * MAX_TTL {
             return false;
@@ -254,7 +256,8 @@ impl World {
         losers
     }
 
-    /// A node is switched off with what it has, which it will still have when it is switched on again.
+    /// A node is switched off with what it has, which it will still have when it is switched on
+    /// again.
     fn switch_off(&mut self) {
         let node = self.below(self.nodes.len());
         if self.off.is_some() {

@@ -1,5 +1,5 @@
-//! Nodes that several fleets reach, each client with a list and settings of its own: what is sent is executed and answered
-//! at once, unless a test says otherwise.
+//! Nodes that several fleets reach, each client with a list and settings of its own: what is sent
+//! is executed and answered at once, unless a test says otherwise.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;

@@ -54,7 +54,8 @@ impl Step<'_> {
         }
     }
 
-    /// Sends a command. What is about records needs no time, unless their exchange is what the model is about.
+    /// Sends a command. What is about records needs no time, unless their exchange is what the
+    /// model is about.
     pub(super) fn send(&mut self, client: usize, tag: Tag, node: NodeIndex, command: Command) {
         let number = self.number(client, node);
         let Link { up, broken, .. } = *self.world.links[number];
@@ -71,7 +72,8 @@ impl Step<'_> {
             return self.arrivals.push_back((client, Input::Answer { node, tag, answer }));
         }
         let requests = &mut self.link(client, node).requests;
-        // A repetition right behind the same command changes nothing, where answers are not counted.
+        // A repetition right behind the same command changes nothing, where answers are not
+        // counted.
         let repeats = |last: &Request| last.tag.to == tag.to && last.command == command;
         if tag.to == Addressee::Leaving || !requests.back().is_some_and(repeats) {
             requests.push_back(Request { tag, command });
@@ -90,7 +92,8 @@ impl Step<'_> {
         let state = &self.world.clients[client];
         let running = state.alive && !state.paused;
         let link = &self.world.links[self.number(client, node)];
-        // Answers that only end a clean-up or tell a record are read as soon as nothing is ahead of them.
+        // Answers that only end a clean-up or tell a record are read as soon as nothing is ahead of
+        // them.
         let of_lease = matches!(tag.to, Addressee::Lease { .. } | Addressee::Leaving);
         if running && link.replies.is_empty() && !of_lease {
             self.arrivals.push_back((client, Input::Answer { node, tag, answer: Ok(reply) }));

@@ -94,7 +94,8 @@ impl World {
         }
     }
 
-    /// Whether an answer that comes over a connection reaches the client. It is awaited no longer then.
+    /// Whether an answer that comes over a connection reaches the client. It is awaited no longer
+    /// then.
     pub(super) fn takes_answer(&mut self, link: usize) -> bool {
         let state = &mut self.links[link];
         let comes = !state.noticed && state.broken.is_none_or(|broken| broken.answers);

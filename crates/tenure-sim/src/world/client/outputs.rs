@@ -1,4 +1,5 @@
-//! What a client asks for and tells, in its order: commands leave, randomness is drawn, and the checkers hear of the rest.
+//! What a client asks for and tells, in its order: commands leave, randomness is drawn, and the
+//! checkers hear of the rest.
 
 use std::sync::Arc;
 
@@ -61,7 +62,8 @@ impl World {
                     self.note(|| format!("client {client} is shut down, unfinished: {unfinished:?}"));
                     self.handle_answered(client, number(id));
                 }
-                // Simulated clients keep no memory that outlives them, and nobody asks for the rest.
+                // Simulated clients keep no memory that outlives them, and nobody asks for the
+                // rest.
                 Output::Remember { .. }
                 | Output::Life { .. }
                 | Output::CleanedUp { .. }

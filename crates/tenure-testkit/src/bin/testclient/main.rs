@@ -1,25 +1,31 @@
 //! What tests need in a process of its own.
 //!
-//! `testclient increment FILE TIMES URL...` adds one to the number in FILE, TIMES times, each time under the lock
-//! "counter". Reading and writing are two steps, so an increment is lost whenever two clients hold the lock at once.
+//! `testclient increment FILE TIMES URL...` adds one to the number in FILE, TIMES times, each time
+//! under the lock "counter". Reading and writing are two steps, so an increment is lost whenever
+//! two clients hold the lock at once.
 //!
-//! `testclient fence URL...` takes the lock "fenced" for a moment and prints its fence, and the time in milliseconds that
-//! this process believes it is.
+//! `testclient fence URL...` takes the lock "fenced" for a moment and prints its fence, and the
+//! time in milliseconds that this process believes it is.
 //!
-//! `testclient hold TTL URL...` takes the lock "held" for TTL milliseconds, which is renewed, and prints its fence. Then it
-//! does what it is told, line by line: `state` prints how the lock stands; `release` releases it, and `hand over` prints
-//! what another process needs to go on with it. The last two end the program.
+//! `testclient hold TTL URL...` takes the lock "held" for TTL milliseconds, which is renewed, and
+//! prints its fence. Then it does what it is told, line by line: `state` prints how the lock
+//! stands; `release` releases it, and `hand over` prints what another process needs to go on with
+//! it. The last two end the program.
 //!
-//! `testclient grab NAME TTL URL...` waits for this lock, prints its fence, and keeps it until it is killed.
+//! `testclient grab NAME TTL URL...` waits for this lock, prints its fence, and keeps it until it
+//! is killed.
 //!
-//! `testclient fill URL...` takes one lock after another, prints the name of each that it has, and ends with a line that
-//! begins with `failed`.
+//! `testclient fill URL...` takes one lock after another, prints the name of each that it has, and
+//! ends with a line that begins with `failed`.
 //!
-//! `testclient default` takes a lock in the default store, and prints where that is or what is wrong.
+//! `testclient default` takes a lock in the default store, and prints where that is or what is
+//! wrong.
 //!
-//! `testclient resume HANDOVER URL...` goes on with a lock that was handed over, and then does the same.
+//! `testclient resume HANDOVER URL...` goes on with a lock that was handed over, and then does the
+//! same.
 //!
-//! `testclient queue WAITERS HOLD IMPATIENT TTL URL...` and `testclient crowd MANAGERS WAITERS HOLD URL...`: see `queue.rs`.
+//! `testclient queue WAITERS HOLD IMPATIENT TTL URL...` and `testclient crowd MANAGERS WAITERS HOLD
+//! URL...`: see `queue.rs`.
 //!
 //! `testclient serve` starts two servers, prints their process ids and waits to be killed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test client that cannot go on has to fail")]
@@ -125,7 +131,8 @@ async fn do_what_is_told(guard: Guard) {
 
 async fn increment(locks: &Locks, file: &Path, times: u32) {
     let retry = Retry::default().delay(Duration::from_millis(2)).jitter(Duration::from_millis(30));
-    // Sixteen of these on two cores keep a server waiting for its turn longer than a node timeout should be.
+    // Sixteen of these on two cores keep a server waiting for its turn longer than a node timeout
+    // should be.
     let lock = locks.lock("counter").ttl(Duration::from_secs(10)).node_timeout(Duration::from_secs(1));
     let lock = lock.retry(retry).wait(Duration::from_secs(120));
     for _ in 0..times {

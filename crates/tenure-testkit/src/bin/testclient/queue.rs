@@ -12,9 +12,10 @@ const LOCK: &str = "x";
 /// Dozens of managers beside five servers keep two cores busy: an answer may take a while.
 const NODE_TIMEOUT: Duration = Duration::from_millis(900);
 
-/// `waiters` tasks acquire the lock again and again, hold it for a moment and release it. One in `impatient` calls is
-/// given up after a random time. Every step is printed with its time in nanoseconds: `called`, `in_line` (on a majority of
-/// nodes), `served`, `released` and `gave_up`, each with the number of the call.
+/// `waiters` tasks acquire the lock again and again, hold it for a moment and release it. One in
+/// `impatient` calls is given up after a random time. Every step is printed with its time in
+/// nanoseconds: `called`, `in_line` (on a majority of nodes), `served`, `released` and `gave_up`,
+/// each with the number of the call.
 pub(crate) async fn queue(waiters: u64, hold: Duration, impatient: u64, ttl: Duration, urls: &[&str]) {
     let tasks: Vec<_> = (0..waiters)
         .map(|number| {
@@ -77,8 +78,8 @@ async fn wait_again_and_again(
     }
 }
 
-/// `managers` managers with `waiters` tasks each wait for the lock once, for ever, hold it for a moment and release it.
-/// Prints a line for each that is served.
+/// `managers` managers with `waiters` tasks each wait for the lock once, for ever, hold it for a
+/// moment and release it. Prints a line for each that is served.
 pub(crate) async fn crowd(managers: u64, waiters: u64, hold: Duration, urls: &[&str]) {
     let mut tasks = vec![];
     for _ in 0..managers {

@@ -1,4 +1,5 @@
-//! Nodes on strings: each answers after the time that the test says, or not at all, and breaks off when told.
+//! Nodes on strings: each answers after the time that the test says, or not at all, and breaks off
+//! when told.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,7 +1,8 @@
 //! What is in the file: lives of nodes, and records of other fleets that refused us.
 //!
-//! An entry concerns a node if the prefix is the same and either the address is, or the server process and the
-//! database are: a server may be reached under several addresses, and an address may come to mean another server.
+//! An entry concerns a node if the prefix is the same and either the address is, or the server
+//! process and the database are: a server may be reached under several addresses, and an address
+//! may come to mean another server.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 use tenure_core::NodeTime;
 use tenure_core::trust::{KnownLife, LIVES_MAX, NodeMemory};
 
-/// The most nodes that are remembered, of all prefixes: more than anybody has. Those whose last life began first are
-/// forgotten first.
+/// The most nodes that are remembered, of all prefixes: more than anybody has. Those whose last
+/// life began first are forgotten first.
 pub(super) const PLACES_MAX: usize = 256;
 
 /// A node of ours.
@@ -86,7 +87,8 @@ impl Book {
 }
 
 impl Entry {
-    /// What a client has just met counts, however old it looks by a clock that may have been set back.
+    /// What a client has just met counts, however old it looks by a clock that may have been set
+    /// back.
     fn forget_old(&mut self, met: &BTreeSet<KnownLife>) {
         while self.lives.len() > LIVES_MAX {
             let Some(oldest) = self.lives.iter().find(|life| !met.contains(life)).cloned() else { return };

@@ -1,12 +1,13 @@
 //! The file on disk.
 //!
-//! It is read without a lock, because it is only ever replaced as a whole: the new text is written beside it
-//! (`known_nodes.tmp`), synced and renamed, and the folder is synced. Whoever replaces it holds a lock of the operating
-//! system on `known_nodes.lock`, which ends with its process, and reads the file again first. So a process that is
-//! killed leaves the old file or the new one, and nothing locked.
+//! It is read without a lock, because it is only ever replaced as a whole: the new text is written
+//! beside it (`known_nodes.tmp`), synced and renamed, and the folder is synced. Whoever replaces it
+//! holds a lock of the operating system on `known_nodes.lock`, which ends with its process, and
+//! reads the file again first. So a process that is killed leaves the old file or the new one, and
+//! nothing locked.
 //!
-//! A file that others could have written is not believed, and not replaced: a person has to look at it. One that is
-//! damaged is put aside (`known_nodes.damaged`).
+//! A file that others could have written is not believed, and not replaced: a person has to look at
+//! it. One that is damaged is put aside (`known_nodes.damaged`).
 
 use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Error, ErrorKind, Read, Write};
@@ -29,7 +30,8 @@ pub(super) struct Contents {
     pub(super) complaint: Option<String>,
 }
 
-/// Reads the file. One that is not there says nothing, nor does one that is damaged: that is told when it is replaced.
+/// Reads the file. One that is not there says nothing, nor does one that is damaged: that is told
+/// when it is replaced.
 pub(super) fn read(location: &Location) -> Result<Book, String> {
     match load(location)? {
         Loaded::Missing | Loaded::Damaged => Ok(Book::default()),
@@ -37,7 +39,8 @@ pub(super) fn read(location: &Location) -> Result<Book, String> {
     }
 }
 
-/// Changes what is in the file; `change` says whether there is anything to change. What is returned is on disk.
+/// Changes what is in the file; `change` says whether there is anything to change. What is returned
+/// is on disk.
 pub(super) fn change(
     location: &Location,
     mut change: impl FnMut(&mut Book) -> bool,
@@ -123,8 +126,8 @@ fn check(file: &File, shared: bool) -> Result<(), String> {
     Ok(())
 }
 
-/// A lock on the file beside, and not on one that was removed meanwhile. It waits for whoever replaces the file just now:
-/// in the kernel, where those who come later do not get ahead.
+/// A lock on the file beside, and not on one that was removed meanwhile. It waits for whoever
+/// replaces the file just now: in the kernel, where those who come later do not get ahead.
 fn lock(path: &Path, shared: bool) -> Result<File, String> {
     let path = &beside(path, "lock");
     loop {

@@ -285,8 +285,8 @@ fn only_those_who_have_something_new_wait_for_another_writer() {
 /// Which file the process below writes, if it is to, and who it is.
 const WRITER: &str = "TENURE_TEST_KNOWN_NODES_WRITER";
 
-/// Not a test, but what the processes of the next one do: each writes down one life after another, and says each that is
-/// on disk.
+/// Not a test, but what the processes of the next one do: each writes down one life after another,
+/// and says each that is on disk.
 #[test]
 fn writes_until_it_is_killed() {
     let Ok(told) = std::env::var(WRITER) else { return };
@@ -345,8 +345,8 @@ impl Drop for Writer {
     }
 }
 
-/// Writers at the same time, killed at any moment, one of them after the other: nothing that was said to be on disk is
-/// lost, and the file is whole all the time. `TENURE_WITNESS_RUNS` for more.
+/// Writers at the same time, killed at any moment, one of them after the other: nothing that was
+/// said to be on disk is lost, and the file is whole all the time. `TENURE_WITNESS_RUNS` for more.
 #[test]
 fn writers_that_are_killed_at_any_moment_lose_nothing_that_was_kept() {
     let runs = std::env::var("TENURE_WITNESS_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(12);

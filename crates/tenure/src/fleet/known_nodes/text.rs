@@ -1,4 +1,5 @@
-//! The form of the file: one line an entry, fields separated by tabs, the number of lines and a sum at the end.
+//! The form of the file: one line an entry, fields separated by tabs, the number of lines and a sum
+//! at the end.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -71,8 +72,8 @@ fn entry(book: &mut Book, line: &str) -> Option<()> {
     Some(())
 }
 
-/// The last line: how many lines come before it, and their sum (FNV-1a), so that no half or mended file is taken for a
-/// whole one.
+/// The last line: how many lines come before it, and their sum (FNV-1a), so that no half or mended
+/// file is taken for a whole one.
 fn end_of(body: &str) -> String {
     let sum = body.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| {
         (sum ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)

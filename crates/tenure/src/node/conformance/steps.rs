@@ -9,7 +9,8 @@ pub(super) enum Step {
         owner: u8,
         ttl_ms: u64,
     },
-    /// With a fence that lies so many milliseconds from the beginning of the case, in the life of this record.
+    /// With a fence that lies so many milliseconds from the beginning of the case, in the life of
+    /// this record.
     Fenced {
         name: u8,
         owner: u8,
@@ -143,8 +144,8 @@ fn fence() -> impl Strategy<Value = i64> {
     prop_oneof![10 => 0..30_i64, 1 => Just(-100_000_i64), 1 => Just(100_000_i64)]
 }
 
-/// Two wait, the lock is passed on to the first, and that one claims it. Its lock ends without a release: who comes along then
-/// must still hear that somebody is in line.
+/// Two wait, the lock is passed on to the first, and that one claims it. Its lock ends without a
+/// release: who comes along then must still hear that somebody is in line.
 pub(super) const CLAIMED: &[Step] = &[
     Step::Wait { name: 0, owner: 0, ttl_ms: 50, fence_ms: Some(1), ticket: None, fresh: false, label: false },
     Step::Wait {
@@ -179,8 +180,8 @@ pub(super) const CLAIMED: &[Step] = &[
     Step::Fenced { name: 0, owner: 0, ttl_ms: 50, fence_ms: 5, record: 0 },
 ];
 
-/// One waits, and the lock is left to those outside: neither a release nor a nudge gives it to the waiter for now, nor does it get
-/// it by asking. Whoever comes along does.
+/// One waits, and the lock is left to those outside: neither a release nor a nudge gives it to the
+/// waiter for now, nor does it get it by asking. Whoever comes along does.
 pub(super) const OPENED: &[Step] = &[
     Step::Wait { name: 0, owner: 0, ttl_ms: 500, fence_ms: Some(1), ticket: None, fresh: false, label: true },
     Step::Wait {
@@ -223,7 +224,8 @@ pub(super) const OPENED: &[Step] = &[
     Step::Inspect { name: 0 },
 ];
 
-/// A lock that is put back about when it ends: it was there still, or was set anew, and both are answered alike.
+/// A lock that is put back about when it ends: it was there still, or was set anew, and both are
+/// answered alike.
 pub(super) const AT_THE_END: &[Step] = &[
     Step::Heal { name: 0, owner: 0, ttl_ms: 4, fence_ms: None, quarantine_ms: 7 },
     Step::Sleep { millis: 3 },

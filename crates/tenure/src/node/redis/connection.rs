@@ -1,8 +1,9 @@
-//! One connection to one server: commands in order, each at most once, and never a queue without end.
+//! One connection to one server: commands in order, each at most once, and never a queue without
+//! end.
 //!
-//! Replies are matched to commands by their order alone. While there is no connection, commands fail at once and
-//! the next try runs in the background; only during the very first one do they wait for its outcome. A server
-//! that leaves a command unanswered for too long is treated as gone.
+//! Replies are matched to commands by their order alone. While there is no connection, commands
+//! fail at once and the next try runs in the background; only during the very first one do they
+//! wait for its outcome. A server that leaves a command unanswered for too long is treated as gone.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -19,11 +20,12 @@ use super::pipeline::{Pipeline, PipelineEvent};
 use super::script::Scripts;
 use crate::node::{Connection, EncodedRenewals, NodeEvent, Tag};
 
-/// The most commands under way on one connection. A healthy server has a few hundred; what a hung one may
-/// hold up is bounded by this.
+/// The most commands under way on one connection. A healthy server has a few hundred; what a hung
+/// one may hold up is bounded by this.
 const IN_FLIGHT_MAX: usize = 8_192;
 
-/// Pauses between tries to connect: quick at first, never so long that a node that is back waits noticeably.
+/// Pauses between tries to connect: quick at first, never so long that a node that is back waits
+/// noticeably.
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 const PAUSE_MAX: Duration = Duration::from_millis(250);
 

@@ -15,8 +15,8 @@ use super::script::Scripts;
 use super::{Endpoint, Password, RedisNode};
 use crate::node::Server;
 
-/// How long a try to connect may take, from the first packet to the last reply: longer than any round trip, and
-/// short enough that a node that comes back is noticed at once.
+/// How long a try to connect may take, from the first packet to the last reply: longer than any
+/// round trip, and short enough that a node that comes back is noticed at once.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A stream of bytes to a server.
@@ -34,8 +34,8 @@ pub(super) struct Established {
     pub(super) unread: Vec<u8>,
 }
 
-/// How the server knows a connection. A server that was started again gives out the same ids to others, but not
-/// together with the same address.
+/// How the server knows a connection. A server that was started again gives out the same ids to
+/// others, but not together with the same address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     id: String,
@@ -45,7 +45,8 @@ pub(super) struct Identity {
 /// Connects, logs in and loads the scripts. `previous` is the connection before, if one broke.
 ///
 /// # Errors
-/// Why not, in words for the user; never with a password. [`Fault::Misconfigured`] if no retry helps.
+/// Why not, in words for the user; never with a password. [`Fault::Misconfigured`] if no retry
+/// helps.
 pub(super) async fn establish(
     node: Arc<RedisNode>,
     scripts: Scripts,
@@ -94,12 +95,15 @@ async fn attempt(
                 tracing::warn!(target: "tenure", node, message, "commands of a broken connection may come late");
             }
             (Question::Load, Value::Text(name)) => names.push(Some(name)),
-            // Not allowed to load: the text is sent with every command. Anything else means not ready.
+            // Not allowed to load: the text is sent with every command. Anything else means not
+            // ready.
             (Question::Load, Value::Error(message)) if message.starts_with("NOPERM") => names.push(None),
             (Question::Load, Value::Error(message)) => return Err(down(message)),
-            // An older connection that is gone already, or a server that does not tell: both are fine.
+            // An older connection that is gone already, or a server that does not tell: both are
+            // fine.
             (Question::Kill | Question::Client | Question::Select, _) => {}
-            // A user who may not do this has less protection, which is said where nodes are reported.
+            // A user who may not do this has less protection, which is said where nodes are
+            // reported.
             (Question::Track | Question::Info | Question::Listen, _) => {}
             (Question::Hello | Question::Load, other) => {
                 return Err(down(format!("an unexpected reply: {other:?}")));
@@ -181,14 +185,15 @@ async fn greeting(
     if node.database != 0 {
         ask(Question::Select, &[b"SELECT", Decimal::of(node.database.into()).as_bytes()]);
     }
-    // The server may still have commands of the old connection before it. They must not be executed after
-    // what comes now: a late acquire would outlive its release.
+    // The server may still have commands of the old connection before it. They must not be executed
+    // after what comes now: a late acquire would outlive its release.
     if let Some(Identity { id, address }) = previous {
         ask(Question::Kill, &[b"CLIENT", b"KILL", b"ID", id.as_bytes(), b"ADDR", address.as_bytes()]);
     }
     ask(Question::Client, &[b"CLIENT", b"INFO"]);
-    // The server shall say when the node's record changes. It is read, and watched, by the record command. Also when a command
-    // of ours changes it: a server that is short of memory may throw it away to make room for that.
+    // The server shall say when the node's record changes. It is read, and watched, by the record
+    // command. Also when a command of ours changes it: a server that is short of memory may throw
+    // it away to make room for that.
     ask(Question::Track, &[b"CLIENT", b"TRACKING", b"ON", b"OPTIN"]);
     ask(Question::Track, &[b"CLIENT", b"CACHING", b"YES"]);
     ask(Question::Info, info::INFO);
@@ -246,8 +251,8 @@ async fn read_replies(stream: &mut Box<dyn Stream>, count: usize) -> Result<(Vec
     Ok((replies, buffer))
 }
 
-/// What to say about an error at login. A server that does not know the command repeats it in its `ERR`, with the
-/// password; errors with a code of their own do not.
+/// What to say about an error at login. A server that does not know the command repeats it in its
+/// `ERR`, with the password; errors with a code of their own do not.
 fn login_error(message: &str) -> Fault {
     match message.split_whitespace().next() {
         Some("ERR") if message.contains("max number of clients") => {
@@ -282,7 +287,8 @@ fn check_version(server: &[Value]) -> Result<(), Fault> {
     }
 }
 
-/// Reads `id=7 addr=127.0.0.1:5000 ...`. On a unix socket all addresses are alike and tell nobody apart.
+/// Reads `id=7 addr=127.0.0.1:5000 ...`. On a unix socket all addresses are alike and tell nobody
+/// apart.
 fn identity_of(info: &str) -> Option<Identity> {
     let field =
         |name: &str| info.split_whitespace().find_map(|field| field.strip_prefix(name)).map(str::to_owned);

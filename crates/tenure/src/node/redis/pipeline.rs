@@ -1,6 +1,7 @@
 //! What was asked on a connection that is up and is not answered yet, in order.
 //!
-//! Replies come in the order of the questions and do not name them, so the pipeline keeps a queue of what each is about.
+//! Replies come in the order of the questions and do not name them, so the pipeline keeps a queue
+//! of what each is about.
 //!
 //! ```text
 //!   send, renew, survey ─► asking.rs ── in_flight ──► answering.rs ─► PipelineEvent
@@ -52,8 +53,8 @@ pub(super) struct Pipeline {
     stale: bool,
     /// What a record command told, until it is confirmed.
     recorded: Option<Result<Reply, Fault>>,
-    /// What a `SET` told (whether it set the lock just now), until the end of the lock comes that was asked for right
-    /// behind it; `None` if it was refused.
+    /// What a `SET` told (whether it set the lock just now), until the end of the lock comes that
+    /// was asked for right behind it; `None` if it was refused.
     acquired: Option<Result<bool, Fault>>,
     /// The acquire that it was, likewise.
     asked: Option<Command>,
@@ -190,7 +191,8 @@ impl Pipeline {
             self.decoded = (self.decoded + length).min(self.filled);
             if let Value::Push(push) = value {
                 match push {
-                    // If the record is just being read, most likely because we have written it ourselves, the reply tells.
+                    // If the record is just being read, most likely because we have written it
+                    // ourselves, the reply tells.
                     Push::Changed if !std::mem::replace(&mut self.stale, true) && !self.reads_record() => {
                         return Ok(Some(PipelineEvent::Changed));
                     }

@@ -69,13 +69,13 @@ impl Scripts {
         reply.ok_or_else(|| unexpected(value))
     }
 
-    /// What the reply to the server's own `SET` means: granted, and whether it was set just now. `None` if another owner
-    /// has the lock: how long it does must be asked for.
+    /// What the reply to the server's own `SET` means: granted, and whether it was set just now.
+    /// `None` if another owner has the lock: how long it does must be asked for.
     pub(super) fn native_reply(command: &Command, value: Value) -> Option<Result<bool, Fault>> {
         match (command, value) {
             (_, Value::Error(message)) => Some(Err(Fault::Error(message.into()))),
-            // `GET` makes it tell who had it before: nobody, so it is ours now; or ourselves, and the first answer was
-            // lost: it is granted, and lives no longer for it.
+            // `GET` makes it tell who had it before: nobody, so it is ours now; or ourselves, and
+            // the first answer was lost: it is granted, and lives no longer for it.
             (_, Value::Null) => Some(Ok(true)),
             (Command::Acquire { token, .. }, Value::Text(owner)) => {
                 (owner.as_bytes() == token.to_hex()).then_some(Ok(false))
@@ -84,8 +84,9 @@ impl Scripts {
         }
     }
 
-    /// What the reply to the question how long a lock lives means. It comes a round trip after the question for its end, and
-    /// both together do not tell the time: the lock may be another by then.
+    /// What the reply to the question how long a lock lives means. It comes a round trip after the
+    /// question for its end, and both together do not tell the time: the lock may be another by
+    /// then.
     pub(super) fn time_left(value: Value) -> Result<Reply, Fault> {
         match value {
             Value::Number(millis) => Ok(Reply::new(None, Answer::Refused(held(millis)))),
@@ -192,8 +193,8 @@ fn count(number: i64) -> u64 {
     u64::try_from(number).unwrap_or(0)
 }
 
-/// Held by another for so many milliseconds. A key without an end (-1) was not set by a lock client and is held all
-/// the same; one that has gone meanwhile (-2) is held no longer.
+/// Held by another for so many milliseconds. A key without an end (-1) was not set by a lock client
+/// and is held all the same; one that has gone meanwhile (-2) is held no longer.
 fn held(millis: i64) -> Refusal {
     let left = match millis {
         -2 => Duration::ZERO,

@@ -3,7 +3,8 @@
 use redis_protocol::resp3::decode::complete::decode_range;
 use redis_protocol::resp3::types::RangeFrame;
 
-/// A reply larger than this is no reply to any command of ours, but a peer that does not speak the protocol.
+/// A reply larger than this is no reply to any command of ours, but a peer that does not speak the
+/// protocol.
 const REPLY_BYTES_MAX: usize = 4 * 1024 * 1024;
 
 /// A text longer than this is no token of ours. It is passed over without being kept.
@@ -93,8 +94,8 @@ pub(super) enum Push {
     Other,
 }
 
-/// Takes one whole reply off the front of `buffer`: the reply and its length. Of a text that is too long to be ours
-/// only the beginning need be there: its length then reaches beyond the buffer.
+/// Takes one whole reply off the front of `buffer`: the reply and its length. Of a text that is too
+/// long to be ours only the beginning need be there: its length then reaches beyond the buffer.
 ///
 /// # Errors
 /// What is wrong with it, if the bytes are not the Redis protocol.
@@ -122,7 +123,8 @@ fn length_of_long_text(buffer: &[u8]) -> Option<usize> {
     (length > TEXT_BYTES_MAX).then(|| length.saturating_add(end + 5))
 }
 
-/// Whether so many lists begin right after each other that taking them apart could use up the stack.
+/// Whether so many lists begin right after each other that taking them apart could use up the
+/// stack.
 fn is_nested_too_deeply(buffer: &[u8]) -> bool {
     let begins_list = |line: &[u8]| matches!(line.first(), Some(b'*' | b'%' | b'~' | b'>' | b'|'));
     if !begins_list(buffer) {

@@ -1,7 +1,8 @@
 //! What our commands are on a server. What the replies mean is in `replies.rs`.
 //!
-//! An acquire with a fence is a script; without one it is the server's own `SET NX`, half the cost, if the server
-//! tells us by itself when the node's record changes. The others compare first and are scripts.
+//! An acquire with a fence is a script; without one it is the server's own `SET NX`, half the cost,
+//! if the server tells us by itself when the node's record changes. The others compare first and
+//! are scripts.
 //!
 //! ```text
 //!   Command ─► script.rs ─► parameters.rs ─► *.lua (spelled out by text.rs) ─► answers.rs ─► replies.rs ─► Reply
@@ -190,7 +191,8 @@ impl Scripts {
         push_joined(buffer, &[KEY_LEAD_RESERVED, kind, lock, "}"]);
     }
 
-    /// Whether the server knows the script that extends, by the name that all servers give it: a digest of its text.
+    /// Whether the server knows the script that extends, by the name that all servers give it: a
+    /// digest of its text.
     pub(super) fn has_extend(&self) -> bool {
         self.extend.sha.is_some()
     }
@@ -274,7 +276,8 @@ pub(super) fn is_no_script(value: &Value) -> bool {
 /// What is kept behind a fence that was granted in no life that anybody knows.
 const NO_LIFE: &[u8; 9] = b":--------";
 
-/// What is kept behind a fence: by the beginning of the nonce the life it was granted in can be told from others.
+/// What is kept behind a fence: by the beginning of the nonce the life it was granted in can be
+/// told from others.
 fn life_of(nonce: [u8; 16]) -> [u8; 9] {
     let mut life = *NO_LIFE;
     life[1..].copy_from_slice(&nonce[..8]);

@@ -11,7 +11,8 @@ const PORT_DEFAULT: u16 = 6379;
 
 pub(super) fn parse(text: &str) -> Result<RedisNode, UrlError> {
     let url = Url::parse(text).map_err(|error| UrlError::NotAUrl { reason: error.to_string() })?;
-    // A password with such characters ends the host too early, and its rest would be taken for something else.
+    // A password with such characters ends the host too early, and its rest would be taken for
+    // something else.
     let rest = [Some(url.path()), url.query(), url.fragment()];
     if url.fragment().is_some() || rest.into_iter().flatten().any(|part| part.contains('@')) {
         let reason = "write #, /, ?, @ and % in user, password and paths as %23, %2F, %3F, %40 and %25";

@@ -1,7 +1,8 @@
 //! Which files an open store consists of: the database, its log and its shared memory.
 //!
-//! The last two are found by their names when the store is opened. If they are removed, whoever has them open goes on in
-//! files that nobody else sees, so it looks whether they are still there, before and after it writes.
+//! The last two are found by their names when the store is opened. If they are removed, whoever has
+//! them open goes on in files that nobody else sees, so it looks whether they are still there,
+//! before and after it writes.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,8 @@ impl StoreFiles {
         id_of(&self.path) == Some(self.database) && self.are_beside()
     }
 
-    /// Whether the database is there without the log that we wrote to, and so may have forgotten locks.
+    /// Whether the database is there without the log that we wrote to, and so may have forgotten
+    /// locks.
     pub(super) fn have_lost_the_log(&self) -> bool {
         id_of(&self.path) == Some(self.database) && !self.are_beside()
     }
@@ -49,8 +51,9 @@ impl StoreFiles {
     }
 }
 
-/// The database library lends the shared memory that a process has open to all who open the same database in it, whatever
-/// lies beside the file by now. So nobody may open it again before the others have noticed.
+/// The database library lends the shared memory that a process has open to all who open the same
+/// database in it, whatever lies beside the file by now. So nobody may open it again before the
+/// others have noticed.
 pub(super) fn refuse_old_log(database: FileId) -> Result<()> {
     let open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     let mut same = open.iter().filter_map(Weak::upgrade).filter(|files| files.database == database);

@@ -1,13 +1,15 @@
-//! Where a store may lie: not where others could put another file in its place, or where locks of files do not work.
+//! Where a store may lie: not where others could put another file in its place, or where locks of
+//! files do not work.
 //!
 //! | | default folder | a path of one's own |
 //! |---|---|---|
 //! | folder | ours, made with mode 0700; nobody else may enter it | ours or root's; or writable for its group, whoever owns it |
 //! | files | ours, 0600 | ours, 0600; in a folder that is writable for its group: of any member, 0660 |
 //!
-//! Never: a symbolic link in the place of the file or of the default folder, a file that has a second name, a folder or file
-//! that everybody may write, a file system that is reached over a network. The log of a database is found by the name of its
-//! file: whoever comes by another name has a log of its own, and sees none of the locks.
+//! Never: a symbolic link in the place of the file or of the default folder, a file that has a
+//! second name, a folder or file that everybody may write, a file system that is reached over a
+//! network. The log of a database is found by the name of its file: whoever comes by another name
+//! has a log of its own, and sees none of the locks.
 
 use std::fs::{File, Metadata, Permissions};
 use std::io::ErrorKind;
@@ -20,7 +22,8 @@ use super::files::FileId;
 use super::trouble::{Result, Trouble};
 use crate::machine::folder::{self, EVERYBODY_WRITES, about, own_id};
 
-/// File systems over a network, where the locks and the shared memory of a database cannot be relied on.
+/// File systems over a network, where the locks and the shared memory of a database cannot be
+/// relied on.
 const NETWORK: [(u32, &str); 19] = [
     (0x6969, "NFS"),
     (0x517b, "SMB"),
@@ -52,8 +55,8 @@ pub(super) struct StoreFile {
     pub(super) shared: bool,
 }
 
-/// Makes sure that a store can lie at `path`, and that there is a file. `private`: nobody else may enter its folder, which
-/// is made if it is not there.
+/// Makes sure that a store can lie at `path`, and that there is a file. `private`: nobody else may
+/// enter its folder, which is made if it is not there.
 pub(super) fn prepare(path: &Path, private: bool) -> Result<StoreFile> {
     let folder = path.parent().filter(|folder| folder.is_absolute());
     let folder = folder.ok_or_else(|| Trouble::refused("its path has no folder"))?;
@@ -124,8 +127,9 @@ fn check_file(path: &Path, shared: bool) -> Result<Metadata> {
     Ok(seen)
 }
 
-/// Makes an empty file without opening it. A process that closes a descriptor of a file loses all its locks on that file,
-/// also those of another manager that has found the file meanwhile and has it open.
+/// Makes an empty file without opening it. A process that closes a descriptor of a file loses all
+/// its locks on that file, also those of another manager that has found the file meanwhile and has
+/// it open.
 #[cfg(target_os = "linux")]
 fn make(path: &Path) -> std::io::Result<()> {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
@@ -137,8 +141,9 @@ fn make(_: &Path) -> std::io::Result<()> {
     Err(ErrorKind::Unsupported.into())
 }
 
-/// The group gets what we have, whatever the mask of this process is. What lies there is named by a descriptor that cannot
-/// read or write: closing it costs no locks, and a link that a member of the group put there meanwhile is not followed.
+/// The group gets what we have, whatever the mask of this process is. What lies there is named by a
+/// descriptor that cannot read or write: closing it costs no locks, and a link that a member of the
+/// group put there meanwhile is not followed.
 #[cfg(target_os = "linux")]
 pub(super) fn share(path: &Path, mode: u32) -> std::io::Result<()> {
     use rustix::fs::{Mode, OFlags, open};

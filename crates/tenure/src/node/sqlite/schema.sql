@@ -1,14 +1,16 @@
--- Everything that is kept for a name is one row: who has the lock, the last fence, the label, how long the line lives.
+-- Everything that is kept for a name is one row: who has the lock, the last fence, the label, how
+-- long the line lives.
 CREATE TABLE names (
     id INTEGER PRIMARY KEY,
     key BLOB NOT NULL UNIQUE,
-    -- 40 hexadecimal digits, with a tilde and from when on it counts if it was put back; or rsv: and the ticket of the
-    -- waiter it is set aside for.
+    -- 40 hexadecimal digits, with a tilde and from when on it counts if it was put back; or rsv:
+    -- and the ticket of the waiter it is set aside for.
     owner TEXT,
     ends_ms INTEGER NOT NULL DEFAULT 0,
     fence INTEGER,
     fence_ends_ms INTEGER NOT NULL DEFAULT 0,
-    -- Somebody may be in line. More than one: those in line are not given the lock up to this millisecond.
+    -- Somebody may be in line. More than one: those in line are not given the lock up to this
+    -- millisecond.
     queued INTEGER NOT NULL DEFAULT 0,
     label_owner TEXT,
     label TEXT,

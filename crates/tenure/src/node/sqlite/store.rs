@@ -22,14 +22,16 @@ const APPLICATION_ID: i64 = 0x5465_6e75;
 /// The form of the tables that this version knows.
 const FORM: i64 = 1;
 
-/// How many pages the log grows to before it is written back: short enough to be read in a moment by whoever opens the store.
+/// How many pages the log grows to before it is written back: short enough to be read in a moment
+/// by whoever opens the store.
 const CHECKPOINT_PAGES: i64 = 256;
 
-/// How long a store that others are writing to is waited for: many times what a slow disk needs, and less than the default
-/// node timeout, so that whoever asked hears why.
+/// How long a store that others are writing to is waited for: many times what a slow disk needs,
+/// and less than the default node timeout, so that whoever asked hears why.
 const BUSY_MAX: Duration = Duration::from_millis(1_500);
 
-/// Pauses between two tries while others are writing: below the time a disk takes, and rare enough to cost nothing.
+/// Pauses between two tries while others are writing: below the time a disk takes, and rare enough
+/// to cost nothing.
 const BUSY_PAUSE_MIN: Duration = Duration::from_micros(100);
 const BUSY_PAUSE_MAX: Duration = Duration::from_millis(2);
 
@@ -122,7 +124,8 @@ impl Store {
         self.files.have_lost_the_log()
     }
 
-    /// Executes commands in order, in one transaction: when this comes back without trouble all of it is on disk.
+    /// Executes commands in order, in one transaction: when this comes back without trouble all of
+    /// it is on disk.
     pub(super) fn execute<'c>(
         &mut self,
         commands: impl Iterator<Item = &'c Command> + Clone,
@@ -195,8 +198,8 @@ fn recognise(database: &Connection) -> Result<bool> {
     }
 }
 
-/// Makes the tables if there are none, and starts the clock. A store that may have forgotten locks loses its records: so
-/// every client sees it, and keeps it out for a while.
+/// Makes the tables if there are none, and starts the clock. A store that may have forgotten locks
+/// loses its records: so every client sees it, and keeps it out for a while.
 fn begin(
     database: &mut Connection,
     machine: Machine,
@@ -252,7 +255,8 @@ fn keep_trying(mut step: impl FnMut() -> Result<()>) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// No test of ours can take the power away: what is written and not synced is there for all who look.
+    /// No test of ours can take the power away: what is written and not synced is there for all who
+    /// look.
     #[test]
     fn every_commit_waits_until_the_log_is_on_disk() {
         let folder = tempfile::tempdir().expect("a folder");

@@ -101,7 +101,8 @@ fn a_boot_begins_above_every_time_of_the_one_before() {
     assert!(acquire(&mut next, 3, None).time > last.time);
 }
 
-/// The ceiling that a transaction wrote goes with it when it is undone: the next one has to write it again.
+/// The ceiling that a transaction wrote goes with it when it is undone: the next one has to write
+/// it again.
 #[test]
 fn a_boot_begins_above_every_time_of_the_one_before_though_a_transaction_failed() {
     let folder = tempfile::tempdir().unwrap();
@@ -184,7 +185,8 @@ fn a_hundred_thousand_names_make_no_command_slow() {
         let done = store.execute(some.iter(), &|_: Ticket| false, &mut vec![]);
         assert!(done.is_ok());
     }
-    // Beside a store with few names, by turns: what a disk needs for a write differs from machine to machine.
+    // Beside a store with few names, by turns: what a disk needs for a write differs from machine
+    // to machine.
     let few_folder = tempfile::tempdir().unwrap();
     let mut few_store = open(&few_folder, boot("one", WALL_US));
     for n in 0..200 {
@@ -275,8 +277,8 @@ fn making_a_store_costs_nobody_in_this_process_a_lock_on_its_file() {
     }
 }
 
-/// Random commands with hours between some of them, so that lines, labels and fences are forgotten, too. The table executes
-/// each at the time that the store tells, so every answer must be the same.
+/// Random commands with hours between some of them, so that lines, labels and fences are forgotten,
+/// too. The table executes each at the time that the store tells, so every answer must be the same.
 #[test]
 fn over_hours_the_store_says_what_the_lock_table_says() {
     use proptest::prelude::*;

@@ -1,9 +1,11 @@
-//! The clock of a store: microseconds since about 1970 that never go back, whatever becomes of the wall clock.
+//! The clock of a store: microseconds since about 1970 that never go back, whatever becomes of the
+//! wall clock.
 //!
-//! It counts with the machine from its boot on, in suspension too, from a *base* that is kept in the store together with
-//! the boot it belongs to. The wall clock is read once per boot, to choose the base. Before any time is used for a change it
-//! is covered by a *ceiling* in the store, so a later boot knows what must not be undercut, and begins there or at the wall
-//! clock, whichever is later.
+//! It counts with the machine from its boot on, in suspension too, from a *base* that is kept in
+//! the store together with the boot it belongs to. The wall clock is read once per boot, to choose
+//! the base. Before any time is used for a change it is covered by a *ceiling* in the store, so a
+//! later boot knows what must not be undercut, and begins there or at the wall clock, whichever is
+//! later.
 
 use std::fs::{File, TryLockError};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,10 +16,12 @@ use tenure_core::NodeTime;
 use super::name::damaged;
 use super::trouble::{Result, Trouble};
 
-/// How far the ceiling is moved at a time: one write a minute, and a reboot advances the clock by at most so much.
+/// How far the ceiling is moved at a time: one write a minute, and a reboot advances the clock by
+/// at most so much.
 const CEILING_STEP_US: i64 = 60_000_000;
 
-/// No store is used in a time after this, thousands of years from now: there is room to count on from it.
+/// No store is used in a time after this, thousands of years from now: there is room to count on
+/// from it.
 const LATEST_US: i64 = i64::MAX / 2;
 
 /// Which boot of the machine this is, and how long ago it was.
@@ -81,11 +85,12 @@ impl Machine {
 }
 
 impl StoreClock {
-    /// The clock of a store, as it goes on in this boot. If the store was last used in another one, all its locks are
-    /// free: whoever held them is gone. To be called inside a transaction that may write.
+    /// The clock of a store, as it goes on in this boot. If the store was last used in another one,
+    /// all its locks are free: whoever held them is gone. To be called inside a transaction that
+    /// may write.
     ///
-    /// `presence` is a folder that everybody who has the store open keeps locked. If somebody does, it was no boot: a
-    /// container can have a name for its boot that is not that of the machine.
+    /// `presence` is a folder that everybody who has the store open keeps locked. If somebody does,
+    /// it was no boot: a container can have a name for its boot that is not that of the machine.
     pub(super) fn start(store: &Connection, machine: Machine, presence: &File) -> Result<Self> {
         let row = "SELECT boot, base_us, ceiling_us FROM clock";
         let kept: Option<(String, i64, i64)> =
@@ -125,8 +130,8 @@ impl StoreClock {
         NodeTime::from_micros(u64::try_from(self.now_us()).unwrap_or(0))
     }
 
-    /// Makes sure that a later boot begins above the present time, and above that of the changes to come in this
-    /// transaction.
+    /// Makes sure that a later boot begins above the present time, and above that of the changes to
+    /// come in this transaction.
     pub(super) fn cover(&mut self, store: &Connection) -> Result<()> {
         let now_us = self.now_us();
         if now_us + CEILING_STEP_US / 2 > self.ceiling_us {
@@ -170,7 +175,8 @@ fn boot_time_us(read: impl Fn(rustix::time::ClockId) -> rustix::time::Timespec) 
     time.tv_sec * 1_000_000 + time.tv_nsec / 1_000
 }
 
-/// What a time namespace adds to the clock that counts from boot: processes in different ones share a store.
+/// What a time namespace adds to the clock that counts from boot: processes in different ones share
+/// a store.
 #[cfg(target_os = "linux")]
 fn namespace_offset_us() -> Result<i64> {
     let namespace = |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}")).ok();

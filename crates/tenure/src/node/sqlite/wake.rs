@@ -1,8 +1,10 @@
-//! Waking waiters of other processes: one datagram socket for each client, in a folder beside the store.
+//! Waking waiters of other processes: one datagram socket for each client, in a folder beside the
+//! store.
 //!
-//! Whoever sets a lock aside sends a datagram to the waiter's client once that is committed. A socket that nobody has bound
-//! any more belongs to a client that is gone: its waiters are passed over, and the socket is removed. Nothing depends on a
-//! datagram arriving: waiters also ask by themselves.
+//! Whoever sets a lock aside sends a datagram to the waiter's client once that is committed. A
+//! socket that nobody has bound any more belongs to a client that is gone: its waiters are passed
+//! over, and the socket is removed. Nothing depends on a datagram arriving: waiters also ask by
+//! themselves.
 
 use std::fs::{DirBuilder, File};
 use std::io::ErrorKind;
@@ -18,13 +20,15 @@ use tenure_core::{ClientId, Ticket};
 use super::location::share;
 use super::trouble::{Result, Trouble};
 
-/// The longest name of a socket that the system takes is 107 bytes; longer ones go round by an open folder.
+/// The longest name of a socket that the system takes is 107 bytes; longer ones go round by an open
+/// folder.
 const PATH_BYTES_MAX: usize = 100;
 
 /// The longest message: a number, a space and the longest key.
 const MESSAGE_BYTES_MAX: usize = 4_096;
 
-/// How many sockets a client looks at when it begins to listen, and how old those that it removes are at least.
+/// How many sockets a client looks at when it begins to listen, and how old those that it removes
+/// are at least.
 const SWEEP_MAX: usize = 256;
 const SWEEP_AGE: Duration = Duration::from_secs(10);
 
@@ -129,8 +133,9 @@ fn about(path: &Path, error: &std::io::Error) -> Trouble {
     Trouble::refused(format!("{}: {error}", path.display()))
 }
 
-/// Whether somebody listens at this socket. One that nobody has bound any more is removed: its name is never used again.
-/// Whoever cannot find out, for want of descriptors or of rights, takes nobody out of line for it.
+/// Whether somebody listens at this socket. One that nobody has bound any more is removed: its name
+/// is never used again. Whoever cannot find out, for want of descriptors or of rights, takes nobody
+/// out of line for it.
 fn is_heard(path: &Path) -> bool {
     let error = match UnixDatagram::unbound().and_then(|socket| socket.connect(path)) {
         Ok(()) => return true,
@@ -172,7 +177,8 @@ impl Ear {
 
 impl Drop for Ear {
     fn drop(&mut self) {
-        // The name goes first: whoever looks from now on finds nobody. Then the thread is told to end.
+        // The name goes first: whoever looks from now on finds nobody. Then the thread is told to
+        // end.
         let farewell = UnixDatagram::unbound().and_then(|socket| {
             socket.connect(&self.path)?;
             socket.set_nonblocking(true)?;

@@ -1,4 +1,5 @@
-//! The thread that works on a store: it opens it, and executes what has come together in one transaction.
+//! The thread that works on a store: it opens it, and executes what has come together in one
+//! transaction.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -12,7 +13,8 @@ use super::trouble::{Result, Trouble};
 use super::wake::{Ear, Sockets};
 use crate::node::{NodeEvent, Server, Tag};
 
-/// The most commands of one transaction: one write to the disk for all, and none waits long for the others.
+/// The most commands of one transaction: one write to the disk for all, and none waits long for the
+/// others.
 const BATCH_MAX: usize = 256;
 
 /// How long a store that could not be opened is left alone.
@@ -149,7 +151,8 @@ impl Workplace {
         if batch.iter().any(|(_, command)| waits(command))
             && let Err(trouble) = self.listen(events)
         {
-            // Whoever cannot be woken would be taken for dead, so it may not wait. The others are not to suffer for it.
+            // Whoever cannot be woken would be taken for dead, so it may not wait. The others are
+            // not to suffer for it.
             let mut deaf: Vec<_> = batch.extract_if(.., |(_, command)| waits(command)).collect();
             answer_all(&mut deaf, events, &fault(&self.options, &trouble));
         }

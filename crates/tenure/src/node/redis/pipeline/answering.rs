@@ -1,7 +1,8 @@
-//! What comes out of a pipeline: what each reply means to whoever asked, and what has to be asked again.
+//! What comes out of a pipeline: what each reply means to whoever asked, and what has to be asked
+//! again.
 //!
-//! An answer may take several replies, and a reply may give several answers, or none. Scripts that the server has
-//! forgotten are sent once more, whole.
+//! An answer may take several replies, and a reply may give several answers, or none. Scripts that
+//! the server has forgotten are sent once more, whole.
 
 use tenure_core::{Answer, Command, Fault, Reply};
 
@@ -124,7 +125,8 @@ impl Pipeline {
             return Ok(None);
         }
         if form == Form::Short && is_no_script(&value) {
-            // It goes to the end of the queue, where what sets a lock must not come: its release may be before it.
+            // It goes to the end of the queue, where what sets a lock must not come: its release
+            // may be before it.
             if self.is_overtaken(&command) {
                 return answer(Err(Fault::Error("the server forgot the script".into())));
             }
@@ -142,8 +144,8 @@ impl Pipeline {
         answer(reply)
     }
 
-    /// A lock that was set in a memory that is not the one we know is no lock. The server says that the record has
-    /// changed before it answers anything that came after.
+    /// A lock that was set in a memory that is not the one we know is no lock. The server says that
+    /// the record has changed before it answers anything that came after.
     fn in_known_memory(&self, reply: Result<Reply, Fault>) -> Result<Reply, Fault> {
         match reply {
             Ok(Reply { answer: Answer::Granted, .. }) if self.stale => {

@@ -1,7 +1,8 @@
 //! What goes into a pipeline: commands, and the questions that are asked right behind some of them.
 //!
-//! For everything that is written one [`InFlight`] is kept, so that its reply is known by its place. Extensions wait for
-//! each other and leave as one script, but never behind anything that came after them.
+//! For everything that is written one [`InFlight`] is kept, so that its reply is known by its
+//! place. Extensions wait for each other and leave as one script, but never behind anything that
+//! came after them.
 
 use std::sync::Arc;
 
@@ -14,7 +15,8 @@ use crate::node::redis::resp::encode;
 use crate::node::redis::script::{Form, Scripts};
 use crate::node::{Addressee, EncodedRenewals, Tag};
 
-/// The most extensions in one script: a tenth of a millisecond of the server's time, which others wait for.
+/// The most extensions in one script: a tenth of a millisecond of the server's time, which others
+/// wait for.
 const EXTENDS_MAX: usize = 64;
 
 impl Pipeline {

@@ -1,4 +1,5 @@
-//! What a pipeline makes of replies that come at bad moments, with the server's side written out by hand.
+//! What a pipeline makes of replies that come at bad moments, with the server's side written out by
+//! hand.
 
 use std::future::poll_fn;
 use std::time::Duration;
@@ -49,8 +50,8 @@ fn acquire(fenced: bool) -> Command {
     Command::Acquire { key, token, node_ttl_ms: 1_000, nonce, fence, beside: None }
 }
 
-/// What a server says that has set the lock just now: the script tells its time, its own `SET` that nobody had it before,
-/// with the lock's end behind it.
+/// What a server says that has set the lock just now: the script tells its time, its own `SET` that
+/// nobody had it before, with the lock's end behind it.
 const fn granted(fenced: bool) -> &'static str {
     if fenced { ":1700000000000000\r\n" } else { "_\r\n:1700000001000\r\n" }
 }
@@ -68,8 +69,8 @@ fn is_granted(news: &PipelineEvent) -> bool {
     matches!(news, PipelineEvent::Answer((_, Ok(Reply { answer: Answer::Granted, .. }))))
 }
 
-/// The script does not look at the record for a name whose fence this life of the memory knows, and the server's own `SET`
-/// never does.
+/// The script does not look at the record for a name whose fence this life of the memory knows, and
+/// the server's own `SET` never does.
 #[tokio::test]
 async fn a_grant_that_comes_after_the_record_has_changed_is_not_counted() {
     for fenced in [true, false] {
@@ -119,7 +120,8 @@ async fn written(pipeline: &mut Pipeline, server: &mut DuplexStream) -> String {
     String::from_utf8_lossy(&buffer[..count]).into_owned()
 }
 
-/// A server that has forgotten the scripts is sent them whole, behind everything that is under way by then.
+/// A server that has forgotten the scripts is sent them whole, behind everything that is under way
+/// by then.
 #[tokio::test]
 async fn an_acquire_is_not_sent_again_behind_its_release() {
     let ticket = Ticket { number: 7, client: ClientId::default() };

@@ -1,4 +1,5 @@
-//! The bytes of a pipeline: written as far as the connection takes them, read as they come, and missed when they do not.
+//! The bytes of a pipeline: written as far as the connection takes them, read as they come, and
+//! missed when they do not.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -65,8 +66,8 @@ impl Pipeline {
         }
     }
 
-    /// Ready with the reason when commands have waited for too long. The timer is polled only when that is news to
-    /// it: this is asked whenever the driver is polled.
+    /// Ready with the reason when commands have waited for too long. The timer is polled only when
+    /// that is news to it: this is asked whenever the driver is polled.
     pub(super) fn poll_stall(&mut self, cx: &mut Context<'_>) -> Poll<String> {
         while !self.in_flight.is_empty() {
             let due = self.progress + STALL_MAX;

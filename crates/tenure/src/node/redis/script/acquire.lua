@@ -1,6 +1,7 @@
--- Grants the lock if it is free or set aside for this waiter. Otherwise refuses it, and a waiter with
--- a ticket gets in line. The steps come in the order in which they happen. A function costs the server
--- time whenever the script gets there, and each upvalue as much again: so they are few, and have none.
+-- Grants the lock if it is free or set aside for this waiter. Otherwise refuses it, and a waiter
+-- with a ticket gets in line. The steps come in the order in which they happen. A function costs
+-- the server time whenever the script gets there, and each upvalue as much again: so they are few,
+-- and have none.
 local call, ticket, was_aside, left = redis.call, GIVEN.ticket, false, nil
 
 -- 1. Nothing is granted in a life of the node's memory that the client does not know.
@@ -24,8 +25,8 @@ elseif ticket and not holder then
     end
 end
 
--- 3. Promise the fence, if it is a new highest and near the node's clock; tell whether somebody may be
--- in line. If it is not, give back what was taken: no, and the answer.
+-- 3. Promise the fence, if it is a new highest and near the node's clock; tell whether somebody may
+--    be in line. If it is not, give back what was taken: no, and the answer.
 local function promise_fence(now, was_aside)
     -- Looked up once: faster.
     local call, string, ARGV = redis.call, string, ARGV
@@ -41,7 +42,8 @@ local function promise_fence(now, was_aside)
         last = call('SET', KEYS.fence, kept, 'PXAT', ARGV.ends, 'GET')
         local life = last and string.find(last, ARGV.life, 1, true)
         highest = last and tonumber(life and string.sub(last, 1, life - 1) or string.match(last, '^%d+'))
-        -- Nobody is told when databases change places: the fences that are here then are of another life.
+        -- Nobody is told when databases change places: the fences that are here then are of another
+        -- life.
         if not life and not GIVEN.looks_at_record and GIVEN.nonce
             and call('GETRANGE', KEYS.record, 0, 15) ~= ARGV.nonce then
             outcome = OUTCOME.STRANGER
@@ -118,7 +120,8 @@ local outcome = is_reserved and OUTCOME.RESERVED or OUTCOME.HELD
 local last = (GIVEN.fence or ticket) and call('GET', KEYS.fence)
 if not ticket or name == ARGV.owner then
     local lowest, highest = '', last and string.match(last, '^%d+')
-    -- Asked again, because the first answer was lost. With another fence it is not the same question.
+    -- Asked again, because the first answer was lost. With another fence it is not the same
+    -- question.
     if holder == ARGV.owner and (not GIVEN.fence or highest == ARGV.fence) then
         return now
     end
@@ -129,8 +132,8 @@ if not ticket or name == ARGV.owner then
     return {now, outcome, left, lowest}
 end
 
--- 6. Get in line: how many are ahead, and how many wait. Who may only get in line behind everybody, and
--- cannot, does not: nil, and the last number.
+-- 6. Get in line: how many are ahead, and how many wait. Who may only get in line behind everybody,
+--    and cannot, does not: nil, and the last number.
 local function get_in_line(ticket)
     local call, line = redis.call, KEYS.line
     local number, waiters = string.match(ticket, '^%d+'), call('ZCARD', line)

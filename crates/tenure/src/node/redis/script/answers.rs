@@ -1,5 +1,5 @@
-//! What the scripts answer, by name: one definition for the numbers in their texts (`text.rs`) and for
-//! reading their replies (`replies.rs`). Fields come in the order in which they are named here.
+//! What the scripts answer, by name: one definition for the numbers in their texts (`text.rs`) and
+//! for reading their replies (`replies.rs`). Fields come in the order in which they are named here.
 
 use std::slice::Iter;
 
@@ -33,7 +33,8 @@ macro_rules! answers {
             }
         )*
 
-        /// How a command went that acquires a lock or ends that. In scripts `NotHeld` is `NOT_HELD`.
+        /// How a command went that acquires a lock or ends that. In scripts `NotHeld` is
+        /// `NOT_HELD`.
         pub(in crate::node::redis) enum $outcome<'a> {
             $($(#[$case_doc])* $case { $($part: $part_kind),* },)*
         }

@@ -1,5 +1,5 @@
--- Deletes the locks under a prefix, a page at a time, if the node's record is the one that the client
--- knows. What other libraries have is theirs, and what is only set aside is nobody's.
+-- Deletes the locks under a prefix, a page at a time, if the node's record is the one that the
+-- client knows. What other libraries have is theirs, and what is only set aside is nobody's.
 local now = redis.call('TIME')
 local told = {now[1] * 1000000 + now[2]}
 if redis.call('GETRANGE', KEYS.record, 0, 15) ~= ARGV.nonce then

@@ -1,5 +1,5 @@
--- Sets the lock again for its owner if it is free and nobody with a larger fence was granted it since,
--- and writes behind the owner from when on it counts. Set, or still there: the node's time.
+-- Sets the lock again for its owner if it is free and nobody with a larger fence was granted it
+-- since, and writes behind the owner from when on it counts. Set, or still there: the node's time.
 local now = redis.call('TIME')
 now = now[1] * 1000000 + now[2]
 local owner = name_of(owner_of(KEYS.lock))

@@ -3,8 +3,8 @@ local call = redis.call
 local now = call('TIME')
 now = now[1] * 1000000 + now[2]
 local waiters = call('ZCARD', KEYS.line)
--- Clients that were killed listen no more, and wait no more. Where we may not listen nobody may, and
--- all of them ask; who may not ask about others counts them.
+-- Clients that were killed listen no more, and wait no more. Where we may not listen nobody may,
+-- and all of them ask; who may not ask about others counts them.
 if waiters > 0 and GIVEN.listens then
     local gone = {}
     -- More hardly wait for one lock.

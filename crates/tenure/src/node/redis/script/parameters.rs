@@ -1,8 +1,9 @@
-//! What each script is given, by name: one definition for the text of the script (`text.rs`) and for
-//! the command that calls it.
+//! What each script is given, by name: one definition for the text of the script (`text.rs`) and
+//! for the command that calls it.
 //!
 //! Arguments that are not given are sent as an empty text, and not at all behind the last one that
-//! is. Keys beside a lock follow from the lock's own, so only the last one that a call needs is named.
+//! is. Keys beside a lock follow from the lock's own, so only the last one that a call needs is
+//! named.
 //!
 //! Functions that scripts share have a file each in `shared/`: the server makes anew for each call
 //! what its script defines, so no script has one that it does not need.
@@ -15,8 +16,8 @@ use super::super::resp::{Decimal, push_part};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Key {
     Lock,
-    /// The last fence of the lock, the life that it was granted in, and a mark if somebody may be in
-    /// line.
+    /// The last fence of the lock, the life that it was granted in, and a mark if somebody may be
+    /// in line.
     Fence,
     /// The fences of all locks, by their end.
     Fences,
@@ -83,8 +84,8 @@ scripts! {
         nonce: Option<[u8; 16]>,
         /// What is kept behind the fence: a colon and the beginning of the nonce.
         life: [u8; 9],
-        /// The server does not tell by itself that the record has changed. If it does, the record is
-        /// looked at only for names whose last fence was not granted in the life of this nonce.
+        /// The server does not tell by itself that the record has changed. If it does, the record
+        /// is looked at only for names whose last fence was not granted in the life of this nonce.
         looks_at_record: bool,
         ticket: Option<Ticket>,
         /// Get in line only behind everybody who is there.

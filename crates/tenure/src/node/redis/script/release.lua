@@ -1,13 +1,14 @@
--- Ends a lock if it is the owner's. Next is the first waiter that listens, whose ticket it tells; or, if
--- it opens and somebody is in line, those outside for a moment. The label is a key of this call only if
--- there is one.
+-- Ends a lock if it is the owner's. Next is the first waiter that listens, whose ticket it tells;
+-- or, if it opens and somebody is in line, those outside for a moment. The label is a key of this
+-- call only if there is one.
 if name_of(owner_of(KEYS.lock)) ~= ARGV.owner then
     return OUTCOME.NOT_HELD
 end
 local opens, ticket = GIVEN.opens, nil
 if not opens then
-    -- Ahead of those who came later: where nobody is before us, it comes back to us. It is deleted first:
-    -- a server whose memory is full lets nobody get in line, and that must not keep the lock.
+    -- Ahead of those who came later: where nobody is before us, it comes back to us. It is deleted
+    -- first: a server whose memory is full lets nobody get in line, and that must not keep the
+    -- lock.
     if GIVEN.ticket then
         redis.call('DEL', KEYS.lock)
         line_up(KEYS.line, KEYS.fence, ARGV.ticket)

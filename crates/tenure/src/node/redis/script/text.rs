@@ -33,7 +33,8 @@ impl Limits {
             ("AGE", (retention_us / 2).to_string()),
             // A fence is kept for longer than a line that nobody touches.
             ("FENCES_OUTLIVE_LINES", (u128::from(retention_us) >= LINE_RETENTION.as_micros()).to_string()),
-            // What the value of a lock begins with that is set aside, and for how long it is, in ms.
+            // What the value of a lock begins with that is set aside, and for how long it is, in
+            // ms.
             ("RESERVED", format!("'{RESERVED_LEAD}'")),
             ("RESERVATION", millis(RESERVATION)),
             // How long a line that nobody touches is kept, in ms, and how many may wait in it.

@@ -1,7 +1,7 @@
--- Frees fences that have expired. The server does that by itself, but lets a third of them lie about;
--- looking at one is enough. When it has expired is for the server's own clock to say. Tells how many were
--- looked at and are left, and the largest fence of the last hundred names: a clock that was set back shows
--- there.
+-- Frees fences that have expired. The server does that by itself, but lets a third of them lie
+-- about; looking at one is enough. When it has expired is for the server's own clock to say. Tells
+-- how many were looked at and are left, and the largest fence of the last hundred names: a clock
+-- that was set back shows there.
 local now = redis.call('TIME')
 now = now[1] * 1000000 + now[2]
 local seen, again = 0, {}

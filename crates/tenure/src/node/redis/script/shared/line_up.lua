@@ -1,5 +1,5 @@
--- Puts a waiter in line, and leaves a mark behind the lock's fence, which whoever gets the lock looks at
--- anyway. The mark lives as long as the line does.
+-- Puts a waiter in line, and leaves a mark behind the lock's fence, which whoever gets the lock
+-- looks at anyway. The mark lives as long as the line does.
 local function line_up(line, fence, ticket)
     if redis.call('ZCARD', line) < LIMIT.WAITERS_MAX then
         redis.call('ZADD', line, string.match(ticket, '^%d+'), ticket)

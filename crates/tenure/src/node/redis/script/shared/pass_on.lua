@@ -1,5 +1,5 @@
--- Sets a free lock aside for the first waiter that listens, and wakes it: its ticket, or false if there
--- is none.
+-- Sets a free lock aside for the first waiter that listens, and wakes it: its ticket, or false if
+-- there is none.
 local function pass_on(lock, line, open)
     for _ = 1, LIMIT.DEAD_MAX do
         -- Whatever lies there that is no line must not keep the lock from anybody.
