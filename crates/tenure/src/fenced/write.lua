@@ -1,7 +1,10 @@
--- Sets the value for the holder that claimed the resource last. KEYS: resource (a hash with the
--- fields fence and value)   ARGV: fence, value OK, or an error: STALE if a later holder has claimed
--- it, UNCLAIMED if this one has not. What was read before the claim, or before the resource lost
--- its memory, may be old, so a larger fence is not enough.
+-- Sets the value for the holder that claimed the resource last.
+--
+-- KEYS: resource (a hash with the fields fence and value)   ARGV: fence, value
+--
+-- OK, or an error: STALE if a later holder has claimed it, UNCLAIMED if this one has not. What was
+-- read before the claim, or before the resource lost its memory, may be old, so a larger fence is
+-- not enough.
 local seen = redis.call('HGET', KEYS[1], 'fence')
 if seen == ARGV[1] then
     redis.call('HSET', KEYS[1], 'value', ARGV[2])

@@ -1,8 +1,11 @@
--- Lengthens the life of each lock that is its owner's; never shortens it. KEYS: locks   ARGV: for
--- each lock its owner and node ttl in ms All granted: the node's time in microseconds. Else that
--- time, and for each lock: -1 if it was lengthened, -2 if nobody has it, -3 if another has it
--- without end, the time in ms for which another has it, or the server's error; -3 less the time in
--- ms for which it does not count yet, if it was lengthened and had been put back.
+-- Lengthens the life of each lock that is its owner's; never shortens it.
+--
+-- KEYS: locks   ARGV: for each lock its owner and node ttl in ms
+--
+-- All granted: the node's time in microseconds. Else that time, and for each lock: -1 if it was
+-- lengthened, -2 if nobody has it, -3 if another has it without end, the time in ms for which
+-- another has it, or the server's error; -3 less the time in ms for which it does not count yet, if
+-- it was lengthened and had been put back.
 local call = redis.call
 local now = call('TIME')
 now = now[1] * 1000000 + now[2]
