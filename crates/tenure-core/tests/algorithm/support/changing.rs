@@ -1,5 +1,5 @@
-//! A fleet whose node list changes under its clients: real fleets, leases and lock tables. One
-//! number decides which message travels next, who begins, who dies, and which node is emptied.
+//! A fleet whose node list changes under its clients: real clients and lock tables. One number
+//! decides which message travels next, who begins, who dies, and which node is emptied.
 //!
 //! There are three kinds of histories: one change that is run until it is done ([`World::once`]);
 //! lists that wander there and back, changed by two at once, some of whom give up
@@ -13,7 +13,7 @@ mod messages;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clients::Client;
+use clients::Process;
 use coordinators::Coordinator;
 pub(crate) use coordinators::Mistake;
 use tenure_core::*;
@@ -34,7 +34,7 @@ pub(crate) struct World {
     used: Vec<Vec<usize>>,
     wanders: bool,
     is_troubled: bool,
-    clients: Vec<Client>,
+    clients: Vec<Process>,
     coordinators: Vec<Coordinator>,
     mistake: Mistake,
     /// How many nodes will still be emptied, and when one was last.
@@ -152,11 +152,10 @@ impl World {
     }
 
     fn check(&self) -> Result<(), String> {
-        let holds = |client: &&Client| {
-            let standing = client.lease.as_ref().and_then(Lease::standing);
-            standing.is_some_and(|standing| !standing.validity().is_over(self.now))
+        let holds = |client: &&Process| {
+            client.standing().is_some_and(|standing| !standing.validity().is_over(self.now))
         };
-        let holders: Vec<&Client> = self.clients.iter().filter(holds).collect();
+        let holders: Vec<&Process> = self.clients.iter().filter(holds).collect();
         if holders.len() > 1 {
             let lists: Vec<&Vec<usize>> = holders.iter().map(|client| &client.list).collect();
             return Err(format!("two holders, with the lists {lists:?}\n{}", self.story.join("\n")));

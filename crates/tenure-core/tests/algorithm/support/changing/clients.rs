@@ -1,19 +1,26 @@
 //! Clients of one list or another, which lock, extend and release the same name.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
+use tenure_core::client::{Client, Id, Input, News, Output, Request, Tag};
 use tenure_core::*;
 
 use super::messages::{Link, To};
 use super::{MAX_TTL, World, place};
 
-pub(super) struct Client {
+pub(super) struct Process {
     pub(super) list: Vec<usize>,
-    fleet: Fleet,
-    pub(super) lease: Option<Lease>,
+    client: Client,
+    /// The lease that it has or asks for, and how many there were.
+    lease: Option<Id>,
     leases: u64,
-    fence: Fence,
     pub(super) links: BTreeMap<usize, Link>,
+}
+
+impl Process {
+    pub(super) fn standing(&self) -> Option<&Standing> {
+        self.lease.and_then(|id| self.client.lease(id)).and_then(Lease::standing)
+    }
 }
 
 impl World {
@@ -28,37 +35,32 @@ impl World {
             }
         }
         self.note(&format!("a client with the list {list:?} reaches {:?}", links.keys().collect::<Vec<_>>()));
-        self.clients.push(Client { list, fleet, lease: None, leases: 0, fence: Fence::NONE, links });
+        let client = Client::new(self.now, fleet);
+        self.clients.push(Process { list: list.clone(), client, lease: None, leases: 0, links });
         let client = self.clients.len() - 1;
-        let reached: Vec<usize> = self.clients[client].links.keys().copied().collect();
-        for node in reached.into_iter().filter(|node| self.off != Some(*node)) {
-            let (index, facts) = (self.index(client, node), self.facts(node));
-            self.clients[client].fleet.handle(self.now, trust::Input::Connected { node: index, facts });
-        }
-        self.drain_fleet(client);
+        let off = self.off;
+        list.into_iter().filter(|node| off != Some(*node)).for_each(|node| self.connect_client(client, node));
+        self.take(client, Input::Tried { nodes: quorum.all() });
     }
 
     pub(super) fn disconnect_client(&mut self, client: usize, node: usize) {
-        if !self.clients[client].links.contains_key(&node) {
-            return;
-        }
+        let Some(link) = self.clients[client].links.get_mut(&node).map(std::mem::take) else { return };
         let index = self.index(client, node);
-        let Client { fleet, lease, links, .. } = &mut self.clients[client];
-        links.insert(node, Link::default());
-        let fault = Fault::Disconnected;
-        fleet.handle(self.now, trust::Input::Disconnected { node: index, fault });
-        if let Some(lease) = lease {
-            lease.handle(self.now, lease::Input::Disconnected { node: index });
+        self.take(client, Input::Disconnected { node: index, fault: Fault::Disconnected });
+        // What was under way is not answered any more.
+        let replies = link.replies.into_iter().map(|(to, _)| to);
+        for to in replies.chain(link.requests.into_iter().map(|(to, _)| to)) {
+            if let To::Client(tag) = to {
+                self.take(client, Input::Answer { node: index, tag, answer: Err(Fault::Disconnected) });
+            }
         }
     }
 
     pub(super) fn connect_client(&mut self, client: usize, node: usize) {
-        if !self.clients[client].links.contains_key(&node) {
-            return;
+        if self.clients[client].links.contains_key(&node) {
+            let (node, facts) = (self.index(client, node), self.facts(node));
+            self.take(client, Input::Connected { node, facts });
         }
-        let (index, facts) = (self.index(client, node), self.facts(node));
-        self.clients[client].fleet.handle(self.now, trust::Input::Connected { node: index, facts });
-        self.drain_client(client);
     }
 
     pub(super) fn begin(&mut self) {
@@ -74,136 +76,103 @@ impl World {
         }
         let terms = options.check(MaxTtl::new(MAX_TTL).unwrap()).unwrap();
         let key = LockKey::new(&Prefix::default(), "x").unwrap();
-        let quorum = Quorum::of(self.clients[client].list.len()).unwrap();
-        self.clients[client].lease = Some(Lease::new(key, terms, quorum));
-        self.clients[client].leases += 1;
-        self.propose(client);
-        self.drain_lease(client);
+        let process = &mut self.clients[client];
+        process.leases += 1;
+        let id = Id(process.leases);
+        process.lease = Some(id);
+        let lease = Lease::new(key, terms, process.client.quorum());
+        process.client.request(self.now, Request::Acquire { id, lease });
+        self.drain(client);
     }
 
     pub(super) fn give_back(&mut self) {
         let client = self.below(self.clients.len());
-        if let Some(lease) = &mut self.clients[client].lease {
-            lease.handle(self.now, lease::Input::Release);
-            self.drain_lease(client);
+        if let Some(id) = self.clients[client].lease {
+            self.clients[client].client.request(self.now, Request::Release { id });
+            self.drain(client);
         }
     }
 
-    pub(super) fn hear(&mut self, client: usize, node: usize, to: To, sent: Time, reply: Reply) {
-        let (now, index) = (self.now, self.index(client, node));
-        let state = &mut self.clients[client];
-        state.fleet.observe(now, index, sent, &reply);
-        let stranger = reply.answer == Answer::Refused(Refusal::Stranger);
-        match to {
-            To::Fleet => state.fleet.handle(now, trust::Input::Answer { node: index, answer: Ok(reply) }),
-            To::Lease(number, round) => {
-                if let Some(lease) = state.lease.as_mut().filter(|_| number == state.leases) {
-                    lease.handle(now, lease::Input::Answer { round, node: index, answer: Ok(reply) });
+    pub(super) fn hear(&mut self, client: usize, node: usize, tag: Tag, reply: Reply) {
+        self.seen.refused += usize::from(reply.answer == Answer::Refused(Refusal::Stranger));
+        let node = self.index(client, node);
+        self.take(client, Input::Answer { node, tag, answer: Ok(reply) });
+    }
+
+    pub(super) fn take(&mut self, client: usize, input: Input) {
+        for input in [input, Input::Wake] {
+            self.clients[client].client.handle(self.now, input);
+            self.drain(client);
+        }
+    }
+
+    fn drain(&mut self, client: usize) {
+        let mut inputs = VecDeque::new();
+        loop {
+            let process = &mut self.clients[client];
+            match process.client.poll_output() {
+                Some(Output::Send { node, tag, command }) => {
+                    inputs.extend(self.send(client, node, tag, command));
                 }
-            }
-            To::Nobody => {}
-        }
-        if stranger {
-            self.seen.refused += 1;
-            self.clients[client].fleet.handle(now, trust::Input::Changed { node: index });
-        }
-        self.drain_client(client);
-    }
-
-    pub(super) fn fire_client(&mut self, client: usize) {
-        let state = &mut self.clients[client];
-        if state.fleet.poll_timeout().is_some_and(|at| at <= self.now) {
-            state.fleet.handle(self.now, trust::Input::Timeout);
-        }
-        if let Some(lease) = &mut state.lease
-            && lease.poll_timeout().is_some_and(|at| at <= self.now)
-        {
-            lease.handle(self.now, lease::Input::Timeout);
-        }
-        self.drain_client(client);
-    }
-
-    fn propose(&mut self, client: usize) {
-        let mut bytes = [0; 20];
-        bytes[..8].copy_from_slice(&self.next().to_be_bytes());
-        let entropy = Entropy { token: OwnerToken::from_bytes(bytes), dice: self.next() };
-        let Client { fleet, lease, fence, .. } = &mut self.clients[client];
-        let proposal = fleet.propose(self.now, true);
-        *fence = proposal.fence.map_or(Fence::NONE, |proposed| proposed.fence);
-        if let Some(lease) = lease {
-            lease.handle(self.now, lease::Input::Attempt { entropy, proposal });
-        }
-    }
-
-    fn drain_client(&mut self, client: usize) {
-        self.drain_fleet(client);
-        self.drain_lease(client);
-    }
-
-    fn drain_fleet(&mut self, client: usize) {
-        while let Some(output) = self.clients[client].fleet.poll_output() {
-            match output {
-                trust::Output::Send { node, command } => self.send(client, node, To::Fleet, command),
-                trust::Output::Survey { node } => {
-                    let facts = self.facts(self.clients[client].list[node.get()]);
-                    self.clients[client].fleet.handle(self.now, trust::Input::Surveyed { node, facts });
-                }
-                trust::Output::Distrust { node, forgot } => {
-                    if let Some(lease) = &mut self.clients[client].lease {
-                        lease.handle(self.now, lease::Input::Distrusted { node });
-                        if forgot {
-                            lease.handle(self.now, lease::Input::Disconnected { node });
+                Some(Output::Renew(renewals)) => {
+                    inputs.push_back(Input::Split { batch: renewals.batch });
+                    for node in process.client.quorum().indexes() {
+                        for (tag, command) in renewals.commands() {
+                            inputs.extend(self.send(client, node, tag, command));
                         }
                     }
-                    self.drain_lease(client);
                 }
-                _ => {}
+                Some(Output::Draw { lease, proposal }) => {
+                    let mut bytes = [0; 20];
+                    bytes[..8].copy_from_slice(&self.next().to_be_bytes());
+                    let entropy = Entropy { token: OwnerToken::from_bytes(bytes), dice: self.next() };
+                    let input = Input::Attempt { lease, entropy, proposal };
+                    self.clients[client].client.handle(self.now, input);
+                }
+                Some(Output::Survey { node }) => {
+                    let listed = process.list[node.get()];
+                    let facts = self.facts(listed);
+                    inputs.push_back(Input::Surveyed { node, facts });
+                }
+                Some(Output::Tell { news: News::Acquired, .. }) => self.note_acquired(client),
+                Some(Output::Tell { news: News::Extended, .. }) => self.seen.extended += 1,
+                // It is forgotten, and its keys are left where they are.
+                Some(Output::Tell { lease: id, news: News::State(HoldState::Lost) }) => {
+                    process.client.request(self.now, Request::HandOver { id });
+                }
+                Some(Output::Ended { id } | Output::Refused { id, .. }) => {
+                    process.lease = process.lease.filter(|lease| *lease != id);
+                }
+                Some(_) => {}
+                None => {
+                    let Some(input) = inputs.pop_front() else { break };
+                    process.client.handle(self.now, input);
+                }
             }
-        }
-    }
-
-    fn drain_lease(&mut self, client: usize) {
-        let mut ended = false;
-        while let Some(output) = self.clients[client].lease.as_mut().and_then(Lease::poll_output) {
-            match output {
-                lease::Output::Send { round, node, command } => {
-                    let lease = self.clients[client].leases;
-                    self.send(client, node, To::Lease(lease, round), command);
-                }
-                lease::Output::CleanUp(mut release) => {
-                    while let Some(release::Output::Send { node, command }) = release.poll_output() {
-                        self.send(client, node, To::Nobody, command);
-                    }
-                }
-                lease::Output::Propose { .. } => self.propose(client),
-                lease::Output::Acquired => self.note_acquired(client),
-                lease::Output::Extended => self.seen.extended += 1,
-                lease::Output::State(HoldState::Lost) => ended = true,
-                _ => {}
-            }
-        }
-        let over = |lease: &Lease| lease.is_ended();
-        if ended || self.clients[client].lease.as_ref().is_some_and(over) {
-            self.clients[client].lease = None;
         }
     }
 
     fn note_acquired(&mut self, client: usize) {
-        let Client { list, fence, .. } = &self.clients[client];
-        let (list, fence) = (list.clone(), *fence);
+        let (list, standing) = (self.clients[client].list.clone(), self.clients[client].standing());
+        let fence = standing.and_then(Standing::fence).expect("it is held, and has a fence");
         self.fences.push(fence);
         self.note(&format!("held with the list {list:?}, fence {fence}"));
         let seen = &mut self.seen;
         *if list == self.old { &mut seen.held_on_old } else { &mut seen.held_on_new } += 1;
     }
 
-    fn send(&mut self, client: usize, node: NodeIndex, to: To, command: Command) {
-        let (now, off) = (self.now, self.off);
-        let Client { list, links, .. } = &mut self.clients[client];
-        let node = list[node.get()];
-        if let Some(link) = links.get_mut(&node).filter(|_| off != Some(node)) {
-            link.requests.push_back((to, now, command));
+    /// Sends a command, or says that it cannot be.
+    fn send(&mut self, client: usize, node: NodeIndex, tag: Tag, command: Command) -> Option<Input> {
+        let Process { list, links, .. } = &mut self.clients[client];
+        let listed = list[node.get()];
+        match links.get_mut(&listed).filter(|_| self.off != Some(listed)) {
+            Some(link) => link.requests.push_back((To::Client(tag), command)),
+            None => {
+                let answer = Err(Fault::Unreachable("switched off".into()));
+                return Some(Input::Answer { node, tag, answer });
+            }
         }
+        None
     }
 
     fn index(&self, client: usize, node: usize) -> NodeIndex {

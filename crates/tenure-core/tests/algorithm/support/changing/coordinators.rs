@@ -157,9 +157,9 @@ impl World {
                     if self.mistake == Mistake::NoClear && matches!(command, Command::Clear { .. }) {
                         let nothing = Answer::Holdings { holdings: vec![], waiters: None, next: 0 };
                         let reply = Reply::new(None, nothing);
-                        link.replies.push_back((To::Nobody, self.now, reply));
+                        link.replies.push_back((To::Coordinator, reply));
                     } else {
-                        link.requests.push_back((To::Nobody, self.now, command));
+                        link.requests.push_back((To::Coordinator, command));
                     }
                 }
                 Some(change::Output::Progress(progress)) => self.story.push(format!("  {to:?} {progress:?}")),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use tenure_core::client::{Input, Tag};
 use tenure_core::*;
 
 use super::World;
@@ -9,16 +10,14 @@ use super::World;
 /// One connection: what is sent arrives in order, and so do the answers.
 #[derive(Default)]
 pub(super) struct Link {
-    pub(super) requests: VecDeque<(To, Time, Command)>,
-    pub(super) replies: VecDeque<(To, Time, Reply)>,
+    pub(super) requests: VecDeque<(To, Command)>,
+    pub(super) replies: VecDeque<(To, Reply)>,
 }
 
 #[derive(Clone, Copy)]
 pub(super) enum To {
-    Fleet,
-    /// The lease with this number: each counts its rounds by itself.
-    Lease(u64, RoundNumber),
-    Nobody,
+    Client(Tag),
+    Coordinator,
 }
 
 /// Whose connection it is.
@@ -43,15 +42,16 @@ impl World {
         };
         let Some(link) = links.get_mut(&node) else { return };
         if is_request {
-            let (to, sent, command) = link.requests.pop_front().unwrap();
+            let (to, command) = link.requests.pop_front().unwrap();
             let reply = self.nodes[node].table.execute(time, &command);
-            link.replies.push_back((to, sent, reply));
+            link.replies.push_back((to, reply));
             return;
         }
-        let (to, sent, reply) = link.replies.pop_front().unwrap();
-        match whose {
-            Whose::Client(client) => self.hear(client, node, to, sent, reply),
-            Whose::Coordinator(run) => self.answer_coordinator(run, node, reply),
+        let (to, reply) = link.replies.pop_front().unwrap();
+        match (whose, to) {
+            (Whose::Client(client), To::Client(tag)) => self.hear(client, node, tag, reply),
+            (Whose::Coordinator(run), To::Coordinator) => self.answer_coordinator(run, node, reply),
+            _ => unreachable!("everybody has connections of its own"),
         }
     }
 
@@ -75,7 +75,7 @@ impl World {
     /// Tells everybody whose time has come.
     pub(super) fn fire(&mut self) {
         for client in 0..self.clients.len() {
-            self.fire_client(client);
+            self.take(client, Input::Wake);
         }
         self.fire_coordinators();
     }
