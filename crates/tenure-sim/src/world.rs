@@ -32,7 +32,7 @@ use crate::checker::{Holder, Violation};
 use crate::dice::Dice;
 use crate::options::{Options, Scenario};
 use crate::trace::{Mark, Marks, Trace};
-use crate::world::client::Client;
+use crate::world::client::SimClient;
 use crate::world::clock::{ClientClock, NodeClock};
 use crate::world::epoch::Epoch;
 use crate::world::event::Scheduled;
@@ -71,7 +71,7 @@ pub(crate) struct World {
     pub(crate) dice: Dice,
     pub(crate) now_ns: u64,
     pub(crate) nodes: Vec<Node>,
-    pub(crate) clients: Vec<Client>,
+    pub(crate) clients: Vec<SimClient>,
     pub(crate) links: Links,
     /// For every client and node.
     pub(crate) gates: Vec<Gate>,
@@ -152,7 +152,7 @@ impl World {
         for client in 0..world.options.everybody() {
             let clock = world.any_clock();
             let seed = world.dice.next();
-            world.clients.push(Client::new(&world.options, client, clock, 0, seed, 0));
+            world.clients.push(SimClient::new(&world.options, client, clock, 0, seed, 0));
             let begins_ns = world.dice.between(0, 20_000_000);
             world.at(begins_ns, Event::Start { client });
         }

@@ -3,7 +3,7 @@
 use tenure_core::client::Input;
 
 use crate::trace::Mark;
-use crate::world::client::{Client, Slot};
+use crate::world::client::{SimClient, Slot};
 use crate::world::{Event, World};
 
 impl World {
@@ -76,7 +76,8 @@ impl World {
             self.break_link(link, broken);
         }
         let (clock, seed) = (self.any_clock(), self.dice.next());
-        self.clients[client] = Client::new(&self.options, client, clock, generation + 1, seed, self.now_ns);
+        self.clients[client] =
+            SimClient::new(&self.options, client, clock, generation + 1, seed, self.now_ns);
         let pause_ns = self.dice.of_any_size(1_000_000, self.options.max_ttl_ms * 1_000_000);
         self.lasts_until(self.now_ns + pause_ns);
         self.at(self.now_ns + pause_ns, Event::Start { client });
@@ -85,7 +86,7 @@ impl World {
     /// Whether every client of the fleet has seen this node's clock, so that none misses a step.
     pub(crate) fn everybody_watches(&self, node: usize) -> bool {
         let index = self.options.quorum().indexes().nth(node);
-        let watches = |client: &Client| index.is_some_and(|node| client.watched.contains(node));
+        let watches = |client: &SimClient| index.is_some_and(|node| client.watched.contains(node));
         let own = self.clients.iter().take(self.options.clients);
         own.filter(|client| client.alive).all(watches)
     }

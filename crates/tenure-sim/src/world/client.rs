@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use tenure_core::client::{Id, Input};
 use tenure_core::{
-    Client as Core, Fleet, HandedOver, Lease, NodeSet, Nonce, Prefix, RoundNumber, Standing, Terms, Time,
+    Client, Fleet, HandedOver, Lease, NodeSet, Nonce, Prefix, RoundNumber, Standing, Terms, Time,
 };
 
 use super::clock::ClientClock;
@@ -23,11 +23,11 @@ use crate::trace::Mark;
 
 /// A client process.
 #[derive(Clone, Debug)]
-pub(crate) struct Client {
+pub(crate) struct SimClient {
     pub(crate) generation: u32,
     pub(crate) alive: bool,
     pub(crate) clock: ClientClock,
-    pub(crate) core: Core,
+    pub(crate) core: Client,
     pub(crate) slots: Vec<Slot>,
     /// The connection to each node, while it is up as far as the client knows.
     pub(crate) links: Vec<Option<usize>>,
@@ -125,7 +125,7 @@ pub(crate) fn number(id: Id) -> u32 {
     u32::try_from(id.0).expect("ids are ours")
 }
 
-impl Client {
+impl SimClient {
     pub(crate) fn new(
         options: &Options,
         client: usize,
@@ -140,7 +140,7 @@ impl Client {
             generation,
             alive: false,
             clock,
-            core: Core::new(clock.read(now_ns), fleet),
+            core: Client::new(clock.read(now_ns), fleet),
             slots: vec![],
             links: vec![None; options.nodes],
             greeting: vec![None; options.nodes],

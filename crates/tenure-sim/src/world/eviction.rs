@@ -3,7 +3,7 @@
 
 use tenure_core::{Command, NodeIndex};
 
-use super::client::{Client, Slot};
+use super::client::{SimClient, Slot};
 use super::node::NodeFault;
 use super::{Event, World};
 use crate::options::Scenario;
@@ -47,7 +47,7 @@ impl World {
 
 /// Whether a lock that is held counts on this node, and may be forgotten there. What vanished
 /// before the round began that it counts on was seen in that round.
-fn may_lose(client: &Client, slot: &Slot, node: NodeIndex, now_ns: u64, beyond: bool) -> bool {
+fn may_lose(client: &SimClient, slot: &Slot, node: NodeIndex, now_ns: u64, beyond: bool) -> bool {
     let Some(standing) = client.standing(slot.id).filter(|_| !slot.unproved) else { return false };
     let valid = !standing.is_lost() && now_ns < client.clock.when(standing.validity().end());
     let begun_ns = client.clock.when(standing.round().started());

@@ -4,7 +4,7 @@ use tenure_core::client::Addressee;
 use tenure_core::{Answer, Command, Lease, NodeIndex, Owner, Refusal, Reply};
 
 use super::World;
-use super::client::{Client, Slot, id, number};
+use super::client::{SimClient, Slot, id, number};
 use crate::checker::leftovers::Afterwards;
 use crate::checker::order::InLine;
 use crate::checker::{Holder, Violation, beginning, continuity, order};
@@ -86,7 +86,7 @@ impl World {
             return;
         }
         let (nodes, majority, now_ns) = (&self.nodes, self.options.quorum().majority(), self.now_ns);
-        for Client { core, slots, .. } in &mut self.clients {
+        for SimClient { core, slots, .. } in &mut self.clients {
             for slot in slots.iter_mut().filter(|slot| slot.in_line_ns.is_none()) {
                 let Some(lease) = core.lease(id(slot.id)) else { continue };
                 let Some(ticket) = lease.ticket() else { continue };

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tenure_core::client::{Renewals, Tag};
 use tenure_core::{ClientId, Command, Fault, NodeIndex};
 
-use super::client::Client;
+use super::client::SimClient;
 use super::links::{Broken, Link, Message};
 use super::{ClientEvent, Event, World};
 use crate::dice::Dice;
@@ -154,7 +154,7 @@ impl World {
         while let Some((key, ticket)) = self.nodes[node.get()].table.poll_wake() {
             self.marks.see(Mark::PassedOn);
             self.note(|| format!("node {}: the lock is set aside for {ticket}", node.get()));
-            let listens = |client: &Client| client.core.fleet().client() == ticket.client;
+            let listens = |client: &SimClient| client.core.fleet().client() == ticket.client;
             let Some(client) = self.clients.iter().position(listens) else { continue };
             let (generation, number) = (self.clients[client].generation, ticket.number);
             let Some(link) = self.links.newest(client, generation, node) else { continue };
