@@ -92,7 +92,7 @@ impl Keepers {
     /// Starts the first one for this process group and its lock.
     pub(super) fn start(group: Pid, settings: &Settings, handover: &Handover) -> io::Result<Self> {
         let lock = lock_order(settings, handover);
-        let keepers = [Some(Keeper::start(NAMES[0], group, &lock)?), None];
+        let keepers = [Some(Keeper::start(NAMES[0], group, &lock, None)?), None];
         let now = Instant::now();
         Ok(Self { group, lock, keepers, trusted: None, begun: now, starts: 1, counted_from: now })
     }
@@ -110,7 +110,7 @@ impl Keepers {
         let wanted = if self.spare_in().is_zero() { NAMES.len() } else { 1 };
         for (index, name) in NAMES.into_iter().enumerate() {
             if index < wanted && self.keepers[index].is_none() && self.may_start() {
-                self.keepers[index] = Keeper::start(name, self.group, &self.lock).ok();
+                self.keepers[index] = Keeper::start(name, self.group, &self.lock, Some(until)).ok();
             }
             self.order(index, |keeper| keeper.tell(until));
         }
@@ -192,10 +192,17 @@ impl Keepers {
 }
 
 impl Keeper {
-    fn start(name: &str, group: Pid, lock: &str) -> io::Result<Self> {
-        let (pipe, theirs) = UnixStream::pair()?;
+    /// Starts one for this lock, and tells it until when that is valid, if somebody knows. All of
+    /// it is in the pipe before there is a process: whoever stops us just then leaves one that
+    /// knows what to do.
+    fn start(name: &str, group: Pid, lock: &str, until: Option<Duration>) -> io::Result<Self> {
+        let (mut pipe, theirs) = UnixStream::pair()?;
         pipe.set_read_timeout(Some(ANSWER_LIMIT))?;
         pipe.set_write_timeout(Some(TELL_LIMIT))?;
+        pipe.write_all(lock.as_bytes())?;
+        if let Some(until) = until {
+            pipe.write_all(until_order(until).as_bytes())?;
+        }
         let mut command = Command::new(own_program()?);
         command.arg0("tenure").args([name, &group.to_string()]).process_group(0);
         let answers = theirs.try_clone()?;
@@ -207,15 +214,13 @@ impl Keeper {
         let started = command.spawn();
         before.thread_set_mask()?;
         let process = Pid::from_raw(i32::try_from(started?.id()).map_err(io::Error::other)?);
-        let mut keeper = Self { process, pipe, told: Duration::ZERO };
-        keeper.pipe.write_all(lock.as_bytes())?;
-        Ok(keeper)
+        Ok(Self { process, pipe, told: until.unwrap_or_default() })
     }
 
     fn tell(&mut self, until: Duration) -> io::Result<()> {
         // It moves when the lock is renewed, and not from one look at the clock to the next.
         if until > self.told + Duration::from_millis(1) {
-            self.pipe.write_all(format!("{UNTIL} {}\n", until.as_nanos()).as_bytes())?;
+            self.pipe.write_all(until_order(until).as_bytes())?;
             self.told = until;
         }
         Ok(())
@@ -239,6 +244,10 @@ impl Keeper {
             answer => Ok(answer.parse().map_err(|_| Cause::Lost)),
         }
     }
+}
+
+fn until_order(until: Duration) -> String {
+    format!("{UNTIL} {}\n", until.as_nanos())
 }
 
 fn lock_order(settings: &Settings, handover: &Handover) -> String {
