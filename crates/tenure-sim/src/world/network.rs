@@ -136,7 +136,8 @@ impl World {
         self.at(noticed_ns, Event::Client { client, generation, event: ClientEvent::Broken { link } });
         // The server notices at once as a rule, and sometimes late.
         let late_ns = if self.dice.chance(700) { 0 } else { self.options.max_ttl_ms * 1_000_000 };
-        self.lasts_until(last_ns.max(self.now_ns + late_ns));
+        // A fault is over when its client knows of it: nobody connects again before.
+        self.lasts_until(last_ns.max(noticed_ns).max(self.now_ns + late_ns));
         let listener = self.clients[client].core.fleet().client();
         self.at(self.now_ns + late_ns, Event::HangUp { link, listener });
     }
