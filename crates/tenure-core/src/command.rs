@@ -14,7 +14,6 @@ use crate::trust::{Distrust, Nonce};
 
 /// A command to one node. Each is atomic there, and idempotent for the same owner.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[non_exhaustive]
 pub enum Command {
     /// Set the key to the owner if it is free: `SET key token NX PX node_ttl_ms`, after these
     /// checks.
@@ -153,6 +152,26 @@ impl Command {
             | Self::Nudge { key }
             | Self::Inspect { key } => Some(key),
             Self::Record { .. } | Self::Trim { .. } | Self::Clear { .. } | Self::List { .. } => None,
+        }
+    }
+
+    /// The owner that it names, if it names one.
+    #[must_use]
+    pub const fn owner(&self) -> Option<OwnerToken> {
+        match self {
+            Self::Acquire { token, .. }
+            | Self::Heal { token, .. }
+            | Self::Extend { token, .. }
+            | Self::Undo { token, .. }
+            | Self::Release { token, .. } => Some(*token),
+            Self::Enqueue { .. }
+            | Self::Leave { .. }
+            | Self::Nudge { .. }
+            | Self::Record { .. }
+            | Self::Trim { .. }
+            | Self::Clear { .. }
+            | Self::Inspect { .. }
+            | Self::List { .. } => None,
         }
     }
 

@@ -263,14 +263,15 @@ impl World {
     /// wrong one.
     fn note_command(&mut self, asked: &Asked<'_>, reply: &Reply) {
         let &Asked { client, server, command, .. } = asked;
-        let (verb, token) = match command {
-            Command::Acquire { token, .. } => ("acquire", token),
-            Command::Heal { token, .. } => ("heal", token),
-            Command::Extend { token, .. } => ("extend", token),
-            Command::Undo { token, .. } => ("undo", token),
-            Command::Release { token, .. } => ("release", token),
-            _ => return,
+        let verb = match command {
+            Command::Acquire { .. } => "acquire",
+            Command::Heal { .. } => "heal",
+            Command::Extend { .. } => "extend",
+            Command::Undo { .. } => "undo",
+            Command::Release { .. } => "release",
+            _ => "command",
         };
+        let Some(token) = command.owner() else { return };
         self.note(|| {
             let token = token.to_string();
             let short = token.get(..8).unwrap_or_default();

@@ -33,7 +33,7 @@ impl Ownership {
 
     /// A process sends a command.
     pub(crate) fn sent(&self, client: usize, generation: u32, command: &Command) -> Option<Violation> {
-        let drawn = self.drawn.get(&named(command)?);
+        let drawn = self.drawn.get(&command.owner()?);
         let own = drawn.is_some_and(|drawn| (drawn.client, drawn.generation) == (client, generation));
         (!own).then_some(Violation::ForeignToken { client, owner: drawn.map(|drawn| drawn.client) })
     }
@@ -49,21 +49,9 @@ impl Ownership {
         after: Option<Entry>,
     ) -> Option<Violation> {
         let Some(Entry { owner: Owner::Token(token), .. }) = before else { return None };
-        let touched = before != after && named(command) != Some(token);
+        let touched = before != after && command.owner() != Some(token);
         let owner = self.drawn.get(&token).map(|drawn| drawn.client);
         touched.then_some(Violation::TouchedForeign { node, client, owner })
-    }
-}
-
-/// The owner that a command names.
-const fn named(command: &Command) -> Option<OwnerToken> {
-    match command {
-        Command::Acquire { token, .. }
-        | Command::Heal { token, .. }
-        | Command::Extend { token, .. }
-        | Command::Undo { token, .. }
-        | Command::Release { token, .. } => Some(*token),
-        _ => None,
     }
 }
 

@@ -118,13 +118,8 @@ impl Step<'_> {
         let owner_before = state.owner(now);
         let reply = state.table.execute_natively(now, command);
         let owner_after = state.owner(now);
-        let own = match command {
-            Command::Extend { token, .. }
-            | Command::Undo { token, .. }
-            | Command::Release { token, .. }
-            | Command::Heal { token, .. } => Some(*token),
-            _ => None,
-        };
+        // An acquire may claim what is set aside.
+        let own = command.owner().filter(|_| !matches!(command, Command::Acquire { .. }));
         if let (Some(token), Some((owner, _))) = (own, owner_before)
             && owner != Owner::Token(token)
         {
@@ -183,7 +178,10 @@ fn verb(command: &Command) -> &'static str {
         Command::Leave { .. } => "leave the line",
         Command::Nudge { .. } => "nudge",
         Command::Record { .. } => "record",
-        _ => "command",
+        Command::Trim { .. } => "trim",
+        Command::Clear { .. } => "clear",
+        Command::Inspect { .. } => "inspect",
+        Command::List { .. } => "list",
     }
 }
 

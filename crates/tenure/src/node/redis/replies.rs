@@ -64,7 +64,15 @@ impl Scripts {
                 answers::read(values).and_then(acquired)
             }
             (Command::List { .. } | Command::Clear { .. }, _) => answers::read(values).and_then(listed),
-            _ => answers::read(values).as_ref().and_then(done),
+            (
+                Command::Extend { .. }
+                | Command::Undo { .. }
+                | Command::Release { .. }
+                | Command::Enqueue { .. }
+                | Command::Leave { .. }
+                | Command::Nudge { .. },
+                _,
+            ) => answers::read(values).as_ref().and_then(done),
         };
         reply.ok_or_else(|| unexpected(value))
     }
