@@ -46,11 +46,14 @@ impl World {
 }
 
 /// Whether a lock that is held counts on this node, and may be forgotten there. What vanished
-/// before the round began that it counts on was seen in that round.
+/// before the round began that it counts on was seen in that round. While it is being extended
+/// nobody knows yet on how many nodes it counts: those that have granted the extension may be just
+/// enough.
 fn may_lose(client: &SimClient, slot: &Slot, node: NodeIndex, now_ns: u64, beyond: bool) -> bool {
     let Some(standing) = client.standing(slot.id).filter(|_| !slot.unproved) else { return false };
     let valid = !standing.is_lost() && now_ns < client.clock.when(standing.validity().end());
     let begun_ns = client.clock.when(standing.round().started());
     let evicted = slot.evicted_ns.iter().filter(|at_ns| **at_ns >= begun_ns).count();
-    valid && standing.round().granted().contains(node) && (beyond || evicted < standing.margin())
+    let spare = !slot.renewing && evicted < standing.margin();
+    valid && standing.round().granted().contains(node) && (beyond || spare)
 }
