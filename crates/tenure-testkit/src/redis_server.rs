@@ -157,22 +157,35 @@ impl RedisServer {
     #[expect(clippy::must_use_candidate, reason = "often run for its effect")]
     pub fn execute(&self, command: &[&str]) -> Value {
         let (name, arguments) = command.split_first().expect("a command has a name");
-        redis::cmd(name).arg(arguments).query(&mut self.connection()).unwrap()
+        self.ask(redis::cmd(name).arg(arguments))
     }
 
     /// The text at a key.
     #[must_use]
     pub fn get(&self, key: &str) -> Option<String> {
-        redis::cmd("GET").arg(key).query(&mut self.connection()).unwrap()
+        self.ask(redis::cmd("GET").arg(key))
     }
 
     /// Its keys, in order, without those that Tenure keeps beside the locks.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
-        let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut self.connection()).unwrap();
+        let mut keys: Vec<String> = self.ask(redis::cmd("KEYS").arg("*"));
         keys.retain(|key| !key.starts_with("tenure~"));
         keys.sort();
         keys
+    }
+
+    /// Asks; a server that loads its data, or a copy of another's, is waited for.
+    fn ask<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> T {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match command.query(&mut self.connection()) {
+                Err(error) if error.code() == Some("LOADING") && Instant::now() < deadline => {
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+                answer => return answer.unwrap(),
+            }
+        }
     }
 
     /// Starts the process; false if it ended before it answered.
