@@ -176,7 +176,7 @@ pub(crate) struct ExtendArgs {
 #[command(after_help = "\
 Examples:
   tenure release nightly --token \"$TENURE_TOKEN\"
-  tenure release --force nightly          take it from whoever has it; asks first on a terminal")]
+  tenure release --force nightly          take it from its holder; asks first on a terminal")]
 pub(crate) struct ReleaseArgs {
     /// The lock [env: `TENURE_LOCK`]
     pub(crate) name: Option<String>,

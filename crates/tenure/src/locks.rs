@@ -1,6 +1,7 @@
 //! The manager: a node list, its settings, and the worker that serves them.
 
 pub(crate) mod key_scheme;
+mod worker;
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,9 +11,9 @@ use std::time::Duration;
 use tenure_core::{
     Ballot, Fleet, LockKey, MaxTtl, NameError, Options, Prefix, Quorum, RestartGuard, Roster, Settings, Terms,
 };
-use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::worker::Worker;
 use crate::driver::{Call, Driver, Id, Unfinished};
 use crate::error::votes::Votes;
 use crate::error::{BuildError, ShutdownError};
@@ -81,24 +82,6 @@ pub struct Builder {
     pub(crate) known_nodes: Option<Location>,
     worker: Worker,
     clock: Clock,
-}
-
-/// Where a manager does its work.
-///
-/// On the caller's runtime an operation needs no switch of threads, so it is fastest there; but a
-/// program that blocks its runtime also holds up its locks. A thread of its own is immune to that.
-/// `docs/decisions/0002-where-the-worker-lives.md` has the measurements.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Worker {
-    /// On the tokio runtime that `build` is called in; on a thread of its own if there is none. The
-    /// default.
-    ///
-    /// That runtime must have its timer enabled, as `#[tokio::main]` has.
-    #[default]
-    CurrentRuntime,
-    /// On a thread of its own.
-    OwnThread,
 }
 
 impl Locks {
@@ -449,31 +432,6 @@ impl Builder {
             default_terms,
         };
         Ok(Locks { inner: Arc::new(inner) })
-    }
-}
-
-impl Worker {
-    /// The driver bounds its turns itself. Tokio's own budget would make sockets and timers look
-    /// idle when they are not, and a healthy node would be taken for a silent one.
-    fn start(self, driver: Driver) -> Result<(), BuildError> {
-        if self == Self::CurrentRuntime
-            && let Ok(runtime) = Handle::try_current()
-        {
-            runtime.spawn(tokio::task::unconstrained(driver));
-            return Ok(());
-        }
-        // The runtime is built on its thread: one that is dropped inside another runtime panics.
-        let (started, starting) = std::sync::mpsc::channel();
-        let thread = std::thread::Builder::new().name("tenure".to_owned());
-        thread.spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-            let runtime = runtime.map_err(|error| started.send(Err(error)));
-            if let Ok(runtime) = runtime {
-                let _ = started.send(Ok(()));
-                runtime.block_on(tokio::task::unconstrained(driver));
-            }
-        })?;
-        Ok(starting.recv().unwrap_or(Ok(()))?)
     }
 }
 
