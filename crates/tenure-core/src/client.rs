@@ -303,6 +303,12 @@ impl<L: LeaseCell> Client<L> {
         self.leases.is_empty()
     }
 
+    /// How many leases wait in line.
+    #[must_use]
+    pub fn in_line(&self) -> usize {
+        self.waiters.count()
+    }
+
     /// Whether nothing is under way any more: no lease, and no clean-up.
     #[must_use]
     pub fn is_idle(&self) -> bool {

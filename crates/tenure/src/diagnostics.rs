@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{Distrust, Fault, Rounded};
-use tokio::sync::oneshot;
 
 use crate::Locks;
 use crate::driver::{Call, Surveyed};
@@ -127,10 +126,8 @@ impl Locks {
     /// ```
     pub async fn nodes(&self) -> Vec<NodeReport> {
         self.ready().await;
-        let (reply, answer) = oneshot::channel();
-        self.inner.send(Call::Nodes { reply });
         // A worker that is gone has no nodes any more.
-        let surveyed = answer.await.unwrap_or_default();
+        let surveyed = self.inner.call(|reply| Call::Nodes { reply }).await.unwrap_or_default();
         self.inner.addresses.iter().zip(surveyed).map(|(node, surveyed)| report(node, surveyed)).collect()
     }
 }

@@ -6,6 +6,7 @@
 //! requests, which needs no runtime and never blocks. Clean-up lives here, so it survives whoever
 //! caused it.
 
+mod asking;
 mod call;
 mod callers;
 mod diary;
@@ -27,6 +28,7 @@ use tenure_core::{Entropy, Fleet, HoldState, Lease, Time};
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
+pub(crate) use self::asking::Asking;
 pub(crate) use self::call::{AcquireFailure, AcquireReply, Call, ReleaseReply, draw_entropy};
 use self::callers::{Caller, Replies};
 use self::diary::Diary;
@@ -83,6 +85,10 @@ pub(crate) struct Driver {
     lives: Arc<Lives>,
     /// What is known of them from before.
     diary: Diary,
+    /// Who else is at work.
+    asking: Asking,
+    /// Others were let go first when the driver was last polled.
+    gave_way: bool,
     /// Commands were handed to a node since it was last polled.
     unsent: bool,
     ids: Arc<AtomicU64>,
@@ -120,6 +126,8 @@ impl Driver {
             nodes,
             lives,
             diary: Diary::default(),
+            asking: Asking::default(),
+            gave_way: false,
             unsent: false,
             ids,
             replies: Replies::default(),
@@ -135,8 +143,17 @@ impl Driver {
         self
     }
 
+    /// Beside callers who are counted there.
+    pub(crate) fn beside(mut self, asking: Asking) -> Self {
+        self.asking = asking;
+        self
+    }
+
     /// Takes in everything that has come, until nothing is left to send.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        if self.gives_way(cx) {
+            return Poll::Pending;
+        }
         for _ in 0..TURNS_MAX {
             self.now = self.clock.now();
             self.note_pause();

@@ -11,7 +11,6 @@ use tenure_core::{
     Fence, HandedOver, HoldState, LockKey, NodeSet, Nonce, NotExtended, Options, ReleaseOutcome, Risk,
     Standing,
 };
-use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::driver::{Call, Id, ReleaseReply, SharedLease, look};
@@ -238,9 +237,8 @@ impl Guard {
         let manager = &self.hold.manager;
         let term = self.options.term(ttl, manager.max_ttl);
         let term = term.map_err(|error| ExtendError::InvalidOption { name: name(), error })?;
-        let (reply, answer) = oneshot::channel();
-        manager.send(Call::Extend { id: self.hold.id, term, reply });
-        let Ok(extended) = answer.await else {
+        let id = self.hold.id;
+        let Some(extended) = manager.call(|reply| Call::Extend { id, term, reply }).await else {
             return Err(ExtendError::ShutDown { name: name(), valid_for: self.valid_for() });
         };
         extended.map_err(|reason| self.hold.extend_error(reason, self.valid_for()))
@@ -268,11 +266,9 @@ impl Guard {
     /// ```
     pub async fn release(self) -> Result<Released, ReleaseError> {
         let name = self.name().to_owned();
-        let (reply, answer) = oneshot::channel();
-        let manager = Arc::clone(&self.hold.manager);
-        manager.send(Call::Release { id: self.hold.id, reply });
+        let (manager, id) = (Arc::clone(&self.hold.manager), self.hold.id);
         self.hold.forget();
-        Released::of(&manager, name, answer.await.ok())
+        Released::of(&manager, name, manager.call(|reply| Call::Release { id, reply }).await)
     }
 }
 

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use tenure_core::{
     Agreement, Distrust, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, Place, Query, Term, Word,
 };
-use tokio::sync::oneshot;
 
 use crate::Locks;
 use crate::driver::{Call, Found};
@@ -253,9 +252,7 @@ impl Inner {
 
     /// Asks all nodes. `None` if the worker is gone.
     async fn query(&self, query: Query) -> Option<Found> {
-        let (reply, answer) = oneshot::channel();
-        self.send(Call::Query { query, reply });
-        answer.await.ok()
+        self.call(|reply| Call::Query { query, reply }).await
     }
 
     fn report(

@@ -13,7 +13,6 @@ use tenure_core::{
     Cause, Drift, Lease, LockKey, MaxHold, NameError, NotAcquired, OptionError, Options, Place, Renewal,
     Retry, Terms, Wait,
 };
-use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use crate::driver::{AcquireFailure, Call, draw_entropy};
@@ -304,12 +303,11 @@ impl Lock {
             .labelled(self.options.label.clone())
             .closed(self.closed);
         let lease = Arc::new(Mutex::new(lease));
-        let (reply, answer) = oneshot::channel();
         // From here on, dropping `hold` gives up whatever the lease has come to.
         let hold = Hold::new(Arc::clone(&self.manager), key, Arc::clone(&lease));
         let id = hold.id();
-        self.manager.send(Call::Acquire { id, lease, entropy, reply });
-        match answer.await.unwrap_or(Err(AcquireFailure::ShutDown)) {
+        let answer = self.manager.call(|reply| Call::Acquire { id, lease, entropy, reply }).await;
+        match answer.unwrap_or(Err(AcquireFailure::ShutDown)) {
             Ok(()) => self.guard(hold, &terms),
             Err(failure) => {
                 hold.forget();

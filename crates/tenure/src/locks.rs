@@ -14,7 +14,7 @@ use tenure_core::{
 use tokio::sync::{mpsc, oneshot};
 
 pub use self::worker::Worker;
-use crate::driver::{Call, Driver, Id, Unfinished};
+use crate::driver::{Asking, Call, Driver, Id, Unfinished};
 use crate::error::votes::Votes;
 use crate::error::{BuildError, ShutdownError};
 use crate::event::{Event, Observer};
@@ -52,6 +52,7 @@ pub struct Locks {
 /// What locks and guards need of their manager.
 pub(crate) struct Inner {
     mailbox: mpsc::UnboundedSender<Call>,
+    asking: Asking,
     ids: Arc<AtomicU64>,
     pub(crate) addresses: Vec<Arc<str>>,
     pub(crate) lives: Arc<Lives>,
@@ -188,9 +189,7 @@ impl Locks {
     /// # Cancel safety
     /// It may be dropped and called again at any time.
     pub async fn ready(&self) {
-        let (reply, answer) = oneshot::channel();
-        self.inner.send(Call::Settle { reply });
-        let _ = answer.await;
+        self.inner.call(|reply| Call::Settle { reply }).await;
     }
 
     /// Starts the settings of a manager.
@@ -248,10 +247,9 @@ impl Locks {
     }
 
     async fn end(&self, limit: Duration, silent_too: bool) -> Result<(), ShutdownError> {
-        let (reply, answer) = oneshot::channel();
-        self.inner.send(Call::Shutdown { limit, silent_too, reply });
+        let told = self.inner.call(|reply| Call::Shutdown { limit, silent_too, reply }).await;
         // A worker that is gone left nothing that anybody could still clean up.
-        match answer.await.ok().flatten() {
+        match told.flatten() {
             None => Ok(()),
             Some(Unfinished { keys, nodes, frees_within }) => {
                 let nodes = nodes.iter().map(|node| self.inner.addresses[node.get()].to_string()).collect();
@@ -406,7 +404,8 @@ impl Builder {
         let lives = Arc::new(Lives::default());
         let shared = (Arc::clone(&lives), Arc::clone(&ids));
         let driver = Driver::new(self.clock, self.observer, names, requests, nodes, fleet, shared);
-        let driver = driver.remembering(known);
+        let asking = Asking::default();
+        let driver = driver.remembering(known).beside(asking.clone());
         self.worker.start(driver)?;
         let mut options = self.defaults.unwrap_or_else(|| {
             let mut options = Options::default();
@@ -420,6 +419,7 @@ impl Builder {
         let default_terms = defaults.check(max_ttl).ok().map(Arc::new);
         let inner = Inner {
             mailbox,
+            asking,
             ids,
             addresses,
             lives,
@@ -436,8 +436,15 @@ impl Builder {
 }
 
 impl Inner {
-    /// Sends a call to the driver. If that is gone, the answer's channel is closed, which is answer
-    /// enough where there is one; otherwise `false`.
+    /// Asks the driver, and waits for its answer; `None` if it is gone.
+    pub(crate) async fn call<T>(&self, call: impl FnOnce(oneshot::Sender<T>) -> Call) -> Option<T> {
+        let (reply, answer) = oneshot::channel();
+        let _asking = self.asking.enter();
+        self.send(call(reply));
+        answer.await.ok()
+    }
+
+    /// Tells the driver something that needs no answer. `false` if it is gone.
     pub(crate) fn send(&self, call: Call) -> bool {
         self.mailbox.send(call).is_ok()
     }
@@ -445,9 +452,7 @@ impl Inner {
     /// Waits until enough nodes are known to begin with: all have been tried, or a majority is
     /// there and the rest takes too long. Acquires wait for the same.
     pub(crate) async fn started(&self) {
-        let (reply, answer) = oneshot::channel();
-        self.send(Call::Start { reply });
-        let _ = answer.await;
+        self.call(|reply| Call::Start { reply }).await;
     }
 
     pub(crate) fn key(&self, name: &str) -> Result<LockKey, NameError> {

@@ -77,6 +77,12 @@ impl<Id: Copy> Waiters<Id> {
         self.numbers.get(&number).copied()
     }
 
+    /// How many wait.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        self.numbers.len()
+    }
+
     /// All that wait.
     pub fn ids(&self) -> impl Iterator<Item = Id> {
         self.numbers.values().copied()

@@ -7,7 +7,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tenure_core::{Fence, Lease, NameError, NodeIndex, NodeSet, Nonce, OptionError, Options, OwnerToken};
-use tokio::sync::oneshot;
 
 use crate::Locks;
 use crate::driver::{Call, Resuming, SharedLease, look};
@@ -151,13 +150,12 @@ impl Locks {
             NotTaken::Name(error) => ExtendError::InvalidName { name: name(), error },
             NotTaken::Option(error) => ExtendError::InvalidOption { name: name(), error },
         })?;
-        let (reply, answer) = oneshot::channel();
-        manager.send(Call::Resume { id: hold.id(), lease, resuming: Box::new(resuming), reply });
-        match answer.await {
-            Ok(Ok(())) => Ok(Guard::new(hold.kept(), options)),
+        let (id, resuming) = (hold.id(), Box::new(resuming));
+        match manager.call(|reply| Call::Resume { id, lease, resuming, reply }).await {
+            Some(Ok(())) => Ok(Guard::new(hold.kept(), options)),
             // Nothing is known about its validity.
-            Ok(Err(reason)) => Err(hold.extend_error(reason, Duration::ZERO)),
-            Err(_) => Err(ExtendError::ShutDown { name: name(), valid_for: Duration::ZERO }),
+            Some(Err(reason)) => Err(hold.extend_error(reason, Duration::ZERO)),
+            None => Err(ExtendError::ShutDown { name: name(), valid_for: Duration::ZERO }),
         }
     }
 
@@ -190,10 +188,10 @@ impl Locks {
         })?;
         // A release goes to all nodes, whichever of them count.
         *look(&lease) = resuming.begin(manager.quorum, NodeSet::default(), manager.clock.now());
-        let (reply, answer) = oneshot::channel();
-        manager.send(Call::ReleaseResumed { id: hold.id(), lease, reply });
+        let id = hold.id();
         hold.forget();
-        Released::of(manager, name(), answer.await.ok())
+        let told = manager.call(|reply| Call::ReleaseResumed { id, lease, reply }).await;
+        Released::of(manager, name(), told)
     }
 
     /// What goes on with a lock that another process held. Nothing is asked of the nodes yet.
