@@ -1,11 +1,12 @@
 //! The two kinds of clients that are compared, behind one interface.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use floor::Floor;
-use tenure::{Lock, Locks};
+use tenure::{Lock, Locks, RedisNode, Worker};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::cluster::Cluster;
@@ -21,8 +22,51 @@ pub(crate) trait Client {
     fn finish(self: Box<Self>) -> Result<usize>;
 }
 
-/// How many locks a task has. A node remembers the fence of each for a day.
+/// How many locks a task has that uses them again. A node remembers the fence of each for a day.
 const NAMES: usize = 16;
+
+/// How Tenure is used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Setup {
+    pub(crate) tasks: usize,
+    pub(crate) fenced: bool,
+    pub(crate) flavour: Flavour,
+    pub(crate) names: Names,
+}
+
+/// Where the tasks and the driver run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Flavour {
+    /// On a runtime of one thread, which is also the caller's.
+    Single,
+    /// On a runtime with so many worker threads.
+    Threads(usize),
+    /// The tasks on a runtime of one thread, the driver on a thread of its own.
+    OwnThread,
+}
+
+/// Which locks a task uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Names {
+    /// A few, again and again, as most programs do.
+    Reused,
+    /// Each once: the dearest for the servers.
+    Once,
+}
+
+impl fmt::Display for Setup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.fenced { "fenced" } else { "unfenced" };
+        let tasks = if self.tasks == 1 { "1 task".to_owned() } else { format!("{} tasks", self.tasks) };
+        write!(f, "{kind}, {tasks}")?;
+        match self.flavour {
+            Flavour::Single if self.names == Names::Reused => Ok(()),
+            Flavour::Single => f.write_str(", single"),
+            Flavour::Threads(count) => write!(f, ", {count} threads"),
+            Flavour::OwnThread => f.write_str(", own thread"),
+        }
+    }
+}
 
 /// The floor, with `batch` cycles at a time.
 pub(crate) struct FloorClient {
@@ -30,13 +74,14 @@ pub(crate) struct FloorClient {
     batch: usize,
 }
 
-/// Tenure on a current-thread runtime, with so many tasks.
+/// Tenure, with tasks of a runtime.
 pub(crate) struct TenureClient {
     runtime: Runtime,
     locks: Locks,
-    fenced: bool,
-    tasks: usize,
+    setup: Setup,
     names: Arc<str>,
+    /// How often it was put to work: no name of [`Names::Once`] comes again.
+    turns: usize,
 }
 
 impl FloorClient {
@@ -68,21 +113,36 @@ impl Client for FloorClient {
 
 impl TenureClient {
     /// `names` begins the names of its locks; nobody else may use it.
-    pub(crate) fn connect(cluster: &Cluster, tasks: usize, fenced: bool, names: &str) -> Result<Self> {
-        let runtime = Builder::new_current_thread().enable_all().build()?;
-        let locks = runtime.block_on(Locks::connect(cluster.urls()))?;
-        Ok(Self { runtime, locks, fenced, tasks, names: names.into() })
+    pub(crate) fn connect(cluster: &Cluster, setup: Setup, names: &str) -> Result<Self> {
+        let runtime = match setup.flavour {
+            Flavour::Single | Flavour::OwnThread => Builder::new_current_thread().enable_all().build()?,
+            Flavour::Threads(count) => {
+                Builder::new_multi_thread().worker_threads(count).enable_all().build()?
+            }
+        };
+        let worker = match setup.flavour {
+            Flavour::OwnThread => Worker::OwnThread,
+            Flavour::Single | Flavour::Threads(_) => Worker::CurrentRuntime,
+        };
+        let nodes = cluster.urls().map(|url| RedisNode::parse(&url)).collect::<Result<Vec<_>, _>>()?;
+        let locks = runtime.block_on(async {
+            let locks = Locks::builder().nodes(nodes).worker(worker).build()?;
+            locks.ready().await;
+            anyhow::Ok(locks)
+        })?;
+        Ok(Self { runtime, locks, setup, names: names.into(), turns: 0 })
     }
 }
 
 impl Client for TenureClient {
     fn work(&mut self, time: Duration) -> Result<Work> {
         let end = Instant::now() + time;
+        self.turns += 1;
         let start = |task| {
-            let names = format!("{}:{task}", self.names);
-            self.runtime.spawn(work(self.locks.clone(), self.fenced, names, end))
+            let names = format!("{}:{}:{task}", self.names, self.turns);
+            self.runtime.spawn(work(self.locks.clone(), self.setup, names, end))
         };
-        let tasks: Vec<_> = (0..self.tasks).map(start).collect();
+        let tasks: Vec<_> = (0..self.setup.tasks).map(start).collect();
         self.runtime.block_on(async {
             let mut all = Work::default();
             for task in tasks {
@@ -100,14 +160,14 @@ impl Client for TenureClient {
     }
 }
 
-/// One task: one cycle after the other, with locks of its own that come round again, as the locks
-/// of most programs do.
-pub(crate) async fn work(locks: Locks, fenced: bool, names: String, end: Instant) -> Work {
+/// One task: one cycle after the other, with locks of its own.
+pub(crate) async fn work(locks: Locks, setup: Setup, names: String, end: Instant) -> Work {
     let mut work = Work::default();
     while Instant::now() < end {
-        let name = format!("{names}:{}", (work.cycles.len() + work.failed) % NAMES);
-        let lock = locks.lock(name);
-        let lock = if fenced { lock } else { lock.unfenced() };
+        let done = work.cycles.len() + work.failed;
+        let number = if setup.names == Names::Reused { done % NAMES } else { done };
+        let lock = locks.lock(format!("{names}:{number}"));
+        let lock = if setup.fenced { lock } else { lock.unfenced() };
         match cycle(&lock).await {
             Ok(cycle) => work.cycles.push(cycle),
             // A server that gets no CPU for as long as a node timeout: a busy machine, which the

@@ -16,13 +16,13 @@ const FENCED: Suite = Suite {
 
 const CASES: &[Case] = &[
     Case(Condition::Healthy, Variant::FloorSingle),
-    Case(Condition::Healthy, Variant::Unfenced(1)),
-    Case(Condition::Healthy, Variant::Fenced(1)),
-    Case(Condition::Healthy, Variant::Unfenced(64)),
-    Case(Condition::Healthy, Variant::Fenced(64)),
+    Case(Condition::Healthy, Variant::unfenced(1)),
+    Case(Condition::Healthy, Variant::fenced(1)),
+    Case(Condition::Healthy, Variant::unfenced(64)),
+    Case(Condition::Healthy, Variant::fenced(64)),
     Case(Condition::Healthy, Variant::FloorBatched),
-    Case(Condition::Healthy, Variant::Unfenced(BATCH)),
-    Case(Condition::Healthy, Variant::Fenced(BATCH)),
+    Case(Condition::Healthy, Variant::unfenced(BATCH)),
+    Case(Condition::Healthy, Variant::fenced(BATCH)),
 ];
 
 pub(crate) fn run(settings: &Settings) -> Result<()> {
@@ -35,13 +35,13 @@ fn ratios(rows: &Rows<'_>) -> Vec<Ratio> {
     vec![
         Ratio {
             name: "cycle p50, 1 task, fenced / unfenced",
-            value: of(Variant::Fenced(1)).whole_p50 / of(Variant::Unfenced(1)).whole_p50,
+            value: of(Variant::fenced(1)).whole_p50 / of(Variant::unfenced(1)).whole_p50,
             target: Target::AtMost(1.15),
         },
         Ratio {
             name: "cycles/s, 256 tasks, fenced / unfenced",
-            value: of(Variant::Fenced(BATCH)).cycles_per_second
-                / of(Variant::Unfenced(BATCH)).cycles_per_second,
+            value: of(Variant::fenced(BATCH)).cycles_per_second
+                / of(Variant::unfenced(BATCH)).cycles_per_second,
             target: Target::AtLeast(0.6),
         },
     ]

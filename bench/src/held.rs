@@ -17,7 +17,7 @@ use floor::Holder;
 use tenure::{Event, Guard, HoldState, Locks, RedisNode};
 use tokio::runtime::Runtime;
 
-use crate::client::{Client, FloorClient, work};
+use crate::client::{Client, Flavour, FloorClient, Names, Setup, work};
 use crate::cluster::Cluster;
 use crate::measure::{Percentiles, Work, micros};
 use crate::report::{Ratio, Target};
@@ -86,7 +86,8 @@ fn hold(cluster: &Cluster, count: u64, time: Duration) -> Result<Held> {
     let nodes = cluster.urls().map(|url| RedisNode::parse(&url)).collect::<Result<Vec<_>, _>>()?;
     let locks = runtime.block_on(async { Locks::builder().nodes(nodes).observer(observer).build() })?;
     let cycles = |fenced, time| {
-        runtime.block_on(work(locks.clone(), fenced, format!("meanwhile:{fenced}"), Instant::now() + time))
+        let setup = Setup { tasks: 1, fenced, flavour: Flavour::Single, names: Names::Reused };
+        runtime.block_on(work(locks.clone(), setup, format!("meanwhile:{fenced}"), Instant::now() + time))
     };
     runtime.block_on(locks.ready());
     cycles(true, Duration::from_millis(500));

@@ -18,6 +18,7 @@ mod memory;
 mod outsider;
 mod pipelined;
 mod report;
+mod runtimes;
 mod settings;
 mod start;
 mod suite;
@@ -38,6 +39,8 @@ Benchmarks:
   uncontended   a whole cycle (acquire, release) that nobody competes for, on five Redis servers: Tenure against
                 the least that it can cost, with all servers healthy, one hung and one dead
   fenced        the same with and without fences, on healthy servers, and what an acquire costs one server
+  runtimes      the same on a runtime of one thread, on one with 1 and 2 worker threads, and with a thread of its own,
+                with names that are used once
   contended     one lock that 16 workers in 4 processes want: time from release to the next holder, fairness, CPU,
                 beside processes that only pass messages
   outsider      the longest wait of a client of another library beside five that pass the lock on to each other, on one,
@@ -69,6 +72,9 @@ fn run(arguments: &[String]) -> Result<()> {
     match arguments.split_first() {
         Some((name, options)) if name == "uncontended" && !wants_help => {
             uncontended::UNCONTENDED.run(&Settings::parse(options)?)
+        }
+        Some((name, options)) if name == "runtimes" && !wants_help => {
+            runtimes::RUNTIMES.run(&Settings::parse(options)?)
         }
         Some((name, options)) if name == "fenced" && !wants_help => fenced::run(&Settings::parse(options)?),
         Some((name, options)) if name == "contended" && !wants_help => {

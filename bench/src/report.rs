@@ -138,10 +138,7 @@ impl fmt::Display for Variant {
         match self {
             Self::FloorSingle => f.write_str("floor single"),
             Self::FloorBatched => f.write_str("floor batched"),
-            Self::Unfenced(1) => f.write_str("unfenced, 1 task"),
-            Self::Unfenced(tasks) => write!(f, "unfenced, {tasks} tasks"),
-            Self::Fenced(1) => f.write_str("fenced, 1 task"),
-            Self::Fenced(tasks) => write!(f, "fenced, {tasks} tasks"),
+            Self::Tenure(setup) => setup.fmt(f),
         }
     }
 }

@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::client::{Client, FloorClient, TenureClient};
+use crate::client::{Client, Flavour, FloorClient, Names, Setup, TenureClient};
 use crate::cluster::Cluster;
 use crate::measure::{Measurement, Summary};
 use crate::report::{self, Ratio};
@@ -39,10 +39,8 @@ pub(crate) enum Variant {
     FloorSingle,
     /// The floor, [`BATCH`] cycles at a time.
     FloorBatched,
-    /// Tenure with so many tasks, as it comes.
-    Fenced(usize),
-    /// Tenure with so many tasks, without fences: what the floor does.
-    Unfenced(usize),
+    /// Tenure.
+    Tenure(Setup),
 }
 
 #[derive(Clone, Copy)]
@@ -125,12 +123,21 @@ impl Case {
 }
 
 impl Variant {
+    /// Tenure with so many tasks, as it comes.
+    pub(crate) const fn fenced(tasks: usize) -> Self {
+        Self::Tenure(Setup { tasks, fenced: true, flavour: Flavour::Single, names: Names::Reused })
+    }
+
+    /// Tenure with so many tasks, without fences: what the floor does.
+    pub(crate) const fn unfenced(tasks: usize) -> Self {
+        Self::Tenure(Setup { tasks, fenced: false, flavour: Flavour::Single, names: Names::Reused })
+    }
+
     fn connect(self, cluster: &Cluster, names: &str) -> Result<Box<dyn Client>> {
         Ok(match self {
             Self::FloorSingle => Box::new(FloorClient::connect(cluster, 1, names)?),
             Self::FloorBatched => Box::new(FloorClient::connect(cluster, BATCH, names)?),
-            Self::Fenced(tasks) => Box::new(TenureClient::connect(cluster, tasks, true, names)?),
-            Self::Unfenced(tasks) => Box::new(TenureClient::connect(cluster, tasks, false, names)?),
+            Self::Tenure(setup) => Box::new(TenureClient::connect(cluster, setup, names)?),
         })
     }
 }

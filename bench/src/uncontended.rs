@@ -14,25 +14,25 @@ pub(crate) const UNCONTENDED: Suite = Suite {
 const CASES: &[Case] = &[
     Case(Condition::Healthy, Variant::FloorSingle),
     Case(Condition::Healthy, Variant::FloorBatched),
-    Case(Condition::Healthy, Variant::Unfenced(1)),
-    Case(Condition::Healthy, Variant::Unfenced(16)),
-    Case(Condition::Healthy, Variant::Unfenced(64)),
-    Case(Condition::Healthy, Variant::Unfenced(BATCH)),
+    Case(Condition::Healthy, Variant::unfenced(1)),
+    Case(Condition::Healthy, Variant::unfenced(16)),
+    Case(Condition::Healthy, Variant::unfenced(64)),
+    Case(Condition::Healthy, Variant::unfenced(BATCH)),
     Case(Condition::Hung, Variant::FloorSingle),
-    Case(Condition::Hung, Variant::Unfenced(1)),
-    Case(Condition::Hung, Variant::Unfenced(16)),
-    Case(Condition::Hung, Variant::Unfenced(64)),
-    Case(Condition::Hung, Variant::Unfenced(BATCH)),
+    Case(Condition::Hung, Variant::unfenced(1)),
+    Case(Condition::Hung, Variant::unfenced(16)),
+    Case(Condition::Hung, Variant::unfenced(64)),
+    Case(Condition::Hung, Variant::unfenced(BATCH)),
     Case(Condition::Dead, Variant::FloorSingle),
-    Case(Condition::Dead, Variant::Unfenced(1)),
-    Case(Condition::Dead, Variant::Unfenced(16)),
-    Case(Condition::Dead, Variant::Unfenced(64)),
-    Case(Condition::Dead, Variant::Unfenced(BATCH)),
+    Case(Condition::Dead, Variant::unfenced(1)),
+    Case(Condition::Dead, Variant::unfenced(16)),
+    Case(Condition::Dead, Variant::unfenced(64)),
+    Case(Condition::Dead, Variant::unfenced(BATCH)),
 ];
 
 fn ratios(rows: &Rows<'_>) -> Vec<Ratio> {
     let (healthy, hung) = (Condition::Healthy, Condition::Hung);
-    let one = rows.of(healthy, Variant::Unfenced(1));
+    let one = rows.of(healthy, Variant::unfenced(1));
     vec![
         Ratio {
             name: "cycle p50, tenure with 1 task / floor single",
@@ -41,13 +41,13 @@ fn ratios(rows: &Rows<'_>) -> Vec<Ratio> {
         },
         Ratio {
             name: "cycles/s, tenure with 256 tasks / floor batched",
-            value: rows.of(healthy, Variant::Unfenced(BATCH)).cycles_per_second
+            value: rows.of(healthy, Variant::unfenced(BATCH)).cycles_per_second
                 / rows.of(healthy, Variant::FloorBatched).cycles_per_second,
             target: Target::AtLeast(0.45),
         },
         Ratio {
             name: "acquire p99, tenure with 1 task, one hung / healthy",
-            value: rows.of(hung, Variant::Unfenced(1)).acquire_p99 / one.acquire_p99,
+            value: rows.of(hung, Variant::unfenced(1)).acquire_p99 / one.acquire_p99,
             target: Target::AtMost(1.5),
         },
     ]

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::command::cargo;
 
 /// The benchmarks by name.
-const BENCHMARKS: &[&str] = &["uncontended", "fenced", "contended", "outsider", "held", "start"];
+const BENCHMARKS: &[&str] = &["uncontended", "fenced", "runtimes", "contended", "outsider", "held", "start"];
 
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     match arguments.first() {
