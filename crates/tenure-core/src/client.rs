@@ -18,6 +18,8 @@
 //!
 //! # What a connection guarantees
 //! - Commands to a node are executed in the order in which they were handed out, each at most once.
+//!   Only acquires, extensions and releases of different locks may change places: a connection may
+//!   [gather](crate::Gathered) them and send them together.
 //! - Every command is answered at most once, with its tag. If the connection breaks,
 //!   [`Input::Disconnected`] comes first, then a fault for every command whose answer is still out.
 //!   A command that was not sent is answered with a fault that says so.

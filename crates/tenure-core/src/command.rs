@@ -1,9 +1,12 @@
 //! What a client asks of a node, and what comes back.
 
+mod gathered;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+pub use self::gathered::{Batch, Gathered};
 use crate::fence::{Fence, ProposedFence};
 use crate::line::{Beside, LineReport, Ticket};
 use crate::names::{LockKey, Prefix};

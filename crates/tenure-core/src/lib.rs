@@ -54,7 +54,7 @@ mod token;
 pub mod trust;
 
 pub use client::{Client, Waiters};
-pub use command::{Answer, Command, Fault, Holding, Next, Refusal, Reply, Swap, Vote};
+pub use command::{Answer, Batch, Command, Fault, Gathered, Holding, Next, Refusal, Reply, Swap, Vote};
 pub use config::{Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, TTL_MIN, Term, Terms, Wait};
 pub use fence::{Fence, FenceBounds, FenceClock, ProposedFence};
 pub use inspect::query::{self, Query};

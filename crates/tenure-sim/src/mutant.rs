@@ -95,6 +95,9 @@ mutants! {
     NoYield Waiting "order of the queue" "ours" "a waiter that is granted the lock yields to nobody ahead",
     RenewalForgotten Distance "continuity" "ours" "grants of renewals that are sent together are dropped after 20 ms",
     TimeoutFixed Distance "continuity" "ours" "the default node timeout does not follow the round trips",
+    BatchOvertaken WithinAssumptions "no key left behind" "ours" "an undo is sent at once, before the acquire that waits to leave with others",
+    BatchTwice WithinAssumptions "no key left behind" "ours" "a lock may be twice among commands that leave together, kind by kind",
+    BatchAsOne WithinAssumptions "exclusion" "ours" "the answer to the first of several commands that left together is taken for all",
     ReleaseAnybodys WithinAssumptions "ownership" "ours" "a release deletes the key whoever has it",
     NoCleanUp WithinAssumptions "no key left behind" "ours" "what a lost attempt has set is left to its time",
 }

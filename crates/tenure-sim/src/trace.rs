@@ -74,6 +74,7 @@ marks! {
     Extended "extensions",
     RenewedByTimer "extensions begun by the timer of the lease",
     RenewedTogether "renewals of several locks sent together",
+    SentTogether "acquires, extensions or releases sent together",
     Split "renewals sent together that a node did not all grant",
     ReleaseRacedRenewal "releases while an extension was under way",
     HandedOver "locks handed over",

@@ -82,8 +82,9 @@ impl World {
             let name = self.dice.index(self.options.names);
             let terms = self.any_terms(long_hold);
             let terms = self.bend_terms(client, self.terms_of(client, terms));
-            if self.options.names > 1 && !long_hold && self.dice.chance(BURSTS_PER_MILLE) {
-                // Their renewals fall on one moment.
+            let bursts = self.options.extra.bursts || self.dice.chance(BURSTS_PER_MILLE);
+            if self.options.names > 1 && !long_hold && bursts {
+                // They are sent together, and their renewals fall on one moment.
                 for name in 0..self.options.names {
                     self.begin_lease(client, name, terms);
                 }

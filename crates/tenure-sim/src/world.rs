@@ -227,6 +227,7 @@ impl World {
                 }
                 self.reply(link, tag, reply, Some(command));
             }
+            Message::Batch(commands) => self.execute_batch(link, commands, late),
             Message::Renewals(renewals) => self.execute_renewals(link, renewals),
         }
         self.wake_waiters(self.links[link].node);
@@ -246,11 +247,33 @@ impl World {
         };
         match message {
             Message::Command { command, .. } => again(command),
+            Message::Batch(commands) => commands.iter().for_each(|(_, command)| again(command)),
             Message::Renewals(renewals) => renewals.commands().for_each(|(_, command)| again(&command)),
         }
         self.marks.see(Mark::Duplicated);
         self.wake_waiters(node);
         self.note_in_line();
+    }
+
+    /// Executes commands together, and answers each.
+    fn execute_batch(&mut self, link: usize, commands: Vec<(Tag, Command)>, late: bool) {
+        let node = self.links[link].node;
+        let execute = |(tag, command): (Tag, Command)| {
+            let reply = self.execute_judged(link, tag.to, &command);
+            if late {
+                self.mark_ghost(&reply, &command);
+            }
+            self.note_reply(link, &reply, Some(&command));
+            (tag, reply, self.options.mutant.is_some().then(|| Box::new(command)))
+        };
+        let mut answers: Vec<_> = commands.into_iter().map(execute).collect();
+        self.maybe_snapshot(node);
+        if self.links[link].broken.is_some() {
+            return;
+        }
+        self.bend_batch(&mut answers);
+        answers.iter_mut().for_each(|(_, reply, _)| self.bend_time(link, reply));
+        self.send_back(link, ClientEvent::Replies { link, answers });
     }
 
     /// Executes renewals together, and answers them as a whole if all are granted.
@@ -276,18 +299,21 @@ impl World {
 
     /// Sends an answer back, unless the connection is gone.
     pub(crate) fn reply(&mut self, link: usize, tag: Tag, mut reply: Reply, asked: Option<Command>) {
-        let node = self.links[link].node;
-        if self.options.scenario == crate::options::Scenario::Waiting {
-            self.note_queue_command(node, link, &reply, asked.as_ref());
-        }
-        self.maybe_snapshot(node);
-        self.mark_reply(&reply, asked.as_ref());
+        self.note_reply(link, &reply, asked.as_ref());
+        self.maybe_snapshot(self.links[link].node);
         if self.links[link].broken.is_some() {
             return;
         }
         self.bend_time(link, &mut reply);
         let asked = asked.filter(|_| self.options.mutant.is_some()).map(Box::new);
         self.send_back(link, ClientEvent::Reply { link, tag, reply, asked });
+    }
+
+    fn note_reply(&mut self, link: usize, reply: &Reply, asked: Option<&Command>) {
+        if self.options.scenario == crate::options::Scenario::Waiting {
+            self.note_queue_command(self.links[link].node, link, reply, asked);
+        }
+        self.mark_reply(reply, asked);
     }
 
     /// Something travels from a node to its client, in the order of the connection.

@@ -71,6 +71,9 @@ pub(super) struct Config {
     /// A lease only drops the vote of a node that forgot while it was asked: if it has the key, it
     /// counts at once.
     pub(super) discarded_counts: bool,
+    /// Whoever asks for the lock asks for another one at the same moment, and gives both up
+    /// together. Commands for both leave together.
+    pub(super) neighbour: bool,
     pub(super) faults: Budget,
 }
 
@@ -173,6 +176,7 @@ impl Config {
             writes: Writes::None,
             shorter: false,
             discarded_counts: false,
+            neighbour: false,
             faults: Budget::default(),
         }
     }

@@ -112,6 +112,17 @@ fn within_assumptions() -> Vec<Row> {
             Config { faults: Budget { holds: 1, pauses: 1, deaths: 1, ..faults }, ..base() },
         ),
         row(
+            "two locks whose commands leave together, slow messages and connections that break",
+            &[Sight::ChangedHands, Sight::Together],
+            Config {
+                neighbour: true,
+                ticks: 4,
+                extends: 1,
+                faults: Budget { holds: 2, breaks: 1, strays: true, ..faults },
+                ..base()
+            },
+        ),
+        row(
             "slow extensions",
             &[Sight::ChangedHands, Sight::Extended],
             Config { extends: 2, ticks: 5, faults: Budget { holds: 2, ..faults }, ..base() },

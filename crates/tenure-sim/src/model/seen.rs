@@ -37,6 +37,8 @@ pub enum Sight {
     Stray,
     /// The resource refused a fence.
     Refused,
+    /// Commands for two locks were sent together.
+    Together,
 }
 
 /// The sights of one search.
@@ -45,7 +47,7 @@ pub(super) struct Seen(AtomicU32);
 
 impl Sight {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Acquired,
         Self::ChangedHands,
         Self::Extended,
@@ -60,6 +62,7 @@ impl Sight {
         Self::PassedOn,
         Self::Stray,
         Self::Refused,
+        Self::Together,
     ];
 }
 

@@ -5,10 +5,10 @@ mod faults;
 mod messages;
 
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use tenure_core::client::{Input, Request, Room};
-use tenure_core::{Lease, LockKey, NodeIndex, Prefix};
+use tenure_core::client::{Input, Request, Room, Tag};
+use tenure_core::{Gathered, Lease, NodeIndex};
 
 use super::action::Action;
 use super::config::Config;
@@ -24,6 +24,8 @@ pub(super) struct Step<'a> {
     pub(super) notes: Option<Vec<String>>,
     /// What reaches clients without taking time.
     arrivals: VecDeque<(usize, Input)>,
+    /// What leaves together when the step is over, by the number of the connection.
+    gathered: BTreeMap<usize, Gathered<Tag>>,
     /// Room for what clients say. States keep none of their own.
     room: Room<Lease>,
 }
@@ -35,7 +37,15 @@ thread_local! {
 
 impl<'a> Step<'a> {
     pub(super) fn new(config: &'a Config, world: &'a mut World, seen: &'a Seen) -> Self {
-        Self { config, world, seen, notes: None, arrivals: VecDeque::new(), room: ROOM.take() }
+        Self {
+            config,
+            world,
+            seen,
+            notes: None,
+            arrivals: VecDeque::new(),
+            gathered: BTreeMap::new(),
+            room: ROOM.take(),
+        }
     }
 
     /// Ends the step, and tells what happened.
@@ -67,6 +77,9 @@ impl<'a> Step<'a> {
             Action::Release { client } => {
                 self.note(|| format!("client {client} releases"));
                 self.request(client, Request::Release { id: self.world.clients[client].id() });
+                if self.config.neighbour {
+                    self.request(client, Request::Abandon { id: self.world.clients[client].neighbour() });
+                }
             }
             Action::Look { client } => {
                 self.note(|| format!("client {client} looks at its lock: valid"));
@@ -111,6 +124,7 @@ impl<'a> Step<'a> {
             Action::Jump { node } => self.jump(node),
         }
         self.settle();
+        self.send_all_gathered();
         self.world.exclusion_broken |= self.world.holders() > 1;
     }
 
@@ -174,9 +188,4 @@ impl<'a> Step<'a> {
             notes.push(line());
         }
     }
-}
-
-/// The one lock of the small world.
-pub(super) fn key() -> LockKey {
-    LockKey::new(&Prefix::default(), "x").expect("a short name")
 }

@@ -4,6 +4,7 @@
 //! Hash`, so they are parts of the state as they are.
 
 use std::collections::VecDeque;
+use std::sync::LazyLock;
 
 use tenure_core::client::{Addressee, Id, Tag};
 use tenure_core::{
@@ -19,6 +20,9 @@ pub(super) const TICK_MS: u64 = 50;
 
 /// What nodes' clocks show at the first tick.
 pub(super) const EPOCH_US: u64 = 1_700_000_000_000_000;
+
+/// The number of the first lease of the other lock.
+const NEIGHBOURS: u64 = 1_000;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct World {
@@ -110,6 +114,8 @@ pub(super) struct Link {
 pub(super) struct Request {
     pub(super) tag: Tag,
     pub(super) command: Command,
+    /// What is sent and executed together with it.
+    pub(super) with: Vec<(Tag, Command)>,
 }
 
 /// What is on its way to a client.
@@ -204,6 +210,16 @@ impl World {
     }
 }
 
+/// The lock of the small world.
+pub(super) static LOCK: LazyLock<LockKey> = LazyLock::new(|| named("x"));
+
+/// The other one, which some worlds have, and which nobody looks at.
+pub(super) static NEIGHBOUR: LazyLock<LockKey> = LazyLock::new(|| named("y"));
+
+fn named(name: &str) -> LockKey {
+    LockKey::new(&Prefix::default(), name).expect("a short name")
+}
+
 /// What a client's clock shows after so many ticks. All are far apart.
 fn clock(client: usize, ticks: u64) -> Time {
     Time::from_nanos((1_000_000 * (client as u64 + 1) + ticks * TICK_MS) * 1_000_000)
@@ -213,6 +229,11 @@ impl Process {
     /// What its lease is called: it has one at a time.
     pub(super) fn id(&self) -> Id {
         Id(u64::from(self.begun))
+    }
+
+    /// What the lease of the other lock is called that it asks for.
+    pub(super) fn neighbour(&self) -> Id {
+        Id(NEIGHBOURS + u64::from(self.begun))
     }
 
     pub(super) fn lease(&self) -> Option<&Lease> {
@@ -229,7 +250,8 @@ impl Node {
 
     /// Who has the lock there, and until when.
     pub(super) fn owner(&self, now: NodeTime) -> Option<(Owner, u64)> {
-        self.table.keys(now).next().map(|(_, entry)| (entry.owner, entry.ends_ms))
+        let keys = self.table.keys(now);
+        keys.filter(|(key, _)| **key == *LOCK).map(|(_, entry)| (entry.owner, entry.ends_ms)).next()
     }
 
     /// The connection of a client is gone.

@@ -1,4 +1,4 @@
-//! Commands that are not executed as a whole.
+//! Commands that are not executed as a whole, and several that are not each executed by itself.
 
 use tenure_core::client::Tag;
 use tenure_core::{Answer, Command, Fence, FenceBounds, LockKey, ProposedFence, Refusal, Reply};
@@ -19,6 +19,21 @@ pub(crate) enum Effect {
 }
 
 impl World {
+    /// Whether acquires are not executed as a whole: such ones are not sent together.
+    pub(crate) const fn in_parts(&self) -> bool {
+        matches!(self.options.mutant, Some(Mutant::NativePipeline | Mutant::KeyBeforeFence))
+    }
+
+    /// The answer to the first of several commands is taken for all of them.
+    pub(crate) fn bend_batch(&self, answers: &mut [(Tag, Reply, Option<Box<Command>>)]) {
+        if let Some(Mutant::BatchAsOne) = self.options.mutant
+            && let Some((_, first, _)) = answers.first()
+        {
+            let first = first.answer.clone();
+            answers.iter_mut().for_each(|(_, reply, _)| reply.answer = first.clone());
+        }
+    }
+
     /// Begins a command that is not executed as a whole. `false` if it is.
     pub(crate) fn begin_effects(&mut self, link: usize, tag: Tag, command: &Command) -> bool {
         if !matches!(command, Command::Acquire { .. }) {

@@ -26,6 +26,8 @@ pub(crate) struct Extra {
     pub(crate) nameless: bool,
     /// By how much clocks step forward, if that is watched: microseconds.
     pub(crate) steps_us: Option<(u64, u64)>,
+    /// Whoever asks for a lock asks for all.
+    pub(crate) bursts: bool,
     /// All nodes may lose their memory one after another, if at each time another one tells that it
     /// is not new.
     pub(crate) all_lose: bool,
@@ -231,6 +233,13 @@ impl Options {
             Mutant::OlderRound => {
                 (self.spike_per_mille, self.spike_us) = (200, self.max_ttl_ms * 300);
                 (self.fenced, self.cut_off_per_mille) = (false, 200);
+            }
+            Mutant::BatchOvertaken => {
+                (self.fenced, self.clients, self.max_ttl_ms) = (true, 6, self.max_ttl_ms.max(2_000));
+            }
+            Mutant::BatchTwice | Mutant::BatchAsOne => {
+                // Several locks at once.
+                (self.names, self.fenced, self.extra.bursts) = (3, true, true);
             }
             _ => {}
         }

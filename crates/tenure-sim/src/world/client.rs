@@ -207,6 +207,15 @@ impl World {
                     self.handle_reply(client, self.links[link].node, tag, reply, asked);
                 }
             }
+            ClientEvent::Replies { link, answers } => {
+                if self.takes_answer(link) {
+                    let node = self.links[link].node;
+                    for (tag, reply, asked) in answers {
+                        self.handle_reply(client, node, tag, reply, asked);
+                    }
+                }
+            }
+            ClientEvent::Write { link } => self.write(link),
             ClientEvent::Renewed { link, renewals, time } => {
                 if self.takes_answer(link) {
                     self.handle_renewed(client, self.links[link].node, renewals, time);
@@ -238,6 +247,7 @@ impl World {
         }
         if self.clients[client].pause_armed && self.marks.count(Mark::Attempt) > attempts {
             self.plan_wake(client);
+            self.write_all(client);
             self.pause_client(client);
         }
         true
@@ -254,6 +264,7 @@ impl World {
         let violation = self.loss.overdue(self.now_ns, client, self.clients[client].resumed_ns);
         self.judge(violation);
         if self.clients[client].pause_armed && self.marks.count(Mark::Attempt) > attempts {
+            self.write_all(client);
             self.pause_client(client);
         }
     }

@@ -88,6 +88,11 @@ pub(crate) enum ClientEvent {
         reply: Reply,
         asked: Option<Box<Command>>,
     },
+    /// The answers to commands that were sent together.
+    Replies {
+        link: usize,
+        answers: Vec<(Tag, Reply, Option<Box<Command>>)>,
+    },
     /// A node has granted all renewals of a batch.
     Renewed {
         link: usize,
@@ -99,6 +104,10 @@ pub(crate) enum ClientEvent {
         link: usize,
         renewals: Arc<Renewals>,
         replies: Vec<Reply>,
+    },
+    /// It writes to a connection what waits for that.
+    Write {
+        link: usize,
     },
     /// The command was not sent.
     Unsent {

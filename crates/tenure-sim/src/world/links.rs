@@ -2,14 +2,17 @@
 //! than this.
 //!
 //! - **Order.** A connection keeps the order of its commands and of its answers. A node executes
-//!   them one after another.
+//!   them one after another. Some wait for each other until the connection is written to, and are
+//!   sent together: those keep their order for each lock.
 //! - **At most once.** A command is answered once, with its tag, or its connection breaks. A broken
 //!   one loses answers, and what it had taken may still arrive, late, unless the server was told to
 //!   end it. (The world also makes duplicates, which no connection does: see `docs/simulator.md`.)
 //! - **The end.** The client first hears that the connection broke, then a fault for every command
 //!   whose answer is still out. What is handed out while there is none is answered with a fault
 //!   that says that it was not sent.
-//! - **Batches.** Renewals that are handed out together are executed together, and granted as a
+//! - **Batches.** Commands that are sent together are executed together, each as if it were alone,
+//!   and their answers come together.
+//! - **Renewals** that are handed out together are executed together, and granted as a
 //!   whole; or the client hears that the batch is split, and then the answers one by one. A
 //!   connection that cannot do that sends them one by one, and says so at once.
 //! - **Changes.** Where the server can tell that its data was replaced, that comes before any
@@ -26,7 +29,7 @@ use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use tenure_core::client::{Renewals, Tag};
-use tenure_core::{Command, NodeIndex};
+use tenure_core::{Command, Gathered, NodeIndex};
 
 use super::partition::Gate;
 
@@ -34,6 +37,7 @@ use super::partition::Gate;
 #[derive(Clone, Debug)]
 pub(crate) enum Message {
     Command { tag: Tag, command: Command },
+    Batch(Vec<(Tag, Command)>),
     Renewals(Arc<Renewals>),
 }
 
@@ -41,6 +45,7 @@ pub(crate) enum Message {
 #[derive(Clone, Debug)]
 pub(crate) enum Unanswered {
     Command(Tag),
+    Batch(Vec<Tag>),
     Renewals(Arc<Renewals>),
 }
 
@@ -55,8 +60,10 @@ pub(crate) struct Link {
     pub(crate) noticed: bool,
     /// What was sent and not answered, in order.
     pub(crate) unanswered: VecDeque<Unanswered>,
-    /// It can send renewals together.
+    /// It can send commands together.
     pub(crate) batches: bool,
+    /// What waits for the next write.
+    pub(crate) gathered: Gathered<Tag>,
     request_ns: u64,
     reply_ns: u64,
 }
@@ -71,29 +78,42 @@ pub(crate) struct Broken {
 }
 
 impl Link {
-    pub(crate) const fn new(client: usize, generation: u32, node: NodeIndex, batches: bool) -> Self {
-        let unanswered = VecDeque::new();
+    pub(crate) fn new(client: usize, generation: u32, node: NodeIndex, batches: bool) -> Self {
+        let (unanswered, gathered) = (VecDeque::new(), Gathered::default());
         let (broken, noticed, request_ns, reply_ns) = (None, false, 0, 0);
-        Self { client, generation, node, broken, noticed, unanswered, batches, request_ns, reply_ns }
+        Self {
+            client,
+            generation,
+            node,
+            broken,
+            noticed,
+            unanswered,
+            batches,
+            gathered,
+            request_ns,
+            reply_ns,
+        }
     }
 
     /// Takes note that this is under way.
     pub(crate) fn expect_answer(&mut self, message: &Message) {
         self.unanswered.push_back(match message {
             Message::Command { tag, .. } => Unanswered::Command(*tag),
+            Message::Batch(commands) => Unanswered::Batch(commands.iter().map(|(tag, _)| *tag).collect()),
             Message::Renewals(renewals) => Unanswered::Renewals(Arc::clone(renewals)),
         });
     }
 
     /// Whose answers will not come any more.
     pub(crate) fn take_unanswered(&mut self) -> Vec<Tag> {
+        let gathered = std::mem::take(&mut self.gathered);
         let unanswered = std::mem::take(&mut self.unanswered).into_iter();
-        unanswered
-            .flat_map(|unanswered| match unanswered {
-                Unanswered::Command(tag) => vec![tag],
-                Unanswered::Renewals(renewals) => renewals.tags().collect(),
-            })
-            .collect()
+        let sent = unanswered.flat_map(|unanswered| match unanswered {
+            Unanswered::Command(tag) => vec![tag],
+            Unanswered::Batch(tags) => tags,
+            Unanswered::Renewals(renewals) => renewals.tags().collect(),
+        });
+        sent.chain(gathered.iter().map(|(tag, _)| *tag)).collect()
     }
 
     /// What is sent from now on arrives no sooner.

@@ -3,19 +3,20 @@
 use std::sync::Arc;
 
 use tenure_core::client::{Renewals, Tag};
-use tenure_core::{ClientId, Command, Fault, NodeIndex};
+use tenure_core::{Batch, ClientId, Command, Fault, NodeIndex};
 
 use super::client::SimClient;
 use super::links::{Broken, Link, Message};
 use super::{ClientEvent, Event, World};
 use crate::dice::Dice;
+use crate::mutant::Mutant;
 use crate::options::Options;
 use crate::trace::Mark;
 
 /// A first try to connect has ended by then, well or not.
 const FIRST_TRY_NS: u64 = 50_000_000;
 
-/// How many of a thousand connections can send renewals together: those of Redis servers do, others
+/// How many of a thousand connections can send commands together: those of Redis servers do, others
 /// do not.
 const BATCHES_PER_MILLE: u64 = 700;
 
@@ -173,7 +174,57 @@ impl World {
         };
         let violation = self.ownership.sent(client, self.clients[client].generation, &command);
         self.judge(violation);
-        self.dispatch(link, Message::Command { tag, command });
+        match Batch::of(&command) {
+            Some(batch) if self.links[link].batches && !self.in_parts() => {
+                self.gather(link, batch, (tag, command));
+            }
+            _ => {
+                if self.options.mutant != Some(Mutant::BatchOvertaken) {
+                    self.write(link);
+                }
+                self.dispatch(link, Message::Command { tag, command });
+            }
+        }
+    }
+
+    /// Lets a command wait until the connection is written to: soon, or when its client goes on.
+    fn gather(&mut self, link: usize, batch: Batch, command: (Tag, Command)) {
+        let has_room = self.links[link].gathered.has_room_for(batch, &command.1);
+        if !has_room && self.options.mutant != Some(Mutant::BatchTwice) {
+            self.write(link);
+        }
+        if self.links[link].gathered.is_empty() {
+            let later_ns =
+                if self.dice.chance(500) { 0 } else { self.dice.below(self.options.delay_us * 1_000) };
+            let Link { client, generation, .. } = self.links[link];
+            let event = ClientEvent::Write { link };
+            self.at(self.now_ns + later_ns, Event::Client { client, generation, event });
+        }
+        self.links[link].gathered.push(batch, command);
+    }
+
+    /// Writes what waits.
+    pub(crate) fn write(&mut self, link: usize) {
+        for batch in Batch::ALL {
+            let mut commands = self.links[link].gathered.take(batch);
+            match commands.len() {
+                0 => {}
+                1 => commands.drain(..).for_each(|(tag, command)| {
+                    self.dispatch(link, Message::Command { tag, command });
+                }),
+                _ => {
+                    self.marks.see(Mark::SentTogether);
+                    self.dispatch(link, Message::Batch(commands));
+                }
+            }
+        }
+    }
+
+    /// Writes what waits on the connections of a client.
+    pub(crate) fn write_all(&mut self, client: usize) {
+        for link in self.clients[client].links.clone().into_iter().flatten() {
+            self.write(link);
+        }
     }
 
     /// Sends renewals together. `false` if they have to be sent one by one.
@@ -182,6 +233,7 @@ impl World {
         else {
             return false;
         };
+        self.write(link);
         for (_, command) in renewals.commands() {
             let violation = self.ownership.sent(client, self.clients[client].generation, &command);
             self.judge(violation);

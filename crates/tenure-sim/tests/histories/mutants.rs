@@ -216,3 +216,18 @@ fn every_mutant_has_a_test_and_a_line_in_the_documents() {
         assert!(documents.contains(&format!("| `{mutant:?}` | {} |", mutant.known().wrong)), "{mutant:?}");
     }
 }
+
+#[test]
+fn an_undo_that_overtakes_its_acquire_is_caught() {
+    is_caught(Mutant::BatchOvertaken);
+}
+
+#[test]
+fn a_lock_that_is_twice_in_a_batch_is_caught() {
+    is_caught(Mutant::BatchTwice);
+}
+
+#[test]
+fn one_answer_for_a_whole_batch_is_caught() {
+    is_caught(Mutant::BatchAsOne);
+}

@@ -6,21 +6,26 @@ use tenure_core::{
     Time,
 };
 
-use super::{Step, key};
+use super::Step;
 use crate::model::config::Writes;
 use crate::model::seen::Sight;
-use crate::model::world::EPOCH_US;
+use crate::model::world::{EPOCH_US, LOCK, NEIGHBOUR};
 use crate::mutant::forget_distrust;
 
 impl Step<'_> {
     pub(super) fn begin(&mut self, client: usize) {
-        let lease = Lease::new(key(), self.config.terms(client), self.config.quorum());
+        let lease = Lease::new(LOCK.clone(), self.config.terms(client), self.config.quorum());
         let state = self.client(client);
         state.begun += 1;
         state.extended = 0;
         let id = state.id();
         self.note(|| format!("client {client} asks for the lock"));
         self.request(client, Request::Acquire { id, lease });
+        if self.config.neighbour {
+            let lease = Lease::new(NEIGHBOUR.clone(), self.config.terms(client), self.config.quorum());
+            let id = self.world.clients[client].neighbour();
+            self.request(client, Request::Acquire { id, lease });
+        }
     }
 
     pub(super) fn request(&mut self, client: usize, request: Request<Lease>) {
@@ -67,8 +72,12 @@ impl Step<'_> {
                 }
                 Output::Survey { node } => self.survey(client, node),
                 Output::Draw { lease, proposal } => self.attempt(client, lease, proposal),
-                Output::Tell { news, .. } => self.hear(client, news),
-                Output::Ended { .. } => self.client(client).about_to_write = false,
+                Output::Tell { lease, news } if lease == self.world.clients[client].id() => {
+                    self.hear(client, news);
+                }
+                Output::Ended { id, .. } if id == self.world.clients[client].id() => {
+                    self.client(client).about_to_write = false;
+                }
                 Output::Notice { node, distrust } => {
                     self.note(|| {
                         let about =
@@ -76,7 +85,9 @@ impl Step<'_> {
                         format!("client {client} on node {}: {about}", node.get())
                     });
                 }
-                Output::Refused { .. }
+                Output::Tell { .. }
+                | Output::Ended { .. }
+                | Output::Refused { .. }
                 | Output::Released { .. }
                 | Output::NotReleased { .. }
                 | Output::CleanedUp { .. }
@@ -118,10 +129,14 @@ impl Step<'_> {
             format!("client {client}: attempt with fence {fence} at nodes {voters:?}")
         });
         let state = self.client(client);
-        state.attempts += 1;
-        state.floor = floor;
         let mut bytes = [0; 20];
         bytes[0] = u8::try_from(client).expect("a few clients");
+        if lease == state.id() {
+            state.attempts += 1;
+            state.floor = floor;
+        } else {
+            bytes[2] = 1;
+        }
         bytes[1] = state.attempts;
         let entropy = Entropy { token: OwnerToken::from_bytes(bytes), dice: 0 };
         state.client.handle(now, Input::Attempt { lease, entropy, proposal });

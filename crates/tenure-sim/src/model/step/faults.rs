@@ -2,8 +2,9 @@
 
 use tenure_core::{Command, Owner};
 
-use super::{Step, key};
+use super::Step;
 use crate::model::action::Memory;
+use crate::model::world::LOCK;
 
 impl Step<'_> {
     pub(super) fn restart(&mut self, node: usize, memory: Memory) {
@@ -36,7 +37,7 @@ impl Step<'_> {
         let now = self.world.node_time(self.config, node);
         if let Some((Owner::Token(token), _)) = self.world.nodes[node].owner(now) {
             self.note(|| format!("node {node} loses the lock, and nobody can see it"));
-            self.node(node).table.execute(now, &Command::Undo { key: key(), token, requeue: None });
+            self.node(node).table.execute(now, &Command::Undo { key: LOCK.clone(), token, requeue: None });
         }
     }
 

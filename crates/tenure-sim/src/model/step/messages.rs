@@ -1,12 +1,12 @@
 //! Connections and what goes over them.
 
 use tenure_core::client::{Addressee, Input, Tag};
-use tenure_core::{Answer, Command, Fault, Next, NodeIndex, Owner, Reply};
+use tenure_core::{Answer, Batch, Command, Fault, Next, NodeIndex, Owner, Reply};
 
 use super::Step;
 use crate::model::seen::Sight;
 use crate::model::shared::Shared;
-use crate::model::world::{Back, Link, Process, Request};
+use crate::model::world::{Back, LOCK, Link, Process, Request};
 
 impl Step<'_> {
     pub(super) fn connect(&mut self, client: usize, node: NodeIndex) {
@@ -28,13 +28,17 @@ impl Step<'_> {
         let link = self.link(client, node);
         link.broken = true;
         let requests = std::mem::take(&mut link.requests);
-        link.lost.extend(requests.iter().map(|request| request.tag.to));
+        let commands: Vec<_> = requests
+            .into_iter()
+            .flat_map(|Request { tag, command, with }| [(tag, command)].into_iter().chain(with))
+            .collect();
+        link.lost.extend(commands.iter().map(|(tag, _)| tag.to));
         let listener = self.world.clients[client].client.fleet().client();
         let strays = self.config.faults.strays;
         let state = self.node(server);
         state.hang_up(listener);
         if strays {
-            state.strays.extend(requests.into_iter().map(|request| request.command));
+            state.strays.extend(commands.into_iter().map(|(_, command)| command));
         }
     }
 
@@ -71,12 +75,51 @@ impl Step<'_> {
             let answer = Ok(self.execute(server, &command));
             return self.arrivals.push_back((client, Input::Answer { node, tag, answer }));
         }
+        if self.config.neighbour {
+            return match Batch::of(&command) {
+                Some(batch) => self.gather(client, node, batch, (tag, command)),
+                None => {
+                    self.send_gathered(number);
+                    let request = Request { tag, command, with: vec![] };
+                    self.link(client, node).requests.push_back(request);
+                }
+            };
+        }
         let requests = &mut self.link(client, node).requests;
         // A repetition right behind the same command changes nothing, where answers are not
         // counted.
         let repeats = |last: &Request| last.tag.to == tag.to && last.command == command;
         if tag.to == Addressee::Leaving || !requests.back().is_some_and(repeats) {
-            requests.push_back(Request { tag, command });
+            requests.push_back(Request { tag, command, with: vec![] });
+        }
+    }
+
+    /// Lets a command wait for others, until the step is over.
+    fn gather(&mut self, client: usize, node: NodeIndex, batch: Batch, command: (Tag, Command)) {
+        let number = self.number(client, node);
+        if self.gathered.get(&number).is_some_and(|waiting| !waiting.has_room_for(batch, &command.1)) {
+            self.send_gathered(number);
+        }
+        self.gathered.entry(number).or_default().push(batch, command);
+    }
+
+    /// Writes what waits on a connection.
+    fn send_gathered(&mut self, number: usize) {
+        let Some(mut gathered) = self.gathered.remove(&number) else { return };
+        for batch in Batch::ALL {
+            let mut commands = gathered.take(batch).into_iter();
+            let Some((tag, command)) = commands.next() else { continue };
+            let with: Vec<_> = commands.collect();
+            if !with.is_empty() {
+                self.seen.see(Sight::Together);
+            }
+            self.world.links[number].change().requests.push_back(Request { tag, command, with });
+        }
+    }
+
+    pub(super) fn send_all_gathered(&mut self) {
+        while let Some((number, _)) = self.gathered.first_key_value() {
+            self.send_gathered(*number);
         }
     }
 
@@ -84,11 +127,17 @@ impl Step<'_> {
         let server = self.config.server(client, node.get());
         let link = self.link(client, node);
         link.requests_held = false;
-        let Some(Request { tag, command }) = link.requests.pop_front() else { return };
-        let reply = self.execute(server, &command);
-        self.note(|| {
-            format!("node {server}: {} of client {client}: {}", verb(&command), said(&reply.answer))
-        });
+        let Some(Request { tag, command, with }) = link.requests.pop_front() else { return };
+        for (tag, command) in [(tag, command)].into_iter().chain(with) {
+            self.execute_one(client, node, tag, &command);
+        }
+        self.wake_waiters(server);
+    }
+
+    fn execute_one(&mut self, client: usize, node: NodeIndex, tag: Tag, command: &Command) {
+        let server = self.config.server(client, node.get());
+        let reply = self.execute(server, command);
+        self.note(|| format!("node {server}: {} of client {client}: {}", verb(command), said(&reply.answer)));
         let state = &self.world.clients[client];
         let running = state.alive && !state.paused;
         let link = &self.world.links[self.number(client, node)];
@@ -100,7 +149,6 @@ impl Step<'_> {
         } else {
             self.link(client, node).replies.push_back(Back::Reply { tag, reply });
         }
-        self.wake_waiters(server);
     }
 
     pub(super) fn execute_stray(&mut self, node: usize) {
@@ -120,6 +168,7 @@ impl Step<'_> {
         let owner_after = state.owner(now);
         // An acquire may claim what is set aside.
         let own = command.owner().filter(|_| !matches!(command, Command::Acquire { .. }));
+        let own = own.filter(|_| command.key().is_some_and(|key| *key == *LOCK));
         if let (Some(token), Some((owner, _))) = (own, owner_before)
             && owner != Owner::Token(token)
         {

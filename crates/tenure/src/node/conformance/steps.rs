@@ -81,7 +81,12 @@ pub(super) enum Step {
     Sleep {
         millis: u64,
     },
+    /// Without waiting for answers in between: they may leave as one call.
+    Together(Vec<Step>),
 }
+
+/// How many locks there are.
+pub(super) const NAMES: u8 = 4;
 
 /// Who is next: [`tenure_core::Next`] with the number of a ticket.
 #[derive(Clone, Copy, Debug)]
@@ -92,8 +97,12 @@ pub(super) enum Then {
 }
 
 impl Step {
-    pub(super) const fn is_about_records(&self) -> bool {
-        matches!(self, Self::Record { .. } | Self::Fenced { record: 1.., .. })
+    pub(super) fn is_about_records(&self) -> bool {
+        match self {
+            Self::Record { .. } | Self::Fenced { record: 1.., .. } => true,
+            Self::Together(steps) => steps.iter().any(Self::is_about_records),
+            _ => false,
+        }
     }
 }
 
@@ -131,8 +140,30 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => Just(Step::List),
         1 => (0..4_u8).prop_map(|record| Step::Clear { record: record / 3 }),
         3 => (1..40_u64).prop_map(|millis| Step::Sleep { millis }),
+        6 => prop::collection::vec(together(), 2..10).prop_map(Step::Together),
     ];
     prop::collection::vec(step, 1..30)
+}
+
+/// What can leave with others, and now and then something that cannot.
+fn together() -> impl Strategy<Value = Step> {
+    let (name, owner, ttl) = (0..NAMES, 0..3_u8, 1..60_u64);
+    prop_oneof![
+        6 => (name.clone(), owner.clone(), ttl.clone(), fence(), 0..20_u8).prop_map(
+            |(name, owner, ttl_ms, fence_ms, record)| {
+                Step::Fenced { name, owner, ttl_ms, fence_ms, record: record / 19 }
+            }
+        ),
+        6 => (name.clone(), owner.clone()).prop_map(|(name, owner)| {
+            Step::Release { name, owner, labelled: false, next: Then::InLine }
+        }),
+        3 => (name.clone(), owner.clone(), ttl.clone())
+            .prop_map(|(name, owner, ttl_ms)| Step::Extend { name, owner, ttl_ms }),
+        1 => (name.clone(), owner.clone(), ttl)
+            .prop_map(|(name, owner, ttl_ms)| Step::Acquire { name, owner, ttl_ms }),
+        1 => (name.clone(), owner).prop_map(|(name, owner)| Step::Undo { name, owner, requeue: None }),
+        1 => (name, 0..6_u8).prop_map(|(name, ticket)| Step::Enqueue { name, ticket }),
+    ]
 }
 
 fn then() -> impl Strategy<Value = Then> {

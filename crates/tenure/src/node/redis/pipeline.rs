@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_core::{Command, Fault, NodeTime, Reply};
+use tenure_core::{Batch, Command, Fault, Gathered, NodeTime, Reply};
 use tokio::time::{Instant, Sleep};
 
 use super::handshake::{Established, Identity, Stream};
@@ -31,6 +31,8 @@ use crate::node::{EncodedRenewals, Server, Tag};
 
 /// How much is read at a time if none of it is news.
 const READS_MAX: usize = 16;
+
+type Tagged = (Tag, Command);
 
 type TaggedAnswer = (Tag, Result<Reply, Fault>);
 
@@ -61,10 +63,11 @@ pub(super) struct Pipeline {
     /// What the server has said about itself so far.
     survey: Option<String>,
     pub(super) identity: Option<Identity>,
-    /// Extensions that are not written yet: they go out as one script.
-    extends: Extends,
-    /// Those that are under way, each for one [`Asks::Extends`].
-    extends_sent: VecDeque<Extends>,
+    /// Commands that are not written yet.
+    gathered: Gathered<Tag>,
+    /// Those that are under way together, each for one [`Asks::Batch`], and how many in all.
+    batches_sent: VecDeque<Vec<Tagged>>,
+    batched: usize,
     /// Batches of renewals that are under way, each for one [`Asks::Renewals`].
     renewals_sent: VecDeque<Arc<EncodedRenewals>>,
     /// Answers that came together with one that was told.
@@ -85,8 +88,6 @@ pub(super) struct Pipeline {
     stall: Option<Pin<Box<Sleep>>>,
 }
 
-type Extends = Vec<(Tag, Command)>;
-
 struct InFlight {
     tag: Tag,
     /// `None` where no command of the manager's is behind it.
@@ -98,8 +99,8 @@ struct InFlight {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
     Command(Form),
-    /// Several extensions at once.
-    Extends(Form),
+    /// Several commands of one kind.
+    Batch(Batch, Form),
     /// A batch of renewals.
     Renewals(Form),
     /// When does the lock end? Right behind the server's own `SET`; it tells the server's time.
@@ -128,8 +129,9 @@ impl Pipeline {
             asked: None,
             survey: None,
             identity,
-            extends: vec![],
-            extends_sent: VecDeque::new(),
+            gathered: Gathered::default(),
+            batches_sent: VecDeque::new(),
+            batched: 0,
             renewals_sent: VecDeque::new(),
             answers: VecDeque::new(),
             output: vec![],
@@ -145,9 +147,9 @@ impl Pipeline {
         }
     }
 
-    /// How many replies are still to come.
+    /// How many commands are not answered yet.
     pub(super) fn in_flight(&self) -> usize {
-        self.in_flight.len()
+        self.in_flight.len() + self.batched
     }
 
     /// How long it has been up.
@@ -158,12 +160,15 @@ impl Pipeline {
     /// Whose answers will not come any more.
     pub(super) fn take_unanswered(&mut self) -> impl Iterator<Item = Tag> + use<'_> {
         let scripts = &self.scripts;
-        let extends = self.extends_sent.drain(..).flatten().chain(self.extends.drain(..)).map(|(tag, _)| tag);
+        self.batched = 0;
+        let gathered = std::mem::take(&mut self.gathered);
+        let gathered = gathered.iter().map(|(tag, _)| *tag).collect::<Vec<_>>();
+        let batched = self.batches_sent.drain(..).flatten().map(|(tag, _)| tag).chain(gathered);
         let renewals = std::mem::take(&mut self.renewals_sent);
         let renewals = renewals.into_iter().flat_map(|sent| sent.tags().collect::<Vec<_>>());
-        let extends = extends.chain(renewals);
+        let batched = batched.chain(renewals);
         let others = self.in_flight.drain(..).filter(|lost| lost.completes(scripts)).map(|lost| lost.tag);
-        self.answers.drain(..).map(|(tag, _)| tag).chain(extends).chain(others)
+        self.answers.drain(..).map(|(tag, _)| tag).chain(batched).chain(others)
     }
 
     /// The next answer, or why there will be none.
@@ -225,9 +230,9 @@ impl InFlight {
             (Asks::End | Asks::TimeLeft | Asks::Record, _) => true,
             (Asks::Command(_), Some(Command::Record { .. })) => !scripts.tracks_record,
             (Asks::Command(_), Some(command)) => !scripts.is_native_acquire(command),
-            // Those of extensions are kept apart.
+            // Those of a batch are kept apart.
             (Asks::Command(_), None)
-            | (Asks::Extends(_) | Asks::Renewals(_) | Asks::Watch | Asks::Info | Asks::Config, _) => false,
+            | (Asks::Batch(..) | Asks::Renewals(_) | Asks::Watch | Asks::Info | Asks::Config, _) => false,
         }
     }
 }

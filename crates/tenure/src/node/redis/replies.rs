@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure_core::{Answer, Command, Fault, Fence, Holding, LineReport, NodeTime, Refusal, Reply, Ticket};
+use tenure_core::{
+    Answer, Batch, Command, Fault, Fence, Holding, LineReport, NodeTime, Refusal, Reply, Ticket,
+};
 
 use super::resp::Value;
 use super::script::Scripts;
@@ -43,6 +45,24 @@ impl Scripts {
             };
             Ok(Reply::new(time, answer))
         })
+    }
+
+    /// What the reply to several commands of one kind means for each of them.
+    pub(super) fn batch_replies<'a>(
+        batch: Batch,
+        commands: impl ExactSizeIterator<Item = &'a Command>,
+        value: Value,
+    ) -> Vec<Result<Reply, Fault>> {
+        let count = commands.len();
+        if batch == Batch::Extends {
+            return Self::extended(value, count).collect();
+        }
+        let values = match value {
+            Value::List(list) if list.len() == count => list,
+            Value::List(list) => return vec![Err(unexpected(&Value::List(list))); count],
+            all => vec![all; count],
+        };
+        commands.zip(values).map(|(command, value)| Self::reply(command, &value)).collect()
     }
 
     /// What the reply to a script means.

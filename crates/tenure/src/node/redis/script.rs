@@ -9,11 +9,12 @@
 //! ```
 
 pub(super) mod answers;
+pub(super) mod batch;
 mod parameters;
 mod text;
 
 use tenure_core::{
-    ClientId, Command, FenceBounds, KEY_LEAD_RESERVED, LockKey, Next, OwnerToken, Prefix, TRIM_FENCES,
+    Batch, ClientId, Command, FenceBounds, KEY_LEAD_RESERVED, LockKey, Next, Prefix, TRIM_FENCES,
 };
 
 use self::parameters::{Key, Parameters, SOURCES};
@@ -35,8 +36,9 @@ struct Script {
 pub(super) struct Scripts {
     /// In the order of [`SOURCES`].
     scripts: Vec<Script>,
-    /// Takes as many locks as there are, so it has no names for them.
-    extend: Script,
+    /// In the order of [`Batch`]. They take as many locks as there are, so they have no names for
+    /// them.
+    batches: [Script; Batch::COUNT],
     /// The server says by itself when the record changes, so an acquire need not look.
     pub(super) tracks_record: bool,
     /// The server wakes us on our channel.
@@ -64,7 +66,7 @@ impl Scripts {
         let script = |text| Script { text, sha: None };
         Self {
             scripts: SOURCES.iter().map(|source| script(source.spelled_out(&limits))).collect(),
-            extend: script(include_str!("script/extend.lua").to_owned()),
+            batches: batch::texts(&limits).map(script),
             tracks_record: false,
             listens: false,
             channel: format!("{WAKE_CHANNEL}{client}"),
@@ -76,12 +78,12 @@ impl Scripts {
 
     /// The texts to load, in the order that [`Scripts::loaded`] expects their names.
     pub(super) fn texts(&self) -> impl Iterator<Item = &str> {
-        self.scripts.iter().chain([&self.extend]).map(|script| &*script.text)
+        self.scripts.iter().chain(&self.batches).map(|script| &*script.text)
     }
 
     /// Takes the names the server gave; a server that gave none is sent the whole text each time.
     pub(super) fn loaded(&mut self, names: Vec<Option<String>>, tracks_record: bool) {
-        let scripts = self.scripts.iter_mut().chain([&mut self.extend]);
+        let scripts = self.scripts.iter_mut().chain(&mut self.batches);
         scripts.zip(names).for_each(|(script, name)| script.sha = name);
         self.tracks_record = tracks_record;
     }
@@ -188,30 +190,6 @@ impl Scripts {
         };
         // In the same slot as the lock.
         push_joined(buffer, &[KEY_LEAD_RESERVED, kind, lock, "}"]);
-    }
-
-    /// Whether the server knows the script that extends, by the name that all servers give it: a
-    /// digest of its text.
-    pub(super) fn has_extend(&self) -> bool {
-        self.extend.sha.is_some()
-    }
-
-    /// Appends several extensions as one script.
-    pub(super) fn encode_extends<'a>(
-        &self,
-        buffer: &mut Vec<u8>,
-        extends: impl ExactSizeIterator<Item = (&'a LockKey, &'a OwnerToken, u64)> + Clone,
-        form: Form,
-    ) {
-        let count = extends.len();
-        self.extend.encode_head(buffer, form, count, 2 * count);
-        for (key, ..) in extends.clone() {
-            push_part(buffer, key.as_str().as_bytes());
-        }
-        for (_, token, node_ttl_ms) in extends {
-            push_part(buffer, &token.to_hex());
-            push_part(buffer, Decimal::of(node_ttl_ms).as_bytes());
-        }
     }
 
     /// Appends the question how long a lock lives, for an acquire that was refused.

@@ -4,9 +4,9 @@
 //! An answer may take several replies, and a reply may give several answers, or none. Scripts that
 //! the server has forgotten are sent once more, whole.
 
-use tenure_core::{Answer, Command, Fault, Reply};
+use tenure_core::{Answer, Batch, Command, Fault, Reply};
 
-use super::{Asks, InFlight, Pipeline, PipelineEvent};
+use super::{Asks, InFlight, Pipeline, PipelineEvent, Tagged};
 use crate::node::Tag;
 use crate::node::redis::info;
 use crate::node::redis::resp::Value;
@@ -22,32 +22,27 @@ impl Pipeline {
         in_flight: InFlight,
         value: Value,
     ) -> Result<Option<PipelineEvent>, String> {
-        let InFlight { tag, command, asks } = in_flight;
-        if let Value::Error(message) = &value
-            && ["READONLY", "LOADING", "MASTERDOWN"].iter().any(|lead| message.starts_with(lead))
-        {
+        // Those of a batch may have an error each.
+        let values = match (in_flight.asks, &value) {
+            (Asks::Batch(..), Value::List(list)) => &list[..],
+            _ => std::slice::from_ref(&value),
+        };
+        let is_another = |value: &&Value| {
+            let leads = ["READONLY", "LOADING", "MASTERDOWN"];
+            matches!(value, Value::Error(message) if leads.iter().any(|lead| message.starts_with(lead)))
+        };
+        if let Some(Value::Error(message)) = values.iter().find(is_another) {
+            // Whoever asked is told that the connection broke, as everybody behind.
+            self.in_flight.push_front(in_flight);
             return Err(message.clone());
         }
+        let InFlight { tag, command, asks } = in_flight;
         let answer = |answer| Ok(Some(PipelineEvent::Answer((tag, answer))));
         match (asks, command) {
             (Asks::Command(form), Some(command)) => self.take_command_reply(tag, command, form, value),
-            (Asks::Extends(form), _) => {
-                let mut sent = self.extends_sent.pop_front().ok_or("a reply that nobody asked for")?;
-                if form == Form::Short && is_no_script(&value) {
-                    // What was extended by then goes out before, and is none the worse for it.
-                    self.send_extends(Form::Short);
-                    self.extends = sent;
-                    self.send_extends(Form::Whole);
-                    return Ok(None);
-                }
-                let count = sent.len();
-                let tags = sent.drain(..).map(|(tag, _)| tag);
-                self.answers.extend(tags.zip(Scripts::extended(value, count)));
-                // Its room serves the next ones.
-                if self.extends.capacity() == 0 {
-                    self.extends = sent;
-                }
-                Ok(self.answers.pop_front().map(PipelineEvent::Answer))
+            (Asks::Batch(batch, form), _) => {
+                let sent = self.batches_sent.pop_front().ok_or("a reply that nobody asked for")?;
+                self.take_batch_reply(batch, sent, form, value)
             }
             (Asks::Renewals(form), _) => {
                 let sent = self.renewals_sent.pop_front().ok_or("a reply that nobody asked for")?;
@@ -111,6 +106,48 @@ impl Pipeline {
         }
     }
 
+    fn take_batch_reply(
+        &mut self,
+        batch: Batch,
+        mut sent: Vec<Tagged>,
+        form: Form,
+        value: Value,
+    ) -> Result<Option<PipelineEvent>, String> {
+        if form == Form::Short && is_no_script(&value) {
+            self.send_batch_again(batch, sent);
+        } else if batch == Batch::Releases && matches!(value, Value::Error(_)) {
+            // A batch reads several keys at once, which a user may not be allowed to. Nothing has
+            // been released by then.
+            self.scripts.forbid(batch);
+            self.batched -= sent.len();
+            self.send_gathered();
+            sent.drain(..).for_each(|(tag, command)| self.send_as(tag, command, Form::Short));
+        } else {
+            self.batched -= sent.len();
+            let answers = Scripts::batch_replies(batch, sent.iter().map(|(_, command)| command), value);
+            for ((tag, _), answer) in sent.iter().zip(answers) {
+                let answer = if batch == Batch::Acquires { self.in_known_memory(answer) } else { answer };
+                self.answers.push_back((*tag, answer));
+            }
+            self.gathered.reuse(batch, sent);
+        }
+        Ok(self.answers.pop_front().map(PipelineEvent::Answer))
+    }
+
+    /// Sends commands again that the server had no script for. What was gathered meanwhile goes
+    /// before them, and what sets a lock must not come behind its release.
+    fn send_batch_again(&mut self, batch: Batch, sent: Vec<Tagged>) {
+        let (overtaken, kept): (Vec<_>, Vec<_>) =
+            sent.into_iter().partition(|(_, command)| self.is_overtaken(command));
+        self.batched -= overtaken.len();
+        for (tag, _) in overtaken {
+            let fault = Fault::Error("the server forgot the script".into());
+            self.answers.push_back((tag, Err(fault)));
+        }
+        self.send_gathered();
+        self.send_batch(batch, kept, Form::Whole);
+    }
+
     fn take_command_reply(
         &mut self,
         tag: Tag,
@@ -158,12 +195,12 @@ impl Pipeline {
     /// Whether an undo or a release of what this command would set is under way already.
     fn is_overtaken(&self, command: &Command) -> bool {
         let (Command::Acquire { token, .. } | Command::Heal { token, .. }) = command else { return false };
-        let ends = |in_flight: &InFlight| match &in_flight.command {
-            Some(Command::Undo { token: ended, .. } | Command::Release { token: ended, .. }) => {
-                ended == token
-            }
+        let ends = |command: &Command| match command {
+            Command::Undo { token: ended, .. } | Command::Release { token: ended, .. } => ended == token,
             _ => false,
         };
-        self.in_flight.iter().any(ends)
+        let single = self.in_flight.iter().filter_map(|in_flight| in_flight.command.as_ref());
+        let batched = self.batches_sent.iter().flatten().chain(self.gathered.iter());
+        single.chain(batched.map(|(_, command)| command)).any(ends)
     }
 }

@@ -1,34 +1,30 @@
 //! What goes into a pipeline: commands, and the questions that are asked right behind some of them.
 //!
 //! For everything that is written one [`InFlight`] is kept, so that its reply is known by its
-//! place. Extensions wait for each other and leave as one script, but never behind anything that
-//! came after them.
+//! place. Commands of some kinds wait for each other and leave as one call, but never behind
+//! anything that came after them.
 
 use std::sync::Arc;
 
-use tenure_core::{Command, Time};
+use tenure_core::{Batch, Command, Time};
 use tokio::time::Instant;
 
-use super::{Asks, InFlight, Pipeline};
+use super::{Asks, InFlight, Pipeline, Tagged};
 use crate::node::redis::info;
 use crate::node::redis::resp::encode;
 use crate::node::redis::script::{Form, Scripts};
 use crate::node::{Addressee, EncodedRenewals, Tag};
 
-/// The most extensions in one script: a tenth of a millisecond of the server's time, which others
-/// wait for.
-const EXTENDS_MAX: usize = 64;
-
 impl Pipeline {
     pub(in crate::node::redis) fn send(&mut self, tag: Tag, command: Command) {
-        if matches!(command, Command::Extend { .. }) {
-            self.extends.push((tag, command));
-            if self.extends.len() >= EXTENDS_MAX {
-                self.send_extends(Form::Short);
-            }
-        } else {
-            self.send_as(tag, command, Form::Short);
+        let Some(batch) = self.scripts.batch_of(&command) else {
+            return self.send_as(tag, command, Form::Short);
+        };
+        if !self.gathered.has_room_for(batch, &command) {
+            self.send_gathered();
         }
+        self.gathered.push(batch, (tag, command));
+        self.batched += 1;
     }
 
     /// Sends a batch of renewals as one script.
@@ -49,7 +45,7 @@ impl Pipeline {
     }
 
     pub(super) fn send_renewals(&mut self, renewals: Arc<EncodedRenewals>, form: Form) {
-        self.send_extends(Form::Short);
+        self.send_gathered();
         if self.in_flight.is_empty() {
             self.progress = Instant::now();
         }
@@ -58,7 +54,7 @@ impl Pipeline {
             let extends = locks.map(|(_, lock)| (&lock.key, &lock.token, lock.node_ttl_ms));
             scripts.encode_extends(output, extends, form);
         };
-        if form == Form::Short && self.scripts.has_extend() {
+        if form == Form::Short && self.scripts.knows(Batch::Extends) {
             let encoded = renewals.encoded.get_or_init(|| {
                 let mut encoded = vec![];
                 encode(&mut encoded, &self.scripts);
@@ -73,26 +69,41 @@ impl Pipeline {
         self.ask(tag, None, Asks::Renewals(form));
     }
 
-    /// Sends the extensions that wait, before anything that comes after them.
-    pub(super) fn send_extends(&mut self, form: Form) {
-        if self.extends.is_empty() {
+    /// Sends the commands that wait, before anything that comes after them.
+    pub(super) fn send_gathered(&mut self) {
+        if self.gathered.is_empty() {
             return;
         }
+        for batch in Batch::ALL {
+            let mut commands = self.gathered.take(batch);
+            if commands.len() == 1 && batch != Batch::Extends {
+                self.batched -= 1;
+                commands.drain(..).for_each(|(tag, command)| self.send_one(tag, command, Form::Short));
+                self.gathered.reuse(batch, commands);
+            } else if !commands.is_empty() {
+                self.send_batch(batch, commands, Form::Short);
+            }
+        }
+    }
+
+    pub(super) fn send_batch(&mut self, batch: Batch, commands: Vec<Tagged>, form: Form) {
+        let Some((tag, _)) = commands.first() else { return };
+        let tag = *tag;
         if self.in_flight.is_empty() {
             self.progress = Instant::now();
         }
-        let extends = self.extends.iter().map(|(_, command)| match command {
-            Command::Extend { key, token, node_ttl_ms } => (key, token, *node_ttl_ms),
-            _ => unreachable!("only extensions are kept here"),
-        });
-        self.scripts.encode_extends(&mut self.output, extends, form);
-        let tag = self.extends[0].0;
-        self.extends_sent.push_back(std::mem::take(&mut self.extends));
-        self.ask(tag, None, Asks::Extends(form));
+        let of_each = commands.iter().map(|(_, command)| command);
+        self.scripts.encode_batch(&mut self.output, batch, of_each, form);
+        self.batches_sent.push_back(commands);
+        self.ask(tag, None, Asks::Batch(batch, form));
     }
 
     pub(super) fn send_as(&mut self, tag: Tag, command: Command, form: Form) {
-        self.send_extends(Form::Short);
+        self.send_gathered();
+        self.send_one(tag, command, form);
+    }
+
+    fn send_one(&mut self, tag: Tag, command: Command, form: Form) {
         if self.in_flight.is_empty() {
             self.progress = Instant::now();
         }

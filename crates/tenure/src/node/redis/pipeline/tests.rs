@@ -151,3 +151,134 @@ async fn an_acquire_is_not_sent_again_behind_its_release() {
         assert!(is_granted(&news(&mut pipeline).await), "sent whole, and granted");
     }
 }
+
+fn named(name: &str) -> LockKey {
+    LockKey::new(&Prefix::default(), name).expect("a short name")
+}
+
+/// A command of each kind that can be sent with others, for this lock.
+fn batchable(batch: Batch, name: &str) -> Command {
+    let (key, token) = (named(name), token());
+    match (batch, acquire(true)) {
+        (Batch::Releases, _) => Command::Release { key, token, labelled: false, next: Next::InLine },
+        (Batch::Extends, _) => Command::Extend { key, token, node_ttl_ms: 1_000 },
+        (Batch::Acquires, Command::Acquire { nonce, fence, beside, .. }) => {
+            Command::Acquire { key, token, node_ttl_ms: 1_000, nonce, fence, beside }
+        }
+        (Batch::Acquires, _) => unreachable!("an acquire"),
+    }
+}
+
+fn fault(news: PipelineEvent) -> String {
+    match news {
+        PipelineEvent::Answer((_, Err(Fault::Error(reason)))) => reason.to_string(),
+        _ => panic!("an answer where there should be a fault"),
+    }
+}
+
+/// What is asked between two writes leaves as one call a kind. No lock waits twice, and nothing
+/// overtakes what waits.
+#[tokio::test]
+async fn commands_that_leave_together_are_one_call_a_kind() {
+    let (mut pipeline, mut server) = pipeline();
+    let calls = |text: &str| text.matches("EVALSHA\r\n").count();
+    for (batch, names) in Batch::ALL.into_iter().zip([["a", "b"], ["c", "d"], ["e", "f"]]) {
+        names.iter().for_each(|name| pipeline.send(tag(), batchable(batch, name)));
+    }
+    assert_eq!(calls(&written(&mut pipeline, &mut server).await), 3);
+    for name in ["a", "b", "a"] {
+        pipeline.send(tag(), batchable(Batch::Acquires, name));
+    }
+    let text = written(&mut pipeline, &mut server).await;
+    assert_eq!(calls(&text), 2, "the second acquire of the lock is behind the first");
+    pipeline.send(tag(), batchable(Batch::Acquires, "a"));
+    pipeline.send(tag(), Command::Undo { key: named("a"), token: token(), requeue: None });
+    pipeline.send(tag(), batchable(Batch::Acquires, "b"));
+    let text = written(&mut pipeline, &mut server).await;
+    let places: Vec<usize> = text.match_indices("EVALSHA\r\n").map(|(place, _)| place).collect();
+    assert_eq!(places.len(), 3, "another command is sent behind what waits, and before what comes later");
+    assert!(text[places[0]..places[1]].contains("fence:{tenure:a}"), "{text}");
+    assert!(!text[places[1]..places[2]].contains("fence:{"), "{text}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_one_of_a_batch_is_told_of_that_one() {
+    for batch in [Batch::Acquires, Batch::Releases] {
+        let (mut pipeline, mut server) = pipeline();
+        ["a", "b", "c"].iter().for_each(|name| pipeline.send(tag(), batchable(batch, name)));
+        drop(written(&mut pipeline, &mut server).await);
+        let done = if batch == Batch::Acquires { ":1700000000000000\r\n" } else { ":1\r\n" };
+        let oom = "-OOM command not allowed when used memory > 'maxmemory'.\r\n";
+        say(&mut server, &["*3\r\n", done, oom, done]).await;
+        assert!(is_granted(&news(&mut pipeline).await), "{batch:?}");
+        assert!(fault(news(&mut pipeline).await).starts_with("OOM"), "{batch:?}");
+        assert!(is_granted(&news(&mut pipeline).await), "{batch:?}");
+        assert_eq!(pipeline.in_flight(), 0);
+    }
+}
+
+/// A server that has become a replica is not what it was, wherever it says so.
+#[tokio::test]
+async fn a_server_that_became_a_replica_is_noticed_inside_a_batch() {
+    let read_only = "-READONLY You can't write against a read only replica.\r\n";
+    let granted = ":1700000000000000\r\n";
+    for (names, said) in [(&["a", "b"][..], &["*2\r\n", granted, read_only][..]), (&["a"], &[read_only])] {
+        let (mut pipeline, mut server) = pipeline();
+        names.iter().for_each(|name| pipeline.send(tag(), batchable(Batch::Acquires, name)));
+        drop(written(&mut pipeline, &mut server).await);
+        say(&mut server, said).await;
+        let told = poll_fn(|cx| pipeline.poll(cx)).await;
+        assert!(told.is_err_and(|reason| reason.starts_with("READONLY")));
+        assert_eq!(pipeline.take_unanswered().count(), names.len(), "nobody waits for ever");
+    }
+}
+
+#[tokio::test]
+async fn a_batch_that_the_server_forgot_is_sent_whole() {
+    for batch in Batch::ALL {
+        let (mut pipeline, mut server) = pipeline();
+        ["a", "b"].iter().for_each(|name| pipeline.send(tag(), batchable(batch, name)));
+        // One of them is ended meanwhile: it must not be set again behind that.
+        let mut ended = 0;
+        if batch == Batch::Acquires {
+            pipeline.send(tag(), Command::Undo { key: named("b"), token: token(), requeue: None });
+            ended = 2;
+        }
+        drop(written(&mut pipeline, &mut server).await);
+        let undone = if ended > 0 { ":0\r\n" } else { "" };
+        say(&mut server, &[NO_SCRIPT, undone]).await;
+        if ended > 0 {
+            // Both have the same owner here, so neither is sent again.
+            for _ in 0..ended {
+                assert!(fault(news(&mut pipeline).await).contains("forgot"));
+            }
+            continue;
+        }
+        let told = tokio::time::timeout(Duration::from_millis(50), poll_fn(|cx| pipeline.poll(cx))).await;
+        assert!(told.is_err(), "nothing to tell yet");
+        let text = written(&mut pipeline, &mut server).await;
+        assert_eq!(text.matches("EVAL\r\n").count(), 1, "{text}");
+        say(&mut server, &[if batch == Batch::Extends { ":1700000000000000\r\n" } else { ":1\r\n" }]).await;
+        assert!(is_granted(&news(&mut pipeline).await), "{batch:?}");
+        assert!(is_granted(&news(&mut pipeline).await), "{batch:?}");
+    }
+}
+
+/// A batch of releases reads several keys at once; whoever may not do that releases one by one.
+#[tokio::test]
+async fn releases_that_may_not_be_sent_together_are_sent_one_by_one() {
+    let (mut pipeline, mut server) = pipeline();
+    ["a", "b"].iter().for_each(|name| pipeline.send(tag(), batchable(Batch::Releases, name)));
+    drop(written(&mut pipeline, &mut server).await);
+    let denied = "-NOPERM this user has no permissions to run the 'mget' command\r\n";
+    say(&mut server, &[denied]).await;
+    let told = tokio::time::timeout(Duration::from_millis(50), poll_fn(|cx| pipeline.poll(cx))).await;
+    assert!(told.is_err(), "nothing to tell yet");
+    assert_eq!(written(&mut pipeline, &mut server).await.matches("EVALSHA\r\n").count(), 2);
+    say(&mut server, &[":1\r\n", ":1\r\n"]).await;
+    assert!(is_granted(&news(&mut pipeline).await));
+    assert!(is_granted(&news(&mut pipeline).await));
+    // And from now on.
+    ["a", "b"].iter().for_each(|name| pipeline.send(tag(), batchable(Batch::Releases, name)));
+    assert_eq!(written(&mut pipeline, &mut server).await.matches("EVALSHA\r\n").count(), 2);
+}

@@ -9,7 +9,6 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Instant;
 
 use super::Pipeline;
-use crate::node::redis::script::Form;
 
 /// A server that has not answered for so long is gone, or as good as: far beyond any node timeout.
 const STALL_MAX: Duration = Duration::from_secs(2);
@@ -19,7 +18,7 @@ const READ_BYTES: usize = 16 * 1024;
 impl Pipeline {
     /// Writes as much as the connection takes; the rest waits for the next call.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        self.send_extends(Form::Short);
+        self.send_gathered();
         while self.written < self.output.len() {
             match Pin::new(&mut self.stream).poll_write(cx, &self.output[self.written..]) {
                 Poll::Ready(Ok(0)) => return Err("the connection takes no more data".to_owned()),

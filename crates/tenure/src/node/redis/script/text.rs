@@ -6,6 +6,7 @@
 //! | `GIVEN.label` | that argument if it is given, else `false` or `nil` |
 //! | `OUTCOME.HELD` | the number of that outcome, `answers.rs` |
 //! | `LIMIT.AGE` | a number or text that is the same for all calls |
+//! | `SHARED.now` | what one of several locks has found out for all of them; only in a batch |
 //!
 //! This costs the server nothing, unlike locals and tables, which it would make anew for each call.
 
@@ -56,8 +57,20 @@ impl Limits {
 }
 
 impl ScriptSource {
-    /// The text with its names replaced. Names that stand for nothing stay.
+    /// The text for one lock.
     pub(super) fn spelled_out(&self, limits: &Limits) -> String {
+        let lines = self.text.split_inclusive('\n').filter(|line| !line.contains("SHARED."));
+        self.spell_out(&lines.collect::<String>(), limits)
+    }
+
+    /// The text for several locks: as a function of this name, which `batch` calls for each.
+    pub(super) fn spelled_out_as(&self, name: &str, batch: &str, limits: &Limits) -> String {
+        let text = self.text;
+        self.spell_out(&format!("local function {name}(KEYS, ARGV, shared)\n{text}end\n{batch}"), limits)
+    }
+
+    /// The text with its names replaced. Names that stand for nothing stay.
+    fn spell_out(&self, text: &str, limits: &Limits) -> String {
         let argument = |name| Some(1 + self.arguments.iter().position(|argument| *argument == name)?);
         let key = |name: &str| {
             let is_it = |key| format!("{key:?}").eq_ignore_ascii_case(name);
@@ -69,10 +82,11 @@ impl ScriptSource {
             "GIVEN" => argument(name).map(|place| format!("(ARGV[{place}] ~= '' and ARGV[{place}])")),
             "OUTCOME" => Outcome::number(name).map(|number| number.to_string()),
             "LIMIT" => limits.get(name),
+            "SHARED" => Some(format!("shared.{name}")),
             _ => None,
         };
         let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
-        let (mut spelled, mut rest) = (String::with_capacity(self.text.len()), self.text);
+        let (mut spelled, mut rest) = (String::with_capacity(text.len()), text);
         while let Some((before, after)) = rest.split_once('.') {
             let (head, kind) = before.split_at(before.trim_end_matches(is_letter).len());
             let name_length = after.find(|letter| !is_letter(letter)).unwrap_or(after.len());

@@ -1,0 +1,135 @@
+//! Several commands of one kind as one call: a call costs the server as much as a lock.
+//!
+//! Which ones, the core says ([`Batch`]). Each is executed as it would be alone, also when another
+//! one fails.
+
+use tenure_core::{Batch, Command, LockKey, OwnerToken};
+
+use super::super::resp::{Decimal, push_part};
+use super::parameters::{Key, SOURCES, ScriptName};
+use super::text::Limits;
+use super::{Form, Scripts, life_of};
+
+/// The texts that execute them, in the order of [`Batch::ALL`].
+pub(super) fn texts(limits: &Limits) -> [String; Batch::COUNT] {
+    let many =
+        |name: ScriptName, function, batch| SOURCES[name as usize].spelled_out_as(function, batch, limits);
+    [
+        many(ScriptName::Release, "release", include_str!("release_many.lua")),
+        many(ScriptName::Acquire, "acquire", include_str!("acquire_many.lua")),
+        include_str!("extend.lua").to_owned(),
+    ]
+}
+
+impl Scripts {
+    /// Whether a command can be sent together with others on this server, and with which.
+    pub(in crate::node::redis) fn batch_of(&self, command: &Command) -> Option<Batch> {
+        Batch::of(command).filter(|batch| match batch {
+            Batch::Extends => true,
+            Batch::Releases => self.knows(*batch),
+            Batch::Acquires => self.tracks_record && self.knows(*batch),
+        })
+    }
+
+    /// Whether the server knows the script, by the name that all servers give it: a digest of its
+    /// text.
+    pub(in crate::node::redis) fn knows(&self, batch: Batch) -> bool {
+        self.batches[batch as usize].sha.is_some()
+    }
+
+    /// From now on these are sent one by one.
+    pub(in crate::node::redis) fn forbid(&mut self, batch: Batch) {
+        self.batches[batch as usize].sha = None;
+    }
+
+    /// Appends several commands of one kind as one call.
+    pub(in crate::node::redis) fn encode_batch<'a>(
+        &self,
+        buffer: &mut Vec<u8>,
+        batch: Batch,
+        commands: impl ExactSizeIterator<Item = &'a Command> + Clone,
+        form: Form,
+    ) {
+        match batch {
+            Batch::Releases => self.encode_releases(buffer, commands, form),
+            Batch::Acquires => self.encode_acquires(buffer, commands, form),
+            Batch::Extends => {
+                let extends = commands.map(|command| match command {
+                    Command::Extend { key, token, node_ttl_ms } => (key, token, *node_ttl_ms),
+                    other => unreachable!("no extension: {other:?}"),
+                });
+                self.encode_extends(buffer, extends, form);
+            }
+        }
+    }
+
+    /// Appends several extensions as one call.
+    pub(in crate::node::redis) fn encode_extends<'a>(
+        &self,
+        buffer: &mut Vec<u8>,
+        extends: impl ExactSizeIterator<Item = (&'a LockKey, &'a OwnerToken, u64)> + Clone,
+        form: Form,
+    ) {
+        let count = extends.len();
+        self.batches[Batch::Extends as usize].encode_head(buffer, form, count, 2 * count);
+        for (key, ..) in extends.clone() {
+            push_part(buffer, key.as_str().as_bytes());
+        }
+        for (_, token, node_ttl_ms) in extends {
+            push_part(buffer, &token.to_hex());
+            push_part(buffer, Decimal::of(node_ttl_ms).as_bytes());
+        }
+    }
+
+    fn encode_acquires<'a>(
+        &self,
+        buffer: &mut Vec<u8>,
+        commands: impl ExactSizeIterator<Item = &'a Command> + Clone,
+        form: Form,
+    ) {
+        let count = commands.len();
+        let script = &self.batches[Batch::Acquires as usize];
+        script.encode_head(buffer, form, 2 + 2 * count, 2 + 4 * count);
+        self.push_key(buffer, Key::Fences, "");
+        self.push_key(buffer, Key::Record, "");
+        let mut life = None;
+        for command in commands.clone() {
+            if let Command::Acquire { key, nonce, .. } = command {
+                life = life.or(*nonce);
+                self.push_key(buffer, Key::Lock, key.as_str());
+                self.push_key(buffer, Key::Fence, key.as_str());
+            }
+        }
+        let nonce = life.map(tenure_core::Nonce::to_hex).unwrap_or_default();
+        push_part(buffer, &nonce);
+        push_part(buffer, &life_of(nonce));
+        for command in commands {
+            if let Command::Acquire { token, node_ttl_ms, fence: Some(proposed), .. } = command {
+                push_part(buffer, &token.to_hex());
+                for number in [*node_ttl_ms, proposed.fence.get(), proposed.ends_ms] {
+                    push_part(buffer, Decimal::of(number).as_bytes());
+                }
+            }
+        }
+    }
+
+    fn encode_releases<'a>(
+        &self,
+        buffer: &mut Vec<u8>,
+        commands: impl ExactSizeIterator<Item = &'a Command> + Clone,
+        form: Form,
+    ) {
+        let count = commands.len();
+        self.batches[Batch::Releases as usize].encode_head(buffer, form, 3 * count, count);
+        for kind in [Key::Lock, Key::Line, Key::Open] {
+            for command in commands.clone() {
+                self.push_key(buffer, kind, command.key().map_or("", LockKey::as_str));
+            }
+        }
+        for command in commands {
+            if let Command::Release { token, .. } = command {
+                push_part(buffer, &token.to_hex());
+            }
+        }
+    }
+}
