@@ -24,28 +24,77 @@ async fn commands_of_2000_callers_arrive_in_the_order_they_were_asked_for_and_on
     }
     locks.shutdown().await.unwrap();
 
-    let mut sent = commands(&proxy.requests()).split_off(greeting);
-    // Not what is asked about the node itself now and then.
-    sent.retain(|command| command.len() > 3 && command[3].starts_with("tenure:"));
+    let calls = commands(&proxy.requests()).split_off(greeting);
+    let sent: Vec<Asked> = calls.iter().flat_map(|call| asked(call)).collect();
     assert_eq!(sent.len(), 4_000, "one acquire and one release each");
-    // EVALSHA sha 4 key fence fences record owner ..; EVALSHA sha 3 key queue open owner.
-    let is_acquire = |command: &Vec<String>| command[2] == "4";
-    let lock_of = |command: &Vec<String>| {
-        let owner = if is_acquire(command) { 7 } else { 6 };
-        (command[3].clone(), command[owner].clone())
-    };
-    let acquires = sent.iter().filter(|command| is_acquire(command)).map(|command| lock_of(command).0);
+    let acquires = sent.iter().filter(|asked| asked.acquires).map(|asked| asked.key.clone());
     let expected = (0..2_000).map(|number| format!("tenure:{number:04}"));
     assert!(acquires.eq(expected), "in order");
-    let mut places: HashMap<(String, String), Vec<usize>> = HashMap::new();
-    for (place, command) in sent.iter().enumerate() {
-        places.entry(lock_of(command)).or_default().push(place);
+    let mut places: HashMap<(&str, &str), Vec<usize>> = HashMap::new();
+    for (place, asked) in sent.iter().enumerate() {
+        places.entry((&asked.key, &asked.owner)).or_default().push(place);
     }
     assert_eq!(places.len(), 2_000, "every lock has its own owner, and nothing was sent twice");
     for ((key, _), places) in places {
         let [acquire, release] = places[..] else { panic!("{key}: {places:?}") };
-        assert!(acquire < release && is_acquire(&sent[acquire]) && !is_acquire(&sent[release]), "{key}");
+        assert!(acquire < release && sent[acquire].acquires && !sent[release].acquires, "{key}");
     }
+}
+
+/// What is asked of a server for one lock.
+struct Asked {
+    acquires: bool,
+    key: String,
+    owner: String,
+}
+
+/// What a call of a script asks for: acquires or releases, one or several. Nothing, if it is about
+/// something else.
+fn asked(call: &[String]) -> Vec<Asked> {
+    let [name, _, count, rest @ ..] = call else { return vec![] };
+    let Some((keys, arguments)) = count.parse().ok().and_then(|count| rest.split_at_checked(count)) else {
+        return vec![];
+    };
+    let one =
+        |acquires, key: &String, owner: &String| Asked { acquires, key: key.clone(), owner: owner.clone() };
+    match keys {
+        _ if name != "EVALSHA" => vec![],
+        // lock fence fences record; owner ..
+        [key, fence, _, _] if fence.starts_with("tenure~fence:") => vec![one(true, key, &arguments[0])],
+        // fences record [lock fence]..; nonce life [owner ttl fence ends]..
+        [fences, _, locks @ ..] if fences.starts_with("tenure~fences:") => {
+            let owners = arguments[2..].chunks(4);
+            locks.chunks(2).zip(owners).map(|(lock, owner)| one(true, &lock[0], &owner[0])).collect()
+        }
+        // lock.. line.. open..; owner..
+        [.., open] if open.starts_with("tenure~open:") => {
+            keys.iter().zip(arguments).map(|(key, owner)| one(false, key, owner)).collect()
+        }
+        _ => vec![],
+    }
+}
+
+/// The calls of scripts that were sent over several connections, as far as they are whole: each
+/// connection may end in the middle of one.
+fn whole_calls(requests: &[u8]) -> Vec<Vec<String>> {
+    const NAME: &str = "$7\r\nEVALSHA\r\n";
+    let text = String::from_utf8_lossy(requests);
+    let mut calls = vec![];
+    for (place, _) in text.match_indices(NAME) {
+        let count = text[..place].rsplit_once('*').and_then(|(_, count)| count.trim_end().parse().ok());
+        let (mut call, mut rest) = (vec!["EVALSHA".to_owned()], &text[place + NAME.len()..]);
+        while let Some((length, tail)) = rest.strip_prefix('$').and_then(|rest| rest.split_once("\r\n"))
+            && let Some(part) = length.parse().ok().and_then(|length: usize| tail.get(..length))
+            && let Some(behind) = tail[part.len()..].strip_prefix("\r\n")
+        {
+            call.push(part.to_owned());
+            rest = behind;
+        }
+        if Some(call.len()) == count {
+            calls.push(call);
+        }
+    }
+    calls
 }
 
 /// Connections that break in the middle of everything: what was sent is not sent again by itself.
@@ -71,12 +120,9 @@ async fn no_acquire_is_ever_sent_twice_over_broken_connections() {
         assert!(caller.await.unwrap(), "every caller gets its lock in the end");
     }
     locks.shutdown().await.unwrap();
-    // Requests of several connections follow each other; each is whole, or cut off at its end.
-    let requests = proxy.requests();
-    let text = String::from_utf8_lossy(&requests);
-    // The owner is the second text of forty characters, after the name of the script.
-    let pieces = text.split("*13\r\n$7\r\nEVALSHA").skip(1).filter_map(|piece| piece.split("$40\r\n").nth(2));
-    let mut acquires: Vec<&str> = pieces.filter_map(|piece| piece.get(..40)).collect();
+    let calls = whole_calls(&proxy.requests());
+    let asked = calls.iter().flat_map(|call| asked(call)).filter(|asked| asked.acquires);
+    let mut acquires: Vec<String> = asked.map(|asked| asked.owner).collect();
     let sent = acquires.len();
     assert!(sent >= 500, "{sent}");
     acquires.sort_unstable();
