@@ -11,6 +11,8 @@ mod client;
 mod cluster;
 mod contended;
 mod cpu_time;
+mod distance;
+mod far_cluster;
 mod fenced;
 mod held;
 mod measure;
@@ -48,6 +50,8 @@ Benchmarks:
   held          100,000 locks held and renewed by one process: memory, CPU beside bare messages, acquires meanwhile
   start         the command-line tool, from its start to that of its command: embedded store beside `flock`, and round
                 trips to servers far away
+  distance      acquire, release, pass-on and the start of a client where a round trip takes 1, 10, 50 and 150 ms, and
+                to servers at different distances, in round trips to the third-nearest
 
 Options:
   --seconds S   how long each case is measured in each round; 0.05 to 10, default 1
@@ -87,6 +91,9 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((name, options)) if name == "contended-worker" => contended::run_worker(options),
         Some((name, options)) if name == "held" && !wants_help => held::run(options),
         Some((name, options)) if name == "start" && !wants_help => start::run(&Settings::parse(options)?),
+        Some((name, options)) if name == "distance" && !wants_help => {
+            distance::run(&Settings::parse(options)?)
+        }
         Some((name, _)) if !wants_help => bail!("there is no benchmark {name:?}\n\n{HELP}"),
         _ => {
             print!("{HELP}");

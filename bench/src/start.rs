@@ -2,23 +2,22 @@
 //! and on servers that are far away, in round trips.
 
 use std::io::{Read, Write};
-use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
-use tenure_testkit::{Mode, Proxy, RedisServer};
 
+use crate::far_cluster::{FarCluster, SERVERS};
 use crate::report::{Ratio, Target};
 use crate::settings::Settings;
 
 /// How often each is started in a round, in turns.
 const STARTS: usize = 40;
 
-/// How long a message takes in one direction to a server that is far away. There and back is less
-/// than a node's default timeout.
-const DELAY: Duration = Duration::from_millis(20);
+/// To a server that is far away and back: less than a node's default timeout. Other distances are
+/// in the benchmark `distance`.
+const ROUND_TRIP: Duration = Duration::from_millis(40);
 
 pub(crate) fn run(settings: &Settings) -> Result<()> {
     let tool = tool()?;
@@ -73,25 +72,23 @@ fn on_the_embedded_store(settings: &Settings, tool: &Path) -> Result<Ratio> {
 }
 
 fn on_servers_far_away(settings: &Settings, tool: &Path) -> Result<Ratio> {
-    let servers: [RedisServer; 5] = RedisServer::start_many(&["--save", "", "--appendonly", "no"]);
-    let proxies = servers.each_ref().map(|server| Proxy::start(server.port()));
-    let urls = proxies.each_ref().map(Proxy::url).join(",");
-    // Ports are used again, so what is known of these servers must not outlive them.
-    let known = servers[0].folder().join("known_nodes");
-    let run = || {
+    let cluster = FarCluster::start();
+    let (urls, known) = (cluster.urls().join(","), cluster.folder().join("known_nodes"));
+    let run = |round_trip: Duration| {
+        cluster.move_to([round_trip; SERVERS]);
         let mut command = Command::new(tool);
         command.args(["run", "x", "--", "echo"]).env("TENURE_NODES", &urls).env("TENURE_KNOWN_NODES", &known);
         start(&mut command)
     };
     // The first start of a set of nodes is another matter.
-    run()?;
+    run(Duration::ZERO)?;
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let mut pings = runtime.block_on(cluster.pings())?;
     let (mut near, mut far, mut round_trips) = (vec![], vec![], vec![]);
     for _ in 0..settings.rounds * STARTS / 2 {
-        proxies.iter().for_each(|proxy| proxy.set_both(Mode::Pass));
-        near.push(run()?);
-        proxies.iter().for_each(|proxy| proxy.set_both(Mode::Delay(DELAY)));
-        far.push(run()?);
-        round_trips.push(ping(&proxies[0])?);
+        near.push(run(Duration::ZERO)?);
+        far.push(run(ROUND_TRIP)?);
+        round_trips.push(runtime.block_on(pings.majority())?.as_secs_f64() * 1e3);
     }
     let [near, far, round_trip] = [near, far, round_trips].map(median);
     if !settings.json {
@@ -101,16 +98,6 @@ fn on_servers_far_away(settings: &Settings, tool: &Path) -> Result<Ratio> {
     // Connections are made with the proxy, so that the handshake of TCP takes no time.
     let name = "round trips before the command starts";
     Ok(Ratio { name, value: (far - near) / round_trip, target: Target::AtMost(3.0) })
-}
-
-/// How long the shortest question takes there and back, in milliseconds.
-fn ping(proxy: &Proxy) -> Result<f64> {
-    let address = proxy.url();
-    let mut stream = TcpStream::connect(address.trim_start_matches("redis://"))?;
-    let begun = Instant::now();
-    stream.write_all(b"PING\r\n")?;
-    stream.read_exact(&mut [0; b"+PONG\r\n".len()])?;
-    Ok(begun.elapsed().as_secs_f64() * 1e3)
 }
 
 /// How long it takes until the command says something, in milliseconds.

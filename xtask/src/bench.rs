@@ -5,7 +5,8 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::command::cargo;
 
 /// The benchmarks by name.
-const BENCHMARKS: &[&str] = &["uncontended", "fenced", "runtimes", "contended", "outsider", "held", "start"];
+const BENCHMARKS: &[&str] =
+    &["uncontended", "fenced", "runtimes", "contended", "outsider", "held", "start", "distance"];
 
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     match arguments.first() {

@@ -303,7 +303,7 @@ async fn deliver(
             match mode {
                 Mode::Pass => break,
                 Mode::Delay(delay) => {
-                    tokio::time::sleep_until(read + delay).await;
+                    sleep_until(read + delay).await;
                     break;
                 }
                 Mode::Stall => {
@@ -331,4 +331,15 @@ async fn deliver(
             return;
         }
     }
+}
+
+/// Sleeps as exactly as the machine can. The runtime's timers know whole milliseconds only, which
+/// would make a node a few milliseconds away seem twice as far.
+async fn sleep_until(end: Instant) {
+    const COARSE: Duration = Duration::from_millis(2);
+    if let Some(nearly) = end.checked_sub(COARSE) {
+        tokio::time::sleep_until(nearly).await;
+    }
+    let rest = move || std::thread::sleep(end.saturating_duration_since(Instant::now()));
+    let _ = tokio::task::spawn_blocking(rest).await;
 }
