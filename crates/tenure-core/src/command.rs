@@ -209,7 +209,8 @@ pub enum Next {
 pub struct Swap {
     /// The record as it must be now; `None` if there must be none.
     pub expected: Option<Arc<str>>,
-    /// The record as it shall be.
+    /// The record as it shall be. An empty one gives the prefix up: the node has none then, and
+    /// forgets the prefix's fences with it.
     pub text: Arc<str>,
     /// Whether the node adds its time to the text: when this life of its memory began.
     pub stamp: bool,

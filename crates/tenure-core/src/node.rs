@@ -70,6 +70,9 @@ pub trait Shelf {
     fn record(&self, prefix: &str) -> Result<Option<Arc<str>>, Self::Trouble>;
     /// Keeps this record from now on.
     fn put_record(&mut self, prefix: &Prefix, text: &Arc<str>) -> Result<(), Self::Trouble>;
+    /// Forgets the record of a prefix and the fences that were granted under it, each with the mark
+    /// beside it and its opening.
+    fn give_up(&mut self, now_ms: u64, prefix: &Prefix) -> Result<(), Self::Trouble>;
 
     /// Frees the memory of what is over ([`Answer::Trimmed`]).
     fn trim(&mut self, now_ms: u64, prefix: &Prefix) -> Result<Answer, Self::Trouble>;

@@ -42,6 +42,10 @@ pub struct NodeReport {
     pub eviction: Option<Arc<str>>,
     /// How many replicas its server has.
     pub replicas: u32,
+    /// The CPU time that its server says it has used since it started.
+    pub cpu_time: Option<Duration>,
+    /// The memory that its server says it uses, in bytes.
+    pub memory_used: Option<u64>,
     /// How long the last command took there and back.
     pub round_trip: Option<Duration>,
     /// What is noteworthy about it, the worst first.
@@ -163,6 +167,8 @@ fn report(node: &Arc<str>, Surveyed { report, server }: Surveyed) -> NodeReport 
         persistence: server.persistence,
         eviction: server.eviction,
         replicas: server.replicas,
+        cpu_time: server.cpu_time,
+        memory_used: server.memory_used,
         round_trip: report.round_trip,
         findings,
     }

@@ -14,7 +14,9 @@ use std::time::Duration;
 
 use tenure_core::trust::change::{self, Input, Output, Progress, Refused};
 use tenure_core::trust::{ChangeNode, NodeListChange};
-use tenure_core::{Answer, ClientId, Command, Fault, FenceBounds, NodeIndex, Prefix, Quorum, Reply, Time};
+use tenure_core::{
+    Answer, ClientId, Command, Fault, FenceBounds, NodeIndex, Prefix, Quorum, Reply, Swap, Time,
+};
 
 use crate::error::BuildError;
 use crate::locks::Builder;
@@ -162,6 +164,15 @@ pub enum FleetError {
         /// Which.
         nodes: Vec<String>,
     },
+    /// The clients of the prefix count on what this node remembers.
+    #[error(
+        "{node} remembers locks of this prefix whose restart_guard is not off: its clients count on them. Only a prefix with \
+         restart_guard = \"off\" can be given up"
+    )]
+    Guarded {
+        /// The node.
+        node: String,
+    },
     /// The two lists are called the same.
     #[error(
         "the old list and the new one are the same. Give the old one as the nodes (--nodes), and a fleet with a name another \
@@ -262,6 +273,50 @@ impl FleetChange {
 /// # Cancel safety
 /// It may be dropped at any time and run again.
 pub async fn forget_nodes(nodes: Builder) -> Result<(), FleetError> {
+    rewrite_records(nodes, |_, text, seed| Ok(change::vacate(text, seed))).await
+}
+
+/// Removes what nodes keep for a prefix that is used no more, its record and its fences, as if
+/// nobody had ever come. For a prefix that somebody made for a while: a benchmark, a test.
+///
+/// Its restart guard must be [`Off`](tenure_core::RestartGuard::Off): whoever has another one
+/// counts on what the nodes remember. Its clients must have been stopped before. Locks that are
+/// still held end with their ttl.
+///
+/// # Errors
+/// [`FleetError::Guarded`] if the restart guard is not off, [`FleetError::Unreachable`] if a node
+/// cannot be reached; the others are cleared all the same.
+///
+/// # Cancel safety
+/// It may be dropped at any time and run again.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tenure::{Locks, MemoryNode, RestartGuard, give_up_prefix};
+///
+/// let nodes = ["a", "b", "c"].map(MemoryNode::new);
+/// let trial = || Locks::builder().nodes(&nodes).prefix("trial:").restart_guard(RestartGuard::Off);
+/// let locks = trial().build()?;
+/// locks.lock("x").acquire().await?.release().await?;
+/// locks.shutdown().await?;
+/// give_up_prefix(trial()).await?;
+/// # Ok(()) }
+/// ```
+pub async fn give_up_prefix(nodes: Builder) -> Result<(), FleetError> {
+    rewrite_records(nodes, |node, text, _| {
+        let guarded = || FleetError::Guarded { node: node.to_owned() };
+        change::give_up(text).map(Some).ok_or_else(guarded)
+    })
+    .await
+}
+
+/// Changes the record of each node until there is nothing left to change, by `swap` of the node,
+/// its record and a random number.
+async fn rewrite_records(
+    nodes: Builder,
+    swap: impl Fn(&str, &str, u64) -> Result<Option<Swap>, FleetError>,
+) -> Result<(), FleetError> {
     let (settings, prefix) = nodes.agreed()?;
     let nodes = nodes.into_nodes();
     let mut left: Vec<bool> = nodes.iter().map(|_| true).collect();
@@ -278,7 +333,9 @@ pub async fn forget_nodes(nodes: Builder) -> Result<(), FleetError> {
                 connections.send(node, read());
             }
             Some((node, NodeEvent::Answer(_, Ok(Reply { answer: Answer::Record(text), .. })))) => {
-                match text.as_deref().and_then(|text| change::vacate(text, connections.seed)) {
+                let address = &connections.addresses[node];
+                let swap = text.as_deref().map(|text| swap(address, text, connections.seed)).transpose()?;
+                match swap.flatten() {
                     None => left[node] = false,
                     Some(swap) => {
                         connections.seed = random()?;

@@ -54,7 +54,7 @@ pub use diagnostics::{Finding, FindingKind, NodeReport, Severity};
 pub use error::votes::{NodeVote, Votes};
 pub use error::{AcquireError, BuildError, ExtendError, ReleaseError, ShutdownError, WithError};
 pub use event::Event;
-pub use fleet::{FleetChange, FleetError, FleetProgress, forget_nodes};
+pub use fleet::{FleetChange, FleetError, FleetProgress, forget_nodes, give_up_prefix};
 pub use guard::handover::{Handover, HandoverError};
 pub use guard::watch::GuardStates;
 pub use guard::{Guard, Released};

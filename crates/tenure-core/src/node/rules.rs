@@ -250,6 +250,10 @@ impl<S: Shelf> Visit<'_, S> {
         let Some(Swap { text, stamp, .. }) = swap.filter(|swap| swap.expected == record) else {
             return Ok(Answer::Record(record));
         };
+        if text.is_empty() {
+            self.shelf.give_up(self.now_ms, prefix)?;
+            return Ok(Answer::Record(None));
+        }
         let stamped = || format!("{text}{}", self.now.as_micros()).into();
         let text: Arc<str> = if *stamp { stamped() } else { Arc::clone(text) };
         self.shelf.put_record(prefix, &text)?;

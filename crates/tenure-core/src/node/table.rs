@@ -235,6 +235,18 @@ impl Shelf for LockTable {
         Ok(())
     }
 
+    fn give_up(&mut self, _: u64, prefix: &Prefix) -> Result<(), Infallible> {
+        self.records.remove(prefix.as_str());
+        let is_fenced = |name: &Name| name.last_fence().is_some_and(|fence| fence != Fence::NONE);
+        let under_prefix = self.names.iter().filter(|(key, _)| key.prefix() == prefix.as_str());
+        let fenced = under_prefix.filter(|(_, name)| is_fenced(name));
+        let fenced: Vec<_> = fenced.map(|(key, name)| (key.clone(), name.clone())).collect();
+        for (key, name) in fenced {
+            self.put(&key, Name { fence: None, open_ends_ms: 0, ..name });
+        }
+        Ok(())
+    }
+
     /// What is over is gone already.
     fn trim(&mut self, _: u64, prefix: &Prefix) -> Result<Answer, Infallible> {
         let (left, latest) = (self.fences(prefix) as u64, self.fences_under(prefix).max());

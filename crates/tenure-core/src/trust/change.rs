@@ -33,7 +33,7 @@ use self::clearing::Clearing;
 use self::plan::Step;
 use self::seen::Seen;
 use super::record::{Phase, Record};
-use super::{Facts, Nonce, Settings};
+use super::{Facts, Nonce, RestartGuard, Settings};
 use crate::command::{Answer, Command, Fault, Refusal, Reply, Swap};
 use crate::names::Prefix;
 use crate::round::{NodeIndex, Quorum};
@@ -207,6 +207,15 @@ pub fn vacate(text: &str, mut seed: u64) -> Option<Swap> {
     }
     let vacant = Record::vacant(text, super::registration::draw_nonce(&mut seed));
     Some(Swap { expected: Some(text.into()), text: vacant.to_text(), stamp: vacant.wants_time() })
+}
+
+/// What to write over this record so that nothing is left of its prefix; `None` if its clients
+/// count on what the node remembers, which is so unless their restart guard is off.
+#[must_use]
+pub fn give_up(text: &str) -> Option<Swap> {
+    let off = format!("restart_guard={}", RestartGuard::Off);
+    let is_off = text.split_whitespace().any(|word| word == off);
+    is_off.then(|| Swap { expected: Some(text.into()), text: "".into(), stamp: false })
 }
 
 impl ChangeNode {

@@ -1,6 +1,7 @@
 //! What a node's server says about itself, and what that means for its votes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure_core::{Facts, Life};
 
@@ -14,6 +15,10 @@ pub(crate) struct Server {
     /// It was once promoted from a replica, or had replicas.
     pub(crate) promoted: bool,
     pub(crate) replicas: u32,
+    /// What it has used since it started.
+    pub(crate) cpu_time: Option<Duration>,
+    /// What it uses, in bytes.
+    pub(crate) memory_used: Option<u64>,
     pub(crate) persistence: Persistence,
     /// The policy by which it throws keys away when its memory is full; `None` if it does not.
     pub(crate) eviction: Option<Arc<str>>,

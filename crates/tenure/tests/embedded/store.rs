@@ -7,7 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tenure::{AcquireError, Fault, FindingKind, Locks, Persistence, Role, SqliteNode, UrlError, Vote};
+use tenure::{
+    AcquireError, Fault, FindingKind, FleetError, Locks, Persistence, RestartGuard, Role, SqliteNode,
+    UrlError, Vote, give_up_prefix,
+};
 
 fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
@@ -339,4 +342,31 @@ fn urls_of_stores_are_read_as_they_are() {
         assert!(matches!(SqliteNode::parse(url), Err(UrlError::Missing { .. })), "{url}");
     }
     assert!(matches!(SqliteNode::parse("mysql:/x"), Err(UrlError::Scheme { .. })));
+}
+
+#[tokio::test]
+async fn nothing_is_left_of_a_prefix_that_is_given_up() {
+    let (_folder, path) = folder();
+    let kept = locks(&path).await.lock("x").acquire().await.unwrap();
+    let trial = || {
+        let trial = Locks::builder().node(SqliteNode::new(&path)).prefix("trial:");
+        // The fences of a new life begin half a quarantine ahead.
+        trial.max_ttl(Duration::from_secs(1)).restart_guard(RestartGuard::Off)
+    };
+    let trying = trial().build().unwrap();
+    trying.lock("x").acquire().await.unwrap().release().await.unwrap();
+    trying.shutdown().await.unwrap();
+    let rows = || {
+        let store = rusqlite::Connection::open(&path).unwrap();
+        ["names", "records"].map(|table| {
+            let count = format!("SELECT count(*) FROM {table}");
+            store.query_row(&count, [], |row| row.get::<_, i64>(0)).unwrap()
+        })
+    };
+    assert_eq!(rows(), [2, 2]);
+    give_up_prefix(trial()).await.unwrap();
+    assert_eq!(rows(), [1, 1]);
+    let refused = give_up_prefix(Locks::builder().node(SqliteNode::new(&path))).await.unwrap_err();
+    assert!(matches!(refused, FleetError::Guarded { .. }), "{refused}");
+    kept.release().await.unwrap();
 }

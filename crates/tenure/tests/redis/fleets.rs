@@ -132,3 +132,38 @@ async fn a_node_that_a_stranger_took_is_disputed() {
     assert!(answer_of(&a.lock("x")).await.is_some(), "the rest of the fleet goes on");
     assert!(w.lock("x").try_acquire().await.is_err());
 }
+
+/// What a benchmark does with a prefix of its own.
+#[tokio::test]
+async fn nothing_is_left_of_a_prefix_that_is_given_up() {
+    let servers = servers::<3>();
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
+    let others = builder(&urls).build().unwrap();
+    let kept = others.lock("x").acquire().await.unwrap();
+    until("all have it", || keys(&servers).len() == 3).await;
+    let everything = || servers.each_ref().map(|server| server.execute(&["DBSIZE"]));
+    let before = everything();
+
+    let trial = || builder(&urls).prefix("tenure:~trial:").max_ttl(MAX_TTL).restart_guard(RestartGuard::Off);
+    let [one, two] = [trial(), trial()].map(|trial| trial.build().unwrap());
+    for name in ["x", "y"] {
+        let guard = one.lock(name).acquire().await.unwrap();
+        let waiting = tokio::spawn(two.lock(name).wait(secs(20)).acquire());
+        while one.inspect(name).await.unwrap().waiters != Some(1) {}
+        guard.release().await.unwrap();
+        waiting.await.unwrap().unwrap().release().await.unwrap();
+    }
+    for locks in [one, two] {
+        locks.shutdown().await.unwrap();
+    }
+    assert_ne!(everything(), before);
+    give_up_prefix(trial()).await.unwrap();
+    assert_eq!(everything(), before);
+    // Twice does no harm.
+    give_up_prefix(trial()).await.unwrap();
+
+    let refused = give_up_prefix(builder(&urls)).await.unwrap_err();
+    assert!(matches!(refused, FleetError::Guarded { .. }), "{refused}");
+    assert_eq!(everything(), before);
+    kept.release().await.unwrap();
+}

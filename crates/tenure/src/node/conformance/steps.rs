@@ -25,10 +25,10 @@ pub(super) enum Step {
         fence_ms: Option<i64>,
         quarantine_ms: u64,
     },
-    /// Puts one record in the place of another, or of none.
+    /// Puts one record in the place of another, or of none; or none in its place.
     Record {
         from: Option<u8>,
-        to: u8,
+        to: Option<u8>,
         stamp: bool,
     },
     /// Changes nothing that anybody could see.
@@ -121,8 +121,8 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
                 Step::Heal { name, owner, ttl_ms, fence_ms, quarantine_ms }
             }
         ),
-        1 => (prop::option::of(0..2_u8), 0..2_u8, any::<bool>())
-            .prop_map(|(from, to, stamp)| Step::Record { from, to, stamp }),
+        1 => (prop::option::of(0..2_u8), prop::option::weighted(0.7, 0..2_u8), any::<bool>())
+            .prop_map(|(from, to, stamp)| Step::Record { from, to, stamp: stamp && to.is_some() }),
         1 => Just(Step::Trim),
         3 => (name.clone(), owner.clone(), ttl.clone()).prop_map(|(name, owner, ttl_ms)| Step::Extend { name, owner, ttl_ms }),
         3 => (name.clone(), owner.clone(), prop::option::weighted(0.3, 0..6_u8))

@@ -1,12 +1,14 @@
 //! What a server says about itself, read from `INFO` and `CONFIG GET`.
 
+use std::time::Duration;
+
 use tenure_core::Life;
 
 use super::resp::Value;
 use crate::node::{Persistence, Role, Server};
 
 /// The question, in the sections we need.
-pub(super) const INFO: &[&[u8]] = &[b"INFO", b"server", b"replication", b"memory", b"persistence"];
+pub(super) const INFO: &[&[u8]] = &[b"INFO", b"server", b"replication", b"memory", b"persistence", b"cpu"];
 
 /// The settings that `INFO` does not tell.
 pub(super) const CONFIG: &[&[u8]] =
@@ -35,6 +37,10 @@ pub(super) fn server(info: &str, config: &Value, tracks_record: bool, listens: b
     }
     let field = |name: &str| field(info, name);
     let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
+    let seconds = |name: &str| {
+        let seconds = field(name)?.parse::<f64>().ok()?;
+        Duration::try_from_secs_f64(seconds).ok()
+    };
     let version = field("valkey_version").map(|version| format!("valkey {version}"));
     let version = version.or_else(|| field("redis_version").map(|version| format!("redis {version}")));
     // A server that does not name its lineage is one by itself, as far as anybody can see.
@@ -52,6 +58,8 @@ pub(super) fn server(info: &str, config: &Value, tracks_record: bool, listens: b
         life: life.map(|(process, lineage)| Life { process: process.into(), lineage: lineage.into() }),
         promoted: field("master_replid2").is_some_and(|id| id.chars().any(|digit| digit != '0')),
         replicas: number("connected_slaves").try_into().unwrap_or(u32::MAX),
+        cpu_time: seconds("used_cpu_user").zip(seconds("used_cpu_sys")).map(|(user, sys)| user + sys),
+        memory_used: field("used_memory").and_then(|text| text.parse().ok()),
         persistence: persistence(info, config),
         eviction: field("maxmemory_policy")
             .filter(|policy| number("maxmemory") > 0 && *policy != "noeviction")
@@ -103,7 +111,8 @@ mod tests {
 
     const INFO_TEXT: &str = "# Server\r\nredis_version:7.0.15\r\nredis_mode:standalone\r\nrun_id:aa\r\n\
         # Replication\r\nrole:master\r\nconnected_slaves:2\r\nmaster_replid:bb\r\nmaster_replid2:0000\r\n\
-        # Memory\r\nmaxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\n# Persistence\r\naof_enabled:1\r\n";
+        # Memory\r\nmaxmemory:100\r\nmaxmemory_policy:allkeys-lru\r\nused_memory:4096\r\n\
+        # Persistence\r\naof_enabled:1\r\n# CPU\r\nused_cpu_sys:0.250000\r\nused_cpu_user:1.500000\r\n";
 
     fn config(pairs: &[(&str, &str)]) -> Value {
         let text = |text: &str| Value::Text(text.to_owned());
@@ -118,6 +127,7 @@ mod tests {
         assert_eq!((server.role.clone(), server.replicas, server.promoted), (Role::Master, 2, false));
         assert_eq!(server.eviction.as_deref(), Some("allkeys-lru"));
         assert_eq!(server.persistence, Persistence::Always);
+        assert_eq!((server.cpu_time, server.memory_used), (Some(Duration::from_millis(1_750)), Some(4_096)));
         assert!(server.facts().durable && server.unprotected.is_empty());
     }
 

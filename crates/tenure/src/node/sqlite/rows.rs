@@ -191,6 +191,22 @@ impl Shelf for Rows<'_> {
         Ok(())
     }
 
+    fn give_up(&mut self, now_ms: u64, prefix: &Prefix) -> Result<()> {
+        let (from, to) = range(prefix);
+        self.change("DELETE FROM records WHERE prefix = ?1", [from])?;
+        self.change(
+            "UPDATE names SET fence = NULL, fence_ends_ms = 0, queued = 0 WHERE fence > 0 AND key >= ?1 AND key < ?2",
+            (from, &to),
+        )?;
+        // What is left of a name that nobody holds or waits for is a label that nobody reads.
+        self.change(
+            "DELETE FROM names WHERE fence IS NULL AND (owner IS NULL OR ends_ms < ?3) AND key >= ?1 AND key < ?2
+             AND NOT EXISTS (SELECT 1 FROM waiters WHERE name = names.id)",
+            (from, &to, signed(now_ms)),
+        )?;
+        Ok(())
+    }
+
     /// Removes rows in which nothing matters any more, of whichever prefix.
     fn trim(&mut self, now_ms: u64, _: &Prefix) -> Result<Answer> {
         let mut over = self.store.prepare("SELECT id FROM names WHERE forget_ms < ?1 LIMIT ?2")?;
@@ -209,9 +225,7 @@ impl Shelf for Rows<'_> {
             "SELECT owner, ends_ms, key, id FROM names
              WHERE id > ?1 AND owner IS NOT NULL AND ends_ms >= ?2 AND key >= ?3 AND key < ?4 ORDER BY id LIMIT ?5",
         )?;
-        // No text has this byte, so all that begin with the prefix come before.
-        let (from, mut to) = (prefix.as_str().as_bytes(), prefix.as_str().as_bytes().to_vec());
-        to.push(0xff);
+        let (from, to) = range(prefix);
         let more = signed(PAGE_KEYS as u64 + 1);
         let mut rows = page.query((signed(cursor), signed(now_ms), from, to, more))?;
         let (mut holdings, mut last, mut next) = (vec![], 0, 0);
@@ -226,6 +240,13 @@ impl Shelf for Rows<'_> {
         }
         Ok(Answer::Holdings { holdings, waiters: None, next })
     }
+}
+
+/// The keys under a prefix: from the first on, and before the second. No text has the byte behind
+/// it, so all that begin with the prefix come before.
+fn range(prefix: &Prefix) -> (&[u8], Vec<u8>) {
+    let from = prefix.as_str().as_bytes();
+    (from, [from, &[0xff]].concat())
 }
 
 fn read_client(text: &str) -> Result<ClientId> {

@@ -108,7 +108,7 @@ scripts! {
         owner: OwnerToken, ttl: u64, fence: Option<u64>, quarantine: u64
     }
     // The record as it must be, as it shall be, and whether the node's time is added to it.
-    Record<'a> ("record.lua") [Record] { expected: Option<&'a str>, text: Option<&'a str>, stamp: bool }
+    Record<'a> ("record.lua") [Record Fences] { expected: Option<&'a str>, text: Option<&'a str>, stamp: bool }
     // For how long fences are kept, in ms, and how many to look at.
     Trim ("trim.lua") [Fences] { retention: u64, count: u64 }
     // Whether we are woken on our channel: then others are, too.
