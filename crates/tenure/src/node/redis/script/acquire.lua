@@ -1,8 +1,7 @@
 -- Grants the lock if it is free or set aside for this waiter. Otherwise refuses it, and a waiter
 -- with a ticket gets in line. The steps come in the order in which they happen. A function costs
 -- the server time whenever the script gets there, and each upvalue as much again: so they are few,
--- and have none. A line that names SHARED is there only if several locks are acquired by one call,
--- and saves what one of them has found out already.
+-- and have none.
 local call, ticket, was_aside, left = redis.call, GIVEN.ticket, false, nil
 
 -- 1. Nothing is granted in a life of the node's memory that the client does not know.
@@ -45,22 +44,11 @@ local function promise_fence(now, was_aside)
         highest = last and tonumber(life and string.sub(last, 1, life - 1) or string.match(last, '^%d+'))
         -- Nobody is told when databases change places: the fences that are here then are of another
         -- life.
-        local is_known = life or GIVEN.looks_at_record or not GIVEN.nonce
-        is_known = is_known or SHARED.is_known
-        if not is_known then
-            is_known = call('GETRANGE', KEYS.record, 0, 15) == ARGV.nonce
-            SHARED.is_known = is_known
-        end
-        if not is_known then
+        if not life and not GIVEN.looks_at_record and GIVEN.nonce
+            and call('GETRANGE', KEYS.record, 0, 15) ~= ARGV.nonce then
             outcome = OUTCOME.STRANGER
         elseif not last or highest == 0 then
-            local fences, entry = nil, ARGV.ends .. ':' .. KEYS.fence
-            fences = SHARED.fences
-            if fences then
-                fences[#fences + 1] = entry
-            else
-                call('RPUSH', KEYS.fences, entry)
-            end
+            call('RPUSH', KEYS.fences, ARGV.ends .. ':' .. KEYS.fence)
         elseif highest >= fence then
             outcome = OUTCOME.BEHIND
         end
@@ -90,11 +78,8 @@ end
 
 -- 4. Grant it.
 if not holder then
-    local now = nil
-    now = SHARED.now
     -- Cheaper than asking for the time.
-    now = now or (call('PEXPIRETIME', KEYS.lock) - ARGV.ttl) * 1000
-    SHARED.now = now
+    local now = (call('PEXPIRETIME', KEYS.lock) - ARGV.ttl) * 1000
     local queued, refusal, next_ticket = false, nil, ''
     if GIVEN.fence then
         queued, refusal = promise_fence(now, was_aside)

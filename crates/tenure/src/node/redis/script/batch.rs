@@ -93,11 +93,12 @@ impl Scripts {
         self.push_key(buffer, Key::Fences, "");
         self.push_key(buffer, Key::Record, "");
         let mut life = None;
-        for command in commands.clone() {
-            if let Command::Acquire { key, nonce, .. } = command {
-                life = life.or(*nonce);
-                self.push_key(buffer, Key::Lock, key.as_str());
-                self.push_key(buffer, Key::Fence, key.as_str());
+        for kind in [Key::Lock, Key::Fence] {
+            for command in commands.clone() {
+                if let Command::Acquire { key, nonce, .. } = command {
+                    life = *nonce;
+                    self.push_key(buffer, kind, key.as_str());
+                }
             }
         }
         let nonce = life.map(tenure_core::Nonce::to_hex).unwrap_or_default();

@@ -6,7 +6,6 @@
 //! | `GIVEN.label` | that argument if it is given, else `false` or `nil` |
 //! | `OUTCOME.HELD` | the number of that outcome, `answers.rs` |
 //! | `LIMIT.AGE` | a number or text that is the same for all calls |
-//! | `SHARED.now` | what one of several locks has found out for all of them; only in a batch |
 //!
 //! This costs the server nothing, unlike locals and tables, which it would make anew for each call.
 
@@ -59,14 +58,13 @@ impl Limits {
 impl ScriptSource {
     /// The text for one lock.
     pub(super) fn spelled_out(&self, limits: &Limits) -> String {
-        let lines = self.text.split_inclusive('\n').filter(|line| !line.contains("SHARED."));
-        self.spell_out(&lines.collect::<String>(), limits)
+        self.spell_out(self.text, limits)
     }
 
     /// The text for several locks: as a function of this name, which `batch` calls for each.
     pub(super) fn spelled_out_as(&self, name: &str, batch: &str, limits: &Limits) -> String {
         let text = self.text;
-        self.spell_out(&format!("local function {name}(KEYS, ARGV, shared)\n{text}end\n{batch}"), limits)
+        self.spell_out(&format!("local function {name}(KEYS, ARGV)\n{text}end\n{batch}"), limits)
     }
 
     /// The text with its names replaced. Names that stand for nothing stay.
@@ -82,7 +80,6 @@ impl ScriptSource {
             "GIVEN" => argument(name).map(|place| format!("(ARGV[{place}] ~= '' and ARGV[{place}])")),
             "OUTCOME" => Outcome::number(name).map(|number| number.to_string()),
             "LIMIT" => limits.get(name),
-            "SHARED" => Some(format!("shared.{name}")),
             _ => None,
         };
         let is_letter = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
