@@ -75,7 +75,7 @@ impl<L: LeaseCell> Client<L> {
                 release::Output::Send { node, command } => {
                     self.outbox.send(now, Addressee::Release { lease, round }, node, command);
                 }
-                release::Output::Outcome { outcome, .. } => {
+                release::Output::Outcome { outcome } => {
                     if entry.release.passed_on() {
                         let nudge_after = entry.release.nudge_after();
                         self.waiters.passed_on(now, entry.release.key(), nudge_after);

@@ -1,6 +1,6 @@
 //! Commands that wait for each other on their way to a node, to leave as one call a kind.
 
-use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::{Command, Next};
 use crate::names::LockKey;
@@ -63,12 +63,14 @@ impl Batch {
 #[derive(Clone, Debug)]
 pub struct Gathered<T> {
     batches: [Vec<(T, Command)>; Batch::COUNT],
-    locks: BTreeSet<LockKey>,
+    /// The locks that they are about: a number each. Two with the same number do not wait together,
+    /// which costs no more than a call.
+    locks: Vec<u64>,
 }
 
 impl<T> Default for Gathered<T> {
     fn default() -> Self {
-        Self { batches: [const { vec![] }; Batch::COUNT], locks: BTreeSet::new() }
+        Self { batches: [const { vec![] }; Batch::COUNT], locks: vec![] }
     }
 }
 
@@ -83,12 +85,14 @@ impl<T> Gathered<T> {
             }
             _ => true,
         };
-        waiting.len() < BATCH_MAX && same_life && !command.key().is_some_and(|key| self.locks.contains(key))
+        waiting.len() < BATCH_MAX
+            && same_life
+            && !command.key().is_some_and(|key| self.locks.contains(&number(key)))
     }
 
     /// Lets a command wait.
     pub fn push(&mut self, batch: Batch, command: (T, Command)) {
-        self.locks.extend(command.1.key().cloned());
+        self.locks.extend(command.1.key().map(number));
         self.batches[batch as usize].push(command);
     }
 
@@ -117,4 +121,10 @@ impl<T> Gathered<T> {
     pub fn iter(&self) -> impl Iterator<Item = &(T, Command)> {
         self.batches.iter().flatten()
     }
+}
+
+fn number(key: &LockKey) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    key.as_str().hash(&mut hasher);
+    hasher.finish()
 }

@@ -118,8 +118,6 @@ pub enum Output {
     Outcome {
         /// What became of the lock.
         outcome: ReleaseOutcome,
-        /// The votes so far, in the order of the node list.
-        ballots: Vec<Option<Ballot>>,
     },
     /// Nothing is left to do. Comes once, last.
     Done {
@@ -327,6 +325,6 @@ impl Release {
             ReleaseOutcome::Unavailable
         };
         self.reported = true;
-        self.outputs.push_back(Output::Outcome { outcome, ballots: self.round.ballots().to_vec() });
+        self.outputs.push_back(Output::Outcome { outcome });
     }
 }

@@ -199,7 +199,7 @@ fn the_outcome_of_a_release_does_not_depend_on_the_order_of_its_votes() {
                 }
                 let outcomes: Vec<ReleaseOutcome> = std::iter::from_fn(|| release.poll_output())
                     .filter_map(|output| match output {
-                        release::Output::Outcome { outcome, .. } => Some(outcome),
+                        release::Output::Outcome { outcome } => Some(outcome),
                         _ => None,
                     })
                     .collect();

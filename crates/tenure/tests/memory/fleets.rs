@@ -52,6 +52,13 @@ async fn a_token_from_before_a_change_says_what_happened() {
     let before = old().build().unwrap();
     let handover = before.lock("x").ttl(MAX_TTL).acquire().await.unwrap().hand_over();
     FleetChange::new(old(), new()).run(|_| ()).await.unwrap();
+    // The nodes tell their clients, which takes a moment on a busy machine.
+    loop {
+        let error = before.lock("y").ttl(MAX_TTL).try_acquire().await.unwrap_err();
+        if error.to_string().contains("was changed") {
+            break;
+        }
+    }
     for locks in [before, new().build().unwrap()] {
         let error = locks.resume(&handover).await.unwrap_err();
         assert!(matches!(error, ExtendError::Outdated { left: 0, .. }), "{error:?}");

@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_core::{Batch, Command, Fault, Gathered, NodeTime, Reply};
+use tenure_core::{Batch, Command, Fault, Gathered, LockKey, NodeTime, Reply};
 use tokio::time::{Instant, Sleep};
 
 use super::handshake::{Established, Identity, Stream};
@@ -55,11 +55,11 @@ pub(super) struct Pipeline {
     stale: bool,
     /// What a record command told, until it is confirmed.
     recorded: Option<Result<Reply, Fault>>,
-    /// What a `SET` told (whether it set the lock just now), until the end of the lock comes that
-    /// was asked for right behind it; `None` if it was refused.
-    acquired: Option<Result<bool, Fault>>,
-    /// The acquire that it was, likewise.
-    asked: Option<Command>,
+    /// Acquires that the server's own `SET` has answered, until its time comes, which is asked for
+    /// behind all of one write.
+    untimed: Vec<Untimed>,
+    /// The server's time is to be asked for before the next write.
+    asks_time: bool,
     /// What the server has said about itself so far.
     survey: Option<String>,
     pub(super) identity: Option<Identity>,
@@ -95,6 +95,14 @@ struct InFlight {
     asks: Asks,
 }
 
+/// An acquire that the server's own `SET` has answered: granted, or not; `None` if another owner
+/// has the lock.
+struct Untimed {
+    tag: Tag,
+    key: LockKey,
+    told: Option<Result<(), Fault>>,
+}
+
 /// What a reply is about.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Asks {
@@ -103,8 +111,8 @@ enum Asks {
     Batch(Batch, Form),
     /// A batch of renewals.
     Renewals(Form),
-    /// When does the lock end? Right behind the server's own `SET`; it tells the server's time.
-    End,
+    /// What time is it? Behind the server's own `SET`s.
+    Time,
     /// An acquire was refused: how long does the holder have it?
     TimeLeft,
     /// Watch the key that is read next. Nothing to tell.
@@ -125,8 +133,8 @@ impl Pipeline {
             scripts,
             stale: false,
             recorded: None,
-            acquired: None,
-            asked: None,
+            untimed: vec![],
+            asks_time: false,
             survey: None,
             identity,
             gathered: Gathered::default(),
@@ -168,7 +176,8 @@ impl Pipeline {
         let renewals = renewals.into_iter().flat_map(|sent| sent.tags().collect::<Vec<_>>());
         let batched = batched.chain(renewals);
         let others = self.in_flight.drain(..).filter(|lost| lost.completes(scripts)).map(|lost| lost.tag);
-        self.answers.drain(..).map(|(tag, _)| tag).chain(batched).chain(others)
+        let untimed = self.untimed.drain(..).map(|untimed| untimed.tag);
+        self.answers.drain(..).map(|(tag, _)| tag).chain(untimed).chain(batched).chain(others)
     }
 
     /// The next answer, or why there will be none.
@@ -227,12 +236,15 @@ impl InFlight {
     /// Whether somebody waits for an answer that this reply completes.
     fn completes(&self, scripts: &Scripts) -> bool {
         match (self.asks, &self.command) {
-            (Asks::End | Asks::TimeLeft | Asks::Record, _) => true,
+            (Asks::TimeLeft | Asks::Record, _) => true,
             (Asks::Command(_), Some(Command::Record { .. })) => !scripts.tracks_record,
-            (Asks::Command(_), Some(command)) => !scripts.is_native_acquire(command),
+            (Asks::Command(_), Some(_)) => true,
             // Those of a batch are kept apart.
             (Asks::Command(_), None)
-            | (Asks::Batch(..) | Asks::Renewals(_) | Asks::Watch | Asks::Info | Asks::Config, _) => false,
+            | (
+                Asks::Batch(..) | Asks::Renewals(_) | Asks::Time | Asks::Watch | Asks::Info | Asks::Config,
+                _,
+            ) => false,
         }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Batch, Command, Fault, Fence, Holding, LineReport, NodeTime, Refusal, Reply, Ticket,
+    Answer, Batch, Command, Fault, Fence, Holding, LineReport, NodeTime, OwnerToken, Refusal, Reply, Ticket,
 };
 
 use super::resp::Value;
@@ -97,24 +97,21 @@ impl Scripts {
         reply.ok_or_else(|| unexpected(value))
     }
 
-    /// What the reply to the server's own `SET` means: granted, and whether it was set just now.
-    /// `None` if another owner has the lock: how long it does must be asked for.
-    pub(super) fn native_reply(command: &Command, value: Value) -> Option<Result<bool, Fault>> {
-        match (command, value) {
-            (_, Value::Error(message)) => Some(Err(Fault::Error(message.into()))),
+    /// What the reply to the server's own `SET` means. `None` if another owner has the lock: how
+    /// long it does must be asked for.
+    pub(super) fn native_reply(token: &OwnerToken, value: Value) -> Option<Result<(), Fault>> {
+        match value {
+            Value::Error(message) => Some(Err(Fault::Error(message.into()))),
             // `GET` makes it tell who had it before: nobody, so it is ours now; or ourselves, and
             // the first answer was lost: it is granted, and lives no longer for it.
-            (_, Value::Null) => Some(Ok(true)),
-            (Command::Acquire { token, .. }, Value::Text(owner)) => {
-                (owner.as_bytes() == token.to_hex()).then_some(Ok(false))
-            }
-            (_, other) => Some(Err(unexpected(&other))),
+            Value::Null => Some(Ok(())),
+            Value::Text(owner) => (owner.as_bytes() == token.to_hex()).then_some(Ok(())),
+            other => Some(Err(unexpected(&other))),
         }
     }
 
     /// What the reply to the question how long a lock lives means. It comes a round trip after the
-    /// question for its end, and both together do not tell the time: the lock may be another by
-    /// then.
+    /// acquire: the lock may be another by then.
     pub(super) fn time_left(value: Value) -> Result<Reply, Fault> {
         match value {
             Value::Number(millis) => Ok(Reply::new(None, Answer::Refused(held(millis)))),
@@ -123,20 +120,12 @@ impl Scripts {
         }
     }
 
-    /// When a lock ends, from the reply to that question: nothing, if it has no end or is gone.
-    pub(super) fn ends_ms(value: &Value) -> Option<i64> {
-        match value {
-            Value::Number(ends_ms @ 0..) => Some(*ends_ms),
-            _ => None,
-        }
-    }
-
-    /// The time at which a lock was set that ends then: cheaper than asking for it.
-    pub(super) fn set_at(command: &Command, ends_ms: Option<i64>) -> Option<NodeTime> {
-        match command {
-            Command::Acquire { node_ttl_ms, .. } => before(ends_ms?, i64::try_from(*node_ttl_ms).ok()?),
-            _ => None,
-        }
+    /// The server's time: seconds, and microseconds.
+    pub(super) fn time(value: &Value) -> Option<NodeTime> {
+        let Value::List(parts) = value else { return None };
+        let [Value::Text(seconds), Value::Text(micros)] = &parts[..] else { return None };
+        let seconds: u64 = seconds.parse().ok()?;
+        Some(NodeTime::from_micros(seconds.checked_mul(1_000_000)?.checked_add(micros.parse().ok()?)?))
     }
 }
 
@@ -234,10 +223,6 @@ fn held(millis: i64) -> Refusal {
 /// Set aside for a waiter for so many milliseconds.
 fn reserved(millis: i64) -> Refusal {
     Refusal::Reserved { left: u64::try_from(millis).map_or(Duration::ZERO, Duration::from_millis) }
-}
-
-fn before(ends_ms: i64, millis: i64) -> Option<NodeTime> {
-    time(ends_ms.checked_sub(millis)?.checked_mul(1_000)?)
 }
 
 fn time(micros: i64) -> Option<NodeTime> {

@@ -39,6 +39,10 @@ pub(super) fn push_joined(buffer: &mut Vec<u8>, pieces: &[&str]) {
 }
 
 fn push_header(buffer: &mut Vec<u8>, kind: u8, number: usize) {
+    // Nearly all, and in one piece: there are many of them.
+    if let Ok(small @ 10..100) = u8::try_from(number) {
+        return buffer.extend_from_slice(&[kind, b'0' + small / 10, b'0' + small % 10, b'\r', b'\n']);
+    }
     buffer.push(kind);
     buffer.extend_from_slice(Decimal::of(number as u64).as_bytes());
     buffer.extend_from_slice(b"\r\n");

@@ -6,7 +6,7 @@
 
 use tenure_core::{Answer, Batch, Command, Fault, Reply};
 
-use super::{Asks, InFlight, Pipeline, PipelineEvent, Tagged};
+use super::{Asks, InFlight, Pipeline, PipelineEvent, Tagged, Untimed};
 use crate::node::Tag;
 use crate::node::redis::info;
 use crate::node::redis::resp::Value;
@@ -58,25 +58,20 @@ impl Pipeline {
                 self.answers.extend(sent.tags().zip(Scripts::extended(value, sent.locks.len())));
                 Ok(Some(PipelineEvent::Split(sent.batch)))
             }
-            (Asks::End, _) => {
-                let (ends_ms, command) = (Scripts::ends_ms(&value), self.asked.take());
-                let command = command.ok_or("a reply that nobody asked for")?;
-                match (self.acquired.take(), &command) {
-                    (Some(acquired), _) => {
-                        let reply = acquired.map(|just_now| {
-                            let time = Scripts::set_at(&command, ends_ms).filter(|_| just_now);
-                            Reply::new(time, Answer::Granted)
-                        });
-                        answer(self.in_known_memory(reply))
-                    }
-                    // Another has it: for how long?
-                    (None, Command::Acquire { key, .. }) => {
-                        Scripts::encode_time_left(&mut self.output, key);
+            (Asks::Time, _) => {
+                let time = Scripts::time(&value);
+                for Untimed { tag, key, told } in std::mem::take(&mut self.untimed) {
+                    if let Some(told) = told {
+                        let reply = told.map(|()| Reply::new(time, Answer::Granted));
+                        let answer = self.in_known_memory(reply);
+                        self.answers.push_back((tag, answer));
+                    } else {
+                        // Another has it: for how long?
+                        Scripts::encode_time_left(&mut self.output, &key);
                         self.ask(tag, None, Asks::TimeLeft);
-                        Ok(None)
                     }
-                    (None, _) => Ok(None),
                 }
+                Ok(self.answers.pop_front().map(PipelineEvent::Answer))
             }
             (Asks::TimeLeft, _) => answer(Scripts::time_left(value)),
             (Asks::Record, _) => {
@@ -156,9 +151,16 @@ impl Pipeline {
         value: Value,
     ) -> Result<Option<PipelineEvent>, String> {
         let answer = |answer| Ok(Some(PipelineEvent::Answer((tag, answer))));
-        if self.scripts.is_native_acquire(&command) {
-            self.acquired = Scripts::native_reply(&command, value);
-            self.asked = Some(command);
+        if let Command::Acquire { key, token, .. } = &command
+            && self.scripts.is_native_acquire(&command)
+        {
+            let told = Scripts::native_reply(token, value);
+            // The record may be read again before the time comes.
+            let told = told.map(|told| match self.stale {
+                true => told.and(Err(changed())),
+                false => told,
+            });
+            self.untimed.push(Untimed { tag, key: key.clone(), told });
             return Ok(None);
         }
         if form == Form::Short && is_no_script(&value) {
@@ -185,9 +187,7 @@ impl Pipeline {
     /// the record has changed before it answers anything that came after.
     fn in_known_memory(&self, reply: Result<Reply, Fault>) -> Result<Reply, Fault> {
         match reply {
-            Ok(Reply { answer: Answer::Granted, .. }) if self.stale => {
-                Err(Fault::Error("the node's record has changed".into()))
-            }
+            Ok(Reply { answer: Answer::Granted, .. }) if self.stale => Err(changed()),
             reply => reply,
         }
     }
@@ -203,4 +203,8 @@ impl Pipeline {
         let batched = self.batches_sent.iter().flatten().chain(self.gathered.iter());
         single.chain(batched.map(|(_, command)| command)).any(ends)
     }
+}
+
+fn changed() -> Fault {
+    Fault::Error("the node's record has changed".into())
 }

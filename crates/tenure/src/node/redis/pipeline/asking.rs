@@ -108,27 +108,23 @@ impl Pipeline {
             self.progress = Instant::now();
         }
         self.scripts.encode(&mut self.output, &command, form);
-        let behind = if let Command::Acquire { key, .. } = &command
-            && self.scripts.is_native_acquire(&command)
-        {
-            encode(&mut self.output, &[b"PEXPIRETIME", key.as_str().as_bytes()]);
-            Some(Asks::End)
-        } else if matches!(command, Command::Record { .. }) && self.scripts.tracks_record {
+        self.asks_time |= self.scripts.is_native_acquire(&command);
+        let watches_record = matches!(command, Command::Record { .. }) && self.scripts.tracks_record;
+        self.ask(tag, Some(command), Asks::Command(form));
+        if watches_record {
             encode(&mut self.output, &[b"CLIENT", b"CACHING", b"YES"]);
             encode(&mut self.output, &[b"GET", self.scripts.record_key()]);
-            Some(Asks::Record)
-        } else {
-            None
-        };
-        match behind {
-            None => self.ask(tag, Some(command), Asks::Command(form)),
-            Some(asks) => {
-                self.ask(tag, Some(command), Asks::Command(form));
-                if asks == Asks::Record {
-                    self.ask(tag, None, Asks::Watch);
-                }
-                self.ask(tag, None, asks);
-            }
+            self.ask(tag, None, Asks::Watch);
+            self.ask(tag, None, Asks::Record);
+        }
+    }
+
+    /// Everything that is to be in the next write.
+    pub(super) fn complete_output(&mut self) {
+        self.send_gathered();
+        if std::mem::take(&mut self.asks_time) {
+            encode(&mut self.output, &[b"TIME"]);
+            self.ask(Tag { to: Addressee::Nobody, sent: Time::from_nanos(0) }, None, Asks::Time);
         }
     }
 

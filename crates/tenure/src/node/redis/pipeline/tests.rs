@@ -51,9 +51,14 @@ fn acquire(fenced: bool) -> Command {
 }
 
 /// What a server says that has set the lock just now: the script tells its time, its own `SET` that
-/// nobody had it before, with the lock's end behind it.
+/// nobody had it before.
 const fn granted(fenced: bool) -> &'static str {
-    if fenced { ":1700000000000000\r\n" } else { "_\r\n:1700000001000\r\n" }
+    if fenced { ":1700000000000000\r\n" } else { "_\r\n" }
+}
+
+/// What it says at the end of a write with its own `SET`s: its time.
+const fn time(fenced: bool) -> &'static str {
+    if fenced { "" } else { "*2\r\n$10\r\n1700000000\r\n$1\r\n7\r\n" }
 }
 
 async fn news(pipeline: &mut Pipeline) -> PipelineEvent {
@@ -76,7 +81,7 @@ async fn a_grant_that_comes_after_the_record_has_changed_is_not_counted() {
     for fenced in [true, false] {
         let (mut pipeline, mut server) = pipeline();
         pipeline.send(tag(), acquire(fenced));
-        say(&mut server, &[CHANGED, granted(fenced)]).await;
+        say(&mut server, &[CHANGED, granted(fenced), time(fenced)]).await;
         assert!(matches!(news(&mut pipeline).await, PipelineEvent::Changed));
         let PipelineEvent::Answer((_, Err(Fault::Error(reason)))) = news(&mut pipeline).await else {
             panic!("a grant in a memory that nobody knows was counted (fenced: {fenced})")
@@ -89,13 +94,21 @@ async fn a_grant_that_comes_after_the_record_has_changed_is_not_counted() {
         pipeline.send(tag(), acquire(fenced));
         let told = format!("*2\r\n:1700000000000000\r\n${}\r\n{RECORD}\r\n", RECORD.len());
         let again = format!("${}\r\n{RECORD}\r\n", RECORD.len());
-        say(&mut server, &[granted(fenced), &told, "+OK\r\n", &again, granted(fenced)]).await;
-        assert!(
-            matches!(news(&mut pipeline).await, PipelineEvent::Answer((_, Err(_)))),
-            "(fenced: {fenced})"
-        );
-        assert!(matches!(news(&mut pipeline).await, PipelineEvent::Answer((_, Ok(_)))), "the record");
-        assert!(is_granted(&news(&mut pipeline).await), "(fenced: {fenced})");
+        say(&mut server, &[granted(fenced), &told, "+OK\r\n", &again, granted(fenced), time(fenced)]).await;
+        let mut told = vec![];
+        for _ in 0..3 {
+            told.push(news(&mut pipeline).await);
+        }
+        // The server's own `SET`s are told when the time has come: behind the record.
+        if !fenced {
+            told.rotate_left(1);
+            told.swap(1, 2);
+        }
+        let PipelineEvent::Answer((_, Err(_))) = &told[0] else {
+            panic!("granted before the record was read again, and counted (fenced: {fenced})")
+        };
+        assert!(matches!(&told[1], PipelineEvent::Answer((_, Ok(_)))), "the record");
+        assert!(is_granted(&told[2]), "(fenced: {fenced})");
     }
 }
 
@@ -104,7 +117,7 @@ async fn a_grant_that_comes_before_the_record_changes_is_counted() {
     for fenced in [true, false] {
         let (mut pipeline, mut server) = pipeline();
         pipeline.send(tag(), acquire(fenced));
-        say(&mut server, &[granted(fenced), CHANGED]).await;
+        say(&mut server, &[granted(fenced), time(fenced), CHANGED]).await;
         assert!(is_granted(&news(&mut pipeline).await), "(fenced: {fenced})");
         assert!(matches!(news(&mut pipeline).await, PipelineEvent::Changed));
     }
@@ -281,4 +294,42 @@ async fn releases_that_may_not_be_sent_together_are_sent_one_by_one() {
     // And from now on.
     ["a", "b"].iter().for_each(|name| pipeline.send(tag(), batchable(Batch::Releases, name)));
     assert_eq!(written(&mut pipeline, &mut server).await.matches("EVALSHA\r\n").count(), 2);
+}
+
+/// The server's time comes behind all of its own `SET`s of one write, and counts for each.
+#[tokio::test]
+async fn one_question_for_the_time_serves_all_of_a_write() {
+    let (mut pipeline, mut server) = pipeline();
+    let unfenced = |name| Command::Acquire {
+        key: named(name),
+        token: token(),
+        node_ttl_ms: 1_000,
+        nonce: Some(Nonce::new(7)),
+        fence: None,
+        beside: None,
+    };
+    ["a", "b", "c"].iter().for_each(|name| pipeline.send(tag(), unfenced(name)));
+    let text = written(&mut pipeline, &mut server).await;
+    assert_eq!((text.matches("SET\r\n").count(), text.matches("TIME\r\n").count()), (3, 1), "{text}");
+    let other = format!("$40\r\n{}\r\n", OwnerToken::from_bytes([8; 20]));
+    say(&mut server, &[granted(false), &other, granted(false), time(false), ":500\r\n"]).await;
+    for _ in 0..2 {
+        let PipelineEvent::Answer((_, Ok(Reply { answer: Answer::Granted, time: Some(time), .. }))) =
+            news(&mut pipeline).await
+        else {
+            panic!("granted, with the server's time")
+        };
+        assert_eq!(time.as_micros(), 1_700_000_000_000_007);
+    }
+    let PipelineEvent::Answer((_, Ok(Reply { answer: Answer::Refused(_), .. }))) = news(&mut pipeline).await
+    else {
+        panic!("another has it")
+    };
+    // Whoever has an answer without the time is not forgotten when the connection ends.
+    pipeline.send(tag(), unfenced("a"));
+    drop(written(&mut pipeline, &mut server).await);
+    say(&mut server, &[granted(false)]).await;
+    let told = tokio::time::timeout(Duration::from_millis(50), poll_fn(|cx| pipeline.poll(cx))).await;
+    assert!(told.is_err(), "the time is missing");
+    assert_eq!(pipeline.take_unanswered().count(), 1);
 }

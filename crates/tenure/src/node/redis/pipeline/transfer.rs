@@ -18,7 +18,7 @@ const READ_BYTES: usize = 16 * 1024;
 impl Pipeline {
     /// Writes as much as the connection takes; the rest waits for the next call.
     pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), String> {
-        self.send_gathered();
+        self.complete_output();
         while self.written < self.output.len() {
             match Pin::new(&mut self.stream).poll_write(cx, &self.output[self.written..]) {
                 Poll::Ready(Ok(0)) => return Err("the connection takes no more data".to_owned()),
