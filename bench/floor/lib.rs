@@ -2,7 +2,7 @@
 //!
 //! Plain sockets, one thread, no code of Tenure's, and nothing that makes a lock safe to use: no
 //! deadline, no clean-up, no validity. To acquire, `SET key value NX PX ttl` goes to every server
-//! at once; the third positive reply decides. To release, the compare-and-delete script of the
+//! at once; the positive reply that makes a majority decides. To release, the compare-and-delete script of the
 //! Redlock page goes the same way. Nobody waits for the other replies. They arrive during a later
 //! round and are counted then, so nothing is lost and nothing is taken for a reply of that round.
 //!
@@ -24,15 +24,14 @@ pub use crate::holder::Holder;
 pub use crate::pass_on::Party;
 use crate::server::Server;
 
-/// So many replies decide, out of five.
-const MAJORITY: usize = 3;
-
 /// When no server says anything for so long, the measurement is broken.
 const SILENCE_MAX: Timespec = Timespec { tv_sec: 5, tv_nsec: 0 };
 
 /// Connections to all servers that can be reached.
 pub struct Floor {
     servers: Vec<Server>,
+    /// So many replies decide, out of all servers that were named.
+    majority: usize,
     commands: Commands,
     /// The cycles of the batch that is under way.
     batch: Range<u64>,
@@ -43,10 +42,11 @@ impl Floor {
     /// begins every key, and must be new: a key that is left of another run would be refused.
     ///
     /// # Errors
-    /// If fewer than three servers can be reached, or one cannot load the script.
+    /// If fewer than a majority of the servers can be reached, or one cannot load the script.
     pub fn connect(ports: &[u16], keys: &str) -> io::Result<Self> {
+        let majority = majority(ports);
         let mut servers: Vec<Server> = ports.iter().flat_map(|port| Server::connect(*port)).collect();
-        if servers.len() < MAJORITY {
+        if servers.len() < majority {
             return Err(io::Error::other(format!(
                 "only {} of {} servers answer",
                 servers.len(),
@@ -57,11 +57,11 @@ impl Floor {
         for server in &mut servers {
             sha = server.load(command::RELEASE)?;
         }
-        Ok(Self { servers, commands: Commands::new(keys, &sha), batch: 0..0 })
+        Ok(Self { servers, majority, commands: Commands::new(keys, &sha), batch: 0..0 })
     }
 
-    /// Acquires `count` locks that nobody else wants, at once. Returns when each has its third
-    /// positive reply.
+    /// Acquires `count` locks that nobody else wants, at once. Returns when each has a
+    /// majority of positive replies.
     ///
     /// # Errors
     /// If a server fails, or all are silent.
@@ -76,8 +76,8 @@ impl Floor {
         self.round(Commands::acquire)
     }
 
-    /// Releases the locks of the last [`Floor::acquire`]. Returns when each has its third positive
-    /// reply.
+    /// Releases the locks of the last [`Floor::acquire`]. Returns when each has a majority of
+    /// positive replies.
     ///
     /// # Errors
     /// If a server fails, or all are silent.
@@ -105,10 +105,11 @@ impl Floor {
         for server in &mut self.servers {
             server.send(self.commands.as_bytes(), count)?;
         }
-        // Replies come in order, so the last cycle has its third reply when three servers have
+        // Replies come in order, so the last cycle has its deciding reply when a majority has
         // granted all.
+        let majority = self.majority;
         let granted = |server: &&Server| server.granted() == count;
-        self.receive_until(|servers| servers.iter().filter(granted).count() >= MAJORITY)
+        self.receive_until(|servers| servers.iter().filter(granted).count() >= majority)
     }
 
     fn receive_until(&mut self, done: impl Fn(&[Server]) -> bool) -> io::Result<()> {
@@ -125,4 +126,9 @@ impl Floor {
         }
         Ok(())
     }
+}
+
+/// How many of these servers decide.
+fn majority(ports: &[u16]) -> usize {
+    ports.len() / 2 + 1
 }

@@ -7,17 +7,22 @@
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
+use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, poll};
 
-use crate::{MAJORITY, SILENCE_MAX};
+use crate::{SILENCE_MAX, majority};
 
 const RELEASE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) \
                        return redis.call('PUBLISH', ARGV[2], '1') end return -1";
 
+/// How long the others may take to come.
+const COMING_MAX: Duration = Duration::from_secs(5);
+
 /// One of them.
 pub struct Party {
     connections: Vec<Connection>,
+    majority: usize,
     /// How often it has acquired, and waited.
     acquired: usize,
     waited: usize,
@@ -36,12 +41,12 @@ struct Connection {
 }
 
 impl Party {
-    /// Connects to the servers at these loopback ports. Listens to its own name; releases tell the
-    /// `next`.
+    /// Connects to the servers at these loopback ports. Listens to its own name; releases of the
+    /// lock `key` tell the `next`.
     ///
     /// # Errors
     /// If a server cannot be reached.
-    pub fn connect(ports: &[u16], name: &str, next: &str) -> io::Result<Self> {
+    pub fn connect(ports: &[u16], key: &str, name: &str, next: &str) -> io::Result<Self> {
         let mut connections = vec![];
         for port in ports {
             let stream = TcpStream::connect(("127.0.0.1", *port))?;
@@ -50,15 +55,43 @@ impl Party {
             connection.stream.write_all(&command(&["HELLO", "3"]))?;
             connection.stream.write_all(&command(&["SUBSCRIBE", name]))?;
             connection.stream.write_all(&command(&["PING"]))?;
-            while !connection.input.ends_with(b"+PONG\r\n") {
+            let pong = loop {
                 connection.read()?;
-            }
-            connection.input.clear();
+                let pong = connection.input.windows(7).position(|bytes| bytes == b"+PONG\r\n");
+                if let Some(begin) = pong {
+                    break begin + 7;
+                }
+            };
+            // A message may have come behind it already.
+            connection.input.drain(..pong);
+            connection.take();
             connections.push(connection);
         }
-        let acquire = command(&["SET", "floor:pass-on", name, "NX", "PX", "30000"]);
-        let release = command(&["EVAL", RELEASE, "1", "floor:pass-on", name, next]);
-        Ok(Self { connections, acquired: 0, waited: 0, acquire, release })
+        let acquire = command(&["SET", key, name, "NX", "PX", "30000"]);
+        let release = command(&["EVAL", RELEASE, "1", key, name, next]);
+        Ok(Self { connections, majority: majority(ports), acquired: 0, waited: 0, acquire, release })
+    }
+
+    /// Waits until all of these listen at this server, which each asks last.
+    ///
+    /// # Errors
+    /// If the server fails, or one of them does not come.
+    pub fn wait_for(port: u16, names: &[String]) -> io::Result<()> {
+        let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+        let question: Vec<&str> =
+            ["PUBSUB", "NUMSUB"].into_iter().chain(names.iter().map(String::as_str)).collect();
+        let deadline = Instant::now() + COMING_MAX;
+        while Instant::now() < deadline {
+            stream.write_all(&command(&question))?;
+            let mut answer = [0; 4096];
+            let count = stream.read(&mut answer)?;
+            // Names and numbers take turns: `:1` for each one that listens.
+            if answer[..count].windows(4).filter(|bytes| bytes == b":1\r\n").count() == names.len() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Err(io::Error::new(io::ErrorKind::TimedOut, "the others do not come"))
     }
 
     /// Acquires. Returns with the third positive reply.
@@ -96,7 +129,7 @@ impl Party {
     }
 
     fn receive_until(&mut self, counts: impl Fn(&Connection) -> bool) -> io::Result<()> {
-        while self.connections.iter().filter(|connection| counts(connection)).count() < MAJORITY {
+        while self.connections.iter().filter(|connection| counts(connection)).count() < self.majority {
             let watched =
                 self.connections.iter().map(|connection| PollFd::new(&connection.stream, PollFlags::IN));
             let mut watched: Vec<PollFd<'_>> = watched.collect();

@@ -1,4 +1,4 @@
-//! Five real servers, and what they spend.
+//! Real servers, five unless it is said, and what they spend.
 
 use std::time::Duration;
 
@@ -21,9 +21,15 @@ pub(crate) struct Hung<'a>(&'a RedisServer);
 
 impl Cluster {
     pub(crate) fn start() -> Self {
-        let servers = RedisServer::start_many::<SERVERS>(&["--save", "", "--appendonly", "no"]);
+        Self::of(SERVERS)
+    }
+
+    /// A cluster of so many.
+    pub(crate) fn of(count: usize) -> Self {
+        let start = |_| RedisServer::start(&["--save", "", "--appendonly", "no"]);
+        let servers: Vec<RedisServer> = (0..count).map(start).collect();
         let ports = servers.iter().map(RedisServer::port).collect();
-        Self { servers: servers.into(), ports }
+        Self { servers, ports }
     }
 
     /// A cluster with one dead server: nobody listens at its port. It died after the first client
@@ -41,10 +47,20 @@ impl Cluster {
                 .await
                 .map_err(anyhow::Error::from)
         })?;
-        if let Some(mut server) = cluster.servers.pop() {
+        cluster.kill_one();
+        Ok(cluster)
+    }
+
+    /// Kills one that lives: nobody listens at its port any more.
+    pub(crate) fn kill_one(&mut self) {
+        if let Some(mut server) = self.servers.pop() {
             server.kill();
         }
-        Ok(cluster)
+    }
+
+    /// Halts one server for the rest of its life.
+    pub(crate) fn hang_one_for_good(&self) {
+        self.servers.iter().last().into_iter().for_each(RedisServer::pause);
     }
 
     /// Halts one server: it keeps its connections and answers nobody.

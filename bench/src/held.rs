@@ -24,7 +24,7 @@ use crate::report::{Ratio, Target};
 use crate::{cpu_time, memory};
 
 /// The script that Tenure extends with.
-const EXTEND: &str = include_str!("../../crates/tenure/src/node/redis/script/extend.lua");
+pub(crate) const EXTEND: &str = include_str!("../../crates/tenure/src/node/redis/script/extend.lua");
 
 /// The default ttl is 30 s; a lock is renewed after a third of it.
 const INTERVAL: Duration = Duration::from_secs(10);

@@ -18,6 +18,7 @@ mod held;
 mod measure;
 mod memory;
 mod outsider;
+mod peers;
 mod pipelined;
 mod report;
 mod runtimes;
@@ -48,6 +49,8 @@ Benchmarks:
   outsider      the longest wait of a client of another library beside five that pass the lock on to each other, on one,
                 three and five servers, and what its turns cost those in line
   held          100,000 locks held and renewed by one process: memory, CPU beside bare messages, acquires meanwhile
+  peers         Tenure beside other lock libraries and etcd, each installed from its package registry and in its own
+                language: see `peers --list`; options below
   start         the command-line tool, from its start to that of its command: embedded store beside `flock`, and round
                 trips to servers far away
   distance      acquire, release, pass-on and the start of a client where a round trip takes 1, 10, 50 and 150 ms, and
@@ -57,6 +60,9 @@ Options:
   --seconds S   how long each case is measured in each round; 0.05 to 10, default 1
   --rounds N    how often; the median is reported; 1 to 20, default 5
   --json        one JSON object per line instead of tables
+                peers: --seconds 0.1 to 30, --rounds default 3; --quick for a run of minutes; --peer NAME and
+                --workload NAME, again and again, for some of them; --out DIR for table, raw numbers and plots;
+                --list for all names
                 held: --seconds is how long they are held, 12 to 3600, default 120; --locks N, default 100,000
 ";
 
@@ -87,6 +93,9 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((name, options)) if name == "outsider" && !wants_help => {
             outsider::run(&Settings::parse(options)?)
         }
+        Some((name, options)) if name == "peers" && !wants_help => peers::run(options),
+        // What `peers` starts.
+        Some((name, options)) if name == "peers-driver" => peers::run_driver(options),
         // What `contended` starts.
         Some((name, options)) if name == "contended-worker" => contended::run_worker(options),
         Some((name, options)) if name == "held" && !wants_help => held::run(options),

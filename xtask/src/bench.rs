@@ -3,10 +3,11 @@
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::command::cargo;
+use crate::prerequisites;
 
 /// The benchmarks by name.
 const BENCHMARKS: &[&str] =
-    &["uncontended", "fenced", "runtimes", "contended", "outsider", "held", "start", "distance"];
+    &["uncontended", "fenced", "runtimes", "contended", "outsider", "held", "peers", "start", "distance"];
 
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     match arguments.first() {
@@ -19,6 +20,11 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         // What it measures is a program of its own.
         let built = cargo(["build", "--release", "--quiet", "--package", "tenure-cli"]).status();
         ensure!(built.context("cargo could not be started")?.success(), "the tool could not be built");
+    }
+    if arguments.first() == Some(&"peers")
+        && !arguments.iter().any(|word| ["--help", "-h", "--list"].contains(word))
+    {
+        prerequisites::install_for_peers();
     }
     let mut command = cargo(["run", "--release", "--quiet", "--package", "tenure-bench", "--"]);
     // Nothing is printed here: with `--json` the output belongs to the benchmark alone.

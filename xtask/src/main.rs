@@ -26,7 +26,8 @@ Commands:
          and named; with `--all`, or with CI=true, it is installed, and nothing is skipped
   tidy   the architecture alone: what each crate may depend on, and what the documents must say
   bench  a benchmark on real servers: `cargo xtask bench uncontended|fenced [--seconds S] [--rounds N] [--json]`
-         (runs `cargo run --release -p tenure-bench -- uncontended ...`)
+         (runs `cargo run --release -p tenure-bench -- uncontended ...`); `bench --help` has all of them, among them
+         `peers`, which installs other lock libraries and measures Tenure beside them
   simulate  histories in the simulator: `cargo xtask simulate [--seeds N] [--first SEED]`, or one again:
          `cargo xtask simulate replay SEED SCENARIO [MUTANT]`, or `story SEED SCENARIO`, or all `mutants`
          (see docs/simulator.md)

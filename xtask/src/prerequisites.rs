@@ -14,7 +14,7 @@ const CARGO_DENY: &str = "cargo-deny@0.20.2";
 /// Whoever wants nothing to be skipped gets everything that can be installed, or an error.
 pub(crate) fn install(report: &mut Report, all: bool) -> Result<()> {
     if !on_path("redis-server") {
-        match install_redis_server() {
+        match install_package("redis-server", "redis-server") {
             Ok(()) => {}
             Err(error) if all => return Err(error),
             // Each test that needs it is skipped and named.
@@ -40,23 +40,33 @@ pub(crate) fn deny(report: &mut Report) -> Result<()> {
     run(&mut cargo(["deny", "check", "bans", "licenses", "sources"]))
 }
 
-/// The tests start real servers, of the kind people run.
-fn install_redis_server() -> Result<()> {
+/// What `bench peers` measures besides. Without it the benchmark skips etcd and says so.
+pub(crate) fn install_for_peers() {
+    if !on_path("etcd")
+        && let Err(error) = install_package("etcd", "etcd-server")
+    {
+        eprintln!("    {error:#}");
+    }
+}
+
+/// Installs a Debian package that has this program.
+fn install_package(program: &str, package: &str) -> Result<()> {
     if !on_path("apt-get") {
-        bail!("redis-server 7.0 or newer is missing: install it with this system's package manager");
+        bail!("{program} is missing: install it with this system's package manager");
     }
     if !is_root()? {
-        bail!("redis-server is missing, and installing it needs root: `sudo apt-get install redis-server`");
+        bail!("{program} is missing, and installing it needs root: `sudo apt-get install {package}`");
     }
-    println!("    redis-server is missing and will be installed");
+    eprintln!("    {program} is missing and will be installed");
     let _quiet = NoServices::begin()?;
     let apt = |arguments: &[&str]| {
         let mut command = Command::new("apt-get");
         command.env("DEBIAN_FRONTEND", "noninteractive").args(arguments);
-        run(&mut command)
+        output(&mut command)
     };
     apt(&["update", "-qq"])?;
-    apt(&["install", "-y", "-qq", "--no-install-recommends", "redis-server"])
+    apt(&["install", "-y", "-qq", "--no-install-recommends", package])?;
+    Ok(())
 }
 
 fn has_cargo_deny() -> bool {

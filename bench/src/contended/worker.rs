@@ -63,7 +63,7 @@ fn compete(ports: &[u16], workers: usize, hold: Duration, end: u64) -> Result<St
 /// One party of the floor's ring; the first one begins.
 fn take_turns(ports: &[u16], index: usize, parties: usize, hold: Duration, end: u64) -> Result<String> {
     let (name, next) = (format!("floor-{index}"), format!("floor-{}", (index + 1) % parties));
-    let mut party = Party::connect(ports, &name, &next)?;
+    let mut party = Party::connect(ports, "floor:pass-on", &name, &next)?;
     let (mut text, first) = (String::new(), index == 0);
     // The others may not be there yet.
     std::thread::sleep(Duration::from_millis(if first { 150 } else { 0 }));

@@ -12,7 +12,7 @@
 
 mod clients;
 mod clock_preload;
-mod nursery;
+pub mod nursery;
 mod port;
 mod proxy;
 mod redis_server;

@@ -12,8 +12,8 @@ use std::sync::mpsc::{Sender, channel};
 
 type Order = (Command, Sender<io::Result<Child>>);
 
-/// A command that dies with this process.
-pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
+/// A command that dies with this process, if [`spawn`] starts it.
+pub fn command(program: impl AsRef<OsStr>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--"]).arg(program);
     command.stdin(Stdio::null());
@@ -21,7 +21,10 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
 }
 
 /// Starts it.
-pub(crate) fn spawn(command: Command) -> io::Result<Child> {
+///
+/// # Errors
+/// If it cannot be started.
+pub fn spawn(command: Command) -> io::Result<Child> {
     static NURSERY: OnceLock<Sender<Order>> = OnceLock::new();
     let nursery = NURSERY.get_or_init(|| {
         let (orders, inbox) = channel::<Order>();
