@@ -4,10 +4,12 @@ mod reading;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueHint};
 
 pub(crate) use self::reading::{described, remedy, with_dashes};
+use crate::capacity::load::parse_amount;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -103,6 +105,10 @@ pub(crate) enum Command {
     /// Change the node list while clients run, or take nodes out of their fleet
     #[command(subcommand)]
     Fleet(FleetCommand),
+    /// Measure how fast locks are on these nodes, and what limits them
+    Bench(BenchArgs),
+    /// What a load of locks needs: nodes, CPU, memory, connections, latency
+    Plan(PlanArgs),
     /// What is in force and where it comes from; secrets are masked
     Config,
     /// Print a script that completes commands and options
@@ -205,6 +211,68 @@ pub(crate) struct StatusArgs {
     /// Say by the exit code whether it is free: 0 if it is, 75 if not
     #[arg(long)]
     pub(crate) exit_code: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tenure bench
+  tenure --nodes redis://a,redis://b,redis://c bench --json > mine.json
+  tenure plan --locks-per-second 5k --measured mine.json
+
+It acquires and releases locks under a prefix that it makes for itself and removes afterwards; no
+lock of anybody else is touched. It keeps the servers as busy as it can meanwhile.")]
+pub(crate) struct BenchArgs {
+    /// How long to measure
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    pub(crate) seconds: Duration,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tenure plan --locks-per-second 2000 --held 10k --rtt 1ms --names 50k
+  tenure plan --locks-per-second 1M --nodes 5 --clients 2000 --names 10M
+  tenure bench --json > mine.json && tenure plan --locks-per-second 5k --measured mine.json
+
+It asks no node. Numbers may end in k, M or G. docs/capacity.md has the formulas.")]
+pub(crate) struct PlanArgs {
+    /// Locks that are acquired and released per second
+    #[arg(long, value_name = "N", value_parser = parse_amount, allow_negative_numbers = true)]
+    pub(crate) locks_per_second: f64,
+    /// Locks that are held at a time [default: as many as are acquired in a second]
+    #[arg(long, value_name = "N", value_parser = parse_amount, allow_negative_numbers = true)]
+    pub(crate) held: Option<f64>,
+    /// Acquires that wait in line at a time
+    #[arg(long, value_name = "N", value_parser = parse_amount, default_value = "0", allow_negative_numbers = true)]
+    pub(crate) waiters: f64,
+    /// Different names a day: the nodes remember the fence of each for so long [default: no name is
+    /// used twice]
+    #[arg(long, value_name = "N", value_parser = parse_amount, allow_negative_numbers = true)]
+    pub(crate) names: Option<f64>,
+    /// Programs that use the locks, each with one connection to each node
+    #[arg(long, value_name = "N", value_parser = parse_amount, default_value = "10", allow_negative_numbers = true)]
+    pub(crate) clients: f64,
+    /// The round trip to the node that makes the majority: the third-nearest of five
+    #[arg(long, value_name = "DURATION", default_value = "1ms")]
+    pub(crate) rtt: String,
+    /// Cores for each node's server; it executes commands on one
+    #[arg(long, value_name = "N", value_parser = parse_amount, default_value = "1", allow_negative_numbers = true)]
+    pub(crate) cores: f64,
+    /// Compute with what `tenure bench --json` measured on your own nodes
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) measured: Option<PathBuf>,
+    /// Say which fleet this name belongs to; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub(crate) place: Vec<String>,
+}
+
+/// A benchmark that is shorter shows nothing; one that is longer is another one's work.
+fn seconds(text: &str) -> Result<Duration, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (1.0..=300.0).contains(&seconds) => Ok(Duration::from_secs_f64(seconds)),
+        _ => Err("expected 1 to 300 seconds".to_owned()),
+    }
 }
 
 #[derive(Debug, clap::Args)]

@@ -1,6 +1,7 @@
 //! One file a command.
 
 pub(crate) mod acquire;
+pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod config;
 pub(crate) mod doctor;
@@ -8,6 +9,7 @@ pub(crate) mod extend;
 pub(crate) mod fleet;
 pub(crate) mod ls;
 pub(crate) mod man;
+pub(crate) mod plan;
 pub(crate) mod release;
 pub(crate) mod run;
 pub(crate) mod status;

@@ -8,6 +8,7 @@
 
 mod advice;
 mod args;
+mod capacity;
 mod commands;
 mod exit_code;
 mod failure;
@@ -64,6 +65,7 @@ fn run(args: Args, output: &Output) -> Result<Exit, Failure> {
     match command {
         Command::Completions(args) => commands::completions::run(&args, output),
         Command::Man(args) => commands::man::run(&args, output),
+        Command::Plan(args) => commands::plan::run(&args, &common, output),
         command => {
             let settings = Settings::resolve(&common)?;
             output.warn_all(&settings.warnings);
@@ -84,7 +86,8 @@ async fn serve(command: Command, settings: &Settings, output: &Output) -> Result
         Command::Ls => commands::ls::run(settings, output).await,
         Command::Doctor => commands::doctor::run(settings, output).await,
         Command::Fleet(command) => commands::fleet::run(&command, settings, output).await,
-        Command::Config | Command::Completions(_) | Command::Man(_) => {
+        Command::Bench(args) => commands::bench::run(&args, settings, output).await,
+        Command::Config | Command::Completions(_) | Command::Man(_) | Command::Plan(_) => {
             commands::config::run(settings, output)
         }
     }

@@ -4,8 +4,13 @@
 //! mistake of ours, but a result that cannot be written (a full disk) is a failure, and a token
 //! that nobody read is one in any case.
 
+mod bench;
 mod clock;
 mod json;
+mod plan;
+mod progress;
+mod status_line;
+mod table;
 mod text;
 mod waiting;
 
@@ -14,10 +19,13 @@ use std::time::Duration;
 
 use tenure::{LockList, LockReport, NodeReport, ShutdownError, Votes};
 
+pub(crate) use self::progress::Progress;
 pub(crate) use self::text::{duration, plain, shell_word};
 pub(crate) use self::waiting::{WaitingDisplay, WaitingNews};
 use crate::advice::Advice;
 use crate::args::{Args, Command};
+use crate::capacity::measured::Benchmark;
+use crate::capacity::plan::Plan;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::lease::Lease;
@@ -240,10 +248,31 @@ impl Output {
         result(&text::config(settings))
     }
 
+    /// What was measured.
+    pub(crate) fn benchmark(&self, benchmark: &Benchmark) -> Result<(), Failure> {
+        if self.json {
+            return result(&bench::json(benchmark).to_string());
+        }
+        result(&bench::text(benchmark))
+    }
+
+    /// What a load needs, and which fleet some names belong to.
+    pub(crate) fn plan(&self, plan: &Plan, placed: &[(String, String)]) -> Result<(), Failure> {
+        if self.json {
+            return result(&plan::json(plan, placed).to_string());
+        }
+        result(&plan::text(plan, placed))
+    }
+
     /// A file for other programs: completions, a manual page.
     pub(crate) fn raw(&self, bytes: &[u8]) -> Result<(), Failure> {
         let mut out = std::io::stdout().lock();
         readers_may_leave(out.write_all(bytes).and_then(|()| out.flush()))
+    }
+
+    /// Shows how far something is.
+    pub(crate) fn progress(&self) -> Progress {
+        Progress::new(!self.quiet && std::io::stderr().is_terminal() && !is_dumb())
     }
 
     /// Shows that we wait, and for whom.

@@ -27,7 +27,12 @@ const NO_MESSAGES: &[&str] = &[
     "crates/tenure/src/fenced/file.rs",
     "crates/tenure/src/guard/handover.rs",
     "crates/tenure-cli/src/args.rs",
+    "crates/tenure-cli/src/capacity/limits.rs",
+    "crates/tenure-cli/src/capacity/plan.rs",
+    "crates/tenure-cli/src/output/bench.rs",
     "crates/tenure-cli/src/output/clock.rs",
+    "crates/tenure-cli/src/output/plan.rs",
+    "crates/tenure-cli/src/output/progress.rs",
     "crates/tenure-cli/src/output/text.rs",
     "crates/tenure-cli/src/output/waiting.rs",
 ];

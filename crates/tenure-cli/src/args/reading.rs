@@ -62,7 +62,13 @@ pub(crate) fn described() -> clap::Command {
         let word = command.get_name().to_owned();
         command.mut_args(|argument| {
             let ignored = argument.get_long().is_some_and(|flag| is_ignored(flag, &word));
-            argument.hide(ignored)
+            let counts_nodes = word == "plan" && argument.get_long() == Some("nodes");
+            let argument = argument.hide(ignored);
+            if counts_nodes {
+                let help = "How many nodes a fleet has, or their URLs [default: 5]";
+                return argument.help(help).long_help(help).value_name("N");
+            }
+            argument
         })
     })
 }
@@ -78,7 +84,9 @@ fn is_ignored(flag: &str, command: &str) -> bool {
     let used = match command {
         "run" | "acquire" | "config" => Use::Acquires,
         "extend" | "doctor" => Use::Terms,
-        "release" | "status" | "ls" | "fleet" => Use::Nodes,
+        "release" | "status" | "ls" | "fleet" | "bench" => Use::Nodes,
+        // It asks nobody, but has a fleet and a term in mind.
+        "plan" if matches!(flag, "nodes" | "ttl" | "json") => Use::Terms,
         _ => Use::Nothing,
     };
     needed > used
@@ -105,6 +113,8 @@ impl Command {
             Self::Ls => "ls",
             Self::Doctor => "doctor",
             Self::Fleet(_) => "fleet",
+            Self::Bench(_) => "bench",
+            Self::Plan(_) => "plan",
             Self::Config => "config",
             Self::Completions(_) => "completions",
             Self::Man(_) => "man",

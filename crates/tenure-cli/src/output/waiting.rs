@@ -1,10 +1,10 @@
 //! What a person sees while we wait: who holds the lock, for how long, and our place in the line.
 
-use std::io::Write;
 use std::time::{Duration, Instant};
 
 use tenure::Votes;
 
+use super::status_line::{StatusLine, is_in_foreground, width, write};
 use super::text::{duration, plain};
 
 /// What is always shown of a holder (a process and the beginning of its machine) and of a name.
@@ -12,8 +12,7 @@ const HOLDER_MIN: usize = 16;
 const NAME_MIN: usize = 8;
 
 /// The waiting display: one line that is written anew in the foreground of a terminal, one line in
-/// all elsewhere. In the background, the line of the terminal belongs to whoever is in the
-/// foreground.
+/// all elsewhere.
 #[derive(Debug)]
 pub(crate) struct WaitingDisplay {
     name: String,
@@ -21,8 +20,8 @@ pub(crate) struct WaitingDisplay {
     begun: Instant,
     /// The one line was printed.
     said: bool,
-    /// The line that is written anew is there.
-    drawn: bool,
+    /// The line that is written anew.
+    line: StatusLine,
     news: Option<(WaitingNews, Instant)>,
 }
 
@@ -37,7 +36,8 @@ pub(crate) enum WaitingNews {
 
 impl WaitingDisplay {
     pub(super) fn new(name: &str, terminal: bool) -> Self {
-        Self { name: plain(name), terminal, begun: Instant::now(), said: false, drawn: false, news: None }
+        let (begun, line) = (Instant::now(), StatusLine::default());
+        Self { name: plain(name), terminal, begun, said: false, line, news: None }
     }
 
     /// Shows what is new.
@@ -53,23 +53,19 @@ impl WaitingDisplay {
 
     /// Takes the line away.
     pub(crate) fn clear(&mut self) {
-        if std::mem::take(&mut self.drawn) && is_in_foreground() {
-            write(b"\r\x1b[2K");
-        }
+        self.line.clear();
     }
 
     fn show(&mut self) {
         let Some((news, told)) = &self.news else { return };
         let draw = self.terminal && is_in_foreground();
-        if !draw && (self.said || self.drawn) {
+        if !draw && (self.said || self.line.is_drawn()) {
             return;
         }
         if draw {
             let line =
                 news.fitted(&self.name, told.elapsed(), self.begun.elapsed(), width().saturating_sub(1));
-            // Some characters are two columns wide: the terminal is told not to wrap.
-            write(format!("\r\x1b[2K\x1b[?7l{line}\x1b[?7h").as_bytes());
-            self.drawn = true;
+            self.line.draw(&line);
         } else {
             let words = news.words(told.elapsed());
             write(format!("tenure: waiting for {}: {words}\n", self.name).as_bytes());
@@ -139,21 +135,6 @@ fn shortened(text: &str, excess: usize, least: usize) -> String {
         return text.to_owned();
     }
     text.chars().take(kept).chain(['…']).collect()
-}
-
-/// Whether the terminal is ours at the moment.
-fn is_in_foreground() -> bool {
-    nix::unistd::tcgetpgrp(std::io::stderr()) == Ok(nix::unistd::getpgrp())
-}
-
-/// How many columns there are; a line that wraps could not be taken away.
-fn width() -> usize {
-    terminal_size::terminal_size_of(std::io::stderr()).map_or(80, |(width, _)| usize::from(width.0))
-}
-
-fn write(bytes: &[u8]) {
-    let mut stderr = std::io::stderr();
-    let _ = stderr.write_all(bytes).and_then(|()| stderr.flush());
 }
 
 #[cfg(test)]

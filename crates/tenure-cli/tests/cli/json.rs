@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use crate::deployment::{deployments, five_redis_nodes, now_ms, token};
 
+/// That an object has these fields and no others.
 #[track_caller]
-fn has_fields(object: &Value, fields: &[&str]) {
+pub(crate) fn has_fields(object: &Value, fields: &[&str]) {
     let mut found: Vec<&str> = object.as_object().unwrap().keys().map(String::as_str).collect();
     let mut wanted = fields.to_vec();
     found.sort_unstable();

@@ -1,6 +1,7 @@
 //! The command-line tool as scripts see it: `docs/cli.md`, sentence by sentence, on real servers.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
+mod bench;
 mod configuration;
 mod counter;
 mod deployment;
@@ -18,6 +19,7 @@ mod looking;
 mod nodes;
 mod one_node;
 mod places;
+mod plan;
 mod program;
 mod run;
 mod scripts;

@@ -192,7 +192,16 @@ fn a_result_that_cannot_be_written_is_a_failure_and_its_lock_is_free_again() {
         let done = Done::of(command.stdout(closed).output().unwrap());
         assert!(done.ends_with(70).stderr.contains("cannot be written"), "{done:?}");
         deployment.tenure(&["acquire", "x"]).ends_with(0);
-        for command in ["status x", "ls", "ls --json", "doctor", "config", "completions bash", "man"] {
+        for command in [
+            "status x",
+            "ls",
+            "ls --json",
+            "doctor",
+            "config",
+            "completions bash",
+            "man",
+            "plan --locks-per-second 5",
+        ] {
             shell(&deployment, &format!("tenure {command} > /dev/full")).ends_with(70);
         }
     }

@@ -115,6 +115,10 @@ fn flags_that_a_command_would_ignore_are_refused() {
         ("status", "--nodes", true),
         ("run", "--wait", true),
         ("man", "--nodes", false),
+        ("bench", "--nodes", true),
+        ("bench", "--ttl", false),
+        ("plan", "--ttl", true),
+        ("plan", "--prefix", false),
     ] {
         for help in [deployment.tenure(&[command, "--help"]), deployment.tenure(&["help", command])] {
             assert_eq!(help.ends_with(0).stdout.contains(&format!("{flag} <")), offered, "{command} {flag}");
