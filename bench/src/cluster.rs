@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use anyhow::Result;
-use tenure_testkit::RedisServer;
+use anyhow::{Context, Result, bail};
+use tenure_testkit::{RedisServer, Value};
 
 use crate::cpu_time;
 
@@ -76,6 +76,22 @@ impl Cluster {
 
     pub(crate) fn urls(&self) -> impl Iterator<Item = String> {
         self.ports.iter().map(|port| format!("redis://127.0.0.1:{port}"))
+    }
+
+    /// A number of `INFO`, the middle of what the servers say.
+    pub(crate) fn info(&self, section: &str, field: &str) -> Result<f64> {
+        let mut numbers = vec![];
+        for server in &self.servers {
+            let said = match server.execute(&["INFO", section]) {
+                Value::BulkString(bytes) => String::from_utf8(bytes)?,
+                Value::VerbatimString { text, .. } => text,
+                other => bail!("INFO says {other:?}"),
+            };
+            let number = said.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+            numbers.push(number.with_context(|| format!("INFO {section} has no {field}"))?.trim().parse()?);
+        }
+        numbers.sort_by(f64::total_cmp);
+        numbers.get(numbers.len() / 2).copied().context("there is no server")
     }
 
     /// The CPU time that all servers have used since they started.

@@ -7,6 +7,7 @@
     reason = "a benchmark reports to whoever runs it, and stops when anything is wrong"
 )]
 
+mod capacity;
 mod client;
 mod cluster;
 mod contended;
@@ -55,6 +56,8 @@ Benchmarks:
                 trips to servers far away
   distance      acquire, release, pass-on and the start of a client where a round trip takes 1, 10, 50 and 150 ms, and
                 to servers at different distances, in round trips to the third-nearest
+  capacity      what each operation costs a server, for `tenure plan`, and how far its plans are from points that were
+                not used to make them
 
 Options:
   --seconds S   how long each case is measured in each round; 0.05 to 10, default 1
@@ -102,6 +105,9 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((name, options)) if name == "start" && !wants_help => start::run(&Settings::parse(options)?),
         Some((name, options)) if name == "distance" && !wants_help => {
             distance::run(&Settings::parse(options)?)
+        }
+        Some((name, options)) if name == "capacity" && !wants_help => {
+            capacity::run(&Settings::parse(options)?)
         }
         Some((name, _)) if !wants_help => bail!("there is no benchmark {name:?}\n\n{HELP}"),
         _ => {

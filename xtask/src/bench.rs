@@ -6,8 +6,18 @@ use crate::command::cargo;
 use crate::prerequisites;
 
 /// The benchmarks by name.
-const BENCHMARKS: &[&str] =
-    &["uncontended", "fenced", "runtimes", "contended", "outsider", "held", "peers", "start", "distance"];
+const BENCHMARKS: &[&str] = &[
+    "uncontended",
+    "fenced",
+    "runtimes",
+    "contended",
+    "outsider",
+    "held",
+    "peers",
+    "start",
+    "distance",
+    "capacity",
+];
 
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     match arguments.first() {
@@ -16,8 +26,8 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         }
         _ => {}
     }
-    if arguments.first() == Some(&"start") {
-        // What it measures is a program of its own.
+    if matches!(arguments.first(), Some(&"start" | &"capacity")) {
+        // What they measure, or ask, is a program of its own.
         let built = cargo(["build", "--release", "--quiet", "--package", "tenure-cli"]).status();
         ensure!(built.context("cargo could not be started")?.success(), "the tool could not be built");
     }
