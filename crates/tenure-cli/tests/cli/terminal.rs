@@ -357,3 +357,20 @@ fn holder_process(deployment: &Deployment, name: &str) -> String {
     let (status, _) = deployment.json(&["status", name, "--json"]);
     status["holder"].as_str().unwrap().split(' ').next().unwrap().to_owned()
 }
+
+#[test]
+fn a_benchmark_shows_how_far_it_is_and_the_interrupt_key_ends_it() {
+    for deployment in deployments() {
+        let mut shell = Shell::start(&deployment);
+        shell.types("tenure bench --seconds 60; echo never\n");
+        shell.shows("removes them afterwards");
+        shell.shows("1 of 7: round trips");
+        shell.shows("2 of 7: 1 task");
+        shell.types("\x03");
+        shell.shows("interrupted by SIGINT");
+        let rest = shell.shows("ready> ");
+        // The shell knows that it was the key, and leaves the rest of the line alone.
+        assert!(!rest.contains("never"), "{rest:?}");
+        assert!(deployment.tenure(&["ls"]).stdout.contains("no locks"));
+    }
+}
