@@ -2,9 +2,10 @@
 //!
 //! Plain sockets, one thread, no code of Tenure's, and nothing that makes a lock safe to use: no
 //! deadline, no clean-up, no validity. To acquire, `SET key value NX PX ttl` goes to every server
-//! at once; the positive reply that makes a majority decides. To release, the compare-and-delete script of the
-//! Redlock page goes the same way. Nobody waits for the other replies. They arrive during a later
-//! round and are counted then, so nothing is lost and nothing is taken for a reply of that round.
+//! at once; the positive reply that makes a majority decides. To release, the compare-and-delete
+//! script of the Redlock page goes the same way. Nobody waits for the other replies. They arrive
+//! during a later round and are counted then, so nothing is lost and nothing is taken for a reply
+//! of that round.
 //!
 //! A batch runs many cycles at once: all their commands to a server leave in one write.
 #![forbid(unsafe_code)]

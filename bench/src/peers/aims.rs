@@ -40,7 +40,7 @@ fn of(section: &Section) -> Vec<Aim> {
         Workload::Failures => failures(section),
         Workload::Held => cells.filter_map(held).collect(),
         Workload::Nodes => nodes(section),
-        Workload::Distance => vec![],
+        Workload::Distance => distance(section),
     }
 }
 
@@ -170,6 +170,33 @@ fn nodes(section: &Section) -> Vec<Aim> {
         Some(Aim { what, value, at_least: false, limit: 3.0 })
     };
     ["1 task", "64 tasks"].into_iter().filter_map(aim).collect()
+}
+
+fn distance(section: &Section) -> Vec<Aim> {
+    let cell = |ms: u64| section.cells.iter().find(|cell| cell.name == format!("round trip {ms} ms"));
+    let first_lock = |ms| tenure(cell(ms)?, "tenure", Runtime::Single)?.value(Figure::FirstLock);
+    let mut aims = vec![];
+    for ms in [10, 50, 150] {
+        // What the floor takes is a round trip as it was, delays that come late included.
+        let round_trip = || cell(ms)?.floor()?.value(Figure::AcquireP50);
+        let acquire = || tenure(cell(ms)?, "tenure", Runtime::Single)?.value(Figure::AcquireP50);
+        let mut aim = |what: &str, value: Option<f64>, limit| {
+            let what = format!("{}: {what}", cell(ms).map_or("", |cell| cell.name.as_str()));
+            aims.extend(value.map(|value| Aim { what, value, at_least: false, limit }));
+        };
+        aim(
+            "acquire p50, Tenure / floor",
+            acquire().zip(round_trip()).map(|(ours, floor)| ours / floor),
+            1.1,
+        );
+        let farther = first_lock(ms).zip(first_lock(0)).map(|(far, near)| far - near);
+        aim(
+            "round trips to the first lock",
+            farther.zip(round_trip()).map(|(time, floor)| time / floor),
+            3.0,
+        );
+    }
+    aims
 }
 
 fn tenure<'a>(cell: &'a CellRows, name: &str, runtime: Runtime) -> Option<&'a Row> {

@@ -164,11 +164,14 @@ impl<'a> Stage<'a> {
         let mut job = cell.job.clone();
         // No two turns have a lock in common.
         let place: String = cell.name.chars().map(|c| if c.is_alphanumeric() { c } else { '-' }).collect();
-        job.prefix = format!("{turn}-{place}-{index}");
+        let prefix = format!("{turn}-{place}-{index}");
         job.tasks = cell.job.tasks / cell.processes;
         let drivers = &mut drivers[..cell.processes];
         let before = self.servers.cpu_time(contender)?;
-        for driver in &mut *drivers {
+        for (process, driver) in drivers.iter_mut().enumerate() {
+            // Nor have two processes, unless they are to compete.
+            let shared = job.names == Names::Shared;
+            job.prefix = if shared { prefix.clone() } else { format!("{prefix}-{process}") };
             driver.send(&job)?;
         }
         let deadline = Instant::now() + job.patience();
