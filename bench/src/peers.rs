@@ -29,7 +29,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 pub(crate) use ours::run as run_driver;
 
 use crate::peers::contender::{PEERS, REQUIRED};
@@ -78,8 +78,7 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
         println!("{}", markdown(&notes, &sections));
     }
     eprintln!("peers: {} s; results are in {}", began.elapsed().as_secs(), out.display());
-    verdict(&sections, &skipped);
-    Ok(())
+    verdict(&sections, &skipped)
 }
 
 /// What a run can have.
@@ -124,13 +123,17 @@ fn write(out: &Path, notes: &str, sections: &[Section]) -> Result<()> {
 }
 
 /// What has to be said last.
-fn verdict(sections: &[Section], skipped: &[(&contender::Peer, String)]) {
-    for (who, count) in sections.iter().flat_map(Section::overlaps) {
-        eprintln!("peers: TWO HOLDERS AT ONCE, {count} times: {who}");
+fn verdict(sections: &[Section], skipped: &[(&contender::Peer, String)]) -> Result<()> {
+    let overlaps: Vec<_> = sections.iter().flat_map(Section::overlaps).collect();
+    for (who, cell, count) in &overlaps {
+        eprintln!("peers: TWO HOLDERS AT ONCE, {count} times: {who}, {cell}");
     }
     let missing: Vec<&str> =
         skipped.iter().map(|(peer, _)| peer.name).filter(|name| REQUIRED.contains(name)).collect();
     if !missing.is_empty() {
         eprintln!("peers: this run does not count: it is without {}", missing.join(", "));
     }
+    let ours = overlaps.iter().any(|(who, ..)| who.peer.is_tenure());
+    ensure!(!ours, "Tenure let two hold one lock at once");
+    Ok(())
 }

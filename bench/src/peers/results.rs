@@ -95,12 +95,12 @@ impl Section {
         &mut rows[place]
     }
 
-    /// What holders of one lock had at the same time, over all.
-    pub(crate) fn overlaps(&self) -> Vec<(String, f64)> {
+    /// Who let two hold one lock at once, in which cell, and how often.
+    pub(crate) fn overlaps(&self) -> Vec<(Contender, &str, f64)> {
         let rows = self.cells.iter().flat_map(|cell| cell.rows.iter().map(move |row| (cell, row)));
         let overlaps = rows.filter_map(|(cell, row)| {
             let count = row.value(Figure::Overlaps).filter(|count| *count > 0.0)?;
-            Some((format!("{}, {}", row.contender, cell.name), count))
+            Some((row.contender, cell.name.as_str(), count))
         });
         overlaps.collect()
     }
@@ -162,6 +162,17 @@ mod tests {
         assert_eq!(row.spread(Figure::CycleP50), Some(100.0));
         assert_eq!(row.value(Figure::Failed), Some(60.0));
         assert_eq!(row.value(Figure::HandOverP50), None);
+    }
+
+    #[test]
+    fn two_holders_at_once_are_reported_with_their_peer_and_cell() {
+        let contender = Peer::named("redsync").unwrap().plain(Runtime::Fixed);
+        let mut section = Section::new(Workload::Contended);
+        for (cell, count) in [("quiet", 0.0), ("busy", 2.0), ("busy", 1.0)] {
+            let figures = Figures::from([(Figure::Overlaps, count)]);
+            section.add(cell, contender, 0, Ok(Measured { figures, complaint: None }));
+        }
+        assert_eq!(section.overlaps(), [(contender, "busy", 3.0)]);
     }
 
     #[test]
