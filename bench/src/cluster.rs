@@ -94,6 +94,11 @@ impl Cluster {
         numbers.get(numbers.len() / 2).copied().context("there is no server")
     }
 
+    /// Executes a command on every server.
+    pub(crate) fn execute(&self, command: &[&str]) {
+        self.servers.iter().for_each(|server| drop(server.execute(command)));
+    }
+
     /// The CPU time that all servers have used since they started.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
         self.servers.iter().map(|server| cpu_time::of_process(server.pid())).sum()

@@ -16,6 +16,7 @@ mod distance;
 mod far_cluster;
 mod fenced;
 mod held;
+mod line;
 mod measure;
 mod memory;
 mod outsider;
@@ -49,6 +50,7 @@ Benchmarks:
                 beside processes that only pass messages
   outsider      the longest wait of a client of another library beside five that pass the lock on to each other, on one,
                 three and five servers, and what its turns cost those in line
+  line          the same time with up to 10,000 others in line
   held          100,000 locks held and renewed by one process: memory, CPU beside bare messages, acquires meanwhile
   peers         Tenure beside other lock libraries and etcd, each installed from its package registry and in its own
                 language: see `peers --list`; options below
@@ -102,6 +104,7 @@ fn run(arguments: &[String]) -> Result<()> {
         // What `contended` starts.
         Some((name, options)) if name == "contended-worker" => contended::run_worker(options),
         Some((name, options)) if name == "held" && !wants_help => held::run(options),
+        Some((name, options)) if name == "line" && !wants_help => line::run(&Settings::parse(options)?),
         Some((name, options)) if name == "start" && !wants_help => start::run(&Settings::parse(options)?),
         Some((name, options)) if name == "distance" && !wants_help => {
             distance::run(&Settings::parse(options)?)

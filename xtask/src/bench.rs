@@ -12,6 +12,7 @@ const BENCHMARKS: &[&str] = &[
     "runtimes",
     "contended",
     "outsider",
+    "line",
     "held",
     "peers",
     "start",
