@@ -67,6 +67,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod cohorts;
 mod debts;
 mod input;
 mod leases;
@@ -89,6 +90,7 @@ mod waking;
 
 use std::collections::VecDeque;
 
+use self::cohorts::Cohorts;
 use self::debts::Debts;
 pub use self::input::Input;
 pub use self::leases::LeaseCell;
@@ -135,6 +137,8 @@ pub struct Client<L = Lease> {
     timers: Timers,
     /// Those who wait in line.
     waiters: Waiters<Id>,
+    /// Those who pass locks on among themselves.
+    cohorts: Cohorts,
     batches: Batches,
     debts: Debts,
     /// Who wants to know when every node has been tried.
@@ -182,6 +186,7 @@ impl<L: LeaseCell> Client<L> {
             queries: Machines::default(),
             timers: Timers::new(now),
             waiters: Waiters::default(),
+            cohorts: Cohorts::default(),
             batches: Batches::default(),
             debts: Debts::default(),
             settling: vec![],
@@ -305,10 +310,10 @@ impl<L: LeaseCell> Client<L> {
         self.leases.is_empty()
     }
 
-    /// How many leases wait in line.
+    /// How many leases wait in line, at the nodes or behind others of this client.
     #[must_use]
     pub fn in_line(&self) -> usize {
-        self.waiters.count()
+        self.waiters.count() + self.cohorts.waiting()
     }
 
     /// Whether nothing is under way any more: no lease, and no clean-up.

@@ -45,7 +45,7 @@ pub enum Command {
         token: OwnerToken,
         /// How long the node keeps the key.
         node_ttl_ms: u64,
-        /// The fence that the owner holds, if the lock has one.
+        /// The fence that the owner holds, if the lock has one: the largest of a range.
         fence: Option<Fence>,
         /// For how long, by its clock, the node answers extensions with [`Answer::PutBack`].
         quarantine_ms: u64,
@@ -281,8 +281,9 @@ pub struct Holding {
     pub owner: Arc<str>,
     /// The time until it frees itself, if nobody extends it; `None` if it never does.
     pub left: Option<Duration>,
-    /// The largest fence that the node has granted for the lock: the holder's, if that has one.
-    /// `None` in a list, which does not look.
+    /// The largest fence that the node has granted for the lock: the holder's, if that has one; of
+    /// a lock that is passed on inside a client, the last that it may be passed on with. `None` in
+    /// a list, which does not look.
     pub fence: Option<Fence>,
     /// What the owner wrote beside the lock. `None` in a list, which does not look.
     pub label: Option<Arc<str>>,

@@ -86,6 +86,10 @@ pub struct Options {
     /// Whether an acquire that waits does so in line, and is woken when its turn comes. Otherwise
     /// it only asks again and again, as `retry` says. Default yes.
     pub queued: bool,
+    /// Whether callers of one client that wait for the lock pass it on among themselves
+    /// ([`COHORT_TIME`](crate::COHORT_TIME)), so that the nodes are asked once for many. Only for
+    /// acquires with a fence that wait in line. Default no.
+    pub cohort: bool,
     /// The margin that an acquisition must have: how many nodes may forget it at once. Default 0, a
     /// bare majority.
     pub min_margin: usize,
@@ -167,6 +171,8 @@ pub struct Terms {
     pub fenced: bool,
     /// Whether an acquire waits in line.
     pub queued: bool,
+    /// Whether callers of one client that wait for the lock pass it on among themselves.
+    pub cohort: bool,
     /// The margin that an acquisition must have.
     pub min_margin: usize,
     /// How long a node that may have forgotten something is not counted.
@@ -200,7 +206,8 @@ impl Options {
                 return Err(OptionError::Renewal { interval, interval_min, interval_max });
             }
         }
-        let Self { wait, retry, renewals_max, fenced, queued, min_margin, .. } = *self;
+        let Self { wait, retry, renewals_max, fenced, queued, cohort, min_margin, .. } = *self;
+        let cohort = cohort && fenced && queued && wait != Wait::No;
         let (renewal, quarantine) = (self.renewal.interval(self.ttl), max_ttl.quarantine());
         Ok(Terms {
             term,
@@ -211,6 +218,7 @@ impl Options {
             renewals_max,
             fenced,
             queued,
+            cohort,
             min_margin,
             quarantine,
         })
@@ -284,6 +292,7 @@ impl Default for Options {
             renewals_max: None,
             fenced: true,
             queued: true,
+            cohort: false,
             min_margin: 0,
             label: None,
         }

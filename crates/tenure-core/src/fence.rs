@@ -37,15 +37,17 @@ const FENCE_MAX: u64 = 1 << 53;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fence(u64);
 
-/// What a client asks a node to promise: this fence, under these bounds.
+/// What a client asks a node to promise: this fence, and perhaps some above it, under these bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProposedFence {
-    /// The fence proposed.
+    /// The fence proposed, the lowest of a range.
     pub fence: Fence,
+    /// How many fences above it are reserved with it, for callers that the lock is passed on to.
+    pub span: u32,
     /// The bounds, the same for every client of the nodes.
     pub bounds: FenceBounds,
     /// The last millisecond, by the node's clock, at which the node remembers it: a retention after
-    /// the fence itself, which is near the node's clock. No client's clock decides what is
+    /// the largest fence itself, which is near the node's clock. No client's clock decides what is
     /// forgotten.
     pub ends_ms: u64,
 }
@@ -84,6 +86,11 @@ impl Fence {
         self.0
     }
 
+    /// The fence so many above this one.
+    pub(crate) const fn plus(self, span: u32) -> Self {
+        Self::new(self.0.saturating_add(span as u64))
+    }
+
     /// The number as databases like it.
     #[must_use]
     pub const fn as_i64(self) -> i64 {
@@ -117,7 +124,20 @@ impl ProposedFence {
     /// `fence`, proposed under these bounds.
     #[must_use]
     pub const fn new(fence: Fence, bounds: FenceBounds) -> Self {
-        Self { fence, bounds, ends_ms: fence.0.saturating_add(bounds.retention_us) / 1_000 }
+        Self::range(fence, 0, bounds)
+    }
+
+    /// `fence` and the `span` fences above it, proposed under these bounds.
+    #[must_use]
+    pub const fn range(fence: Fence, span: u32, bounds: FenceBounds) -> Self {
+        let ends_ms = fence.plus(span).0.saturating_add(bounds.retention_us) / 1_000;
+        Self { fence, span, bounds, ends_ms }
+    }
+
+    /// The largest fence of the range: what the node remembers.
+    #[must_use]
+    pub const fn top(&self) -> Fence {
+        self.fence.plus(self.span)
     }
 }
 
@@ -139,6 +159,19 @@ impl FenceClock {
         let proposed = Fence::new(now.as_micros().max(self.last.saturating_add(1)).min(ahead_max));
         self.last = self.last.max(proposed.0);
         proposed
+    }
+
+    /// The next fence, and how many of the `span` above it go with it: fewer, if it is far ahead of
+    /// the nodes' clock already.
+    ///
+    /// The next one may lie within the range. It is for another lock, or comes so much later that
+    /// the clock has passed the range; and if not, the nodes say how far the range went. Counting
+    /// from its end would let a client with many such locks run ahead of the clock.
+    pub fn propose_range(&mut self, now: NodeTime, bounds: FenceBounds, span: u32) -> (Fence, u32) {
+        let low = self.propose(now, bounds);
+        let ahead_max = now.as_micros().saturating_add(bounds.slack_us / 2);
+        let room = ahead_max.min(FENCE_MAX).saturating_sub(low.0);
+        (low, span.min(u32::try_from(room).unwrap_or(u32::MAX)))
     }
 }
 
@@ -204,6 +237,22 @@ mod tests {
         let now = at(1_000_000_000);
         assert!(clock.observe(Fence::new(1_009_000_000), now, BOUNDS));
         assert_eq!(clock.propose(now, BOUNDS), Fence::new(1_005_000_000));
+    }
+
+    #[test]
+    fn ranges_shrink_before_they_run_ahead_of_the_clock() {
+        let mut clock = FenceClock::default();
+        let now = at(1_000_000_000);
+        let (first, span) = clock.propose_range(now, BOUNDS, 100);
+        assert_eq!((first, span), (Fence::new(1_000_000_000), 100));
+        let range = ProposedFence::range(first, span, BOUNDS);
+        assert_eq!(range.top(), Fence::new(1_000_000_100));
+        assert!(clock.observe(range.top(), now, BOUNDS), "a node has shown it");
+        assert_eq!(clock.propose_range(now, BOUNDS, 7), (Fence::new(1_000_000_101), 7));
+        assert!(clock.observe(Fence::new(1_004_999_989), now, BOUNDS));
+        assert_eq!(clock.propose_range(now, BOUNDS, 100), (Fence::new(1_004_999_990), 10));
+        assert!(clock.observe(Fence::new(1_005_000_000), now, BOUNDS));
+        assert_eq!(clock.propose_range(now, BOUNDS, 100), (Fence::new(1_005_000_000), 0));
     }
 
     #[test]

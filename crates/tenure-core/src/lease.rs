@@ -18,6 +18,7 @@ mod acquire;
 mod attempt;
 mod extend;
 mod hold;
+mod passing;
 pub mod release;
 mod renewal;
 mod retry;
@@ -33,6 +34,7 @@ use self::attempt::Acquire;
 pub use self::attempt::{Cause, NotAcquired};
 pub use self::extend::NotExtended;
 pub use self::hold::Renewing;
+pub(crate) use self::passing::CohortClass;
 use self::release::{Ending, Leftovers, Release};
 pub use self::renewal::Renewal;
 pub use self::retry::Retry;
@@ -65,6 +67,8 @@ pub struct Lease {
     label: Option<Arc<str>>,
     /// Nothing is left to those outside the line.
     closed: bool,
+    /// It has waited for another caller of this client, which is a line as well.
+    led: bool,
     /// The place in line, if the lock was not free.
     waiter: Option<Box<Waiter>>,
     phase: Phase,
@@ -132,6 +136,13 @@ pub enum Input {
     },
     /// Whether another waiter of this client is ahead of us, which asks for us, too.
     BehindOwn(bool),
+    /// Ask the nodes for the lock, after another caller of this client did so for us.
+    Lead {
+        /// Whether to get in line at once.
+        ticket: bool,
+        /// After which time: those outside the line have it before.
+        pause: Duration,
+    },
     /// The time of [`Lease::poll_timeout`] has come.
     Timeout,
     /// Hold the lock for a further term.
@@ -212,6 +223,7 @@ impl Lease {
             patience: Patience::default(),
             label: None,
             closed: false,
+            led: false,
             waiter: None,
             phase: Phase::Waiting { until: None },
             outputs: VecDeque::new(),
@@ -252,6 +264,7 @@ impl Lease {
             Input::Woken { node } => self.handle_woken(now, node),
             Input::Connected { node } => self.handle_connected(now, node),
             Input::BehindOwn(behind) => self.handle_behind_own(now, behind),
+            Input::Lead { ticket, pause } => self.handle_lead(now, ticket, pause),
             Input::Timeout => self.handle_timeout(now),
             Input::Extend(term) => self.handle_extend(now, term),
             Input::Release | Input::Abandon => self.handle_end(now),

@@ -64,8 +64,9 @@ pub use lease::{
     Cause, HandedOver, HoldState, Lease, NotAcquired, NotExtended, Renewal, Retry, Risk, Standing,
 };
 pub use line::{
-    Beside, CLAIM_WINDOW, ClientId, DEAD_MAX, LABEL_BYTES_MAX, LABEL_RETENTION, LINE_RETENTION, LineReport,
-    OPENING, OPENING_EVERY, POLL_MAX, Place, PlaceRequest, REFRESH, RESERVATION, Ticket, WAITERS_MAX,
+    Beside, CLAIM_WINDOW, COHORT_PASSES_MAX, COHORT_TIME, ClientId, DEAD_MAX, LABEL_BYTES_MAX,
+    LABEL_RETENTION, LINE_RETENTION, LineReport, OPENING, OPENING_EVERY, POLL_MAX, Place, PlaceRequest,
+    REFRESH, RESERVATION, Ticket, WAITERS_MAX,
 };
 pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
 pub use node::{Entry, LockTable, Owner, RESERVED_LEAD, TRIM_FENCES};

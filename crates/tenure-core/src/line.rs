@@ -72,6 +72,14 @@ pub const LABEL_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 /// When only some nodes have woken us, the others get this long before we ask them all the same.
 pub(crate) const PARTIAL_WAKE_PATIENCE: Duration = Duration::from_millis(10);
 
+/// For so long after it was acquired a lock is passed on inside a client. What a client that waits
+/// elsewhere pays for it, besides one hold: far less than a wake-up that is lost.
+pub const COHORT_TIME: Duration = Duration::from_millis(10);
+
+/// And at most so often. Fences are reserved for as many, and acquisitions by the hundred
+/// microseconds must not let them run ahead of the nodes' clock.
+pub const COHORT_PASSES_MAX: u32 = 128;
+
 /// A client: all waiters of one manager, which are woken over one channel.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(u64);

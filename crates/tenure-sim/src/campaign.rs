@@ -99,6 +99,7 @@ impl Summary {
 #[must_use]
 pub const fn scenario_of(seed: u64) -> Scenario {
     match seed % 100 {
+        50..58 => Scenario::Cohort,
         0..62 => Scenario::WithinAssumptions,
         62..88 => Scenario::FencingOnly,
         88..92 => Scenario::BackWithLoss,

@@ -11,6 +11,7 @@ pub(crate) mod liveness;
 pub(crate) mod loss;
 pub(crate) mod order;
 pub(crate) mod ownership;
+pub(crate) mod passing;
 
 use std::fmt;
 
@@ -80,6 +81,14 @@ pub enum Violation {
         earlier: Holder,
         /// Who was served.
         later: Holder,
+    },
+    /// A lock was passed on inside a client to one who asked after the nodes were, for too long, or
+    /// too often.
+    PassedOnWrongly {
+        /// The lock.
+        name: usize,
+        /// Whom it was passed on to.
+        holder: Holder,
     },
     /// A holder was told that its lock is lost, and counts on it again.
     LossTakenBack {
@@ -187,6 +196,7 @@ impl Violation {
             Self::LossToldLate { .. } | Self::LossTakenBack { .. } => "loss signal",
             Self::ForeignToken { .. } | Self::TouchedForeign { .. } => "ownership",
             Self::Overtaken { .. } => "order of the queue",
+            Self::PassedOnWrongly { .. } => "passing",
             Self::Unavailable { .. } | Self::Stuck { .. } => "liveness",
             Self::LeftBehind { .. } | Self::NotToldAgain { .. } => "no key left behind",
             Self::Gap { .. } => "continuity",
@@ -251,6 +261,12 @@ impl fmt::Display for Violation {
             }
             Self::Overtaken { name, earlier, later } => {
                 write!(f, "lock {name}: {later} was served although {earlier} was in line before it asked")
+            }
+            Self::PassedOnWrongly { name, holder } => {
+                write!(
+                    f,
+                    "lock {name}: {holder} was passed it, late or though it had asked after the nodes were"
+                )
             }
             Self::Stuck { name, waiter } => write!(f, "lock {name}: {waiter} waits and waits"),
             Self::Hasty { client } => {

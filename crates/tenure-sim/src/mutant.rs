@@ -8,6 +8,7 @@
 mod extensions;
 mod fences;
 mod owners;
+mod passing;
 mod pipeline;
 mod queue;
 mod trust;
@@ -92,6 +93,12 @@ mutants! {
     ClockOwnGuard WithinAssumptions "exclusion" "6.12" "a jump of a node's clock is suspect only beyond the guard band of one's own lock",
     OlderRound WithinAssumptions "exclusion" "ours" "an answer to an earlier attempt is counted in the present one",
     LossAtEnd WithinAssumptions "loss signal" "ours" "a holder is told of the loss when the lock ends, not before",
+    FenceRangeOverlap FencingOnly "fencing" "ours" "a node keeps the smallest fence of a range that it grants: the next one gets a fence out of it",
+    RangeServesLate FencingOnly "fencing" "ours" "a range of fences serves callers that came after its round had begun",
+    PassedSameFence Cohort "fencing" "ours" "a lock that is passed on inside a client keeps its fence",
+    PassedAfterEnd Cohort "exclusion" "ours" "a lock is passed on inside a client without a look at its validity",
+    PassedAfterCopy Cohort "exclusion" "ours" "a lock is passed on inside a client though others know its token",
+    PassedForLong Cohort "passing" "ours" "a lock is passed on inside a client for as long as there is somebody to take it",
     NoYield Waiting "order of the queue" "ours" "a waiter that is granted the lock yields to nobody ahead",
     RenewalForgotten Distance "continuity" "ours" "grants of renewals that are sent together are dropped after 20 ms",
     TimeoutFixed Distance "continuity" "ours" "the default node timeout does not follow the round trips",
@@ -147,6 +154,19 @@ pub const HISTORIES_MAX: u64 = 20_000;
 const REPLAYED_MAX: u64 = 100;
 
 impl Mutant {
+    /// Whether it is about locks that are passed on inside a client.
+    pub(crate) const fn is_about_passing(self) -> bool {
+        matches!(
+            self,
+            Self::FenceRangeOverlap
+                | Self::RangeServesLate
+                | Self::PassedSameFence
+                | Self::PassedAfterEnd
+                | Self::PassedAfterCopy
+                | Self::PassedForLong
+        )
+    }
+
     /// The history of a seed with this mutant.
     #[must_use]
     pub fn history(self, seed: u64) -> Options {
@@ -250,6 +270,7 @@ impl World {
         let asked = Asked { client, server, now, command };
         let bent = self.options.mutant.and_then(|mutant| {
             self.bend_fence(mutant, &asked)
+                .or_else(|| self.bend_range(mutant, &asked))
                 .or_else(|| self.bend_owner(mutant, &asked))
                 .or_else(|| self.bend_extension(mutant, &asked))
                 .or_else(|| self.bend_record(mutant, &asked))

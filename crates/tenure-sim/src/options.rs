@@ -15,6 +15,9 @@ use crate::world::strangers::Strangers;
 /// How many leases one client has at a time.
 const LEASES_MAX: usize = 2;
 
+/// And where they pass locks on among themselves.
+const COHORT_LEASES_MAX: usize = 8;
+
 /// How many wait in line, if there are few clients.
 const WAITERS_MAX: usize = 14;
 
@@ -31,6 +34,9 @@ pub enum Scenario {
     /// All nodes are far away, and nobody has set anything for it. A lock that renews itself is
     /// kept.
     Distance,
+    /// Callers of one client pass locks on among themselves, beside others who do not. For the rest
+    /// everything that the guarantees allow for.
+    Cohort,
     /// Many wait in line for one lock; some die, give up, or reach only a minority of nodes. Nobody
     /// is overtaken, and nobody is stuck.
     Waiting,
@@ -100,6 +106,8 @@ pub struct Options {
     pub(crate) fenced: bool,
     /// How many of the locks are waited for in line.
     pub(crate) queued_per_mille: u64,
+    /// How many of the locks are passed on inside their client.
+    pub(crate) cohort_per_mille: u64,
     pub(crate) strangers: Strangers,
     /// What only the histories of known-bad variants have.
     pub(crate) extra: Extra,
@@ -126,9 +134,10 @@ pub(crate) struct Kinds {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::WithinAssumptions,
         Self::FencingOnly,
+        Self::Cohort,
         Self::RollingRestart,
         Self::Distance,
         Self::Waiting,
@@ -166,7 +175,7 @@ impl Scenario {
     }
 
     const fn is_within(self) -> bool {
-        matches!(self, Self::WithinAssumptions | Self::Waiting)
+        matches!(self, Self::WithinAssumptions | Self::Cohort | Self::Waiting)
     }
 }
 
@@ -181,6 +190,7 @@ impl Options {
             Scenario::RollingRestart => Self::rolling_restart(seed, &mut dice),
             Scenario::Distance => Self::distance(seed, &mut dice),
             Scenario::Waiting => Self::waiting(seed, &mut dice),
+            Scenario::Cohort => Self::cohort(seed, &mut dice),
             _ => Self::outside(seed, scenario, &mut dice),
         };
         options.possible = options.kinds;
@@ -225,7 +235,13 @@ impl Options {
     /// each: some of one client are then in line for a lock that it passes on.
     pub(crate) fn leases_max(&self) -> usize {
         let ordered = self.scenario == Scenario::Waiting && !self.extra.few_wait;
-        if ordered { (WAITERS_MAX / self.clients).max(LEASES_MAX) } else { LEASES_MAX }
+        if self.cohort_per_mille > 0 {
+            COHORT_LEASES_MAX
+        } else if ordered {
+            (WAITERS_MAX / self.clients).max(LEASES_MAX)
+        } else {
+            LEASES_MAX
+        }
     }
 
     /// How long a node is left alone before the next one is restarted: a few extensions at the

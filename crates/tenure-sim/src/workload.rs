@@ -1,5 +1,6 @@
 //! What clients do: acquire, extend, release, forget and hand over.
 
+mod cohort;
 mod holding;
 mod trouble;
 
@@ -58,7 +59,10 @@ impl World {
     pub(crate) fn handle_act(&mut self, client: usize, act: Act) {
         match act {
             Act::Begin if self.stage == Stage::Safety => self.begin_any_lease(client),
-            Act::Begin => {}
+            Act::Join { name, terms } if self.stage == Stage::Safety => self.join_cohort(client, name, terms),
+            Act::Begin | Act::Join { .. } => {}
+            Act::Cancel { lease } => self.cancel_lease(client, lease),
+            Act::ReleaseCopy { name, token } => self.release_copy(client, name, token),
             Act::Extend { lease } if self.stage == Stage::Safety => {
                 let other = self.other_term();
                 self.resume_if_late(client, lease);
@@ -78,7 +82,11 @@ impl World {
     fn begin_any_lease(&mut self, client: usize) {
         let long_hold = self.options.scenario.has_long_hold() && client == 0;
         let leases_max = if long_hold { 1 } else { self.options.leases_max() };
-        if self.clients[client].slots.len() < leases_max {
+        if self.clients[client].slots.len() >= leases_max {
+            // It has enough to do.
+        } else if !long_hold && self.wants_cohort() {
+            self.begin_cohort(client);
+        } else {
             let name = self.dice.index(self.options.names);
             let terms = self.any_terms(long_hold);
             let terms = self.bend_terms(client, self.terms_of(client, terms));
@@ -98,6 +106,7 @@ impl World {
     /// Asks for a lock.
     pub(crate) fn begin_lease(&mut self, client: usize, name: usize, terms: Terms) -> u32 {
         let lease = self.add_slot(client, name, terms);
+        self.bend_place(client, lease);
         self.note(|| format!("client {client} lease {lease}: wants lock {name} for {:?}", terms.term.ttl()));
         let wanted = Lease::new(key(name), terms, self.clients[client].core.quorum());
         self.ask(client, Request::Acquire { id: id(lease), lease: wanted });
@@ -206,6 +215,9 @@ impl World {
             // It only holds the lock.
             return;
         }
+        if self.plan_short_hold(client, lease) {
+            return;
+        }
         let hurried = self.options.scenario == Scenario::Waiting || self.stage != Stage::Safety;
         let share = if long_hold {
             333
@@ -239,6 +251,7 @@ impl World {
         if hands_over && !calm && !ordered {
             return self.hand_over(client, lease);
         }
+        self.release_by_child(client, lease);
         self.note(|| format!("client {client} lease {lease}: gives lock {name} up (release: {release})"));
         if release || calm {
             if renewing {
@@ -252,10 +265,11 @@ impl World {
 
     /// Releases a lock, or gives up whatever there is.
     pub(crate) fn release_lease(&mut self, client: usize, lease: u32) {
-        let id = id(lease);
+        let (id, now) = (id(lease), self.release_time(client, lease));
         if self.clients[client].standing(lease).is_some() {
             self.clients[client].awaited.insert(lease);
-            self.ask(client, Request::Release { id });
+            self.clients[client].core.request(now, Request::Release { id });
+            self.drain(client);
         } else {
             self.ask(client, Request::Abandon { id });
         }
@@ -269,7 +283,7 @@ impl World {
     }
 
     /// Nothing is told about a lease that was given up before it began.
-    fn drop_unbegun(&mut self, client: usize, lease: u32) {
+    pub(super) fn drop_unbegun(&mut self, client: usize, lease: u32) {
         if self.clients[client].lease(lease).is_none() {
             self.drop_slot(client, lease);
         }
@@ -330,6 +344,7 @@ impl Slot {
             unproved: false,
             copy: None,
             healed: NodeSet::default(),
+            child: None,
             evicted_ns: vec![],
             grants: 0,
             ended: None,

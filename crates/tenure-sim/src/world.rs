@@ -28,6 +28,7 @@ use crate::checker::healing::Healing;
 use crate::checker::liveness::Liveness;
 use crate::checker::loss::Loss;
 use crate::checker::ownership::Ownership;
+use crate::checker::passing::Passing;
 use crate::checker::{Holder, Violation};
 use crate::dice::Dice;
 use crate::options::{Options, Scenario};
@@ -82,6 +83,7 @@ pub(crate) struct World {
     pub(crate) liveness: Liveness,
     pub(crate) loss: Loss,
     pub(crate) ownership: Ownership,
+    pub(crate) passing: Passing,
     pub(crate) violation: Option<Violation>,
     pub(crate) marks: Marks,
     /// The next lock that is got or extended loses a key.
@@ -135,6 +137,7 @@ impl World {
             liveness: Liveness::default(),
             loss: Loss::default(),
             ownership: Ownership::default(),
+            passing: Passing::default(),
             violation: None,
             marks: Marks::default(),
             stepped_ns: None,

@@ -28,6 +28,17 @@ pub enum Event<'a> {
         /// How many nodes may forget it; late votes can still raise it.
         margin: usize,
     },
+    /// A lock was passed on from one caller of this manager to another
+    /// ([`Lock::cohort`](crate::Lock::cohort)). The nodes were not asked.
+    #[non_exhaustive]
+    PassedOn {
+        /// The lock.
+        name: &'a str,
+        /// The time from the call to the lock.
+        elapsed: Duration,
+        /// How long it is valid.
+        valid_for: Duration,
+    },
     /// An attempt failed, and another follows.
     #[non_exhaustive]
     Retrying {
@@ -203,6 +214,9 @@ impl Event<'_> {
         match self {
             Self::Acquired { name, attempts, elapsed, margin } => {
                 tracing::debug!(target: "tenure", lock = name, attempts, ?elapsed, margin, "acquired");
+            }
+            Self::PassedOn { name, elapsed, valid_for } => {
+                tracing::debug!(target: "tenure", lock = name, ?elapsed, ?valid_for, "passed on");
             }
             Self::Retrying { name, cause, pause, votes } => {
                 tracing::debug!(target: "tenure", lock = name, ?cause, ?pause, %votes, "retrying");

@@ -70,9 +70,9 @@ pub use node::RedisNode;
 pub use node::SqliteNode;
 pub use node::{Faults, MemoryNode, Node, Persistence, Role, UrlError};
 pub use tenure_core::{
-    Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, LockState, MaxHold, NAME_BYTES_MAX, NODES_MAX,
-    NameError, Nonce, OptionError, Options, OwnerToken, Place, QuorumError, Refusal, Renewal, RestartGuard,
-    Retry, Risk, Rounded, Vote, Wait,
+    COHORT_PASSES_MAX, COHORT_TIME, Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, LockState,
+    MaxHold, NAME_BYTES_MAX, NODES_MAX, NameError, Nonce, OptionError, Options, OwnerToken, Place,
+    QuorumError, Refusal, Renewal, RestartGuard, Retry, Risk, Rounded, Vote, Wait,
 };
 
 /// The Rust examples of the README, run as tests.

@@ -145,6 +145,59 @@ impl Lock {
         self
     }
 
+    /// Lets callers of this manager that wait for the lock pass it on among themselves: for a lock
+    /// that many tasks of one process want at the same time. One of them asks the nodes, for all
+    /// that wait by then; each gets the lock in its turn, with a guard and a fence of its own, and
+    /// the nodes hear of it when the last one is done. With 64 tasks that is one acquisition in 64.
+    ///
+    /// It goes on for at most 10 ms after the nodes gave the lock, and 128 times. Then the lock
+    /// goes to whoever waits elsewhere, and the next caller here gets in line behind. So others
+    /// wait for those 10 ms and one hold at the most, and are not served in the order of all calls:
+    /// *first come, first served* holds for those that ask the nodes.
+    ///
+    /// Those that wait for others here are in no line at the nodes, and
+    /// [`Locks::inspect`](crate::Locks::inspect) does not count them.
+    ///
+    /// Only callers with the same options (but for [`Lock::wait`] and [`Lock::retry`]) pass a lock
+    /// on to each other. [`Lock::try_acquire`], [`Lock::unfenced`] and [`Lock::unqueued`] callers
+    /// ask the nodes as ever, and a guard whose lock was [handed over](Guard::to_handover) is
+    /// released.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::sync::Arc;
+    /// use std::sync::atomic::{AtomicUsize, Ordering};
+    /// use tenure::{Event, Locks, MemoryNode};
+    ///
+    /// let (acquired, passed_on) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    /// let count = (acquired.clone(), passed_on.clone());
+    /// let locks = Locks::builder().nodes([&MemoryNode::new("a")]).observer(move |event| match event {
+    ///     Event::Acquired { .. } => _ = count.0.fetch_add(1, Ordering::Relaxed),
+    ///     Event::PassedOn { .. } => _ = count.1.fetch_add(1, Ordering::Relaxed),
+    ///     _ => {}
+    /// }).build()?;
+    ///
+    /// let lock = locks.lock("ledger").cohort();
+    /// let tasks: Vec<_> = (0..64).map(|_| tokio::spawn(lock.acquire())).collect();
+    /// let mut last = tenure::Fence::NONE;
+    /// for task in tasks {
+    ///     let guard = task.await??;
+    ///     assert!(guard.fence() > last);
+    ///     last = guard.fence();
+    ///     guard.release().await?;
+    /// }
+    /// // The first task asks for itself, the second for itself and those behind it.
+    /// let (acquired, passed_on) = (acquired.load(Ordering::Relaxed), passed_on.load(Ordering::Relaxed));
+    /// assert_eq!(acquired + passed_on, 64);
+    /// assert!(acquired < passed_on);
+    /// # Ok(()) }
+    /// ```
+    pub fn cohort(mut self) -> Self {
+        self.options_mut().cohort = true;
+        self
+    }
+
     /// Leaves nothing to those outside the line. Only there to measure what that costs.
     #[doc(hidden)]
     pub const fn closed(mut self, closed: bool) -> Self {

@@ -6,6 +6,7 @@
 use std::ops::{Deref, DerefMut};
 
 use super::Client;
+use super::cohorts::LocalPlace;
 use super::outbox::Outbox;
 use super::output::{News, Output};
 use super::releases::ReleaseId;
@@ -43,11 +44,16 @@ pub(super) struct LeaseEntry<L> {
     pub(super) timer: Option<Timer>,
     /// Its place in line, as the other waiters know it.
     ticket: Option<Ticket>,
+    /// Its place among the callers of this client that wait for one of them.
+    pub(super) local: Option<LocalPlace>,
+    /// What answers to its commands are known by: itself, or whoever acquired the lock that was
+    /// passed on to it.
+    pub(super) outer: Id,
 }
 
 impl<L> LeaseEntry<L> {
-    pub(super) const fn of(lease: L) -> Self {
-        Self { lease, timer: None, ticket: None }
+    pub(super) const fn of(id: Id, lease: L) -> Self {
+        Self { lease, timer: None, ticket: None, local: None, outer: id }
     }
 }
 
@@ -60,6 +66,7 @@ impl<L: LeaseCell> Client<L> {
         if lease.is_ended() {
             return None;
         }
+        let outer = entry.outer;
         let (mut clean_up, mut told) = (None, std::mem::take(&mut self.told));
         if matches!(input, lease::Input::Release | lease::Input::Abandon) {
             told.push(News::GivenUp);
@@ -76,19 +83,20 @@ impl<L: LeaseCell> Client<L> {
                 }
                 lease::Output::Send { round, node, command } => {
                     let leaves = matches!(command, Command::Leave { .. });
-                    let to = Addressee::Lease { lease: id, round };
+                    let to = Addressee::Lease { lease: outer, round };
                     let to = if leaves { self.shutdown.note_leaving() } else { to };
                     self.outbox.send(now, to, node, command);
                 }
                 lease::Output::CleanUp(mut release) => {
                     // Before anything that follows: the next attempt must find the keys of this one
                     // gone.
-                    send_release(&mut self.outbox, now, id, &mut release);
+                    send_release(&mut self.outbox, now, outer, &mut release);
                     let before = clean_up.replace(release);
                     assert!(before.is_none(), "a lease ends one attempt at a time");
                 }
                 lease::Output::Propose { fenced, ticket } => {
-                    let mut proposal = self.fleet.propose(now, fenced);
+                    let span = if lease.is_cohort() { self.cohorts.begin_round(lease.key(), id) } else { 0 };
+                    let mut proposal = self.fleet.propose_range(now, fenced, span);
                     proposal.ticket = ticket.then(|| self.fleet.draw_ticket(now));
                     self.outbox.say(Output::Draw { lease: id, proposal });
                 }
@@ -109,8 +117,12 @@ impl<L: LeaseCell> Client<L> {
         self.timers.set(Machine::Lease(id), &mut entry.timer, lease.poll_timeout());
         let (ended, before, ticket) = (lease.is_ended(), entry.ticket, lease.ticket());
         let key = (before != ticket).then(|| lease.key().clone());
+        let cohort = lease.is_cohort().then(|| lease.key().clone());
         drop(lease);
         entry.ticket = ticket;
+        if let Some(key) = cohort.as_ref().filter(|_| told.contains(&News::Acquired)) {
+            self.cohorts.held(now, key, id);
+        }
         told.drain(..).for_each(|news| self.outbox.say(Output::Tell { lease: id, news }));
         self.told = told;
         if ended {
@@ -121,7 +133,12 @@ impl<L: LeaseCell> Client<L> {
                 self.advance_lease(now, id, lease::Input::BehindOwn(behind));
             }
         }
-        clean_up.map(|release| self.begin_release(now, id, *release))
+        let opens = clean_up.as_ref().is_some_and(|release| release.opens());
+        let release = clean_up.map(|release| self.begin_release(now, outer, *release));
+        if let Some(key) = cohort.filter(|_| ended) {
+            self.leave_cohort(now, (id, outer), &key, opens);
+        }
+        release
     }
 }
 

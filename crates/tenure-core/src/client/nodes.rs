@@ -40,6 +40,7 @@ impl<L: LeaseCell> Client<L> {
                     let input = release::Input::AcquireAnswer { node, answer: answer.clone() };
                     self.advance_release(now, (lease, round), input);
                 }
+                let lease = self.present(lease);
                 self.advance_lease(now, lease, lease::Input::Answer { round, node, answer });
             }
             Addressee::Release { lease, round } => {

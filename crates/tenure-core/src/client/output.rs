@@ -146,6 +146,8 @@ pub enum Output<L> {
 pub enum News {
     /// The lock is held.
     Acquired,
+    /// The lock is held: another caller of this client has passed it on to us.
+    PassedOn,
     /// The lock could not be had.
     NotAcquired(NotAcquired),
     /// The lock is held by another, and we wait in line.

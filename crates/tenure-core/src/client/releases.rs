@@ -16,7 +16,7 @@ use crate::time::Time;
 /// who want to know of all: longer than a near node takes, also on an overloaded machine.
 const ALL_VOTES_MAX: Duration = Duration::from_millis(150);
 
-/// What a release is known by: the lease, and the round that it ends. Each ends once.
+/// What a release is known by: the lease that acquired, and the round that it ends. Each ends once.
 pub(super) type ReleaseId = (Id, RoundNumber);
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -31,6 +31,8 @@ pub(super) struct ReleaseEntry {
 /// Who waits for the outcome.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ReleaseCaller {
+    /// The lease of whoever asked, which need not be the one that acquired.
+    id: Id,
     /// How long the votes of all nodes are waited for when the outcome is known.
     patience: Duration,
     /// The outcome, and until when the other votes are waited for.
@@ -45,7 +47,7 @@ impl<L: LeaseCell> Client<L> {
         match release.and_then(|release| self.releases.get_mut(release)) {
             Some(entry) => {
                 let patience = if hears_all { ALL_VOTES_MAX } else { Duration::ZERO };
-                entry.caller = Some(ReleaseCaller { patience, decided: None });
+                entry.caller = Some(ReleaseCaller { id: lease, patience, decided: None });
             }
             None => self.outbox.say(Output::NotReleased { lease }),
         }
@@ -87,10 +89,10 @@ impl<L: LeaseCell> Client<L> {
                 release::Output::Done { unconfirmed } => done = Some(unconfirmed),
             }
         }
-        if let Some(outcome) = entry.take_outcome(now, done.is_some()) {
+        if let Some((id, outcome)) = entry.take_outcome(now, done.is_some()) {
             let ballots = entry.release.ballots().to_vec();
             let frees_within = entry.release.give_up_at().since(now);
-            self.outbox.say(Output::Released { lease, outcome, ballots, frees_within });
+            self.outbox.say(Output::Released { lease: id, outcome, ballots, frees_within });
         }
         let timeout = entry.timeout();
         self.timers.set(Machine::Release(lease, round), &mut entry.timer, timeout);
@@ -106,11 +108,12 @@ impl<L: LeaseCell> Client<L> {
 }
 
 impl ReleaseEntry {
-    /// The outcome, when it is time to tell it. `last`: no more votes will come.
-    fn take_outcome(&mut self, now: Time, last: bool) -> Option<ReleaseOutcome> {
+    /// The outcome, when it is time to tell it, and whom. `last`: no more votes will come.
+    fn take_outcome(&mut self, now: Time, last: bool) -> Option<(Id, ReleaseOutcome)> {
         let all = self.release.ballots().iter().all(Option::is_some);
         let is_time = |caller: &mut ReleaseCaller| matches!(caller.decided, Some((_, until)) if all || last || now >= until);
-        self.caller.take_if(is_time)?.decided.map(|(outcome, _)| outcome)
+        let ReleaseCaller { id, decided, .. } = self.caller.take_if(is_time)?;
+        decided.map(|(outcome, _)| (id, outcome))
     }
 
     fn timeout(&self) -> Option<Time> {

@@ -88,7 +88,7 @@ impl<L: LeaseCell> Client<L> {
         let Some(renewing) = lease.begin_renewal(now) else { return false };
         self.timers.set(Machine::Lease(id), &mut entry.timer, lease.poll_timeout());
         drop(lease);
-        self.batches.begun.push((id, renewing));
+        self.batches.begun.push((entry.outer, renewing));
         if self.batches.begun.len() >= BATCH_MAX {
             self.send_renewals(now);
         }
@@ -185,7 +185,8 @@ impl<L: LeaseCell> Client<L> {
     fn tell_renewed(&mut self, now: Time, renewals: &Renewals, nodes: NodeSet) {
         if !nodes.is_empty() {
             for (lease, Renewing { round, .. }) in &renewals.locks {
-                self.advance_lease(now, *lease, lease::Input::Granted { round: *round, nodes });
+                let lease = self.present(*lease);
+                self.advance_lease(now, lease, lease::Input::Granted { round: *round, nodes });
             }
         }
     }

@@ -52,14 +52,19 @@ impl<L: LeaseCell> Client<L> {
                 self.forget(id);
                 self.advance_lease(now, id, lease::Input::HandOver);
             }
-            Request::Release { id } => self.release(now, id, false),
+            Request::Release { id } => match self.pass_on(now, id) {
+                Some(ballots) => self.tell_passed_on(id, ballots),
+                None => self.release(now, id, false),
+            },
             Request::ReleaseResumed { id, lease } => {
-                self.leases.insert(id, LeaseEntry::of(lease));
+                self.leases.insert(id, LeaseEntry::of(id, lease));
                 self.release(now, id, true);
             }
             Request::Abandon { id } => {
                 self.forget(id);
-                self.advance_lease(now, id, lease::Input::Abandon);
+                if self.pass_on(now, id).is_none() {
+                    self.advance_lease(now, id, lease::Input::Abandon);
+                }
             }
             Request::Query { id, query } => self.begin_query(now, id, query),
             Request::Start { id } => self.outbox.say(Output::Started { id }),
@@ -73,13 +78,17 @@ impl<L: LeaseCell> Client<L> {
         let (fenced, wanted, crowded) = {
             let lease = cell.look();
             let (waits, key) = (lease.waits(), lease.key());
-            let crowded = waits && !late && self.waiters.is_crowded(key);
+            // Of those who pass it on among themselves, only one ever asks.
+            let crowded = waits && !late && !lease.is_cohort() && self.waiters.is_crowded(key);
             (lease.is_fenced(), waits && self.waiters.is_wanted(key), crowded)
         };
         if crowded {
             return self.polite.push_back(Polite { until: now + POLITE, id, lease: cell });
         }
-        self.leases.insert(id, LeaseEntry::of(cell));
+        self.leases.insert(id, LeaseEntry::of(id, cell));
+        if self.joins_cohort(now, id) {
+            return;
+        }
         let mut proposal = self.fleet.propose(now, fenced);
         proposal.ticket = wanted.then(|| self.fleet.draw_ticket(now));
         self.set_fleet_timer();
@@ -104,7 +113,7 @@ impl<L: LeaseCell> Client<L> {
         }
         let members = self.fleet.nodes_in(&resuming.lives);
         *cell.open() = resuming.begin(self.quorum(), members, now);
-        self.leases.insert(id, LeaseEntry::of(cell));
+        self.leases.insert(id, LeaseEntry::of(id, cell));
         self.advance_lease(now, id, lease::Input::Extend(resuming.terms.term));
     }
 

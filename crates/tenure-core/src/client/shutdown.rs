@@ -122,6 +122,7 @@ impl<L: LeaseCell> Client<L> {
             let request = super::Request::Acquire { id: polite.id, lease: polite.lease };
             self.handle_request(now, request);
         }
+        self.disband_cohorts();
         // Whoever still waits for a lock is told; whoever holds one keeps it and can release it.
         for id in self.leases.keys() {
             let held = |lease: &lease::Lease| lease.standing().is_some() || lease.is_ended();

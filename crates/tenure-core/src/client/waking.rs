@@ -16,6 +16,7 @@ impl<L: LeaseCell> Client<L> {
             self.next_start(now),
             self.waiters.poll_timeout(),
             self.polite.front().map(|polite| polite.until),
+            self.cohorts.poll_timeout(),
             self.next_late_grants(),
         ];
         limits.into_iter().flatten().min()
@@ -25,6 +26,7 @@ impl<L: LeaseCell> Client<L> {
         self.fire_timers(now);
         self.nudge(now);
         self.begin_polite(now);
+        self.end_cohorts(now);
         self.start_early(now);
         self.answer_settled();
         self.answer_shutdown(now);
@@ -39,6 +41,7 @@ impl<L: LeaseCell> Client<L> {
                 }
                 Machine::Lease(id) => {
                     self.leases.get_mut(id).map(|entry| entry.timer.take());
+                    self.leave_local_line(id);
                     if !self.begin_renewal(now, id) {
                         self.advance_lease(now, id, lease::Input::Timeout);
                     }

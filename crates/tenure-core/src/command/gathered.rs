@@ -3,6 +3,7 @@
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::{Command, Next};
+use crate::fence::ProposedFence;
 use crate::names::LockKey;
 
 /// The most commands in one call: a third of a millisecond of a server's time at the most, which
@@ -14,7 +15,7 @@ const BATCH_MAX: usize = 64;
 pub enum Batch {
     /// Releases without label or ticket. The first to leave: they make way for others.
     Releases,
-    /// Acquires with a fence, without ticket or label, in one life of the node's memory.
+    /// Acquires with one fence, without ticket or label, in one life of the node's memory.
     Acquires,
     /// Extensions.
     Extends,
@@ -32,7 +33,12 @@ impl Batch {
     pub const fn of(command: &Command) -> Option<Self> {
         match command {
             Command::Release { labelled: false, next: Next::InLine, .. } => Some(Self::Releases),
-            Command::Acquire { nonce: Some(_), fence: Some(_), beside: None, .. } => Some(Self::Acquires),
+            Command::Acquire {
+                nonce: Some(_),
+                fence: Some(ProposedFence { span: 0, .. }),
+                beside: None,
+                ..
+            } => Some(Self::Acquires),
             Command::Extend { .. } => Some(Self::Extends),
             _ => None,
         }

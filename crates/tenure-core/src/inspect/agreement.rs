@@ -31,7 +31,8 @@ pub enum LockState {
         /// comes.
         left: Option<Duration>,
         /// The largest fence that these nodes have granted for the lock: the holder's, unless it
-        /// acquired without one or is a client of another library.
+        /// acquired without one or is a client of another library; of a lock that is passed on
+        /// inside a client, the last that it may be passed on with.
         fence: Option<Fence>,
     },
     /// Nobody has it, but a majority of nodes has set it aside for whoever is next in line.

@@ -79,8 +79,10 @@ impl Lease {
                 let ending = Ending::Release { labelled: self.label.is_some(), next: Next::InLine };
                 let (leftovers, round) = (acquire.leftovers(self.terms.term, ending), acquire.round.clone());
                 let fence = acquire.fence.map(|proposed| proposed.fence);
-                let from_line = acquire.from_line && !self.closed;
+                let span = acquire.fence.map_or(0, |proposed| proposed.span);
+                let from_line = (acquire.from_line || self.led) && !self.closed;
                 let mut standing = Standing::new(leftovers, fence, validity, round);
+                standing.span = span;
                 standing.from_line = from_line;
                 standing.plan_renewal(&self.terms, standing.acquired);
                 self.leave_refused(&standing);

@@ -40,10 +40,14 @@ impl Lease {
         lease
     }
 
-    /// What another process needs to go on with the lock, if it is held.
+    /// What another process needs to go on with the lock, if it is held. From now on the token is
+    /// known to others, so the lock is not passed on inside this client any more.
     #[must_use]
-    pub fn handover(&self, now: Time) -> Option<HandedOver> {
-        self.standing().map(|standing| standing.handover(now))
+    pub fn handover(&mut self, now: Time) -> Option<HandedOver> {
+        match &mut self.phase {
+            Phase::Held(standing) => Some(standing.handover(now)),
+            _ => None,
+        }
     }
 
     /// Begins a renewal if one is due, as [`Input::Timeout`](super::Input::Timeout) does, but
@@ -161,7 +165,7 @@ impl Lease {
         if standing.missing.is_empty() {
             return;
         }
-        let (number, token, fence) = (self.rounds.take_next(), standing.leftovers.token, standing.fence);
+        let (number, token, fence) = (self.rounds.take_next(), standing.leftovers.token, standing.top());
         let node_ttl_ms = standing.leftovers.term.node_ttl_ms();
         let quarantine_ms = u64::try_from(self.terms.quarantine.as_millis()).unwrap_or(u64::MAX);
         for node in std::mem::take(&mut standing.missing).iter() {

@@ -246,10 +246,12 @@ impl Release {
     /// when the moment is over that belongs to others.
     #[must_use]
     pub const fn nudge_after(&self) -> Duration {
-        match self.ending {
-            Ending::Release { next: Next::OutsideLine, .. } => AFTER_OPENING,
-            _ => NUDGE_AFTER,
-        }
+        if self.opens() { AFTER_OPENING } else { NUDGE_AFTER }
+    }
+
+    /// Whether the lock is left to those outside the line.
+    pub(crate) const fn opens(&self) -> bool {
+        matches!(self.ending, Ending::Release { next: Next::OutsideLine, .. })
     }
 
     /// Nodes that may still have the key.

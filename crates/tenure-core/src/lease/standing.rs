@@ -20,6 +20,8 @@ pub struct Standing {
     /// lost.
     pub(crate) leftovers: Leftovers,
     pub(crate) fence: Option<Fence>,
+    /// How many fences above that are reserved, for those that the lock is passed on to.
+    pub(crate) span: u32,
     pub(crate) acquired: Time,
     /// It came to us from the line: nobody outside could have it in between.
     pub(crate) from_line: bool,
@@ -47,6 +49,8 @@ pub struct Standing {
     /// When the lock is extended by itself next.
     pub(crate) renew_at: Option<Time>,
     pub(crate) renewals: u32,
+    /// Others know the token, and may use it at any time.
+    pub(crate) disclosed: bool,
 }
 
 /// What another process needs to go on with a lock that is held.
@@ -96,6 +100,7 @@ impl Standing {
         Self {
             leftovers,
             fence,
+            span: 0,
             acquired,
             from_line: false,
             held_before: Duration::ZERO,
@@ -110,6 +115,7 @@ impl Standing {
             told: HoldState::Held,
             renew_at: None,
             renewals: 0,
+            disclosed: false,
         }
     }
 
@@ -127,10 +133,12 @@ impl Standing {
         let presumed = Validity::presumed(now + term.ttl() / 2);
         let others = round.quorum().indexes().filter(|node| fence.is_none() && !members.contains(*node));
         let healed = others.map(|node| (node, None)).collect();
-        Self { members, healed, held_before: handover.held, ..Self::new(leftovers, fence, presumed, round) }
+        let standing = Self::new(leftovers, fence, presumed, round);
+        Self { members, healed, held_before: handover.held, disclosed: true, ..standing }
     }
 
-    pub(crate) fn handover(&self, now: Time) -> HandedOver {
+    pub(crate) fn handover(&mut self, now: Time) -> HandedOver {
+        self.disclosed = true;
         let (token, fence, members) = (self.leftovers.token, self.fence, self.members);
         HandedOver { token, fence, members, held: self.held_before.saturating_add(now.since(self.acquired)) }
     }
@@ -139,7 +147,7 @@ impl Standing {
     pub(crate) fn end(mut self, now: Time) -> Leftovers {
         // Without a fence our own clock serves: then each client has turns of its own, and holds
         // the lock at a part of them.
-        let acquired_us = self.fence.map_or(self.acquired.as_nanos() / 1_000, Fence::get);
+        let acquired_us = self.top().map_or(self.acquired.as_nanos() / 1_000, Fence::get);
         if let Ending::Release { next: next @ Next::InLine, .. } = &mut self.leftovers.ending
             && self.from_line
             && line::opens(acquired_us, now.since(self.acquired))
@@ -203,6 +211,17 @@ impl Standing {
     #[must_use]
     pub const fn fence(&self) -> Option<Fence> {
         self.fence
+    }
+
+    /// The largest fence that the nodes remember for this hold.
+    pub(crate) fn top(&self) -> Option<Fence> {
+        self.fence.map(|fence| fence.plus(self.span))
+    }
+
+    /// The nodes that count for this hold.
+    #[must_use]
+    pub const fn members(&self) -> NodeSet {
+        self.members
     }
 
     /// The owner token.

@@ -83,7 +83,7 @@ impl<S: Shelf> Visit<'_, S> {
         let aside = ticket.is_some_and(|ticket| self.name.is_reserved_for(ticket));
         if let Some(entry) = self.name.entry.filter(|_| !aside) {
             let ours = self.name.is_held_by(token);
-            let same_fence = proposed.is_none_or(|proposed| self.name.last_fence() == Some(proposed.fence));
+            let same_fence = proposed.is_none_or(|proposed| self.name.last_fence() == Some(proposed.top()));
             return match beside.place {
                 // Asked again by the same owner: the first answer was lost. Saying no would make
                 // the client refuse itself; setting the end anew would let a late duplicate
@@ -108,7 +108,7 @@ impl<S: Shelf> Visit<'_, S> {
                 return Ok(self.refuse(refusal, Some(proposed)));
             }
             // The mark stays until somebody in line looks.
-            let ProposedFence { fence, ends_ms, .. } = proposed;
+            let (fence, ends_ms) = (proposed.top(), proposed.ends_ms);
             self.name.fence = Some(LastFence { fence, ends_ms, queued: self.name.is_marked() });
         }
         self.name.entry = Some(Entry::acquired(self.now_ms, token, node_ttl_ms));
@@ -121,15 +121,15 @@ impl<S: Shelf> Visit<'_, S> {
         Ok(Answer::Granted)
     }
 
-    /// Why a fence is not granted, if it is not.
-    fn refusal_of(&self, ProposedFence { fence, bounds, .. }: ProposedFence) -> Option<Refusal> {
+    /// Why a fence, or a range of them, is not granted, if it is not.
+    fn refusal_of(&self, proposed: ProposedFence) -> Option<Refusal> {
         // Whole milliseconds, in which nodes count.
         let now = NodeTime::from_micros(self.now_ms * 1_000);
-        if fence > bounds.highest(now) {
+        if proposed.top() > proposed.bounds.highest(now) {
             Some(Refusal::Ahead)
         } else {
-            let lowest = self.name.last_fence().max(Some(bounds.lowest(now)));
-            (Some(fence) <= lowest).then_some(Refusal::Behind)
+            let lowest = self.name.last_fence().max(Some(proposed.bounds.lowest(now)));
+            (Some(proposed.fence) <= lowest).then_some(Refusal::Behind)
         }
     }
 

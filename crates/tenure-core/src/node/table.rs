@@ -271,6 +271,7 @@ mod tests {
 
     use super::*;
     use crate::command::Next;
+    use crate::fence::{FenceBounds, ProposedFence};
     use crate::token::OwnerToken;
 
     const A: OwnerToken = OwnerToken::from_bytes([0xa; 20]);
@@ -382,6 +383,41 @@ mod tests {
         assert_eq!(undo(&mut table, 0, A), Answer::Refused(Refusal::NotHeld));
         acquire(&mut table, 0, A);
         assert_eq!(extend(&mut table, 101, A, 100), Answer::Refused(Refusal::NotHeld));
+    }
+
+    #[test]
+    fn a_range_of_fences_is_granted_as_a_whole_and_its_largest_is_remembered() {
+        let bounds = FenceBounds { slack_us: 1_000, retention_us: 100_000_000 };
+        let propose = |table: &mut LockTable, token, low_us: u64, span| {
+            let fence = Some(ProposedFence::range(Fence::new(1_000_000 + low_us), span, bounds));
+            let (key, node_ttl_ms, nonce, beside) = (key(), 100, None, None);
+            let reply =
+                table.execute(at(1_000), &Command::Acquire { key, token, node_ttl_ms, nonce, fence, beside });
+            (reply.answer, reply.fence.map(|fence| fence.get() - 1_000_000))
+        };
+        let heal = |table: &mut LockTable, fence_us: u64| {
+            let fence = Some(Fence::new(1_000_000 + fence_us));
+            let (key, token, node_ttl_ms, quarantine_ms) = (key(), A, 100, 7);
+            table.execute(at(1_000), &Command::Heal { key, token, node_ttl_ms, fence, quarantine_ms }).answer
+        };
+        let mut table = LockTable::default();
+        let ahead = Answer::Refused(Refusal::Ahead);
+        assert_eq!(propose(&mut table, A, 1_000, 1), (ahead, None), "its largest is too far ahead");
+        assert_eq!(propose(&mut table, A, 500, 500), (Answer::Granted, None));
+        assert_eq!(propose(&mut table, A, 500, 500), (Answer::Granted, None), "asked again");
+        assert!(matches!(propose(&mut table, A, 500, 499), (Answer::Refused(Refusal::Held { .. }), _)));
+        undo(&mut table, 1_000, A);
+        assert_eq!(heal(&mut table, 999), Answer::Refused(Refusal::Behind), "one of the range");
+        assert_eq!(heal(&mut table, 1_000), Answer::Granted, "its largest");
+        release(&mut table, 1_000, A);
+        let behind = Answer::Refused(Refusal::Behind);
+        assert_eq!(propose(&mut table, B, 1_000, 0), (behind, Some(1_000)), "the range is used up");
+        let mut table = LockTable::default();
+        assert_eq!(propose(&mut table, A, 10, 5), (Answer::Granted, None));
+        release(&mut table, 1_000, A);
+        let behind = Answer::Refused(Refusal::Behind);
+        assert_eq!(propose(&mut table, B, 15, 100), (behind, Some(15)), "its smallest is too small");
+        assert_eq!(propose(&mut table, B, 16, 100), (Answer::Granted, None));
     }
 
     #[test]

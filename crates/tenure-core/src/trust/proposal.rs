@@ -33,10 +33,16 @@ impl Proposal {
 impl Fleet {
     /// What to propose in an attempt that begins now.
     pub fn propose(&mut self, now: Time, fenced: bool) -> Proposal {
+        self.propose_range(now, fenced, 0)
+    }
+
+    /// The same, with up to `span` fences above the one for the attempt itself.
+    pub fn propose_range(&mut self, now: Time, fenced: bool, span: u32) -> Proposal {
         let fence = match self.nodes_time(now) {
             Some(time) if fenced => {
                 let bounds = self.settings.bounds;
-                Some(ProposedFence::new(self.fences.propose(time, bounds), bounds))
+                let (low, span) = self.fences.propose_range(time, bounds, span);
+                Some(ProposedFence::range(low, span, bounds))
             }
             None if fenced => {
                 let unknown = self.quorum.indexes().map(|node| {

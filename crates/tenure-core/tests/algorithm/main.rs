@@ -11,6 +11,7 @@ mod support {
 }
 
 mod client;
+mod cohort;
 mod exhaustive;
 mod extension;
 mod fleet_change;

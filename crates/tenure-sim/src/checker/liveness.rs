@@ -41,6 +41,11 @@ impl Liveness {
         self.waiters.remove(&holder);
     }
 
+    /// Somebody does not want a lock any more.
+    pub(crate) fn gave_up(&mut self, waiter: Holder) {
+        self.waiters.remove(&waiter);
+    }
+
     pub(crate) fn is_satisfied(&self) -> bool {
         self.locks.is_empty() && self.waiters.is_empty()
     }

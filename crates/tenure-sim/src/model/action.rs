@@ -132,7 +132,8 @@ fn nothing_at_stake(config: &Config, world: &World) -> bool {
     let mut holding = 0;
     for (client, state) in world.clients.iter().enumerate() {
         let calls = state.alive || !state.started;
-        if calls && (state.begun < config.begins || state.lease().is_some_and(|l| l.standing().is_none())) {
+        let asks = state.lease().is_some_and(|lease| lease.standing().is_none()) || state.waits_locally();
+        if calls && (state.begun < config.begins || asks) {
             acquiring += 1;
         } else if world.is_valid(client)
             || (calls && (state.about_to_write || extends(config, world, client)))

@@ -25,6 +25,8 @@ pub(super) struct Config {
     pub(super) tries: u32,
     pub(super) extends: u8,
     pub(super) queued: bool,
+    /// Each client has two callers, which pass the lock on.
+    pub(super) cohort: bool,
     pub(super) fenced: bool,
     pub(super) min_margin: usize,
     pub(super) guard_band_ms: u64,
@@ -151,6 +153,7 @@ impl Config {
             tries: 1,
             extends: 0,
             queued: false,
+            cohort: false,
             fenced: true,
             min_margin: 0,
             guard_band_ms: 0,
@@ -237,6 +240,7 @@ impl Config {
         options.retry = options.retry.jitter(Duration::ZERO);
         options.renewal = Renewal::Off;
         (options.fenced, options.queued, options.min_margin) = (self.fenced, self.queued, self.min_margin);
+        options.cohort = self.cohort;
         options.check(max_ttl()).expect("within the limits")
     }
 }

@@ -65,7 +65,7 @@ impl Row {
 /// All rows.
 #[must_use]
 pub fn rows() -> Vec<Row> {
-    [within_assumptions(), trust(), waiting(), outside()].concat()
+    [within_assumptions(), trust(), waiting(), cohorts(), outside()].concat()
 }
 
 const HANDS: &[Sight] = &[Sight::Acquired, Sight::ChangedHands];
@@ -315,6 +315,30 @@ fn waiting() -> Vec<Row> {
     ]
 }
 
+/// Locks that are passed on inside a client.
+fn cohorts() -> Vec<Row> {
+    let base = || Config { queued: true, cohort: true, ticks: 4, ..Config::base() };
+    let faults = Budget::default();
+    const PASSED: &[Sight] = &[Sight::ChangedHands, Sight::PassedWithin];
+    vec![
+        row(
+            "locks passed on inside clients, slow messages",
+            PASSED,
+            Config { faults: Budget { holds: 2, ..faults }, ..base() },
+        ),
+        row(
+            "locks passed on inside clients that stand still, and one that dies",
+            PASSED,
+            Config { faults: Budget { holds: 1, pauses: 1, deaths: 1, ..faults }, ..base() },
+        ),
+        row(
+            "locks passed on inside clients, a node loses its memory",
+            PASSED,
+            Config { faults: Budget { holds: 1, losses: 1, ..faults }, ..base() },
+        ),
+    ]
+}
+
 /// Without each assumption.
 fn outside() -> Vec<Row> {
     use Expected::{Aside, Broken, Held};
@@ -369,6 +393,17 @@ fn outside() -> Vec<Row> {
             Broken("S19"),
             Held,
             Config { faults: Budget { holds: 1, pauses: 1, sleeps: true, ..faults }, ..base() },
+        ),
+        broken(
+            "a lock is passed on inside a client whose clock stands still (A4)",
+            Broken("S19"),
+            Held,
+            Config {
+                queued: true,
+                cohort: true,
+                faults: Budget { pauses: 1, sleeps: true, ..faults },
+                ..base()
+            },
         ),
         broken(
             "a node loses its memory, no quarantine (guard off, floors on)",

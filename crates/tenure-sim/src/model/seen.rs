@@ -39,6 +39,8 @@ pub enum Sight {
     Refused,
     /// Commands for two locks were sent together.
     Together,
+    /// A lock was passed on inside a client.
+    PassedWithin,
 }
 
 /// The sights of one search.
@@ -47,7 +49,7 @@ pub(super) struct Seen(AtomicU32);
 
 impl Sight {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::Acquired,
         Self::ChangedHands,
         Self::Extended,
@@ -63,6 +65,7 @@ impl Sight {
         Self::Stray,
         Self::Refused,
         Self::Together,
+        Self::PassedWithin,
     ];
 }
 

@@ -66,6 +66,8 @@ pub(super) struct Process {
     pub(super) alive: bool,
     pub(super) started: bool,
     pub(super) paused: bool,
+    /// It has two callers at a time, which pass the lock on.
+    pub(super) cohort: bool,
     /// For how many ticks its clock has stood still.
     pub(super) slept: u64,
     pub(super) client: Client,
@@ -135,6 +137,7 @@ impl World {
                 alive: false,
                 started: false,
                 paused: false,
+                cohort: config.cohort,
                 slept: 0,
                 client: Client::new(clock(index, 0), fleet),
                 begun: 0,
@@ -226,9 +229,24 @@ fn clock(client: usize, ticks: u64) -> Time {
 }
 
 impl Process {
-    /// What its lease is called: it has one at a time.
+    /// What its lease is called: it has one at a time. Of two callers, the one that holds the lock,
+    /// or asks for it.
     pub(super) fn id(&self) -> Id {
-        Id(u64::from(self.begun))
+        let [first, second] = self.callers();
+        let of = |id| self.client.lease(id);
+        if of(first).is_none() && of(second).is_some() { second } else { first }
+    }
+
+    /// What the leases of its callers are called.
+    pub(super) fn callers(&self) -> [Id; 2] {
+        let begun = u64::from(self.begun);
+        if self.cohort { [Id(10 * begun + 1), Id(10 * begun + 2)] } else { [Id(begun); 2] }
+    }
+
+    /// Whether a caller waits for another one of this client.
+    pub(super) fn waits_locally(&self) -> bool {
+        let [first, second] = self.callers();
+        first != second && self.client.lease(first).is_some() && self.client.lease(second).is_some()
     }
 
     /// What the lease of the other lock is called that it asks for.

@@ -138,7 +138,7 @@ impl World {
     pub(crate) fn shown_fence(&mut self, client: usize, lease: u32, fence: Option<Fence>) -> Option<u64> {
         let counted = self.options.counts_shown_fences();
         let shown = self.clients[client].slot(lease).map_or(0, |slot| slot.bent.shown);
-        fence.map(|fence| if counted { shown } else { fence.get() })
+        fence.map(|fence| if counted { shown } else { self.acquired_fence(fence.get(), client, lease) })
     }
 }
 

@@ -22,6 +22,8 @@ pub(crate) struct Extra {
     pub(crate) copies: bool,
     /// There are six waiters at most.
     pub(crate) few_wait: bool,
+    /// The clock of a client stands still while the client does: fences do not rest on it.
+    pub(crate) clocks_sleep: bool,
     /// Servers do not say who they are.
     pub(crate) nameless: bool,
     /// By how much clocks step forward, if that is watched: microseconds.
@@ -40,6 +42,9 @@ impl Options {
         self.mutant = Some(mutant);
         self.extra.judged_by = Some(mutant.known().checker);
         self.strangers = Strangers::default();
+        if !mutant.is_about_passing() {
+            self.cohort_per_mille = 0;
+        }
         match mutant {
             Mutant::RefusedRaise | Mutant::RefusesBehind | Mutant::NoYield => {}
             Mutant::RenewalForgotten | Mutant::TimeoutFixed => {}
@@ -73,6 +78,7 @@ impl Options {
             | Mutant::RecordByName
             | Mutant::NoGuardBand
             | Mutant::NativePipeline => self.forget(mutant),
+            _ if mutant.is_about_passing() => self.pass_on(mutant),
             Mutant::RefusedRaise => self.wait(2, 0),
             Mutant::RefusesBehind => self.wait(3, 4),
             Mutant::NoYield | Mutant::RenewalForgotten | Mutant::TimeoutFixed => {}
@@ -91,6 +97,28 @@ impl Options {
     pub fn without_mutant(mut self) -> Self {
         self.mutant = None;
         self
+    }
+
+    /// Callers that pass a lock on inside their clients.
+    fn pass_on(&mut self, mutant: Mutant) {
+        (self.node_faults, self.kinds, self.skew_us) = (0, Kinds::default(), 0);
+        (self.clients, self.cut_off_per_mille, self.cohort_per_mille) = (3, 0, 1_000);
+        (self.queued_per_mille, self.fenced) = (1_000, true);
+        self.restart_guard = RestartGuard::Evidence;
+        match mutant {
+            // A client that is behind is told the fence that it has to exceed.
+            Mutant::FenceRangeOverlap => (self.cut_off_per_mille, self.skew_us) = (400, self.slack_us()),
+            Mutant::RangeServesLate => {
+                // Somebody else had the lock before the rest of the range is used.
+                (self.pauses, self.extra.clocks_sleep) = (200, true);
+                self.max_ttl_ms = self.max_ttl_ms.min(1_000);
+            }
+            Mutant::PassedAfterEnd | Mutant::PassedForLong => {
+                // A process that stands still while its lock is held.
+                (self.pauses, self.max_ttl_ms) = (400, 400);
+            }
+            _ => {}
+        }
     }
 
     /// Clients that see different nodes, whose clocks differ.

@@ -45,6 +45,20 @@ impl Options {
         options.kinds.steps_back = dice.chance(500);
         options.kinds.freeze = dice.chance(200);
         options.kinds.slew = dice.chance(200);
+        // With dice of its own: the other histories stay as they are.
+        let mut cohorts = Dice::new(seed ^ 0x636f_686f_7274_2121);
+        options.cohort_per_mille = if cohorts.chance(300) { cohorts.pick(&[500, 1_000]) } else { 0 };
+        options
+    }
+
+    /// Many callers in few clients.
+    pub(super) fn cohort(seed: u64, dice: &mut Dice) -> Self {
+        let mut options = Self::within_assumptions(seed, dice);
+        options.scenario = Scenario::Cohort;
+        (options.names, options.fenced) = (dice.pick(&[1, 1, 2]), true);
+        options.clients = options.clients.min(4);
+        options.queued_per_mille = 1_000;
+        options.cohort_per_mille = dice.pick(&[500, 800, 1_000]);
         options
     }
 
@@ -184,6 +198,7 @@ impl Options {
             durable: if dice.chance(200) { dice.index(nodes + 1) } else { 0 },
             fenced: scenario == Scenario::FencingOnly || !dice.chance(100),
             queued_per_mille: 0,
+            cohort_per_mille: 0,
             strangers: Strangers::default(),
             extra: Extra::default(),
         };
@@ -214,7 +229,10 @@ impl Options {
     /// known-bad variants, keep them.
     pub(crate) fn redraw(&mut self, dice: &mut Dice) {
         if self.mutant.is_some()
-            || !matches!(self.scenario, Scenario::WithinAssumptions | Scenario::FencingOnly)
+            || !matches!(
+                self.scenario,
+                Scenario::WithinAssumptions | Scenario::FencingOnly | Scenario::Cohort
+            )
         {
             return;
         }

@@ -12,8 +12,6 @@ const ROLLING: u32 = 1_000_000;
 impl World {
     pub(crate) fn handle_acquired(&mut self, client: usize, lease: u32) {
         self.marks.see(Mark::Acquired);
-        self.plan_extensions(client, lease);
-        self.copy_handover(client, lease);
         let Some(fence) = self.clients[client].standing(lease).map(Standing::fence) else { return };
         let Some(slot) = self.clients[client].slot(lease) else { return };
         let (name, begun_ns) = (slot.name, slot.begun_ns);
@@ -23,8 +21,23 @@ impl World {
         if client == 0 {
             self.first_to_hold.get_or_insert(holder);
         }
-        self.extension.acquired(name, holder);
+        if let Some((token, fence)) = self.clients[client].standing(lease).map(Standing::token).zip(fence) {
+            self.passing.acquired(token, self.time(client), begun_ns, holder, fence);
+        }
         self.check_order(client, lease);
+        self.begin_hold(client, lease, fence);
+    }
+
+    /// A caller has the lock, from the nodes or from another one of its client.
+    pub(super) fn begin_hold(&mut self, client: usize, lease: u32, fence: Option<u64>) {
+        self.plan_extensions(client, lease);
+        if !self.copy_for_child(client, lease) {
+            self.copy_handover(client, lease);
+        }
+        let holder = self.holder(client, lease);
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        let (name, begun_ns) = (slot.name, slot.begun_ns);
+        self.extension.acquired(name, holder);
         self.liveness.served(self.now_ns, name, holder);
         if let Some(fence) = fence {
             let violation = self.fencing.acquired(self.now_ns, begun_ns, name, holder, fence);
@@ -57,14 +70,13 @@ impl World {
     pub(crate) fn handle_extended(&mut self, client: usize, lease: u32) {
         self.marks.see(Mark::Extended);
         self.note(|| format!("client {client} lease {lease}: extended"));
-        let handover = self.clients[client].handover(lease, self.now_ns);
+        let members = self.clients[client].standing(lease).map(Standing::members);
         let Some(slot) = self.clients[client].slot(lease) else { return };
         slot.renewing = false;
         let asked = std::mem::take(&mut slot.asked);
         let proved = std::mem::take(&mut slot.unproved);
-        if let Some(handover) = handover {
-            let counted: Vec<_> =
-                slot.healed.iter().filter(|node| handover.members.contains(*node)).collect();
+        if let Some(members) = members {
+            let counted: Vec<_> = slot.healed.iter().filter(|node| members.contains(*node)).collect();
             counted.iter().for_each(|node| slot.healed.remove(*node));
             if !counted.is_empty() {
                 self.marks.see(Mark::HealedCounted);

@@ -24,7 +24,7 @@ impl World {
         if !state.alive || state.paused {
             return;
         }
-        state.paused = true;
+        (state.paused, state.paused_ns) = (true, self.now_ns);
         let generation = state.generation;
         self.marks.see(Mark::Paused);
         self.note(|| format!("client {client} is paused for {:.3} ms", pause_ns as f64 / 1e6));
@@ -38,6 +38,9 @@ impl World {
             return;
         }
         state.paused = false;
+        if self.options.extra.clocks_sleep {
+            state.clock.sleep(self.now_ns - state.paused_ns);
+        }
         state.resumed_ns = Some(self.now_ns);
         let now = state.clock.read(self.now_ns);
         let meant = state.wake_ns.take().filter(|meant_ns| *meant_ns < self.now_ns);

@@ -12,7 +12,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use tenure_core::client::{Id, Input};
 use tenure_core::{
-    Client, Fleet, HandedOver, Lease, NodeSet, Nonce, Prefix, RoundNumber, Standing, Terms, Time,
+    Client, Fleet, HandedOver, Lease, NodeSet, Nonce, OwnerToken, Prefix, RoundNumber, Standing, Terms, Time,
 };
 
 use super::clock::ClientClock;
@@ -29,6 +29,10 @@ pub(crate) struct SimClient {
     pub(crate) clock: ClientClock,
     pub(crate) core: Client,
     pub(crate) slots: Vec<Slot>,
+    /// The last one that has ended.
+    pub(crate) ended: Option<Slot>,
+    /// What its callers ask for that pass locks on among themselves.
+    pub(crate) cohort_terms: Option<Terms>,
     /// The connection to each node, while it is up as far as the client knows.
     pub(crate) links: Vec<Option<usize>>,
     /// The connection to each node that is being made.
@@ -38,6 +42,7 @@ pub(crate) struct SimClient {
     /// Nodes to which a first try to connect has ended.
     pub(crate) tried: NodeSet,
     pub(crate) paused: bool,
+    pub(crate) paused_ns: u64,
     /// The nodes that it can reach.
     pub(crate) reach: NodeSet,
     /// When it last went on after a pause.
@@ -85,6 +90,8 @@ pub(crate) struct Slot {
     pub(crate) copy: Option<(HandedOver, Vec<Nonce>)>,
     /// Nodes on which the key was put back, and that do not count yet.
     pub(crate) healed: NodeSet,
+    /// A child process knows the token.
+    pub(crate) child: Option<OwnerToken>,
     /// When its key vanished from a node without anybody seeing it, in true time.
     pub(crate) evicted_ns: Vec<u64>,
     /// Grants of the present attempt.
@@ -99,6 +106,20 @@ pub(crate) struct Slot {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Act {
     Begin,
+    /// Ask for a lock with others of this client.
+    Join {
+        name: usize,
+        terms: Terms,
+    },
+    /// The caller is gone.
+    Cancel {
+        lease: u32,
+    },
+    /// A child process releases a lock.
+    ReleaseCopy {
+        name: usize,
+        token: OwnerToken,
+    },
     Extend {
         lease: u32,
     },
@@ -142,11 +163,14 @@ impl SimClient {
             clock,
             core: Client::new(clock.read(now_ns), fleet),
             slots: vec![],
+            ended: None,
+            cohort_terms: None,
             links: vec![None; options.nodes],
             greeting: vec![None; options.nodes],
             dials: vec![0; options.nodes],
             tried: NodeSet::default(),
             paused: false,
+            paused_ns: 0,
             reach: quorum.all(),
             resumed_ns: None,
             pause_armed: false,
@@ -172,8 +196,14 @@ impl SimClient {
     }
 
     /// What another process needs to go on with a lock of it.
-    pub(crate) fn handover(&self, lease: u32, now_ns: u64) -> Option<HandedOver> {
-        self.lease(lease)?.handover(self.clock.read(now_ns))
+    pub(crate) fn handover(&mut self, lease: u32, now_ns: u64) -> Option<HandedOver> {
+        self.core.lease_mut(id(lease))?.handover(self.clock.read(now_ns))
+    }
+
+    /// The slot of whoever has what this lease acquired.
+    pub(crate) fn present_slot(&mut self, lease: Id) -> Option<&mut Slot> {
+        let present = number(self.core.present(lease));
+        self.slot(present)
     }
 
     /// How a lock of it stands.

@@ -7,27 +7,34 @@ const MILLION: i128 = 1_000_000;
 /// What the nodes' clocks show, more or less, when a history begins: microseconds since 1970.
 const EPOCH_US: i64 = 1_700_000_000_000_000;
 
-/// A client's clock: it begins anywhere, runs at its own rate and never jumps.
+/// A client's clock: it begins anywhere, runs at its own rate and never jumps. Where A4 is dropped
+/// it stands still with its machine.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ClientClock {
     start_ns: u64,
     rate_ppm: i64,
+    slept_ns: u64,
 }
 
 impl ClientClock {
     pub(crate) const fn new(start_ns: u64, rate_ppm: i64) -> Self {
-        Self { start_ns, rate_ppm }
+        Self { start_ns, rate_ppm, slept_ns: 0 }
     }
 
     pub(crate) fn read(&self, true_ns: u64) -> Time {
-        Time::from_nanos(self.start_ns + scaled(true_ns, self.rate_ppm))
+        Time::from_nanos(self.start_ns + scaled(true_ns.saturating_sub(self.slept_ns), self.rate_ppm))
+    }
+
+    /// It stood still for so long, and goes on.
+    pub(crate) const fn sleep(&mut self, slept_ns: u64) {
+        self.slept_ns += slept_ns;
     }
 
     /// The first true moment at which the clock shows `time`.
     pub(crate) fn when(&self, time: Time) -> u64 {
         let shown = i128::from(time.as_nanos().saturating_sub(self.start_ns));
         let rate = MILLION + i128::from(self.rate_ppm);
-        let mut true_ns = u64::try_from(shown * MILLION / rate).unwrap_or(u64::MAX / 2);
+        let mut true_ns = u64::try_from(shown * MILLION / rate).unwrap_or(u64::MAX / 2) + self.slept_ns;
         while self.read(true_ns) < time {
             true_ns += 1;
         }

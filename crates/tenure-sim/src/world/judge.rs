@@ -4,7 +4,7 @@ use tenure_core::client::Addressee;
 use tenure_core::{Answer, Command, Lease, NodeIndex, Owner, Refusal, Reply};
 
 use super::World;
-use super::client::{SimClient, Slot, id, number};
+use super::client::{SimClient, Slot, id};
 use crate::checker::leftovers::Afterwards;
 use crate::checker::order::InLine;
 use crate::checker::{Holder, Violation, beginning, continuity, order};
@@ -44,7 +44,7 @@ impl World {
                     self.healing.put_back(self.now_ns, index, *token);
                 }
                 if self.clients[client].generation == generation
-                    && let Some(slot) = self.clients[client].slot(number(lease))
+                    && let Some(slot) = self.clients[client].present_slot(lease)
                 {
                     slot.healed.insert(node);
                 }
@@ -168,13 +168,12 @@ impl World {
         let holder = self.holder(client, lease);
         let Some(name) = self.clients[client].slot(lease).map(|slot| slot.name) else { return };
         let state = &self.clients[client];
-        let handover = state.handover(lease, self.now_ns);
-        let Some((handover, standing)) = handover.zip(state.standing(lease)) else { return };
-        let granted = standing.round().granted();
+        let Some(standing) = state.standing(lease) else { return };
+        let (granted, members, token) = (standing.round().granted(), standing.members(), standing.token());
         // Clocks are no more than two in a hundred apart.
         let quarantine_ns = self.options.quarantine_us() * 980;
-        for node in granted.iter().filter(|node| handover.members.contains(*node)) {
-            let key = (node.get(), handover.token);
+        for node in granted.iter().filter(|node| members.contains(*node)) {
+            let key = (node.get(), token);
             let violation = self.healing.counted(self.now_ns, name, holder, key, quarantine_ns);
             self.judge(violation);
         }

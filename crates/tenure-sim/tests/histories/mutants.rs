@@ -184,6 +184,36 @@ fn a_loss_that_is_told_at_the_end_is_caught() {
 }
 
 #[test]
+fn a_range_of_fences_of_which_the_smallest_is_kept_is_caught() {
+    is_caught(Mutant::FenceRangeOverlap);
+}
+
+#[test]
+fn a_range_that_serves_those_who_came_later_is_caught() {
+    is_caught(Mutant::RangeServesLate);
+}
+
+#[test]
+fn one_fence_for_all_that_a_lock_is_passed_on_to_is_caught() {
+    is_caught(Mutant::PassedSameFence);
+}
+
+#[test]
+fn passing_on_what_is_over_is_caught() {
+    is_caught(Mutant::PassedAfterEnd);
+}
+
+#[test]
+fn passing_on_what_others_know_the_token_of_is_caught() {
+    is_caught(Mutant::PassedAfterCopy);
+}
+
+#[test]
+fn passing_on_for_too_long_is_caught() {
+    is_caught(Mutant::PassedForLong);
+}
+
+#[test]
 fn a_waiter_that_does_not_yield_is_caught() {
     is_caught(Mutant::NoYield);
 }

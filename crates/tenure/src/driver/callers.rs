@@ -168,6 +168,10 @@ impl Caller {
                 observer.observe(&Event::Acquired { name, attempts, elapsed, margin });
                 self.tell_acquired(Ok(()));
             }
+            News::PassedOn => {
+                observer.observe(&Event::PassedOn { name, elapsed, valid_for });
+                self.tell_acquired(Ok(()));
+            }
             News::NotAcquired(end) => {
                 let NotAcquired { cause, attempts, elapsed, .. } = end;
                 observer.observe(&Event::NotAcquired { name, cause, attempts, elapsed });

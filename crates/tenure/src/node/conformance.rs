@@ -40,11 +40,12 @@ fn record(number: u8) -> Arc<str> {
 static COMPARED: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
 
 /// The kinds of commands, each of which has to be compared.
-const KINDS: usize = 14;
+const KINDS: usize = 15;
 
 fn kind(command: &Command) -> usize {
     match command {
         Command::Acquire { fence: None, .. } => 0,
+        Command::Acquire { fence: Some(ProposedFence { span: 1.., .. }), .. } => 14,
         Command::Acquire { .. } => 1,
         Command::Heal { .. } => 2,
         Command::Extend { .. } => 3,
@@ -199,6 +200,13 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
             let fence = Some(ProposedFence::new(fence_at(begun, fence_ms), bounds));
             let nonce = Some(Nonce::new(record.into()));
             let (key, token, beside) = (key(name), token(owner), None);
+            Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
+        }
+        Step::Range { name, owner, ttl_ms, fence_ms, span, ticket: number } => {
+            let fence = Some(ProposedFence::range(fence_at(begun, fence_ms), span, bounds));
+            let place = number.map(|number| PlaceRequest { ticket: ticket(number), fresh: false });
+            let beside = place.map(|place| Arc::new(Beside { place: Some(place), label: None }));
+            let (key, token, nonce) = (key(name), token(owner), Some(Nonce::new(0)));
             Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
         }
         Step::Heal { name, owner, ttl_ms, fence_ms, quarantine_ms } => {

@@ -8,6 +8,7 @@ mod support;
 
 mod api;
 mod cancellation;
+mod cohort;
 mod everywhere;
 mod fleets;
 mod holding;

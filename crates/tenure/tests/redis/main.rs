@@ -7,6 +7,7 @@ mod promises;
 mod support;
 
 mod clock;
+mod cohort;
 mod distance;
 mod everywhere;
 mod faults;

@@ -225,9 +225,9 @@ impl Cluster {
         resuming
     }
 
-    pub fn resuming(&self, client: usize, id: Id) -> Resuming {
-        let client = &self.clients[client].client;
-        let lease = client.lease(id).expect("it is under way");
+    pub fn resuming(&mut self, client: usize, id: Id) -> Resuming {
+        let client = &mut self.clients[client].client;
+        let lease = client.lease_mut(id).expect("it is under way");
         let handover = lease.handover(self.now).expect("it is held");
         let (key, lives) = (lease.key().clone(), client.fleet().lives(handover.members));
         Resuming { key, terms: terms(&options()), handover, lives }

@@ -18,8 +18,17 @@ impl Step<'_> {
         let state = self.client(client);
         state.begun += 1;
         state.extended = 0;
-        let id = state.id();
+        let [id, second] = state.callers();
         self.note(|| format!("client {client} asks for the lock"));
+        if self.config.cohort {
+            // One that came before both and gives up at once: when the first asks, the second
+            // waits.
+            let gone = Id(second.0 + 1);
+            for id in [gone, id, second] {
+                self.request(client, Request::Acquire { id, lease: lease.clone() });
+            }
+            return self.request(client, Request::Abandon { id: gone });
+        }
         self.request(client, Request::Acquire { id, lease });
         if self.config.neighbour {
             let lease = Lease::new(NEIGHBOUR.clone(), self.config.terms(client), self.config.quorum());
@@ -166,6 +175,10 @@ impl Step<'_> {
             News::Waiting { .. } => {
                 self.seen.see(Sight::Waiting);
                 self.note(|| format!("client {client} waits in line"));
+            }
+            News::PassedOn => {
+                self.seen.see(Sight::PassedWithin);
+                self.acquired(client);
             }
             News::Retrying { .. } | News::GivenUp | News::ShutDown => {}
         }

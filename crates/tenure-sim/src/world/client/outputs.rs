@@ -8,7 +8,7 @@ use tenure_core::{
     Cause, Command, Distrust, Entropy, Lease, Next, NodeIndex, OwnerToken, Proposal, RoundNumber,
 };
 
-use super::number;
+use super::{SimClient, number};
 use crate::trace::Mark;
 use crate::world::World;
 
@@ -77,7 +77,7 @@ impl World {
     fn hand_out(&mut self, client: usize, node: NodeIndex, tag: Tag, command: Command) {
         match (tag.to, &command) {
             (Addressee::Lease { lease, .. }, Command::Extend { .. }) => {
-                if let Some(slot) = self.clients[client].slot(number(lease)) {
+                if let Some(slot) = self.clients[client].present_slot(lease) {
                     slot.renewing = true;
                 }
             }
@@ -105,7 +105,7 @@ impl World {
     fn renew(&mut self, client: usize, renewals: &Arc<Renewals>) {
         for (lease, _) in &renewals.locks {
             self.marks.see(Mark::RenewedByTimer);
-            if let Some(slot) = self.clients[client].slot(number(*lease)) {
+            if let Some(slot) = self.clients[client].present_slot(*lease) {
                 slot.renewing = true;
             }
         }
@@ -163,6 +163,7 @@ impl World {
                 self.note(|| format!("client {client} lease {lease}: not acquired, {:?}", not.cause));
             }
             News::Acquired => self.handle_acquired(client, lease),
+            News::PassedOn => self.handle_passed_on(client, lease),
             News::Extended => self.handle_extended(client, lease),
             News::NotExtended(reason) => self.handle_not_extended(client, lease, &reason),
             News::State(state) => self.handle_state(client, lease, state),
@@ -200,6 +201,9 @@ impl World {
     }
 
     pub(crate) fn drop_slot(&mut self, client: usize, lease: u32) {
-        self.clients[client].slots.retain(|slot| slot.id != lease);
+        let SimClient { slots, ended, .. } = &mut self.clients[client];
+        if let Some(place) = slots.iter().position(|slot| slot.id == lease) {
+            *ended = Some(slots.remove(place));
+        }
     }
 }

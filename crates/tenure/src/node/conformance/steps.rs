@@ -18,6 +18,15 @@ pub(super) enum Step {
         fence_ms: i64,
         record: u8,
     },
+    /// The same with a range of fences, some microseconds long.
+    Range {
+        name: u8,
+        owner: u8,
+        ttl_ms: u64,
+        fence_ms: i64,
+        span: u32,
+        ticket: Option<u8>,
+    },
     Heal {
         name: u8,
         owner: u8,
@@ -116,6 +125,11 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
                 Step::Fenced { name, owner, ttl_ms, fence_ms, record: record / 9 }
             }
         ),
+        4 => (name.clone(), owner.clone(), ttl.clone(), fence(), span(), prop::option::of(0..6_u8)).prop_map(
+            |(name, owner, ttl_ms, fence_ms, span, ticket)| {
+                Step::Range { name, owner, ttl_ms, fence_ms, span, ticket }
+            }
+        ),
         4 => (name.clone(), owner.clone(), ttl.clone(), prop::option::of(fence()), 0..60_u64).prop_map(
             |(name, owner, ttl_ms, fence_ms, quarantine_ms)| {
                 Step::Heal { name, owner, ttl_ms, fence_ms, quarantine_ms }
@@ -159,8 +173,13 @@ fn together() -> impl Strategy<Value = Step> {
         }),
         3 => (name.clone(), owner.clone(), ttl.clone())
             .prop_map(|(name, owner, ttl_ms)| Step::Extend { name, owner, ttl_ms }),
-        1 => (name.clone(), owner.clone(), ttl)
+        1 => (name.clone(), owner.clone(), ttl.clone())
             .prop_map(|(name, owner, ttl_ms)| Step::Acquire { name, owner, ttl_ms }),
+        1 => (name.clone(), owner.clone(), ttl, fence(), span()).prop_map(
+            |(name, owner, ttl_ms, fence_ms, span)| {
+                Step::Range { name, owner, ttl_ms, fence_ms, span, ticket: None }
+            }
+        ),
         1 => (name.clone(), owner).prop_map(|(name, owner)| Step::Undo { name, owner, requeue: None }),
         1 => (name, 0..6_u8).prop_map(|(name, ticket)| Step::Enqueue { name, ticket }),
     ]
@@ -173,6 +192,11 @@ fn then() -> impl Strategy<Value = Then> {
 /// Fences close to each other, and some that are far too old or too new.
 fn fence() -> impl Strategy<Value = i64> {
     prop_oneof![10 => 0..30_i64, 1 => Just(-100_000_i64), 1 => Just(100_000_i64)]
+}
+
+/// Ranges that reach over the next fences, and some that reach too far ahead.
+fn span() -> impl Strategy<Value = u32> {
+    prop_oneof![8 => 1..5_000_u32, 1 => Just(20_000_000_u32)]
 }
 
 /// Two wait, the lock is passed on to the first, and that one claims it. Its lock ends without a

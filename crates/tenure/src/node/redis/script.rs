@@ -120,7 +120,7 @@ impl Scripts {
                 let acquire = parameters::Acquire {
                     owner,
                     ttl,
-                    fence: fence.map(|proposed| proposed.fence.get()),
+                    fence: fence.map(|proposed| proposed.top().get()),
                     ends: fence.map(|proposed| proposed.ends_ms),
                     nonce,
                     life: nonce.map_or(*NO_LIFE, life_of),
@@ -129,6 +129,7 @@ impl Scripts {
                     ticket: place.map(|place| place.ticket),
                     fresh: place.is_some_and(|place| place.fresh),
                     label: beside.and_then(|beside| beside.label.as_deref()),
+                    span: fence.map(|proposed| proposed.span.into()).filter(|span| *span > 0),
                 };
                 call.up_to(if beside.is_some() { Key::Open } else { Key::Record }, &acquire);
             }
@@ -276,7 +277,36 @@ fn glob(prefix: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tenure_core::{Fence, Nonce, OwnerToken, ProposedFence};
+
     use super::*;
+
+    /// The parts of an acquire with these fences.
+    fn acquire_of(fence: ProposedFence) -> Vec<String> {
+        let prefix = Prefix::default();
+        let scripts = Scripts::new(&prefix, fence.bounds, ClientId::new(7));
+        let key = LockKey::new(&prefix, "x").unwrap();
+        let (token, nonce) = (OwnerToken::from_bytes([7; 20]), Some(Nonce::new(1)));
+        let (node_ttl_ms, fence, beside) = (1_000, Some(fence), None);
+        let command = Command::Acquire { key, token, node_ttl_ms, nonce, fence, beside };
+        let mut buffer = vec![];
+        scripts.encode(&mut buffer, &command, Form::Whole);
+        // The first line counts them, and every part is a line behind one with its length.
+        let text = String::from_utf8(buffer).unwrap();
+        text.split("\r\n").skip(2).step_by(2).map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_range_of_fences_is_its_largest_and_one_argument_more() {
+        let bounds = FenceBounds { slack_us: 10, retention_us: 20_000 };
+        let alone = acquire_of(ProposedFence::new(Fence::new(1_700_000_000_000_128), bounds));
+        let range = acquire_of(ProposedFence::range(Fence::new(1_700_000_000_000_000), 128, bounds));
+        assert!(!alone.contains(&"128".to_owned()), "{alone:?}");
+        // No ticket, nor is it fresh, and no label; and that the record is looked at is not said.
+        let (same, more) = range.split_at(alone.len());
+        assert_eq!((same, more.last().map(String::as_str)), (&alone[..], Some("128")));
+        assert!(more[..more.len() - 1].iter().all(String::is_empty), "{more:?}");
+    }
 
     #[test]
     fn a_prefix_is_taken_letter_by_letter() {

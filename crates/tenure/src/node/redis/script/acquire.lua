@@ -31,9 +31,11 @@ local function promise_fence(now, was_aside)
     -- Looked up once: faster.
     local call, string, ARGV = redis.call, string, ARGV
     local fence, outcome, last, highest = tonumber(ARGV.fence), nil, nil, nil
+    -- Of a range this is the largest, which is kept; the smallest must be new.
+    local low = fence - (GIVEN.span or 0)
     if fence > now + LIMIT.SLACK then
         outcome = OUTCOME.AHEAD
-    elseif fence <= now - LIMIT.AGE then
+    elseif low <= now - LIMIT.AGE then
         outcome, last = OUTCOME.BEHIND, call('GET', KEYS.fence)
         highest = last and tonumber(string.match(last, '^%d+'))
     else
@@ -49,7 +51,7 @@ local function promise_fence(now, was_aside)
             outcome = OUTCOME.STRANGER
         elseif not last or highest == 0 then
             call('RPUSH', KEYS.fences, ARGV.ends .. ':' .. KEYS.fence)
-        elseif highest >= fence then
+        elseif highest >= low then
             outcome = OUTCOME.BEHIND
         end
         if not outcome then

@@ -78,6 +78,7 @@ scripts! {
         owner: OwnerToken,
         /// How long the node keeps the lock, in ms.
         ttl: u64,
+        /// The largest, if it is a range.
         fence: Option<u64>,
         /// When the fence is forgotten, in ms.
         ends: Option<u64>,
@@ -91,6 +92,8 @@ scripts! {
         /// Get in line only behind everybody who is there.
         fresh: bool,
         label: Option<&'a str>,
+        /// How many fences below this one are granted with it.
+        span: Option<u64>,
     }
     // With a ticket: get in line again.
     Undo ("shared/owner_of.lua" "shared/line_up.lua" "undo.lua") [Lock Line Fence] {
