@@ -45,6 +45,16 @@ pub(crate) enum Flavour {
     OwnThread,
 }
 
+impl Flavour {
+    /// A runtime for the tasks.
+    pub(crate) fn runtime(self) -> Result<Runtime> {
+        Ok(match self {
+            Self::Single | Self::OwnThread => Builder::new_current_thread().enable_all().build()?,
+            Self::Threads(count) => Builder::new_multi_thread().worker_threads(count).enable_all().build()?,
+        })
+    }
+}
+
 /// Which locks a task uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Names {
@@ -114,12 +124,7 @@ impl Client for FloorClient {
 impl TenureClient {
     /// `names` begins the names of its locks; nobody else may use it.
     pub(crate) fn connect(cluster: &Cluster, setup: Setup, names: &str) -> Result<Self> {
-        let runtime = match setup.flavour {
-            Flavour::Single | Flavour::OwnThread => Builder::new_current_thread().enable_all().build()?,
-            Flavour::Threads(count) => {
-                Builder::new_multi_thread().worker_threads(count).enable_all().build()?
-            }
-        };
+        let runtime = setup.flavour.runtime()?;
         let worker = match setup.flavour {
             Flavour::OwnThread => Worker::OwnThread,
             Flavour::Single | Flavour::Threads(_) => Worker::CurrentRuntime,

@@ -10,6 +10,7 @@
 mod capacity;
 mod client;
 mod cluster;
+mod cohort;
 mod contended;
 mod cpu_time;
 mod distance;
@@ -48,6 +49,8 @@ Benchmarks:
                 with names that are used once
   contended     one lock that 16 workers in 4 processes want: time from release to the next holder, fairness, CPU,
                 beside processes that only pass messages
+  cohort        one lock that 64 tasks of one process want, passed on among them and not; and how long a second process
+                waits that wants it, too
   outsider      the longest wait of a client of another library beside five that pass the lock on to each other, on one,
                 three and five servers, and what its turns cost those in line
   line          the same time with up to 10,000 others in line
@@ -101,6 +104,9 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((name, options)) if name == "peers" && !wants_help => peers::run(options),
         // What `peers` starts.
         Some((name, options)) if name == "peers-driver" => peers::run_driver(options),
+        Some((name, options)) if name == "cohort" && !wants_help => cohort::run(&Settings::parse(options)?),
+        // What `cohort` starts.
+        Some((name, options)) if name == "cohort-second" => cohort::run_second(options),
         // What `contended` starts.
         Some((name, options)) if name == "contended-worker" => contended::run_worker(options),
         Some((name, options)) if name == "held" && !wants_help => held::run(options),

@@ -11,6 +11,7 @@ const BENCHMARKS: &[&str] = &[
     "fenced",
     "runtimes",
     "contended",
+    "cohort",
     "outsider",
     "line",
     "held",
