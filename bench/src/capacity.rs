@@ -54,6 +54,9 @@ const QUIET: Duration = Duration::from_secs(2);
 const RENEWED: usize = 4_000;
 const RENEWED_TTL: Duration = Duration::from_secs(3);
 
+/// What others may use of a machine whose rates mean something.
+const QUIET_MACHINE: f64 = 0.1;
+
 /// What one kind of client cost on one fleet, in microseconds of CPU for each lock.
 #[derive(Clone, Copy)]
 struct Cost {
@@ -63,6 +66,9 @@ struct Cost {
     per_second: f64,
     /// Bytes on the wire to and from one node.
     wire: f64,
+    /// What other processes used of the machine meanwhile. CPU times do not suffer from it, rates
+    /// do.
+    others: f64,
 }
 
 /// Clients of one fleet, on a runtime of one thread.
@@ -116,22 +122,24 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
 /// What was measured of every fleet and kind of client.
 fn print_points(costs: &[Vec<Cost>], cases: &[(usize, usize)], json: bool) {
     if !json {
-        println!("CPU in microseconds for each lock, of a server and of the client; cores of a server");
         println!(
-            "  nodes  clients x tasks   locks/s   acquire   release    client     cores   bytes on the wire"
+            "CPU in microseconds for each lock, of a server and of the client; cores of a server; bytes on the wire; what others used of the machine"
+        );
+        println!(
+            "  nodes  clients x tasks   locks/s   acquire   release    client     cores   bytes  others"
         );
     }
     for (nodes, costs) in NODES.into_iter().zip(costs) {
         for ((clients, tasks), cost) in cases.iter().zip(costs) {
-            let Cost { acquire, release, client, per_second, wire } = cost;
+            let Cost { acquire, release, client, per_second, wire, others } = cost;
             let cores = cost.server() * per_second / 1e6;
             if json {
                 println!(
-                    r#"{{"nodes":{nodes},"clients":{clients},"tasks":{tasks},"locks_per_second":{per_second:.0},"acquire_us":{acquire:.2},"release_us":{release:.2},"client_us":{client:.2},"node_cores":{cores:.3},"wire_bytes":{wire:.0}}}"#
+                    r#"{{"nodes":{nodes},"clients":{clients},"tasks":{tasks},"locks_per_second":{per_second:.0},"acquire_us":{acquire:.2},"release_us":{release:.2},"client_us":{client:.2},"node_cores":{cores:.3},"wire_bytes":{wire:.0},"others":{others:.2}}}"#
                 );
             } else {
                 println!(
-                    "  {nodes:5}{clients:>9} x {tasks:<5}{per_second:>10.0}{acquire:>10.2}{release:>10.2}{client:>10.2}{cores:>10.2}{wire:>10.0}"
+                    "  {nodes:5}{clients:>9} x {tasks:<5}{per_second:>10.0}{acquire:>10.2}{release:>10.2}{client:>10.2}{cores:>10.2}{wire:>8.0}{others:>8.2}"
                 );
             }
         }
@@ -206,7 +214,8 @@ impl Fleet {
         self.acquire(&clients, tasks, 100)?;
         let wire = self.wire()?;
         let (mut acquire, mut release, mut client, mut elapsed) = (0.0, 0.0, Duration::ZERO, Duration::ZERO);
-        let (begun, mut locks) = (Instant::now(), 0);
+        let (begun, mut locks, busy_before, own_before) =
+            (Instant::now(), 0, self.busy()?, cpu_time::of_this_process());
         while begun.elapsed() < time {
             let (server, own, start) = (self.cpu()?, cpu_time::of_this_process(), Instant::now());
             let guards = self.acquire(&clients, tasks, HELD)?;
@@ -222,8 +231,11 @@ impl Fleet {
             acquire += between - server;
             release += self.cpu()? - between;
         }
-        let each = 1.0 / locks as f64;
+        let (each, busy_after) = (1.0 / locks as f64, self.busy()?);
         let wire = (self.wire()? - wire) * each;
+        let own = cpu_time::of_this_process() - own_before;
+        let [all, servers] = [0, 1].map(|which| busy_after[which].saturating_sub(busy_before[which]));
+        let others = all.saturating_sub(servers + own).div_duration_f64(begun.elapsed()) / cpus();
         self.disconnect(clients);
         Ok(Cost {
             acquire: acquire * each,
@@ -231,6 +243,7 @@ impl Fleet {
             client: micros(client) * each,
             per_second: locks as f64 / elapsed.as_secs_f64(),
             wire,
+            others,
         })
     }
 
@@ -433,6 +446,11 @@ impl Fleet {
         Ok((user? + system?) * 1e6)
     }
 
+    /// The CPU time of everybody, and of all servers.
+    fn busy(&self) -> Result<[Duration; 2]> {
+        Ok([cpu_time::of_all_processes()?, self.cluster.cpu_time()?])
+    }
+
     /// The memory of a server, in bytes.
     fn used(&self) -> Result<f64> {
         self.cluster.info("memory", "used_memory")
@@ -457,6 +475,7 @@ impl Cost {
             client: middle(|cost| cost.client),
             per_second: middle(|cost| cost.per_second),
             wire: middle(|cost| cost.wire),
+            others: middle(|cost| cost.others),
         }
     }
 
@@ -468,6 +487,7 @@ impl Cost {
             client: mean(|cost| cost.client),
             per_second: mean(|cost| cost.per_second),
             wire: mean(|cost| cost.wire),
+            others: mean(|cost| cost.others),
         }
     }
 
@@ -556,11 +576,10 @@ impl Constants {
             Ratio { name, value, target: Target::AtMost(1.25) }
         };
         // Here every core is busy, with servers and the client.
-        let cpus = std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64);
         let (three, five, seven) = (&costs[THREE][1], &costs[FIVE][1], &costs[SEVEN][1]);
         let client = five.client + (five.client - three.client);
-        let rate = cpus * 1e6 / (client + 7.0 * Cost::mean(three, five).server());
-        Ok(vec![
+        let rate = cpus() * 1e6 / (client + 7.0 * Cost::mean(three, five).server());
+        let mut checks = vec![
             off("plan: cores of a node, 4 nodes, 16 clients, off by", four_cores, cores(four)),
             off("plan: memory of 60,000 names, off by", fences, memory.used),
             off(
@@ -569,8 +588,12 @@ impl Constants {
                 costs[FIVE][2].server(),
             ),
             off("CPU of a lock, 7 nodes, 16 tasks, off by", Cost::mean(three, five).server(), seven.server()),
-            off("locks/s here, 7 nodes, 16 tasks, off by", rate, seven.per_second),
-        ])
+        ];
+        // Whoever else is busy takes a part of the rate, and of nothing else.
+        if [three, five, seven].iter().all(|cost| cost.others < QUIET_MACHINE) {
+            checks.push(off("locks/s here, 7 nodes, 16 tasks, off by", rate, seven.per_second));
+        }
+        Ok(checks)
     }
 
     /// The words of `tenure bench --json`.
@@ -588,4 +611,9 @@ impl Constants {
         ];
         format!(r#"{{"loads":[{}],"majority_rtt_us":0}}"#, loads.join(","))
     }
+}
+
+/// The cores of this machine.
+fn cpus() -> f64 {
+    std::thread::available_parallelism().map_or(1.0, |cpus| cpus.get() as f64)
 }

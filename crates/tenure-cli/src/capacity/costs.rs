@@ -7,6 +7,9 @@
 
 use serde_json::Value;
 
+/// The nodes that [`Costs::client`] is for.
+pub(crate) const CLIENT_NODES: f64 = 5.0;
+
 /// What operations cost. CPU times are those of one node's server unless they say otherwise.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Costs {
@@ -22,8 +25,8 @@ pub(crate) struct Costs {
     /// release, in µs of CPU: getting in line, the wake-up, the claim. One lock that 16 clients
     /// want, less acquire and release.
     pub(crate) pass_on_us: f64,
-    /// The CPU time of the client for a lock, acquired and released on five nodes, in µs: alone,
-    /// and with 64 tasks.
+    /// The CPU time of the client for a lock, acquired and released, in µs: alone, and with 64
+    /// tasks. On [`CLIENT_NODES`] nodes; what it does for each node is most of it.
     pub(crate) client: Cpu,
     /// What an acquire takes beyond the round trip, in µs: one task on loopback, less a bare round
     /// of five questions.
@@ -58,19 +61,19 @@ pub(crate) struct Cpu {
 impl Costs {
     /// As measured by `cargo xtask bench capacity`.
     pub(crate) const MEASURED: Self = Self {
-        acquire: Cpu { alone: 16.5, together: 8.2 },
-        release: Cpu { alone: 12.0, together: 2.8 },
-        extend_us: 3.9,
-        pass_on_us: 65.0,
-        client: Cpu { alone: 88.0, together: 12.0 },
-        overhead_us: 36.0,
-        held_bytes: 170.0,
+        acquire: Cpu { alone: 15.9, together: 6.7 },
+        release: Cpu { alone: 10.6, together: 2.8 },
+        extend_us: 2.5,
+        pass_on_us: 69.0,
+        client: Cpu { alone: 87.0, together: 10.7 },
+        overhead_us: 31.0,
+        held_bytes: 165.0,
         fence_bytes: 270.0,
-        waiter_bytes: 250.0,
-        connection_bytes: 23_000.0,
+        waiter_bytes: 190.0,
+        connection_bytes: 19_000.0,
         server_bytes: 940_000.0,
         cycle_wire_bytes: 600.0,
-        extend_wire_bytes: 87.0,
+        extend_wire_bytes: 85.0,
     };
 
     /// These costs, with what a benchmark measured in their place: the words of `tenure bench
@@ -103,8 +106,11 @@ impl Costs {
             self.acquire.together *= together / cycle.together;
             self.release.together *= together / cycle.together;
         }
-        self.client.alone = number(single, "client_cpu_us")?.unwrap_or(self.client.alone);
-        self.client.together = number(tasks, "client_cpu_us")?.unwrap_or(self.client.together);
+        let nodes = benchmark["nodes"].as_array().map_or(CLIENT_NODES, |nodes| nodes.len().max(1) as f64);
+        let client =
+            |load| Ok::<_, String>(number(load, "client_cpu_us")?.map(|us| us * CLIENT_NODES / nodes));
+        self.client.alone = client(single)?.unwrap_or(self.client.alone);
+        self.client.together = client(tasks)?.unwrap_or(self.client.together);
         let round_trip = benchmark["majority_rtt_us"].as_f64();
         if let (Some(acquire), Some(round_trip)) = (number(single, "acquire_p50_us")?, round_trip) {
             self.overhead_us = (acquire - round_trip).max(0.0);

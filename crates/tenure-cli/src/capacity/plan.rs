@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::costs::Costs;
+use super::costs::{CLIENT_NODES, Costs};
 use super::limits::{percent, whole};
 use super::load::Load;
 
@@ -120,7 +120,7 @@ impl Plan {
             memory,
             node_network: wire * share,
             connections_per_client: fleets * load.nodes as f64,
-            client_cpu: load.per_second * costs.client.alone / 1e6,
+            client_cpu: load.per_second * costs.client.alone / 1e6 * load.nodes as f64 / CLIENT_NODES,
             client_held_bytes: load.held * CLIENT_HELD_BYTES / load.clients,
             renewals_per_second: renewals,
             acquire: seconds(acquire),
