@@ -82,6 +82,13 @@ impl Section {
         self.raw.push(raw);
     }
 
+    /// Whether a contender failed in a cell and never came through it.
+    pub(crate) fn is_hopeless(&self, cell: &str, contender: Contender) -> bool {
+        let rows = self.cells.iter().filter(|rows| rows.name == cell).flat_map(|rows| &rows.rows);
+        let mut rows = rows.filter(|row| row.contender == contender);
+        rows.any(|row| row.rounds.is_empty() && row.problem.is_some())
+    }
+
     fn row(&mut self, cell: &str, contender: Contender) -> &mut Row {
         let place = self.cells.iter().position(|rows| rows.name == cell).unwrap_or_else(|| {
             self.cells.push(CellRows { name: cell.to_owned(), rows: vec![] });
@@ -181,6 +188,8 @@ mod tests {
         let mut section = Section::new(Workload::Failures);
         section.add("one hung", contender, 0, Err(anyhow::anyhow!("stuck")));
         assert_eq!(section.cells[0].rows[0].problem.as_deref(), Some("stuck"));
+        assert!(section.is_hopeless("one hung", contender), "it is not tried again there");
+        assert!(!section.is_hopeless("one dead", contender));
         assert_eq!(section.raw[0]["problem"], "stuck");
     }
 }

@@ -93,7 +93,8 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// All rounds of these cells. `restarts`: who fails may start again for its next turn.
+    /// All rounds of these cells. `restarts`: who fails may start again for its next turn, in
+    /// another cell or where it came through before; waiting for it to hang again shows nothing.
     pub(crate) fn take_turns(
         &mut self,
         section: &mut Section,
@@ -127,6 +128,9 @@ impl<'a> Stage<'a> {
 
     fn take_turn(&mut self, index: usize, section: &mut Section, cell: &Cell, round: usize, restarts: bool) {
         let contender = self.contenders[index];
+        if section.is_hopeless(&cell.name, contender) {
+            return;
+        }
         let measured = match &self.teams[index] {
             Team::Out => return,
             Team::Absent => self.start(index).and_then(|_| self.measure(index, cell, &format!("r{round}"))),
