@@ -92,6 +92,7 @@ pub(crate) const PEERS: &[Peer] = &[
     peer("floor-batched", "floor batched", Language::Ours, Stores::Quorum, Tunes::Nothing, FIXED),
     peer("tenure", "Tenure", Language::Ours, Stores::Quorum, Tunes::Nothing, TENURE),
     peer("tenure-unfenced", "Tenure unfenced", Language::Ours, Stores::Quorum, Tunes::Nothing, TENURE),
+    peer("tenure-cohort", "Tenure cohort", Language::Ours, Stores::Quorum, Tunes::Nothing, TENURE),
     peer("rslock", "rslock", Language::Rust, Stores::Quorum, Tunes::Waiting, TOKIO),
     peer("redsync", "redsync", Language::Go, Stores::Quorum, Tunes::All, FIXED),
     peer("redisson-redlock", "Redisson RedLock", Language::Java, Stores::Quorum, Tunes::All, FIXED),
@@ -117,6 +118,11 @@ impl Peer {
 
     pub(crate) fn is_tenure(&self) -> bool {
         self.name.starts_with("tenure")
+    }
+
+    /// Whether it differs from the others only where workers share a lock.
+    pub(crate) fn is_for_sharing(&self) -> bool {
+        self.name == "tenure-cohort"
     }
 
     /// As it is used where nobody waits and nothing fails: on every runtime.

@@ -26,14 +26,18 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
         Ok(value.with_context(|| format!("{name} is missing"))?.parse()?)
     };
     match arguments.peer.as_str() {
-        "tenure" | "tenure-unfenced" => {
-            let fenced = arguments.peer == "tenure";
+        "tenure" | "tenure-unfenced" | "tenure-cohort" => {
+            let usage = match arguments.peer.as_str() {
+                "tenure-unfenced" => Usage::Unfenced,
+                "tenure-cohort" => Usage::Cohort,
+                _ => Usage::Default,
+            };
             let worker = if arguments.runtime == "own" { Worker::OwnThread } else { Worker::CurrentRuntime };
             tasks::serve(&arguments, |nodes, _| async move {
                 let nodes = nodes.iter().map(|node| RedisNode::parse(&format!("redis://{node}")));
                 let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
                 let locks = Locks::builder().nodes(nodes).worker(worker).build()?;
-                Ok(Tenure { locks, fenced })
+                Ok(Tenure { locks, usage })
             })
         }
         "floor" => serve(&arguments, None, number("process")?, number("processes")?),
@@ -45,7 +49,15 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
 #[derive(Clone)]
 struct Tenure {
     locks: Locks,
-    fenced: bool,
+    usage: Usage,
+}
+
+#[derive(Clone, Copy)]
+enum Usage {
+    Default,
+    Unfenced,
+    /// A lock is passed on inside the client first.
+    Cohort,
 }
 
 impl Locker for Tenure {
@@ -53,7 +65,11 @@ impl Locker for Tenure {
 
     async fn acquire(&self, name: String) -> Result<Guard> {
         let lock = self.locks.lock(name).wait_forever();
-        let lock = if self.fenced { lock } else { lock.unfenced() };
+        let lock = match self.usage {
+            Usage::Default => lock,
+            Usage::Unfenced => lock.unfenced(),
+            Usage::Cohort => lock.cohort(),
+        };
         Ok(lock.acquire().await?)
     }
 

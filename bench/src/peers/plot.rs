@@ -176,6 +176,7 @@ fn colour(contender: &Contender) -> &'static str {
         "floor-batched" => "#888888",
         "tenure" => "#cc3311",
         "tenure-unfenced" => "#ee7733",
+        "tenure-cohort" => "#bb5566",
         "rslock" => "#0077bb",
         "redsync" => "#33bbee",
         "redisson-redlock" => "#009988",

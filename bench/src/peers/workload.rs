@@ -99,6 +99,8 @@ impl Workload {
 
     pub(crate) fn run(self, bench: &Bench<'_>) -> Result<Section> {
         let mut section = Section::new(self);
+        let takes_part = |peer: &&'static Peer| self == Self::Contended || !peer.is_for_sharing();
+        let bench = &Bench { peers: bench.peers.iter().copied().filter(takes_part).collect(), ..*bench };
         match self {
             Self::Uncontended => uncontended::run(bench, &mut section)?,
             Self::Contended => contended::run(bench, &mut section)?,
