@@ -1,6 +1,7 @@
--- Acquires several locks, each as `acquire`, the text of acquire.lua, does without a ticket or label.
--- Nearly always the lock is free and the fence larger than the last one: that is done right here.
--- Whatever else it is, `acquire` finds out. What is wrong with one lock must not stop the others.
+-- Acquires several locks, each as `acquire`, the text of acquire.lua, does without a ticket or
+-- label. Nearly always the lock is free and the fence larger than the last one: that is done right
+-- here. Whatever else it is, `acquire` finds out. What is wrong with one lock must not stop the
+-- others.
 --
 -- KEYS: fences, record; the locks; then the fence of each
 --

@@ -1,5 +1,5 @@
--- Ends several locks, each as `release`, the text of release.lua, does without a ticket or label: the
--- first in line is next.
+-- Ends several locks, each as `release`, the text of release.lua, does without a ticket or label:
+-- the first in line is next.
 --
 -- KEYS: the locks; then the line of each; then the opening of each
 --
