@@ -31,7 +31,7 @@ pub(crate) fn of(section: &Section) -> String {
 /// A figure, and what it is of the floor's.
 fn figure_text(cell: &CellRows, row: &Row, figure: Figure) -> String {
     let Some(value) = row.value(figure) else { return "-".to_owned() };
-    let compares = !figure.is_counted() && figure != Figure::LeastToMost;
+    let compares = figure.has_floor();
     let floor = cell.floor().filter(|floor| floor.contender != row.contender && compares);
     let floor = floor.and_then(|floor| floor.value(figure)).filter(|value| *value > 0.0);
     let share = floor.map(|floor| format!(" ({})", ratio(value / floor)));

@@ -32,8 +32,8 @@ pub(crate) fn run(bench: &Bench<'_>, section: &mut Section) -> Result<()> {
     let contenders: Vec<Contender> = bench.peers.iter().filter(takes_part).map(used).collect();
     let servers = Servers::start(5, &contenders)?;
     let mut stage = Stage::set(bench.installed, servers, &contenders, 1);
-    section.progress("10,000 locks", 0, 1);
     for (index, contender) in contenders.iter().enumerate() {
+        section.progress(&contender.to_string(), 0, 1);
         let mut cell = Cell::work("10,000 locks".to_owned(), 16, Names::Once, TIME);
         cell.job.kind = Kind::Hold;
         if bench.quick {
