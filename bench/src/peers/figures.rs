@@ -80,8 +80,8 @@ impl Figure {
         }
     }
 
-    /// Whether the floor shows how good it could be. Its fairness was agreed on before, and its start
-    /// loads scripts one after the other.
+    /// Whether the floor shows how good it could be. Its fairness was agreed on before, and its
+    /// start loads scripts one after the other.
     pub(crate) const fn has_floor(self) -> bool {
         !matches!(self, Self::LeastToMost | Self::FirstLock | Self::ProcessToFirstLock) && !self.is_counted()
     }
