@@ -346,6 +346,8 @@ impl Standing {
     /// key may have been put back since.
     fn forget(&mut self, node: NodeIndex) {
         self.members.remove(node);
+        // Nor does what it granted before: another vote of that round must not bring it back.
+        self.round.distrust(node);
         // What puts it back may be under way.
         if !self.healed.iter().any(|(healed, _)| *healed == node) {
             self.leftovers.may_hold.remove(node);

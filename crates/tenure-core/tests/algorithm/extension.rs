@@ -33,6 +33,24 @@ fn an_extension_that_a_minority_refuses_still_succeeds_and_costs_margin() {
     assert_eq!(cluster.standing(client).margin(), 1);
 }
 
+/// Found by the simulator: a node had lost the key, and another one's late vote for the round from
+/// before counted it again.
+#[test]
+fn a_late_vote_does_not_bring_back_a_node_that_said_it_has_nothing() {
+    let mut cluster = Cluster::of(5);
+    cluster.nodes[4].latency = ms(200);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    assert_eq!(cluster.standing(client).margin(), 1, "of the four that answered");
+    cluster.delete(0);
+    (1..4).for_each(|node| cluster.nodes[node].mode = Mode::Silent);
+    cluster.extend(client, &options());
+    cluster.run(ms(100));
+    assert_eq!(cluster.standing(client).margin(), 0, "one said that it has nothing");
+    cluster.run(ms(150));
+    assert_eq!(cluster.standing(client).margin(), 1, "the last one has it");
+}
+
 #[test]
 fn an_extension_that_a_majority_refuses_tells_that_the_lock_is_lost() {
     let mut cluster = Cluster::of(5);
