@@ -49,7 +49,7 @@ const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 /// this time after the machine woke up.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How many requests or answers one reading of the clock serves: it costs as much as handling one
+/// How many calls one reading of the clock serves: it costs as much as handling one
 /// of them.
 const CLOCK_STRIDE: u32 = 8;
 
