@@ -49,8 +49,7 @@ const SLEEP_MAX: Duration = Duration::from_secs(3_600);
 /// this time after the machine woke up.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How many calls one reading of the clock serves: it costs as much as handling one
-/// of them.
+/// How many calls one reading of the clock serves: it costs as much as handling one of them.
 const CLOCK_STRIDE: u32 = 8;
 
 /// Timers are precise to a millisecond. A driver that wakes up so much later was held up.
