@@ -86,8 +86,8 @@ pub(crate) struct Driver {
     diary: Diary,
     /// Who else is at work.
     asking: Asking,
-    /// Others were let go first when the driver was last polled.
-    gave_way: bool,
+    /// How many calls there were when others were last let go first, if that was just now.
+    asked_before: usize,
     /// Commands were handed to a node since it was last polled.
     unsent: bool,
     ids: Arc<AtomicU64>,
@@ -126,7 +126,7 @@ impl Driver {
             lives,
             diary: Diary::default(),
             asking: Asking::default(),
-            gave_way: false,
+            asked_before: 0,
             unsent: false,
             ids,
             replies: Replies::default(),

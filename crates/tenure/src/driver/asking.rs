@@ -2,8 +2,7 @@
 //!
 //! A runtime with several threads runs whoever was woken last before all others. So the driver
 //! would run right after each caller that asks something, and every request would leave alone. When
-//! several are at work, the driver gives way once: all who can run ask, and what they ask leaves
-//! together. Somebody who is alone never waits for anybody.
+//! several are at work, the driver gives way: all who can run ask, and what they ask leaves together. Somebody who is alone never waits for anybody.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -33,14 +32,17 @@ impl Drop for Asker<'_> {
 
 impl Driver {
     /// Whether others are let go first: they are when something was asked and more than one is at
-    /// work, but only once in a row. Those in line wait for somebody else, and do not count.
+    /// work, again for as long as that makes them ask more. Those in line wait for somebody else,
+    /// and do not count.
     pub(super) fn gives_way(&mut self, cx: &Context<'_>) -> bool {
         let at_work = self.asking.0.load(Ordering::Relaxed).saturating_sub(self.client.in_line());
-        self.gave_way = !self.gave_way && at_work > 1 && !self.mailbox.is_empty();
-        if self.gave_way {
+        let asked = self.mailbox.len();
+        let gives_way = at_work > 1 && asked > self.asked_before && asked < at_work;
+        self.asked_before = if gives_way { asked } else { 0 };
+        if gives_way {
             // Behind all who can run.
             cx.waker().wake_by_ref();
         }
-        self.gave_way
+        gives_way
     }
 }
