@@ -2,7 +2,8 @@
 //!
 //! A runtime with several threads runs whoever was woken last before all others. So the driver
 //! would run right after each caller that asks something, and every request would leave alone. When
-//! several are at work, the driver gives way: all who can run ask, and what they ask leaves together. Somebody who is alone never waits for anybody.
+//! several are at work, the driver gives way: all who can run ask, and what they ask leaves
+//! together. Somebody who is alone never waits for anybody.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
