@@ -118,7 +118,7 @@ fn within_assumptions() -> Vec<Row> {
                 neighbour: true,
                 ticks: 4,
                 extends: 1,
-                faults: Budget { holds: 2, breaks: 1, strays: true, ..faults },
+                faults: Budget { holds: 1, breaks: 1, strays: true, ..faults },
                 ..base()
             },
         ),
