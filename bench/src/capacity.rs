@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use crate::client::{Client, FloorClient};
 use crate::cluster::Cluster;
 use crate::cpu_time;
-use crate::measure::{Percentiles, micros};
+use crate::measure::{Percentiles, median_of, micros};
 use crate::report::{Ratio, Target};
 use crate::settings::Settings;
 
@@ -464,11 +464,7 @@ impl Fleet {
 
 impl Cost {
     fn median(rounds: &[Self]) -> Self {
-        let middle = |of: fn(&Self) -> f64| {
-            let mut values: Vec<f64> = rounds.iter().map(of).collect();
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
-        };
+        let middle = |figure| median_of(rounds, figure);
         Self {
             acquire: middle(|cost| cost.acquire),
             release: middle(|cost| cost.release),

@@ -17,7 +17,7 @@ pub(crate) use worker::run as run_worker;
 
 use crate::client::{Client, FloorClient};
 use crate::cluster::Cluster;
-use crate::measure::{Percentiles, micros};
+use crate::measure::{Percentiles, median_of, micros};
 use crate::report::{Ratio, Target};
 use crate::settings::Settings;
 
@@ -187,11 +187,7 @@ impl Shown {
     }
 
     fn median(rounds: &[Self]) -> Self {
-        let of = |field: fn(&Self) -> f64| {
-            let mut values: Vec<f64> = rounds.iter().map(field).collect();
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
-        };
+        let of = |figure| median_of(rounds, figure);
         Self {
             per_second: of(|shown| shown.per_second),
             pass_on_p50: of(|shown| shown.pass_on_p50),

@@ -127,6 +127,13 @@ fn clocks(cluster: &Cluster) -> Result<[Duration; 3]> {
     Ok([cpu_time::of_this_process(), cluster.cpu_time()?, cpu_time::of_all_processes()?])
 }
 
+/// The median of one figure over several rounds.
+pub(crate) fn median_of<T>(rounds: &[T], figure: fn(&T) -> f64) -> f64 {
+    let mut values: Vec<f64> = rounds.iter().map(figure).collect();
+    values.sort_by(f64::total_cmp);
+    middle(&values)
+}
+
 /// The median of sorted values.
 fn middle(values: &[f64]) -> f64 {
     f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2])
