@@ -184,7 +184,12 @@ impl Round {
     /// Whether every node has a vote.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        self.ballots.iter().all(Option::is_some)
+        self.missing() == 0
+    }
+
+    /// How many nodes have no vote yet.
+    pub(crate) fn missing(&self) -> usize {
+        self.ballots.iter().filter(|ballot| ballot.is_none()).count()
     }
 
     /// The ballots in the order of the node list; `None` where no answer has come yet.

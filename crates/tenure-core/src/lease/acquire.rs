@@ -116,6 +116,8 @@ impl Lease {
                     self.propose_again(self.proposals + 1, false);
                 } else if lacks_margin && self.step_aside(now, cause) {
                     // Others go first.
+                } else if self.may_keep_ticket() {
+                    // Nothing of ours is in anybody's way, and what the rest say matters.
                 } else if let Phase::Acquiring(acquire) = &self.phase
                     && let Some(cause) = cause.or_else(|| acquire.cause())
                 {

@@ -75,6 +75,14 @@ impl Lease {
         self.wait(now, pause, free_after);
     }
 
+    /// Whether an attempt that is lost and undone waits for the rest of its votes all the same,
+    /// because they decide if its ticket can be kept.
+    pub(super) fn may_keep_ticket(&self) -> bool {
+        let Phase::Acquiring(acquire) = &self.phase else { return false };
+        let (majority, missing) = (self.quorum.majority(), acquire.round.missing());
+        self.waiter.as_ref().is_some_and(|waiter| waiter.may_keep_ticket(majority, missing))
+    }
+
     fn wait(&mut self, now: Time, pause: Duration, free_after: Option<Duration>) {
         let at = self.next_attempt(now, pause).unwrap_or(now);
         self.phase = Phase::Waiting { until: Some(at) };

@@ -79,6 +79,13 @@ impl Waiter {
         !self.overtaken.is_empty() && self.places.len() < majority
     }
 
+    /// Whether votes that are still to come may show that no new ticket is needed. Whoever leaves
+    /// the line before it has heard them may leave it on a majority, and comes behind those who
+    /// called meanwhile.
+    pub(crate) fn may_keep_ticket(&self, majority: usize, missing: usize) -> bool {
+        self.must_draw_again(majority) && self.places.len() + missing >= majority
+    }
+
     /// Who is ahead on a node that granted, and was not yielded to too often.
     pub(crate) fn yields_to(&self) -> Option<Ticket> {
         let ahead = self.ahead?;

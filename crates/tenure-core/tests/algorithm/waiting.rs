@@ -442,3 +442,35 @@ fn a_ticket_that_no_node_has_given_a_place_is_not_put_in_line_without_a_look() {
     assert!(!enqueued, "nodes that are only told do not look who is in line");
     assert!(lease.poll_timeout().is_some_and(|until| until <= at(1_100)), "it asks soon");
 }
+
+#[test]
+fn whoever_is_overtaken_hears_all_nodes_before_it_leaves_the_line() {
+    let quorum = Quorum::of(5).unwrap();
+    let ticket = Ticket { number: 5, client: ClientId::new(1) };
+    let overtaken = || Ok(Reply::new(None, Answer::Refused(Refusal::Overtaken)));
+    // What the last node says decides whether a majority has it in line.
+    let after = |last: Result<Reply, Fault>| {
+        let mut lease = Lease::new(key("x"), terms(&waiting()), quorum);
+        lease.handle(at(1_000), attempt_without(quorum, &[], 1, Some(ticket)));
+        let [lease::Output::Send { round, .. }, ..] = outputs(&mut lease)[..] else {
+            panic!("all are asked")
+        };
+        let early = [granted(), overtaken(), in_line_behind_nobody(), in_line_behind_nobody()];
+        for (node, answer) in quorum.indexes().zip(early) {
+            lease.handle(at(1_001), lease::Input::Answer { round, node, answer });
+        }
+        let early = outputs(&mut lease);
+        assert!(matches!(early[..], [lease::Output::CleanUp(_)]), "others may have node 0: {early:?}");
+        assert_eq!(lease.ticket(), Some(ticket));
+        lease.handle(at(1_002), lease::Input::Answer { round, node: node(quorum, 4), answer: last });
+        outputs(&mut lease)
+    };
+    let kept = after(in_line_behind_nobody());
+    let told = |output: &lease::Output| matches!(output, lease::Output::Send { node, command: Command::Enqueue { .. }, .. } if node.get() == 1);
+    assert!(kept.iter().any(told), "a majority has it in line, and the other is told: {kept:?}");
+    assert!(matches!(kept.last(), Some(lease::Output::Waiting { .. })));
+    for last in [overtaken(), Err(Fault::Timeout)] {
+        let left = after(last);
+        assert!(matches!(left.last(), Some(lease::Output::Propose { ticket: true, .. })), "{left:?}");
+    }
+}
