@@ -61,6 +61,20 @@ impl Floor {
         Ok(Self { servers, majority, commands: Commands::new(keys, &sha), batch: 0..0 })
     }
 
+    /// From now on every lock has a fence, in the least that can be: a script that sets a second
+    /// key, which outlives the lock.
+    ///
+    /// # Errors
+    /// If a server cannot load the script.
+    pub fn fenced(mut self) -> io::Result<Self> {
+        let mut sha = String::new();
+        for server in &mut self.servers {
+            sha = server.load(command::ACQUIRE_FENCED)?;
+        }
+        self.commands = self.commands.fenced(&sha);
+        Ok(self)
+    }
+
     /// Acquires `count` locks that nobody else wants, at once. Returns when each has a
     /// majority of positive replies.
     ///

@@ -90,6 +90,7 @@ const fn peer(
 pub(crate) const PEERS: &[Peer] = &[
     peer("floor", "floor", Language::Ours, Stores::Quorum, Tunes::Nothing, FIXED),
     peer("floor-batched", "floor batched", Language::Ours, Stores::Quorum, Tunes::Nothing, FIXED),
+    peer("floor-fenced", "floor with fences", Language::Ours, Stores::Quorum, Tunes::Nothing, FIXED),
     peer("tenure", "Tenure", Language::Ours, Stores::Quorum, Tunes::Nothing, TENURE),
     peer("tenure-unfenced", "Tenure unfenced", Language::Ours, Stores::Quorum, Tunes::Nothing, TENURE),
     peer("tenure-cohort", "Tenure cohort", Language::Ours, Stores::Quorum, Tunes::Nothing, TENURE),
@@ -114,6 +115,11 @@ impl Peer {
     /// The floors are no library.
     pub(crate) fn is_floor(&self) -> bool {
         self.name.starts_with("floor")
+    }
+
+    /// Floors of cycles that nobody competes for are no floors of anything else.
+    pub(crate) fn is_for_cycles(&self) -> bool {
+        self.is_floor() && self.name != "floor"
     }
 
     pub(crate) fn is_tenure(&self) -> bool {

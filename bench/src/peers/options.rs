@@ -91,7 +91,7 @@ mod tests {
     fn tenure_and_the_floors_are_measured_beside_every_choice() {
         let options = parse("--peer rslock --peer etcd --workload contended --rounds 2").unwrap();
         let names: Vec<&str> = options.peers.iter().map(|peer| peer.name).collect();
-        let ours = ["floor", "floor-batched", "tenure", "tenure-unfenced", "tenure-cohort"];
+        let ours = ["floor", "floor-batched", "floor-fenced", "tenure", "tenure-unfenced", "tenure-cohort"];
         assert_eq!(names, [&ours[..], &["rslock", "etcd"]].concat());
         assert_eq!((options.workloads, options.rounds), (vec![Workload::Contended], 2));
     }

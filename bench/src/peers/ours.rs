@@ -40,8 +40,9 @@ pub(crate) fn run(words: &[String]) -> Result<()> {
                 Ok(Tenure { locks, usage })
             })
         }
-        "floor" => serve(&arguments, None, number("process")?, number("processes")?),
-        "floor-batched" => serve(&arguments, Some(BATCH), number("process")?, number("processes")?),
+        "floor" | "floor-batched" | "floor-fenced" => {
+            serve(&arguments, number("process")?, number("processes")?)
+        }
         unknown => bail!("there is no peer {unknown:?} here"),
     }
 }
@@ -88,14 +89,18 @@ impl Locker for Tenure {
     }
 }
 
-/// The floor does what standard input asks for, in batches of so many cycles, or of as many as
-/// there would be tasks.
-fn serve(arguments: &Arguments, batch: Option<usize>, process: usize, processes: usize) -> Result<()> {
+/// The floor does what standard input asks for, in batches of as many cycles as there would be
+/// tasks, or of more.
+fn serve(arguments: &Arguments, process: usize, processes: usize) -> Result<()> {
+    let batch = (arguments.peer == "floor-batched").then_some(BATCH);
     let port = |node: &String| node.rsplit(':').next().and_then(|port| port.parse().ok());
     let ports: Vec<u16> =
         arguments.nodes.iter().map(port).collect::<Option<_>>().context("nodes have ports")?;
     let begun = now();
     let mut floor = Floor::connect(&ports, &format!("floor:{begun}"))?;
+    if arguments.peer == "floor-fenced" {
+        floor = floor.fenced()?;
+    }
     floor.acquire(1)?;
     print_ready(begun)?;
     floor.release()?;

@@ -174,6 +174,7 @@ fn colour(contender: &Contender) -> &'static str {
     match contender.peer.name {
         "floor" => "#444444",
         "floor-batched" => "#888888",
+        "floor-fenced" => "#bbbbbb",
         "tenure" => "#cc3311",
         "tenure-unfenced" => "#ee7733",
         "tenure-cohort" => "#bb5566",

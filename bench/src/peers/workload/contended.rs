@@ -17,7 +17,7 @@ const PROCESSES: usize = 4;
 pub(crate) fn run(bench: &Bench<'_>, section: &mut Section) -> Result<()> {
     let mut contenders = bench.waiting(Runtime::Single);
     // Passing on has one floor.
-    contenders.retain(|Contender { peer, .. }| peer.name != "floor-batched");
+    contenders.retain(|Contender { peer, .. }| !peer.is_for_cycles());
     let servers = Servers::start(5, &contenders)?;
     let mut stage = Stage::set(bench.installed, servers, &contenders, PROCESSES);
     stage.prepare(|_| true);

@@ -20,8 +20,7 @@ const CYCLES: u32 = 6;
 
 pub(crate) fn run(bench: &Bench<'_>, section: &mut Section) -> Result<()> {
     let mut contenders = bench.contenders(|peer| std::iter::once(peer.plain(Runtime::Single)));
-    contenders
-        .retain(|Contender { peer, .. }| peer.stores != Stores::OneServer && peer.name != "floor-batched");
+    contenders.retain(|Contender { peer, .. }| peer.stores != Stores::OneServer && !peer.is_for_cycles());
     let servers = Servers::start_far(&contenders)?;
     let mut stage = Stage::set(bench.installed, servers, &contenders, 1);
     for round in 0..bench.rounds {

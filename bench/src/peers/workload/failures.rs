@@ -53,7 +53,7 @@ impl Fault {
             Stores::Etcd => self != Self::TwoDead,
             Stores::OneServer => false,
         };
-        survives && contender.peer.name != "floor-batched"
+        survives && !contender.peer.is_for_cycles()
     }
 
     fn strike(self, servers: &mut Servers) -> Result<()> {

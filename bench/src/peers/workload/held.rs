@@ -28,7 +28,7 @@ pub(crate) fn run(bench: &Bench<'_>, section: &mut Section) -> Result<()> {
     let tuned =
         |peer: &&'static Peer| peer.waiting(Runtime::Single).last().filter(|_| peer.name == "rueidislock");
     let used = |peer: &&'static Peer| tuned(peer).unwrap_or_else(|| peer.plain(Runtime::Single));
-    let takes_part = |peer: &&&'static Peer| peer.name != "floor-batched" && !UNABLE.contains(&peer.name);
+    let takes_part = |peer: &&&'static Peer| !peer.is_for_cycles() && !UNABLE.contains(&peer.name);
     let contenders: Vec<Contender> = bench.peers.iter().filter(takes_part).map(used).collect();
     let servers = Servers::start(5, &contenders)?;
     let mut stage = Stage::set(bench.installed, servers, &contenders, 1);

@@ -14,7 +14,7 @@ const TASKS: [usize; 2] = [1, 64];
 
 pub(crate) fn run(bench: &Bench<'_>, section: &mut Section) -> Result<()> {
     let mut contenders = bench.contenders(|peer| std::iter::once(peer.plain(Runtime::Threads2)));
-    contenders.retain(|Contender { peer, .. }| peer.stores == Stores::Quorum && peer.name != "floor-batched");
+    contenders.retain(|Contender { peer, .. }| peer.stores == Stores::Quorum && !peer.is_for_cycles());
     for count in bench.cells(&COUNTS, &[3, 9]) {
         let servers = Servers::start(count, &contenders)?;
         let mut stage = Stage::set(bench.installed, servers, &contenders, 1);
