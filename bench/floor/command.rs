@@ -52,8 +52,8 @@ impl Commands {
         &self.buffer
     }
 
-    /// `SET key value NX PX 33000`: a ttl of 30 s, and the guard band that Tenure adds to it. With a
-    /// fence `EVALSHA sha 2 key fence-key value 33000 fence 86400000`: kept for a day.
+    /// `SET key value NX PX 33000`: a ttl of 30 s, and the guard band that Tenure adds to it. With
+    /// a fence `EVALSHA sha 2 key fence-key value 33000 fence 86400000`: kept for a day.
     pub(crate) fn acquire(&mut self, cycle: u64) {
         if let Some(head) = &self.acquire_fenced {
             self.buffer.extend_from_slice(head);
