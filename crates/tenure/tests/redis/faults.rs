@@ -368,5 +368,6 @@ async fn something_that_is_not_redis_is_named() {
     });
     let locks = Locks::connect([format!("redis://127.0.0.1:{port}")]).await.unwrap();
     let error = locks.lock("x").try_acquire().await.unwrap_err();
-    assert!(error.to_string().contains("not the Redis protocol"), "{error}");
+    let reason = "not the Redis protocol: the answer begins with \"HTTP/1.1 400 Bad\". Fix";
+    assert!(error.to_string().contains(reason), "{error}");
 }

@@ -13,6 +13,9 @@ const TEXT_BYTES_MAX: usize = 64 * 1024;
 /// Lists within lists within lists: no reply of ours has more than three, and each costs stack.
 const NESTING_MAX: usize = 64;
 
+/// What is shown of an answer that is not Redis's: enough to know a web server by.
+const GREETING_BYTES: usize = 16;
+
 /// Appends a command to `buffer`.
 pub(super) fn encode(buffer: &mut Vec<u8>, parts: &[&[u8]]) {
     push_count(buffer, parts.len());
@@ -110,13 +113,19 @@ pub(super) fn decode(buffer: &[u8]) -> Result<Option<(Value, usize)>, String> {
     if is_nested_too_deeply(buffer) {
         return Err("not the Redis protocol: lists within lists without end".to_owned());
     }
-    match decode_range(buffer).map_err(|error| format!("not the Redis protocol: {}", error.details()))? {
+    match decode_range(buffer).map_err(|_| unlike_redis(buffer))? {
         Some((frame, length)) => Ok(Some((value(buffer, frame)?, length))),
         None if buffer.len() > REPLY_BYTES_MAX => {
             Err("not the Redis protocol: a reply without end".to_owned())
         }
         None => Ok(None),
     }
+}
+
+/// How it begins tells people what answers there instead; the rest may be a secret.
+fn unlike_redis(buffer: &[u8]) -> String {
+    let greeting = &buffer[..buffer.len().min(GREETING_BYTES)];
+    format!("not the Redis protocol: the answer begins with \"{}\"", greeting.escape_ascii())
 }
 
 /// The length of the whole reply, if it is a text that is too long to be ours.
