@@ -81,11 +81,19 @@ impl Failure {
 
     /// While we wait, no node can come to vote by itself.
     pub(crate) fn misconfigured(name: &str, votes: &Votes) -> Self {
-        let message = format!(
-            "lock {name:?} is unavailable: {}. Fix the configuration: retrying does not help",
-            votes.outage()
-        );
+        let message = format!("lock {name:?} is unavailable: {}. {}", votes.outage(), votes.remedy());
         Self::unavailable("unavailable", message, votes).of_lock(name)
+    }
+
+    /// There is no lock to measure. It is about the nodes alone: nobody has heard of that lock.
+    pub(crate) fn unmeasured(error: &AcquireError) -> Self {
+        let AcquireError::Unavailable { votes, retry_after, .. } = error else {
+            return Self::acquire(error, Exit::HELD);
+        };
+        let message = format!("cannot measure: {}. {}", votes.outage(), votes.remedy());
+        let mut failure = Self::unavailable("unavailable", message, votes);
+        failure.about.retry_after = *retry_after;
+        failure
     }
 
     /// Nobody can say who has the lock.

@@ -230,6 +230,7 @@ mod tests {
             version: None,
             persistence: Persistence::None,
             round_trip: (*ms > 0).then(|| ms_of(*ms)),
+            error: None,
         };
         round_trips_ms.iter().enumerate().map(node).collect()
     }

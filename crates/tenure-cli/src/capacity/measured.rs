@@ -30,6 +30,8 @@ pub(crate) struct NodeRun {
     pub(crate) persistence: Persistence,
     /// While nothing else was asked; `None` if it did not answer.
     pub(crate) round_trip: Option<Duration>,
+    /// Why it does not vote.
+    pub(crate) error: Option<String>,
 }
 
 /// What one load came to: so many clients, each with so many tasks that acquire and release.

@@ -15,11 +15,11 @@ pub(super) fn text(benchmark: &Benchmark) -> String {
     for (index, node) in benchmark.nodes.iter().enumerate() {
         let cpu = fastest.and_then(|load| Some((load, (*load.server_cpu.get(index)?)?)));
         let parts = [
-            Some(
-                node.round_trip
-                    .map_or_else(|| "no answer".to_owned(), |time| format!("round trip {}", ms(time))),
-            ),
-            (!node.votes).then(|| "does not vote".to_owned()),
+            node.round_trip.map(|time| format!("round trip {}", ms(time))),
+            (!node.votes).then(|| match &node.error {
+                Some(error) => format!("does not vote ({error})"),
+                None => "does not vote".to_owned(),
+            }),
             node.version.clone(),
             cpu.map(|(load, cpu)| format!("CPU {} with {}", percent(cpu), load.name())),
         ];
@@ -80,6 +80,7 @@ fn node(node: &NodeRun) -> Value {
         "version": node.version,
         "persistence": format!("{:?}", node.persistence).to_lowercase(),
         "rtt_us": node.round_trip.map(us),
+        "error": node.error,
     })
 }
 

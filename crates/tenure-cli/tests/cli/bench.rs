@@ -1,5 +1,7 @@
 //! `bench` on people's own nodes: what it tells, and that nothing of it is left.
 
+use std::io::Write;
+use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
@@ -53,8 +55,9 @@ fn it_tells_round_trips_rates_latencies_and_what_limits_them() {
         let nodes = measured["nodes"].as_array().unwrap();
         assert_eq!(nodes.len(), deployment.nodes.split(',').count());
         for node in nodes {
-            has_fields(node, &["node", "votes", "version", "persistence", "rtt_us"]);
+            has_fields(node, &["node", "votes", "version", "persistence", "rtt_us", "error"]);
             assert!(node["rtt_us"].as_f64().unwrap() > 0.0 && node["votes"] == true, "{node}");
+            assert!(node["error"].is_null(), "{node}");
         }
         let loads: Vec<(u64, u64)> = measured["loads"]
             .as_array()
@@ -146,7 +149,8 @@ fn a_node_that_is_down_or_hangs_is_named_and_does_not_hold_it_up() {
     deployment.servers[3].pause();
     let done = deployment.tenure(&["bench", "--seconds", "3", "--json"]);
     let measured: Value = serde_json::from_str(&done.ends_with(0).stdout).unwrap();
-    assert!(measured["nodes"][4]["rtt_us"].is_null(), "{measured}");
+    let dead = &measured["nodes"][4];
+    assert!(dead["rtt_us"].is_null() && dead["error"] == "unreachable: connection refused", "{measured}");
     assert!(measured["took_ms"].as_u64().unwrap() < 25_000, "{measured}");
     assert!(measured["loads"].as_array().unwrap().len() >= 4, "{measured}");
     deployment.servers[3].resume();
@@ -155,6 +159,46 @@ fn a_node_that_is_down_or_hangs_is_named_and_does_not_hold_it_up() {
     let done = deployment.tenure(&["bench", "--seconds", "1"]);
     assert!(done.ends_with(69).stderr.contains("cannot vote"), "{done:?}");
     assert!(!done.stderr.contains("not all of the benchmark's keys"), "{done:?}");
+}
+
+/// An address where something answers that is not Redis.
+fn not_redis() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = listener.local_addr().unwrap().port();
+    std::thread::spawn(move || {
+        while let Ok((mut stream, _)) = listener.accept() {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+        }
+    });
+    format!("redis://127.0.0.1:{port}/0")
+}
+
+#[test]
+fn a_node_that_is_not_redis_is_said_to_be_none() {
+    let servers: [RedisServer; 2] = RedisServer::start_many(&[]);
+    let other = not_redis();
+    let urls: Vec<String> = servers.iter().map(RedisServer::url).chain([other.clone()]).collect();
+    let mut deployment = Deployment::of(servers.into(), |_| urls.join(","));
+    let done = deployment.tenure(&["bench", "--seconds", "1"]);
+    let reason = "not the Redis protocol: the answer begins with \"HTTP/1.1 400 Bad\"";
+    let line = format!("{other}  does not vote ({reason})\n");
+    assert!(done.ends_with(0).stdout.contains(&line), "{done:?}");
+    // As many as leave no majority are a matter of settings, which no retry helps.
+    deployment.nodes = [&urls[0], &not_redis(), &not_redis()].map(String::as_str).join(",");
+    let done = deployment.tenure(&["bench", "--seconds", "1", "--quiet"]);
+    let message = format!("{reason}. Fix the configuration: retrying does not help\n");
+    assert!(done.ends_with(64).stderr.ends_with(&message), "{done:?}");
+}
+
+#[test]
+fn nodes_that_go_down_meanwhile_are_named() {
+    let mut deployment = five_redis_nodes();
+    let bench = deployment.start(&["bench", "--seconds", "10", "--quiet"]);
+    let listed = || deployment.tenure(&["ls", "--json"]).stdout.contains("~bench-");
+    wait_until(listed);
+    deployment.servers.iter_mut().for_each(RedisServer::kill);
+    let done = bench.done();
+    assert!(done.ends_with(69).stderr.contains("connection refused"), "{done:?}");
 }
 
 #[test]
@@ -188,9 +232,9 @@ fn one_node_and_nine_are_measured_without_a_home() {
 #[test]
 fn locks_of_the_users_names_are_not_touched() {
     let deployment = embedded_store();
-    let _holder = deployment.hold(&["first"]);
+    let _holder = deployment.hold(&["benchmark"]);
     deployment.tenure(&["bench", "--seconds", "1"]).ends_with(0);
-    deployment.tenure(&["status", "first", "--exit-code"]).ends_with(75);
+    deployment.tenure(&["status", "benchmark", "--exit-code"]).ends_with(75);
     let list = deployment.tenure(&["ls", "--json"]).stdout;
     assert_eq!(list.lines().count(), 1, "{list}");
 }

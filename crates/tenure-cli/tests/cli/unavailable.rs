@@ -126,3 +126,17 @@ fn whoever_waits_sees_that_nodes_are_down() {
     assert!(lines[0].contains("connection refused"), "{done:?}");
     assert!(lines[1].starts_with("tenure: lock \"x\" is unavailable after "), "{done:?}");
 }
+
+#[test]
+fn a_benchmark_speaks_of_the_nodes_and_of_no_lock() {
+    let mut deployment = some_redis_nodes(3, &[]);
+    deployment.servers.iter_mut().take(2).for_each(RedisServer::kill);
+    let done = deployment.tenure(&["bench", "--seconds", "1", "--quiet"]);
+    insta::assert_snapshot!(said(&deployment, done.ends_with(69)), @"tenure: cannot measure: 2 of 3 nodes cannot vote and 2 votes are needed. NODE0, NODE1: unreachable: connection refused. Check that these nodes are up and reachable, then retry");
+    let (failure, code) = deployment.json(&["bench", "--seconds", "1", "--json", "--quiet"]);
+    assert_eq!((&failure["error"], code), (&"unavailable".into(), Some(69)), "{failure}");
+    assert!(failure["name"].is_null() && failure["votes"].as_array().unwrap().len() == 3, "{failure}");
+    deployment.servers[2].kill();
+    let done = deployment.tenure(&["bench", "--seconds", "1", "--quiet"]);
+    insta::assert_snapshot!(said(&deployment, done.ends_with(69)), @"tenure: cannot measure: 3 of 3 nodes cannot vote and 2 votes are needed. All nodes: unreachable: connection refused. Check that these nodes are up and reachable, then retry");
+}

@@ -84,8 +84,9 @@ impl Votes {
         left.get(self.majority().checked_sub(able + 1)?).copied()
     }
 
-    /// What to do about an outage.
-    pub(crate) fn remedy(&self) -> String {
+    /// What to do about an outage, in words.
+    #[must_use]
+    pub fn remedy(&self) -> String {
         if self.is_misconfigured() {
             "Fix the configuration: retrying does not help".to_owned()
         } else if let Some(left) = self.retry_after() {

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 
 use crate::capacity::measured::NodeRun;
 use crate::failure::Failure;
-use crate::output::duration;
+use crate::output::{duration, plain};
 use crate::settings::{Settings, Source, Sourced};
 
 /// The ttl of its locks, and the largest: if it is killed, they are over soon. Long enough for a
@@ -25,8 +25,15 @@ const ROUND_TRIPS: usize = 10;
 const QUESTIONS: usize = 3;
 const ROUND_TRIPS_WITHIN: Duration = Duration::from_secs(2);
 
-/// How long the first lock may take: the fences of a new prefix begin half a quarantine ahead.
-const FIRST_LOCK_WITHIN: Duration = Duration::from_secs(8);
+/// The lock that shows whether the nodes give any.
+const PROBE: &str = "benchmark";
+
+/// How long it may take: the fences of a new prefix begin half a quarantine ahead.
+const PROBE_WITHIN: Duration = Duration::from_secs(8);
+
+/// How long it is tried while too few nodes can be reached: after that half quarantine, those that
+/// can be are not named beside those that are down.
+const PROBE_IN_VAIN: Duration = Duration::from_secs(3);
 
 /// Cleaning up has a deadline of its own.
 const CLEAN_UP_WITHIN: Duration = Duration::from_secs(5);
@@ -77,23 +84,26 @@ impl Trial {
     /// Connects, waits for the first lock, and measures the round trips meanwhile.
     pub(super) async fn begin(&mut self) -> Result<Vec<NodeRun>, Failure> {
         let locks = self.clients(1)?[0].clone();
-        locks.ready().await;
-        let first = tokio::spawn(locks.lock("first").wait(FIRST_LOCK_WITHIN).acquire());
+        let probing = tokio::spawn(probe(locks.clone()));
         let (begun, mut samples) = (Instant::now(), vec![]);
         while samples.is_empty() || samples.len() < ROUND_TRIPS && begun.elapsed() < ROUND_TRIPS_WITHIN {
             // Asks every node; the report tells how long the last question took.
             for _ in 0..QUESTIONS {
-                let _ = locks.inspect("first").await;
+                let _ = locks.inspect(PROBE).await;
             }
             let reports = locks.nodes().await;
             self.reached.extend((0..reports.len()).filter(|index| reports[*index].reachable));
             samples.push(reports);
         }
-        let first = first.await.map_err(|error| Failure::internal(error.to_string()))?;
-        let _ = first?.release().await;
+        probing.await.map_err(|error| Failure::internal(error.to_string()))??;
         // Who votes is known for certain now.
         let reports = locks.nodes().await;
         Ok(reports.iter().enumerate().map(|(index, report)| node_run(report, index, &samples)).collect())
+    }
+
+    /// That the nodes still give locks.
+    pub(super) async fn probe(&mut self) -> Result<(), Failure> {
+        probe(self.clients(1)?[0].clone()).await
     }
 
     /// Ends all clients and removes what nodes keep for the prefix. What is left after all, and
@@ -134,16 +144,28 @@ impl Trial {
     }
 }
 
+/// Acquires a lock and releases it.
+async fn probe(locks: Locks) -> Result<(), Failure> {
+    let nodes = locks.nodes().await;
+    let reachable = nodes.iter().filter(|node| node.reachable).count();
+    let patience = if reachable * 2 > nodes.len() { PROBE_WITHIN } else { PROBE_IN_VAIN };
+    let guard = locks.lock(PROBE).wait(patience).acquire().await;
+    let _ = guard.map_err(|error| Failure::unmeasured(&error))?.release().await;
+    Ok(())
+}
+
 /// What is known of a node after several looks at it.
 fn node_run(report: &NodeReport, index: usize, samples: &[Vec<NodeReport>]) -> NodeRun {
     let seen = samples.iter().filter_map(|reports| reports.get(index)).filter(|report| report.reachable);
     // The shortest: what the network alone takes, whatever else the machines did meanwhile.
     let round_trip = seen.filter_map(|report| report.round_trip).min();
+    let worst = report.findings.first();
     NodeRun {
         node: report.node.to_string(),
         votes: report.votes,
-        version: report.version.as_deref().map(crate::output::plain),
+        version: report.version.as_deref().map(plain),
         persistence: report.persistence,
         round_trip: round_trip.filter(|_| report.reachable),
+        error: worst.filter(|_| !report.votes).map(|finding| plain(&finding.message)),
     }
 }
