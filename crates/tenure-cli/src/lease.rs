@@ -2,15 +2,14 @@
 //! and `release` are given.
 
 mod exported;
-mod token;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tenure::{Fence, Guard, Votes};
+use tenure::{Fence, Guard, LeaseToken, Votes};
 use tokio::time::{Instant, sleep};
 
 pub(crate) use self::exported::lock as exported_lock;
-pub(crate) use self::token::{LeaseToken, now_ms};
+use crate::failure::Failure;
 
 /// How long the last votes are waited for: the longest that a node timeout is by itself, and a
 /// little more.
@@ -54,5 +53,37 @@ impl Lease {
             (self.valid_for, self.valid_until_ms) = (self.valid_for.max(promised_for), promised_until_ms);
             self.token.keep_term(earlier);
         }
+    }
+}
+
+/// Makes sure that a fence that was given belongs to the token.
+pub(crate) fn check_fence(token: &LeaseToken, fence: Option<u64>) -> Result<(), Failure> {
+    match fence {
+        Some(fence) if fence != token.fence().get() => Err(Failure::usage(format!(
+            "the fence {fence} does not belong to this token; give both as they were printed"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The wall clock, in milliseconds since 1970.
+pub(crate) fn now_ms() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(now.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use tenure::{Handover, OwnerToken};
+
+    use super::*;
+
+    #[test]
+    fn a_fence_of_another_lease_is_noticed() {
+        let handover = Handover::new("x", OwnerToken::from_bytes([1; 20]), Duration::from_secs(1));
+        let token = LeaseToken::of(&handover);
+        assert!(check_fence(&token, None).is_ok());
+        assert!(check_fence(&token, Some(0)).is_ok());
+        assert!(check_fence(&token, Some(1)).is_err());
     }
 }

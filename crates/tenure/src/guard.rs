@@ -1,6 +1,7 @@
 //! The guard: a held lock as a Rust value.
 
 pub(crate) mod handover;
+pub(crate) mod lease_token;
 pub(crate) mod watch;
 
 use std::fmt;

@@ -56,6 +56,7 @@ pub use error::{AcquireError, BuildError, ExtendError, ReleaseError, ShutdownErr
 pub use event::Event;
 pub use fleet::{FleetChange, FleetError, FleetProgress, forget_nodes, give_up_prefix};
 pub use guard::handover::{Handover, HandoverError};
+pub use guard::lease_token::{LeaseToken, LeaseTokenError};
 pub use guard::watch::GuardStates;
 pub use guard::{Guard, Released};
 pub use inspect::{LockList, LockReport, NodeAnswer, NodeList};

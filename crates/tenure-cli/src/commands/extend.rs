@@ -4,15 +4,20 @@ use crate::args::ExtendArgs;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::hold::finish;
-use crate::lease::{Lease, exported_lock};
+use crate::lease::{Lease, check_fence, exported_lock};
 use crate::looking::refuse_absent_store;
 use crate::output::Output;
 use crate::settings::{Settings, Source};
 
 pub(crate) async fn run(args: &ExtendArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let (name, token) = exported_lock(args.name.as_deref(), args.token.as_deref())?;
-    token.check_fence(args.fence)?;
-    token.check_version()?;
+    check_fence(&token, args.fence)?;
+    if !token.extends() {
+        return Err(Failure::usage(
+            "the token is from an older version of tenure and cannot be extended; release the lock with it, and \
+             acquire it again",
+        ));
+    }
     refuse_absent_store(settings, &name)?;
     let locks = settings.connect_aloud(output, |_| ())?;
     // The term that it was acquired with, unless another one was asked for.

@@ -7,7 +7,7 @@ use tenure::{Handover, LockReport, LockState, OwnerToken, ReleaseError};
 use crate::args::ReleaseArgs;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::lease::exported_lock;
+use crate::lease::{check_fence, exported_lock};
 use crate::looking::refuse_absent_store;
 use crate::output::{Output, plain};
 use crate::settings::Settings;
@@ -19,7 +19,7 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
         (None, true) => return Err(Failure::usage("name the lock to take: `tenure release --force NAME`")),
         (name, false) => {
             let (name, token) = exported_lock(name.as_deref(), args.token.as_deref())?;
-            token.check_fence(args.fence)?;
+            check_fence(&token, args.fence)?;
             (name, Some(token))
         }
     };

@@ -1,9 +1,9 @@
 //! The lock that `extend` and `release` are about: typed, or as `acquire --export` and `run` left
 //! it in the environment.
 
+use tenure::LeaseToken;
 use tenure::config::variable;
 
-use super::LeaseToken;
 use crate::failure::Failure;
 
 /// Its name and its token.
@@ -34,5 +34,6 @@ pub(crate) fn lock(name: Option<&str>, token: Option<&str>) -> Result<(String, L
             }
         },
     };
-    Ok((name, LeaseToken::parse(&token)?))
+    let token = token.parse().map_err(|_| Failure::usage("invalid token: paste what `acquire` printed"))?;
+    Ok((name, token))
 }

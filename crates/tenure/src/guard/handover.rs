@@ -6,15 +6,24 @@ use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tenure_core::{Fence, Lease, NameError, NodeIndex, NodeSet, Nonce, OptionError, Options, OwnerToken};
+use tenure_core::{
+    Fence, Lease, MaxHold, NameError, NodeIndex, NodeSet, Nonce, OptionError, Options, OwnerToken,
+};
 
 use crate::Locks;
 use crate::driver::{Call, Resuming, SharedLease, look};
 use crate::error::{ExtendError, ReleaseError};
+use crate::guard::lease_token::{max_hold_ms, max_hold_of};
 use crate::guard::{Guard, Hold, Released};
 
 /// What the text form begins with.
-const LEAD: &str = "tenure-handover-2";
+const LEAD: &str = "tenure-handover-3";
+
+/// Stands in the text where no limit was said.
+const NOT_SAID: &str = "-";
+
+/// What it began with when limits on the hold were those of whoever goes on with the lock.
+const LEAD_WITHOUT_LIMIT: &str = "tenure-handover-2";
 
 /// What it began with when nodes were named by their addresses.
 const LEAD_BEFORE: &str = "tenure-handover-1";
@@ -61,6 +70,9 @@ pub struct Handover {
     /// The nodes that count for it, each by the life of its memory. A node that has lost its memory
     /// since does not count any more, under whichever address it is reached.
     pub lives: Vec<Nonce>,
+    /// The longest that it may be held in all, as it was acquired; `None` if nothing was said: then
+    /// the default of whoever resumes it counts.
+    pub max_hold: Option<MaxHold>,
 }
 
 /// In which life of its memory each node was last seen. The worker writes it, whoever hands a lock
@@ -92,7 +104,7 @@ impl Handover {
     #[must_use]
     pub fn new(name: impl Into<String>, token: OwnerToken, ttl: Duration) -> Self {
         let (fence, held, lives) = (Fence::NONE, Duration::ZERO, vec![]);
-        Self { name: name.into(), token, fence, ttl, valid_until_ms: 0, held, lives }
+        Self { name: name.into(), token, fence, ttl, valid_until_ms: 0, held, lives, max_hold: None }
     }
 }
 
@@ -126,6 +138,7 @@ impl Guard {
             valid_until_ms: u64::try_from((now + valid_for).as_millis()).unwrap_or(u64::MAX),
             held,
             lives: hold.lives_of(members),
+            max_hold: options.max_hold,
         }
     }
 }
@@ -134,8 +147,9 @@ impl Locks {
     /// Goes on with a lock that was handed over: extends it, which proves that it is still held,
     /// and renews it from then on as any other.
     ///
-    /// Resume a handover once: two guards of one owner would both be valid. Limits on the hold are
-    /// those of this manager's defaults, and count the time that it was held before.
+    /// Resume a handover once: two guards of one owner would both be valid. The longest that it may
+    /// be held is what it was acquired with, or this manager's default if nothing was said; the
+    /// time that it was held before counts.
     ///
     /// # Errors
     /// [`ExtendError`]. The lock is not released: the handover can be tried again.
@@ -205,6 +219,9 @@ impl Locks {
         if options.ttl != handover.ttl {
             Arc::make_mut(&mut options).ttl = handover.ttl;
         }
+        if handover.max_hold.is_some_and(|max_hold| options.max_hold != Some(max_hold)) {
+            Arc::make_mut(&mut options).max_hold = handover.max_hold;
+        }
         let terms = options.check(manager.max_ttl).map_err(NotTaken::Option)?;
         let fence = (handover.fence != Fence::NONE).then_some(handover.fence);
         let (token, members, held) = (handover.token, NodeSet::default(), handover.held);
@@ -224,14 +241,15 @@ enum NotTaken {
 
 impl fmt::Display for Handover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, token, fence, ttl, valid_until_ms, held, lives } = self;
+        let Self { name, token, fence, ttl, valid_until_ms, held, lives, max_hold } = self;
         let lives: Vec<String> = lives.iter().map(Nonce::to_string).collect();
         write!(
             f,
-            "{LEAD} {token} {fence} {} {valid_until_ms} {} {} {}",
+            "{LEAD} {token} {fence} {} {valid_until_ms} {} {} {} {}",
             ttl.as_millis(),
             held.as_millis(),
             lives.join(","),
+            max_hold.map_or_else(|| NOT_SAID.to_owned(), |max_hold| max_hold_ms(max_hold).to_string()),
             escape(name)
         )
     }
@@ -243,12 +261,17 @@ impl FromStr for Handover {
     fn from_str(text: &str) -> Result<Self, HandoverError> {
         let error = |reason: &str| HandoverError { reason: reason.to_owned() };
         let parts: Vec<&str> = text.trim().split(' ').collect();
-        let [LEAD, token, fence, ttl, valid_until_ms, held, lives, name] = parts[..] else {
-            return Err(error(if parts[0] == LEAD_BEFORE {
-                "it is from an older version, which named nodes by their addresses"
-            } else {
-                "it does not have the eight parts that it should"
-            }));
+        let (token, fence, ttl, valid_until_ms, held, lives, max_hold, name) = match parts[..] {
+            [LEAD, token, fence, ttl, until, held, lives, max_hold, name] => {
+                (token, fence, ttl, until, held, lives, max_hold, name)
+            }
+            [LEAD_WITHOUT_LIMIT, token, fence, ttl, until, held, lives, name] => {
+                (token, fence, ttl, until, held, lives, NOT_SAID, name)
+            }
+            [LEAD_BEFORE, ..] => {
+                return Err(error("it is from an older version, which named nodes by their addresses"));
+            }
+            _ => return Err(error("it does not have the nine parts that it should")),
         };
         let number = |text: &str| text.parse::<u64>().map_err(|_| error("a number is damaged"));
         Ok(Self {
@@ -258,6 +281,10 @@ impl FromStr for Handover {
             ttl: Duration::from_millis(number(ttl)?),
             valid_until_ms: number(valid_until_ms)?,
             held: Duration::from_millis(number(held)?),
+            max_hold: match max_hold {
+                NOT_SAID => None,
+                limit => Some(max_hold_of(number(limit)?)),
+            },
             lives: lives
                 .split(',')
                 .filter(|nonce| !nonce.is_empty())
@@ -311,27 +338,38 @@ mod tests {
             valid_until_ms: 1_700_000_000_000,
             held: Duration::from_millis(12),
             lives: vec![Nonce::new(0xab), Nonce::new(u64::MAX)],
+            max_hold: Some(MaxHold::AtMost(Duration::from_secs(60))),
         }
     }
 
     #[test]
     fn a_handover_survives_its_text_whatever_is_in_the_names() {
         let text = handover().to_string();
-        assert_eq!(text.split(' ').count(), 8, "{text}");
+        assert_eq!(text.split(' ').count(), 9, "{text}");
         assert_eq!(text.parse(), Ok(handover()));
+        for max_hold in [None, Some(MaxHold::Unlimited)] {
+            let handover = Handover { max_hold, ..handover() };
+            assert_eq!(handover.to_string().parse(), Ok(handover));
+        }
         let no_nodes = Handover { lives: vec![], ..handover() };
         assert_eq!(no_nodes.to_string().parse(), Ok(no_nodes));
+    }
+
+    #[test]
+    fn a_text_of_the_version_before_says_nothing_about_the_limit() {
+        let text = handover().to_string().replace("handover-3", "handover-2").replace(" 60000 ", " ");
+        assert_eq!(text.parse(), Ok(Handover { max_hold: None, ..handover() }));
     }
 
     #[test]
     fn a_text_that_is_damaged_says_where() {
         let text = handover().to_string();
         for (damaged, reason) in [
-            (String::new(), "eight parts"),
+            (String::new(), "nine parts"),
             (text.replace("abab", "abaz"), "token"),
             (text.replace(" 7 ", " x "), "number"),
             (text.replace(",ff", ",fg"), "node"),
-            (text.replace("handover-2", "handover-1"), "older version"),
+            (text.replace("handover-3", "handover-1"), "older version"),
             (format!("{text}%f"), "name"),
         ] {
             let error = damaged.parse::<Handover>().unwrap_err().to_string();

@@ -300,6 +300,24 @@ async fn a_lock_changes_hands_and_keeps_its_fence() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_goes_on_with_a_lock_keeps_to_the_limit_it_was_acquired_with() {
+    let nodes = nodes::<3>();
+    let (first, second) = (paused(&nodes), paused(&nodes));
+    let lock = first.lock("x").ttl(secs(10)).max_hold(MaxHold::AtMost(secs(15)));
+    let guard = lock.acquire().await.unwrap();
+    sleep(secs(4)).await;
+    let token: LeaseToken = LeaseToken::of(&guard.hand_over()).to_string().parse().unwrap();
+    let mut handover = token.handover("x", token.ttl());
+    // The token counts by the wall clock, which no test turns.
+    handover.held = secs(4);
+    let mut guard = second.resume(&handover).await.unwrap();
+    sleep(secs(2)).await;
+    let error = guard.extend().await.unwrap_err();
+    assert!(matches!(error, ExtendError::MaxHold { .. }), "{error}");
+    assert!(guard.is_valid(), "what was granted stands");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_handover_that_nobody_takes_ends_with_its_ttl() {
     let nodes = nodes::<3>();
     let (first, second) = (paused(&nodes), paused(&nodes));

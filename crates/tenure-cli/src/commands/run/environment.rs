@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
-use tenure::Guard;
 use tenure::config::WITHHELD;
+use tenure::{Guard, LeaseToken};
 
-use crate::lease::{LeaseToken, now_ms};
+use crate::lease::now_ms;
 use crate::settings::{NodeUrl, Settings, Source};
 
 /// Variables to set, and to unset where there is no value.

@@ -1,0 +1,249 @@
+//! A held lock in one word, for whoever knows its name.
+//!
+//! `OWNER.LIVES.FENCE.SINCE.TTL.UNTIL[.MAX_HOLD]`: the owner as the nodes have it, then in
+//! hexadecimal the lives of the nodes that count for the lease (16 digits each), the fence, when it
+//! was acquired, its ttl, until when it was valid when the token was made, and the longest that it
+//! may be held (`0`: no limit), if that was said (times in milliseconds, since 1970). An extension
+//! may only count nodes that this lease counted, which is why the owner alone is not enough to
+//! extend. A life names a node and its memory: it does not depend on the address under which the
+//! node is reached, and a node that has lost its memory has another one.
+//!
+//! Older versions had one bit for each node of the sorted list in the place of the lives. Such a
+//! token still releases.
+
+use std::fmt;
+use std::str::FromStr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tenure_core::{Fence, MaxHold, Nonce, OwnerToken};
+
+use super::handover::Handover;
+
+/// A [`Handover`] in one word, without the name of the lock: what a program prints or stores, and
+/// what extends or releases the lock later.
+///
+/// Whoever has it can release the lock, so treat it as a secret.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use tenure::{LeaseToken, Locks};
+///
+/// let locks = Locks::memory();
+/// let handover = locks.lock("import").acquire().await?.hand_over();
+/// let word = LeaseToken::of(&handover).to_string();
+///
+/// let token: LeaseToken = word.parse()?;
+/// let guard = locks.resume(&token.handover("import", token.ttl())).await?;
+/// assert_eq!(guard.fence(), token.fence());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaseToken {
+    owner: OwnerToken,
+    lives: Vec<Nonce>,
+    fence: Fence,
+    since_ms: u64,
+    ttl_ms: u64,
+    until_ms: u64,
+    max_hold: Option<MaxHold>,
+}
+
+/// A text is no lease token. It is not repeated: whoever has the right one can release the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("invalid lease token: expected the text that it was written as, unchanged")]
+pub struct LeaseTokenError;
+
+impl LeaseToken {
+    /// The token of a lock that was just handed over.
+    #[must_use]
+    pub fn of(handover: &Handover) -> Self {
+        Self {
+            owner: handover.token,
+            lives: handover.lives.clone(),
+            fence: handover.fence,
+            since_ms: now_ms().saturating_sub(milliseconds(handover.held)),
+            ttl_ms: milliseconds(handover.ttl),
+            until_ms: handover.valid_until_ms,
+            max_hold: handover.max_hold,
+        }
+    }
+
+    /// The fence of the lock; [`Fence::NONE`] if it has none.
+    #[must_use]
+    pub const fn fence(&self) -> Fence {
+        self.fence
+    }
+
+    /// The ttl that the lock was acquired or last extended with.
+    #[must_use]
+    pub const fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl_ms)
+    }
+
+    /// How much of the term is left that was promised when the token was made, by the wall clock,
+    /// and until when that is in milliseconds since 1970; never more than the ttl, in case that
+    /// clock was set back since.
+    #[must_use]
+    pub fn promised(&self) -> (Duration, u64) {
+        let now_ms = now_ms();
+        let until_ms = self.until_ms.min(now_ms + self.ttl_ms);
+        (Duration::from_millis(until_ms.saturating_sub(now_ms)), until_ms)
+    }
+
+    /// Keeps the term that an earlier token of the same lock promised: an extension shortens
+    /// nothing.
+    pub const fn keep_term(&mut self, earlier: &Self) {
+        (self.ttl_ms, self.until_ms) = (earlier.ttl_ms, earlier.until_ms);
+    }
+
+    /// Whether it says which nodes count, so that the lock can be extended with it. Tokens of old
+    /// versions do not, and only release.
+    #[must_use]
+    pub const fn extends(&self) -> bool {
+        !self.lives.is_empty()
+    }
+
+    /// What [`Locks::resume`](crate::Locks::resume) and [`Locks::release`](crate::Locks::release)
+    /// need: the lock of this name, from now on with this ttl.
+    #[must_use]
+    pub fn handover(&self, name: &str, ttl: Duration) -> Handover {
+        let mut handover = Handover::new(name, self.owner, ttl);
+        handover.fence = self.fence;
+        handover.held = Duration::from_millis(now_ms().saturating_sub(self.since_ms));
+        handover.lives.clone_from(&self.lives);
+        handover.max_hold = self.max_hold;
+        handover
+    }
+}
+
+impl fmt::Display for LeaseToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { owner, lives, fence, since_ms, ttl_ms, until_ms, max_hold } = self;
+        write!(f, "{owner}.")?;
+        lives.iter().try_for_each(|life| write!(f, "{life}"))?;
+        write!(f, ".{:x}.{since_ms:x}.{ttl_ms:x}.{until_ms:x}", fence.get())?;
+        max_hold.map_or(Ok(()), |max_hold| write!(f, ".{:x}", max_hold_ms(max_hold)))
+    }
+}
+
+impl FromStr for LeaseToken {
+    type Err = LeaseTokenError;
+
+    fn from_str(text: &str) -> Result<Self, LeaseTokenError> {
+        let parts: Vec<&str> = text.split('.').collect();
+        let [owner, lives, fence, since, ref term @ ..] = parts[..] else {
+            return Err(LeaseTokenError);
+        };
+        let (ttl, until, max_hold) = match *term {
+            [ttl, until] => (ttl, until, None),
+            [ttl, until, max_hold] => (ttl, until, Some(max_hold)),
+            // As the first version printed it: any term will do, to release it.
+            [] => ("3e8", "0", None),
+            _ => return Err(LeaseTokenError),
+        };
+        let number = |text| u64::from_str_radix(text, 16).map_err(|_| LeaseTokenError);
+        Ok(Self {
+            owner: OwnerToken::parse(owner).map_err(|_| LeaseTokenError)?,
+            // What is shorter than one life is the bits of an older version.
+            lives: match lives.len() {
+                ..16 => number(lives).map(|_| vec![])?,
+                _ => read_lives(lives).ok_or(LeaseTokenError)?,
+            },
+            fence: Fence::new(number(fence)?),
+            since_ms: number(since)?,
+            ttl_ms: number(ttl)?,
+            until_ms: number(until)?,
+            max_hold: max_hold.map(number).transpose()?.map(max_hold_of),
+        })
+    }
+}
+
+/// A limit as a number: 0 is none.
+pub(super) fn max_hold_ms(max_hold: MaxHold) -> u64 {
+    match max_hold {
+        MaxHold::AtMost(limit) => milliseconds(limit).max(1),
+        _ => 0,
+    }
+}
+
+/// The limit that such a number is.
+pub(super) const fn max_hold_of(ms: u64) -> MaxHold {
+    match ms {
+        0 => MaxHold::Unlimited,
+        ms => MaxHold::AtMost(Duration::from_millis(ms)),
+    }
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// The wall clock, in milliseconds since 1970.
+fn now_ms() -> u64 {
+    milliseconds(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+fn read_lives(text: &str) -> Option<Vec<Nonce>> {
+    (0..text.len()).step_by(16).map(|from| text.get(from..from + 16).and_then(Nonce::parse)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_carries_everything() {
+        let mut handover = Handover::new("x", OwnerToken::from_bytes([0xab; 20]), Duration::from_secs(1));
+        handover.fence = Fence::new(77);
+        handover.lives = vec![Nonce::new(7), Nonce::new(u64::MAX)];
+        handover.valid_until_ms = now_ms() + 800;
+        let hour = MaxHold::AtMost(Duration::from_secs(3_600));
+        for (max_hold, parts) in [(None, 6), (Some(hour), 7), (Some(MaxHold::Unlimited), 7)] {
+            handover.max_hold = max_hold;
+            let text = LeaseToken::of(&handover).to_string();
+            assert_eq!(text.split('.').count(), parts, "older versions read six parts: {text}");
+            let token: LeaseToken = text.parse().unwrap();
+            assert_eq!((token.ttl(), token.extends()), (handover.ttl, true));
+            let (promised_for, until_ms) = token.promised();
+            assert!(promised_for <= Duration::from_millis(800) && until_ms == handover.valid_until_ms);
+            let read = token.handover("x", Duration::from_secs(1));
+            assert_eq!((read.token, read.fence), (handover.token, handover.fence));
+            assert_eq!((read.lives, read.max_hold), (handover.lives.clone(), max_hold));
+            assert!(read.held < Duration::from_secs(5));
+        }
+    }
+
+    #[test]
+    fn a_token_that_is_damaged_is_not_repeated() {
+        for text in [
+            "",
+            "abcd",
+            "secret.1.2.3.4.5",
+            "abab.1.2",
+            "u.v.w.x.y.z",
+            &format!("{}.{}.1.1.1.1", "ab".repeat(20), "0123456789abcdef1"),
+            &format!("{}.1.1.1.1.1.1.1", "ab".repeat(20)),
+        ] {
+            let error = text.parse::<LeaseToken>().unwrap_err().to_string();
+            assert!(text.is_empty() || !error.contains(text), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_token_of_an_older_version_releases_and_is_not_extended() {
+        let owner = "ab".repeat(20);
+        for text in [format!("{owner}.1f.4d.18"), format!("{owner}.7.4d.18.7530.19")] {
+            let token: LeaseToken = text.parse().unwrap();
+            let handover = token.handover("x", Duration::from_secs(1));
+            assert_eq!((handover.token.to_string(), handover.fence), (owner.clone(), Fence::new(0x4d)));
+            assert!(!token.extends());
+        }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_back_promises_no_more_than_the_ttl() {
+        let mut handover = Handover::new("x", OwnerToken::from_bytes([1; 20]), Duration::from_secs(1));
+        handover.valid_until_ms = now_ms() + 3_600_000;
+        assert_eq!(LeaseToken::of(&handover).promised().0, Duration::from_secs(1));
+    }
+}
