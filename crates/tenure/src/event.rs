@@ -27,6 +27,8 @@ pub enum Event<'a> {
         elapsed: Duration,
         /// How many nodes may forget it; late votes can still raise it.
         margin: usize,
+        /// The fence; [`Fence::NONE`] if it has none.
+        fence: Fence,
     },
     /// A lock was passed on from one caller of this manager to another
     /// ([`Lock::cohort`](crate::Lock::cohort)). The nodes were not asked.
@@ -38,6 +40,8 @@ pub enum Event<'a> {
         elapsed: Duration,
         /// How long it is valid.
         valid_for: Duration,
+        /// The fence.
+        fence: Fence,
     },
     /// An attempt failed, and another follows.
     #[non_exhaustive]
@@ -128,6 +132,10 @@ pub enum Event<'a> {
     GivenUp {
         /// The lock.
         name: &'a str,
+        /// The fence; [`Fence::NONE`] if it has none, or was not held.
+        fence: Fence,
+        /// How long this manager held it; `None` if it was only asked for.
+        held: Option<Duration>,
     },
     /// Every node that may have had the key confirmed that it is gone.
     #[non_exhaustive]
@@ -212,11 +220,11 @@ impl fmt::Debug for Observer {
 impl Event<'_> {
     fn log(&self) {
         match self {
-            Self::Acquired { name, attempts, elapsed, margin } => {
-                tracing::debug!(target: "tenure", lock = name, attempts, ?elapsed, margin, "acquired");
+            Self::Acquired { name, attempts, elapsed, margin, fence } => {
+                tracing::debug!(target: "tenure", lock = name, attempts, ?elapsed, margin, %fence, "acquired");
             }
-            Self::PassedOn { name, elapsed, valid_for } => {
-                tracing::debug!(target: "tenure", lock = name, ?elapsed, ?valid_for, "passed on");
+            Self::PassedOn { name, elapsed, valid_for, fence } => {
+                tracing::debug!(target: "tenure", lock = name, ?elapsed, ?valid_for, %fence, "passed on");
             }
             Self::Retrying { name, cause, pause, votes } => {
                 tracing::debug!(target: "tenure", lock = name, ?cause, ?pause, %votes, "retrying");
@@ -257,7 +265,9 @@ impl Event<'_> {
             Self::FencePoisoned { node, fence } => {
                 tracing::warn!(target: "tenure", node, %fence, "a fence from the future is ignored");
             }
-            Self::GivenUp { name } => tracing::debug!(target: "tenure", lock = name, "given up"),
+            Self::GivenUp { name, fence, held } => {
+                tracing::debug!(target: "tenure", lock = name, %fence, ?held, "given up");
+            }
             Self::CleanedUp { name } => tracing::trace!(target: "tenure", lock = name, "cleaned up"),
             Self::NotCleanedUp { name, nodes } => {
                 tracing::warn!(target: "tenure", lock = name, nodes, "keys were left to free themselves");

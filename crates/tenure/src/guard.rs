@@ -73,6 +73,27 @@ impl Guard {
         self.hold.valid_for()
     }
 
+    /// How long ago the round began that proved the present validity, and how long that lasts from
+    /// then on: what somebody needs who is told of it later and counts by a clock of its own. Both
+    /// are zero when the lock must not be counted on.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::memory();
+    /// let asked = std::time::Instant::now();
+    /// let guard = locks.lock("import").acquire().await?;
+    /// let (ago, lasts) = guard.validity();
+    /// // Whoever asked knows when, and may count on it until then.
+    /// let end = asked + asked.elapsed().saturating_sub(ago) + lasts;
+    /// # let _ = end;
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn validity(&self) -> (Duration, Duration) {
+        self.hold.validity()
+    }
+
     /// Whether the lock may be counted on at this moment.
     #[must_use]
     pub fn is_valid(&self) -> bool {
@@ -361,6 +382,16 @@ impl Hold {
         self.standing(|standing| match standing {
             Some(standing) if !standing.is_lost() => standing.validity().left(now),
             _ => Duration::ZERO,
+        })
+    }
+
+    pub(crate) fn validity(&self) -> (Duration, Duration) {
+        let now = self.manager.clock.now();
+        self.standing(|standing| match standing.map(Standing::validity) {
+            Some(validity) if !validity.is_over(now) && !standing.is_some_and(Standing::is_lost) => {
+                (now.since(validity.started()), validity.end().since(validity.started()))
+            }
+            _ => Default::default(),
         })
     }
 

@@ -137,6 +137,20 @@ impl Lock {
         self
     }
 
+    /// Keeps exactly this beside the lock while it is held, without this process and machine: for
+    /// programs that hold locks for others, whose names say more. At most 256 bytes.
+    pub fn label_for(mut self, holder: impl Into<Arc<str>>) -> Self {
+        self.options_mut().label = Some(holder.into());
+        self
+    }
+
+    /// Does not wait: [`Lock::acquire`] asks once. Unlike [`Lock::try_acquire`] it says who has the
+    /// lock if that is another.
+    pub fn no_wait(mut self) -> Self {
+        self.options_mut().wait = Wait::No;
+        self
+    }
+
     /// Waits without a place in line: asks again and again, as [`Lock::retry`] says, and takes the
     /// lock when it happens to be free. Others who wait in line are served before, if the holder is
     /// a Tenure client.

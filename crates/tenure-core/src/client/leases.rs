@@ -14,7 +14,7 @@ use super::tag::{Addressee, Id};
 use super::timers::{Machine, Timer};
 use crate::command::{Command, Fault};
 use crate::lease::release::{self, Release};
-use crate::lease::{self, Lease};
+use crate::lease::{self, Lease, Standing};
 use crate::line::Ticket;
 use crate::time::Time;
 
@@ -69,7 +69,7 @@ impl<L: LeaseCell> Client<L> {
         let outer = entry.outer;
         let (mut clean_up, mut told) = (None, std::mem::take(&mut self.told));
         if matches!(input, lease::Input::Release | lease::Input::Abandon) {
-            told.push(News::GivenUp);
+            told.push(News::GivenUp { fence: lease.standing().and_then(Standing::fence) });
         }
         lease.swap_outputs(&mut self.room);
         lease.follow(self.fleet.patience());

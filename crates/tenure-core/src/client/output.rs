@@ -173,7 +173,10 @@ pub enum News {
     /// The lock stands otherwise than was told before.
     State(HoldState),
     /// The lock, or the wish for it, was given up.
-    GivenUp,
+    GivenUp {
+        /// The fence, if the lock was held with one.
+        fence: Option<Fence>,
+    },
     /// The lock will not be had, because the client is shut down.
     ShutDown,
 }

@@ -108,7 +108,10 @@ fn callers_that_wait_when_the_round_begins_get_the_lock_in_turn_for_one_acquisit
     callers.release(waiting[1]);
     assert_eq!((callers.holders(), callers.fence(waiting[2])), (vec![waiting[2]], low + 2));
     assert_eq!(callers.node_was_asked(), (2, 1), "nobody said a word to the nodes");
-    assert_eq!(callers.told(waiting[1]), [News::PassedOn, News::GivenUp]);
+    assert_eq!(
+        callers.told(waiting[1]),
+        [News::PassedOn, News::GivenUp { fence: Some(Fence::new(low + 1)) }]
+    );
     callers.release(waiting[2]);
     callers.run(10);
     assert_eq!((callers.cluster.keys(), callers.node_was_asked()), (0, (2, 2)));
@@ -323,7 +326,7 @@ fn who_was_passed_a_lock_is_renewed_and_hears_of_its_loss() {
     (0..3).for_each(|node| callers.cluster.nodes[node].mode = Mode::Silent);
     callers.run(3_000);
     assert_eq!(callers.told(third).last(), Some(&News::State(HoldState::Lost)));
-    assert_eq!(callers.told(second), [News::Acquired, News::GivenUp]);
+    assert!(matches!(callers.told(second)[..], [News::Acquired, News::GivenUp { fence: Some(_) }]));
 }
 
 #[test]
@@ -376,7 +379,7 @@ fn a_shutdown_tells_everybody_who_waits() {
     let id = Id(99);
     callers.cluster.request(callers.client, Request::Shutdown { id, limit: ms(500), silent_too: false });
     for waiter in &waiting {
-        assert_eq!(callers.told(*waiter), [News::ShutDown, News::GivenUp]);
+        assert_eq!(callers.told(*waiter), [News::ShutDown, News::GivenUp { fence: None }]);
     }
     assert_eq!(callers.holders(), [holder], "it keeps the lock and can release it");
     callers.release(holder);

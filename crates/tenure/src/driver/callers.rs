@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tenure_core::client::{Id, LeaseCell, News, NotBegun, Output, Request};
 use tenure_core::{
-    Entropy, HoldState, Lease, LockKey, NotAcquired, NotExtended, Place, Proposal, Standing, Time,
+    Entropy, Fence, HoldState, Lease, LockKey, NotAcquired, NotExtended, Place, Proposal, Standing, Time,
 };
 use tokio::sync::oneshot;
 
@@ -29,6 +29,8 @@ pub(super) struct Caller {
     pub(super) extend: Option<oneshot::Sender<Result<(), NotExtended>>>,
     /// Who wants to hear how the lock stands.
     pub(super) watch: Option<Arc<Watch>>,
+    /// When the caller was given the lock.
+    held_since: Option<Time>,
 }
 
 /// Those who wait for something else, by what they asked for.
@@ -47,19 +49,22 @@ struct LeaseFacts {
     attempts: u32,
     elapsed: Duration,
     margin: usize,
+    fence: Fence,
     valid_for: Duration,
     place: Place,
 }
 
 impl LeaseFacts {
     fn of(lease: &Lease, now: Time) -> Self {
+        let standing = lease.standing();
         Self {
             key: lease.key().clone(),
             attempts: lease.attempts(),
             elapsed: lease.elapsed(now),
-            margin: lease.standing().map_or(0, Standing::margin),
+            margin: standing.map_or(0, Standing::margin),
+            fence: standing.and_then(Standing::fence).unwrap_or(Fence::NONE),
             place: lease.place().unwrap_or_default(),
-            valid_for: lease.standing().map_or(Duration::ZERO, |standing| standing.validity().left(now)),
+            valid_for: standing.map_or(Duration::ZERO, |standing| standing.validity().left(now)),
         }
     }
 }
@@ -155,21 +160,24 @@ impl Driver {
 
 impl Caller {
     pub(super) const fn of(lease: SharedLease) -> Self {
-        Self { lease, acquire: None, extend: None, watch: None }
+        Self { lease, acquire: None, extend: None, watch: None, held_since: None }
     }
 
     /// Tells a caller what becomes of its lease.
     fn tell(&mut self, (observer, addresses): (&mut Observer, &[Arc<str>]), now: Time, news: News) {
         let facts = LeaseFacts::of(&look(&self.lease), now);
-        let LeaseFacts { attempts, elapsed, margin, valid_for, .. } = facts;
+        let LeaseFacts { attempts, elapsed, margin, fence, valid_for, .. } = facts;
         let name = facts.key.name();
+        if matches!(news, News::Acquired | News::PassedOn | News::Extended) {
+            self.held_since.get_or_insert(now);
+        }
         match news {
             News::Acquired => {
-                observer.observe(&Event::Acquired { name, attempts, elapsed, margin });
+                observer.observe(&Event::Acquired { name, attempts, elapsed, margin, fence });
                 self.tell_acquired(Ok(()));
             }
             News::PassedOn => {
-                observer.observe(&Event::PassedOn { name, elapsed, valid_for });
+                observer.observe(&Event::PassedOn { name, elapsed, valid_for, fence });
                 self.tell_acquired(Ok(()));
             }
             News::NotAcquired(end) => {
@@ -211,7 +219,11 @@ impl Caller {
                 });
                 self.watch.iter().for_each(|watch| watch.tell(state));
             }
-            News::GivenUp => observer.observe(&Event::GivenUp { name }),
+            News::GivenUp { fence } => {
+                let (fence, held) =
+                    (fence.unwrap_or(Fence::NONE), self.held_since.map(|since| now.since(since)));
+                observer.observe(&Event::GivenUp { name, fence, held });
+            }
             News::ShutDown => self.tell_acquired(Err(AcquireFailure::ShutDown)),
         }
     }

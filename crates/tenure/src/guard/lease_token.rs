@@ -146,7 +146,8 @@ impl FromStr for LeaseToken {
             owner: OwnerToken::parse(owner).map_err(|_| LeaseTokenError)?,
             // What is shorter than one life is the bits of an older version.
             lives: match lives.len() {
-                ..16 => number(lives).map(|_| vec![])?,
+                0 => vec![],
+                1..16 => number(lives).map(|_| vec![])?,
                 _ => read_lives(lives).ok_or(LeaseTokenError)?,
             },
             fence: Fence::new(number(fence)?),
@@ -232,7 +233,9 @@ mod tests {
     #[test]
     fn a_token_of_an_older_version_releases_and_is_not_extended() {
         let owner = "ab".repeat(20);
-        for text in [format!("{owner}.1f.4d.18"), format!("{owner}.7.4d.18.7530.19")] {
+        // And one that names no nodes.
+        let nobody = format!("{owner}..4d.18.7530.19");
+        for text in [format!("{owner}.1f.4d.18"), format!("{owner}.7.4d.18.7530.19"), nobody] {
             let token: LeaseToken = text.parse().unwrap();
             let handover = token.handover("x", Duration::from_secs(1));
             assert_eq!((handover.token.to_string(), handover.fence), (owner.clone(), Fence::new(0x4d)));

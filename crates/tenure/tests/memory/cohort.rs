@@ -235,7 +235,7 @@ async fn events_say_that_a_lock_was_passed_on() {
     let nodes = nodes::<1>();
     let events = Arc::new(std::sync::Mutex::new(vec![]));
     let told = Arc::clone(&events);
-    let observer = move |event: &Event<'_>| told.lock().unwrap().push(format!("{event:?}"));
+    let observer = move |event: &Event<'_>| told.lock().unwrap().push(words(event));
     let locks = builder(&nodes).tokio_time().observer(observer).build().unwrap();
     let (holder, [second, third]) = held(&locks).await;
     events.lock().unwrap().clear();
@@ -243,11 +243,11 @@ async fn events_say_that_a_lock_was_passed_on() {
     second.await.unwrap().unwrap().release().await.unwrap();
     third.await.unwrap().unwrap().release().await.unwrap();
     insta::assert_snapshot!(events.lock().unwrap().join("\n"), @r#"
-    GivenUp { name: "x" }
-    PassedOn { name: "x", elapsed: 0ns, valid_for: 29.698s }
-    GivenUp { name: "x" }
-    PassedOn { name: "x", elapsed: 0ns, valid_for: 29.698s }
-    GivenUp { name: "x" }
+    GivenUp { name: "x", fence: Fence(..), held: Some(0ns) }
+    PassedOn { name: "x", elapsed: 0ns, valid_for: 29.698s, fence: Fence(..) }
+    GivenUp { name: "x", fence: Fence(..), held: Some(0ns) }
+    PassedOn { name: "x", elapsed: 0ns, valid_for: 29.698s, fence: Fence(..) }
+    GivenUp { name: "x", fence: Fence(..), held: Some(0ns) }
     CleanedUp { name: "x" }
     "#);
 }

@@ -9,7 +9,7 @@ use crate::support::*;
 
 /// An event without the votes, which have a page of their own.
 fn brief(event: &Event<'_>) -> String {
-    let text = format!("{event:?}");
+    let text = words(event);
     text.split_once(", votes: ").map_or_else(|| text.clone(), |(before, _)| format!("{before} }}"))
 }
 
@@ -33,7 +33,7 @@ async fn events_tell_the_story_of_a_lock() {
     drop(locks.lock("y").ttl(secs(1)).acquire().await.unwrap());
     sleep(secs(3)).await;
     insta::assert_snapshot!(events.lock().unwrap().join("\n"), @r#"
-    Acquired { name: "x", attempts: 1, elapsed: 0ns, margin: 0 }
+    Acquired { name: "x", attempts: 1, elapsed: 0ns, margin: 0, fence: Fence(..) }
     Extended { name: "x", valid_for: 29.698s }
     Retrying { name: "x", cause: Contended { retry_after: Some(33s) }, pause: 100ms }
     CleanedUp { name: "x" }
@@ -41,10 +41,10 @@ async fn events_tell_the_story_of_a_lock() {
     CleanedUp { name: "x" }
     NotExtended { name: "x", lost: false, valid_for: 29.548s }
     AtRisk { name: "x", valid_for: 29.548s }
-    GivenUp { name: "x" }
+    GivenUp { name: "x", fence: Fence(..), held: Some(150ms) }
     CleanedUp { name: "x" }
-    Acquired { name: "y", attempts: 1, elapsed: 0ns, margin: 0 }
-    GivenUp { name: "y" }
+    Acquired { name: "y", attempts: 1, elapsed: 0ns, margin: 0, fence: Fence(..) }
+    GivenUp { name: "y", fence: Fence(..), held: Some(0ns) }
     NotCleanedUp { name: "y", nodes: 1 }
     "#);
 }

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use tenure::{Builder, Faults, Locks, MemoryNode};
+use tenure::{Builder, Event, Faults, Locks, MemoryNode};
 
 pub const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -35,4 +35,16 @@ pub fn keys(nodes: &[MemoryNode]) -> Vec<String> {
 /// Makes these nodes fail.
 pub fn fail(nodes: &[MemoryNode], faults: &Faults) {
     nodes.iter().for_each(|node| node.set_faults(faults.clone()));
+}
+
+/// An event in words, without the digits of its fence: they come from the clock.
+pub fn words(event: &Event<'_>) -> String {
+    let text = format!("{event:?}");
+    match text.split_once("Fence(") {
+        Some((before, after)) if !after.starts_with("0)") => {
+            let rest = after.trim_start_matches(|letter: char| letter.is_ascii_digit());
+            format!("{before}Fence(..{rest}")
+        }
+        _ => text,
+    }
 }

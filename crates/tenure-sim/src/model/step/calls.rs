@@ -180,7 +180,7 @@ impl Step<'_> {
                 self.seen.see(Sight::PassedWithin);
                 self.acquired(client);
             }
-            News::Retrying { .. } | News::GivenUp | News::ShutDown => {}
+            News::Retrying { .. } | News::GivenUp { .. } | News::ShutDown => {}
         }
     }
 

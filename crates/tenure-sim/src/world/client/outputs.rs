@@ -167,7 +167,7 @@ impl World {
             News::Extended => self.handle_extended(client, lease),
             News::NotExtended(reason) => self.handle_not_extended(client, lease, &reason),
             News::State(state) => self.handle_state(client, lease, state),
-            News::GivenUp | News::ShutDown => {}
+            News::GivenUp { .. } | News::ShutDown => {}
         }
     }
 
