@@ -1,0 +1,74 @@
+//! What a client sends: JSON of one form, and nothing else.
+
+use std::time::{Duration, Instant};
+
+use axum::body::to_bytes;
+use axum::extract::{FromRequest, Request};
+use axum::http::header::CONTENT_TYPE;
+use serde::de::DeserializeOwned;
+use tokio::time::timeout;
+
+use crate::grant::Received;
+use crate::problem::{Kind, Problem};
+
+/// The most that one thing can be.
+const BODY_MAX: usize = 16 * 1_024;
+
+/// The most that many can be.
+const BODY_MAX_MANY: usize = 256 * 1_024;
+
+/// A sender that takes longer for so little is none.
+const SEND_LIMIT: Duration = Duration::from_secs(10);
+
+/// What was asked for, and when.
+pub(crate) struct Asked<T> {
+    pub(crate) received: Instant,
+    pub(crate) what: T,
+}
+
+/// The same for many things at once.
+pub(crate) struct AskedMany<T>(pub(crate) Asked<T>);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Asked<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        read(request, BODY_MAX).await
+    }
+}
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for AskedMany<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
+        read(request, BODY_MAX_MANY).await.map(Self)
+    }
+}
+
+async fn read<T: DeserializeOwned>(request: Request, most: usize) -> Result<Asked<T>, Problem> {
+    let received = request.extensions().get::<Received>().map_or_else(Instant::now, |received| received.0);
+    if !is_json(&request) {
+        return Err(Problem::new(
+            Kind::NotJson,
+            "send JSON, with the header `Content-Type: application/json`",
+        ));
+    }
+    let bytes = timeout(SEND_LIMIT, to_bytes(request.into_body(), most)).await;
+    let bytes =
+        bytes.map_err(|_| Problem::new(Kind::SlowRequest, "the request did not come to its end in time"))?;
+    // A connection that breaks has nobody left to tell.
+    let bytes =
+        bytes.map_err(|_| Problem::new(Kind::TooLarge, format!("the body has more than {most} bytes")))?;
+    let mut json = serde_json::Deserializer::from_slice(&bytes);
+    let what = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let (path, reason) = (error.path().to_string(), error.inner().to_string());
+        Problem::new(Kind::BadRequest, if path == "." { reason } else { format!("{path}: {reason}") })
+    })?;
+    json.end().map_err(|error| Problem::new(Kind::BadRequest, error.to_string()))?;
+    Ok(Asked { received, what })
+}
+
+fn is_json(request: &Request) -> bool {
+    let kind = request.headers().get(CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    kind.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case("application/json")
+}

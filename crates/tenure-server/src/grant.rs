@@ -1,0 +1,50 @@
+//! When a lock belongs to the client: when the outermost layer has returned the answer.
+//!
+//! Before that a call that is cancelled, because its client has gone away, gives the lock back: its
+//! guard is dropped with it. From then on nothing that is seen on the connection does: the answer
+//! may have been delivered although the write failed, and the client may be at work.
+
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use axum::extract::Request;
+use axum::middleware::Next;
+use axum::response::Response;
+use tenure::Guard;
+
+/// When the request was received: what a client is told of times counts from here.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Received(pub(crate) Instant);
+
+/// A lock on its way to the client, beside the answer that says so.
+#[derive(Clone)]
+pub(crate) struct Grant(Arc<Mutex<Option<Guard>>>);
+
+impl Grant {
+    pub(crate) fn of(guard: Guard) -> Self {
+        Self(Arc::new(Mutex::new(Some(guard))))
+    }
+
+    fn hand_over(&self) {
+        let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        // What it says is in the answer.
+        guard.map(Guard::hand_over);
+    }
+}
+
+impl fmt::Debug for Grant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Grant")
+    }
+}
+
+/// The outermost layer.
+pub(crate) async fn hand_over(mut request: Request, next: Next) -> Response {
+    request.extensions_mut().insert(Received(Instant::now()));
+    let mut response = next.run(request).await;
+    if let Some(grant) = response.extensions_mut().remove::<Grant>() {
+        grant.hand_over();
+    }
+    response
+}

@@ -1,0 +1,226 @@
+//! The keys that lease tokens are sealed with, and the seal.
+//!
+//! A token carries all that an instance needs to extend or release a lock, the limit on its hold
+//! among it, and comes back from the client. The seal makes sure that it is what an instance made,
+//! for this lock: `t1.KEY.LOCK.TOKEN.MAC`, where KEY says which key, LOCK is 64 bits of a MAC over
+//! the name, TOKEN is the lease token of the library, and MAC is the HMAC-SHA-256 over all before
+//! it.
+//!
+//! All instances must have the same keys. The first seals, each of them opens, so a key can be
+//! exchanged without ending a lease: add the new one behind the old everywhere, then put it first,
+//! then remove the old one when every lease of it has ended.
+
+use std::fmt;
+
+use ring::{digest, hmac};
+use tenure::LeaseToken;
+
+const LEAD: &str = "t1";
+
+/// Keys have as many bytes as the MAC needs.
+const KEY_BYTES: usize = 32;
+
+/// Digits of the parts that are cut short, two a byte.
+const KEY_DIGITS: usize = 8;
+const LOCK_DIGITS: usize = 16;
+
+/// The keys that lease tokens are sealed with.
+pub struct LeaseKeys(Vec<LeaseKey>);
+
+struct LeaseKey {
+    id: String,
+    key: hmac::Key,
+}
+
+/// Why a text has no lease keys.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum LeaseKeyError {
+    /// There is none.
+    #[error("there is no lease key; write one with `openssl rand -hex 32`, one a line")]
+    Missing,
+    /// A line is none.
+    #[error("line {line} is no lease key: expected {} hexadecimal digits", KEY_BYTES * 2)]
+    #[non_exhaustive]
+    Damaged {
+        /// Which line, from 1.
+        line: usize,
+    },
+    /// The operating system gave no random numbers to make one of.
+    #[error("no lease key could be made: the operating system gives no random numbers")]
+    NoRandomness,
+}
+
+/// Why a sealed token is not opened. The token is not repeated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SealError {
+    #[error("the token is damaged; send what the last answer gave, unchanged")]
+    Damaged,
+    #[error(
+        "the token is sealed with a key that this instance does not have; all instances must share their lease_key"
+    )]
+    UnknownKey,
+    #[error("the token is that of another lock")]
+    OtherLock,
+}
+
+impl LeaseKeys {
+    /// Reads keys, one a line; empty lines and what follows a `#` are passed over.
+    ///
+    /// # Errors
+    /// Which line is wrong. What it says is not repeated.
+    pub fn parse(text: &str) -> Result<Self, LeaseKeyError> {
+        let mut keys = vec![];
+        for (number, line) in text.lines().enumerate() {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            if !line.is_empty() {
+                let bytes = read_hex(line).ok_or(LeaseKeyError::Damaged { line: number + 1 })?;
+                keys.push(LeaseKey::of(&bytes));
+            }
+        }
+        if keys.is_empty() { Err(LeaseKeyError::Missing) } else { Ok(Self(keys)) }
+    }
+
+    /// A key that nobody else has, and its text for others to read.
+    ///
+    /// # Errors
+    /// If the operating system gives no random numbers.
+    pub fn generate() -> Result<(Self, String), LeaseKeyError> {
+        let mut bytes = [0; KEY_BYTES];
+        getrandom::fill(&mut bytes).map_err(|_| LeaseKeyError::NoRandomness)?;
+        let text = format!("{}\n", hex(&bytes));
+        Ok((Self(vec![LeaseKey::of(&bytes)]), text))
+    }
+
+    /// Seals the token of this lock.
+    pub(crate) fn seal(&self, name: &str, token: &LeaseToken) -> String {
+        let key = self.0.first().expect("there is a key, or these could not have been made");
+        let sealed = format!("{LEAD}.{}.{}.{token}", key.id, key.lock(name));
+        let mac = hex(hmac::sign(&key.key, &signed("lease", &sealed)).as_ref());
+        format!("{sealed}.{mac}")
+    }
+
+    /// The token of this lock that was sealed.
+    ///
+    /// # Errors
+    /// Why it is not opened.
+    pub(crate) fn open(&self, name: &str, text: &str) -> Result<LeaseToken, SealError> {
+        let (sealed, mac) = text.rsplit_once('.').ok_or(SealError::Damaged)?;
+        let mut parts = sealed.splitn(4, '.');
+        let (Some(LEAD), Some(id), Some(lock), Some(token)) =
+            (parts.next(), parts.next(), parts.next(), parts.next())
+        else {
+            return Err(SealError::Damaged);
+        };
+        let is_id = id.len() == KEY_DIGITS && id.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let key = self.0.iter().find(|key| key.id == id);
+        let key = key.ok_or(if is_id { SealError::UnknownKey } else { SealError::Damaged })?;
+        let mac = read_hex::<KEY_BYTES>(mac).ok_or(SealError::Damaged)?;
+        hmac::verify(&key.key, &signed("lease", sealed), &mac).map_err(|_| SealError::Damaged)?;
+        if lock != key.lock(name) {
+            return Err(SealError::OtherLock);
+        }
+        token.parse().map_err(|_| SealError::Damaged)
+    }
+}
+
+impl LeaseKey {
+    fn of(bytes: &[u8; KEY_BYTES]) -> Self {
+        let mut id = hex(digest::digest(&digest::SHA256, bytes).as_ref());
+        id.truncate(KEY_DIGITS);
+        Self { id, key: hmac::Key::new(hmac::HMAC_SHA256, bytes) }
+    }
+
+    /// What stands for the lock.
+    fn lock(&self, name: &str) -> String {
+        let mut digits = hex(hmac::sign(&self.key, &signed("lock", name)).as_ref());
+        digits.truncate(LOCK_DIGITS);
+        digits
+    }
+}
+
+/// What is signed: the signature for one purpose is none for another.
+fn signed(purpose: &str, text: &str) -> Vec<u8> {
+    [purpose, text].join("\0").into_bytes()
+}
+
+impl fmt::Debug for LeaseKeys {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|key| &key.id)).finish()
+    }
+}
+
+fn read_hex<const BYTES: usize>(text: &str) -> Option<[u8; BYTES]> {
+    let mut bytes = [0; BYTES];
+    // A sign would be taken for a digit.
+    if text.len() != BYTES * 2 || !text.bytes().all(|digit| digit.is_ascii_hexdigit()) {
+        return None;
+    }
+    for (byte, pair) in bytes.iter_mut().zip(0..) {
+        *byte = u8::from_str_radix(text.get(2 * pair..2 * pair + 2)?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tenure::{Handover, MaxHold, OwnerToken};
+
+    use super::*;
+
+    fn token() -> LeaseToken {
+        let mut handover = Handover::new("x", OwnerToken::from_bytes([7; 20]), Duration::from_secs(30));
+        handover.max_hold = Some(MaxHold::AtMost(Duration::from_secs(60)));
+        LeaseToken::of(&handover)
+    }
+
+    fn keys(digits: &[char]) -> LeaseKeys {
+        let lines: Vec<String> = digits.iter().map(|digit| digit.to_string().repeat(64)).collect();
+        LeaseKeys::parse(&lines.join("\n")).unwrap()
+    }
+
+    #[test]
+    fn a_sealed_token_is_opened_by_whoever_has_the_key() {
+        let token = token();
+        let sealed = keys(&['a']).seal("x", &token);
+        assert_eq!(keys(&['a']).open("x", &sealed).as_ref(), Ok(&token));
+        assert_eq!(keys(&['b', 'a']).open("x", &sealed), Ok(token), "a key that is being exchanged");
+        assert_eq!(keys(&['b']).open("x", &sealed), Err(SealError::UnknownKey));
+        assert_eq!(keys(&['a']).open("y", &sealed), Err(SealError::OtherLock));
+    }
+
+    #[test]
+    fn not_one_character_of_it_can_be_changed() {
+        let (keys, sealed) = (keys(&['a']), keys(&['a']).seal("x", &token()));
+        for place in 0..sealed.len() {
+            let mut changed = sealed.clone().into_bytes();
+            changed[place] = if changed[place] == b'0' { b'1' } else { b'0' };
+            let changed = String::from_utf8(changed).unwrap();
+            assert!(keys.open("x", &changed).is_err(), "{changed}");
+            assert!(keys.open("x", &sealed[..place]).is_err());
+        }
+        assert!(keys.open("x", &format!("{sealed}0")).is_err());
+        assert!(keys.open("x", &token().to_string()).is_err(), "a bare one is not sealed");
+    }
+
+    #[test]
+    fn keys_are_read_line_by_line_and_never_shown() {
+        let (made, text) = LeaseKeys::generate().unwrap();
+        let read = LeaseKeys::parse(&format!("# the present one\n\n  {text}  # since May\n")).unwrap();
+        let token = token();
+        assert_eq!(read.open("x", &made.seal("x", &token)), Ok(token));
+        assert!(!format!("{made:?}").contains(text.trim()));
+        assert_eq!(LeaseKeys::parse("# none\n").unwrap_err(), LeaseKeyError::Missing);
+        for line in ["abc", &"g".repeat(64), &"é".repeat(32)] {
+            let error = LeaseKeys::parse(&format!("\n{line}")).unwrap_err();
+            assert_eq!(error, LeaseKeyError::Damaged { line: 2 });
+            assert!(!error.to_string().contains(line));
+        }
+    }
+}

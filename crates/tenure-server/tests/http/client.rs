@@ -1,0 +1,76 @@
+//! A client that can be cut off at any moment, which ready-made ones cannot.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+pub(crate) struct Client {
+    stream: TcpStream,
+    input: Vec<u8>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Value,
+}
+
+impl Client {
+    pub(crate) async fn connect(address: SocketAddr) -> Self {
+        Self { stream: TcpStream::connect(address).await.unwrap(), input: vec![] }
+    }
+
+    pub(crate) async fn post(&mut self, path: &str, body: &Value) -> Answer {
+        self.send(path, body).await;
+        self.receive().await
+    }
+
+    /// Sends a request, and waits for nothing.
+    pub(crate) async fn send(&mut self, path: &str, body: &Value) {
+        self.send_text("POST", path, "application/json", &body.to_string()).await;
+    }
+
+    pub(crate) async fn get(&mut self, path: &str) -> Answer {
+        self.send_text("GET", path, "text/plain", "").await;
+        self.receive().await
+    }
+
+    pub(crate) async fn send_text(&mut self, method: &str, path: &str, kind: &str, body: &str) {
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nHost: locks\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+            body.len()
+        );
+        self.stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+    }
+
+    pub(crate) async fn receive(&mut self) -> Answer {
+        loop {
+            if let Some(answer) = self.take_answer() {
+                return answer;
+            }
+            let count = self.stream.read_buf(&mut self.input).await.unwrap();
+            assert!(count > 0, "the connection ended without an answer");
+        }
+    }
+
+    fn take_answer(&mut self) -> Option<Answer> {
+        let text = String::from_utf8_lossy(&self.input).into_owned();
+        let (head, rest) = text.split_once("\r\n\r\n")?;
+        let header = |name: &str| {
+            let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with(name))?;
+            line.split(": ").nth(1).map(str::to_owned)
+        };
+        let length: usize = header("content-length")?.parse().ok()?;
+        let body = rest.get(..length)?;
+        let answer = Answer {
+            status: head.split(' ').nth(1)?.parse().ok()?,
+            head: head.to_owned(),
+            body: serde_json::from_str(body).unwrap_or(Value::Null),
+        };
+        self.input.drain(..head.len() + 4 + length);
+        Some(answer)
+    }
+}

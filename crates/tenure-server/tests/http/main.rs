@@ -1,0 +1,57 @@
+//! The service over real connections, on memory nodes.
+#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
+
+mod client;
+mod input;
+mod leases;
+mod overload;
+mod who_goes_away;
+
+use std::net::SocketAddr;
+
+use tenure::{Locks, MemoryNode};
+use tenure_server::{LeaseKeys, Service};
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// An instance that listens, until it is told to end.
+struct Instance {
+    address: SocketAddr,
+    end: oneshot::Sender<()>,
+    ended: JoinHandle<std::io::Result<()>>,
+}
+
+impl Instance {
+    async fn start(service: Service) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let (end, ends) = oneshot::channel();
+        let ends = async {
+            let _ = ends.await;
+        };
+        Self { address, end, ended: tokio::spawn(service.serve(listener, ends)) }
+    }
+
+    async fn stop(self) {
+        let _ = self.end.send(());
+        self.ended.await.unwrap().unwrap();
+    }
+}
+
+fn nodes() -> [MemoryNode; 3] {
+    ["a", "b", "c"].map(MemoryNode::new)
+}
+
+/// A client of its own, as every instance has.
+fn locks(nodes: &[MemoryNode]) -> Locks {
+    Locks::builder().nodes(nodes.iter().cloned()).build().unwrap()
+}
+
+fn keys(digit: char) -> LeaseKeys {
+    LeaseKeys::parse(&digit.to_string().repeat(64)).unwrap()
+}
+
+fn service(nodes: &[MemoryNode]) -> Service {
+    Service::new(locks(nodes), keys('a'))
+}
