@@ -6,7 +6,7 @@
 //! outermost layer has returned the answer (`grant.rs`).
 //!
 //! ```text
-//!   connection ─► grant.rs ─► body.rs ─► calls/*.rs ─► tenure ─► lease.rs or problem.rs ─► answer
+//!   listen.rs ─► grant.rs ─► origin.rs ─► body.rs ─► calls/*.rs ─► tenure ─► lease.rs or problem.rs
 //! ```
 #![forbid(unsafe_code)]
 
@@ -15,12 +15,15 @@ mod calls;
 mod grant;
 mod lease;
 mod lease_key;
+mod listen;
+mod origin;
 mod problem;
 
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
@@ -29,6 +32,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
 pub use crate::lease_key::{LeaseKeyError, LeaseKeys};
+use crate::listen::Bounds;
 pub use crate::problem::Problem;
 
 /// How many acquires may be under way at once, unless [`Service::acquires_max`] says otherwise.
@@ -42,6 +46,7 @@ pub struct Service {
     /// Room for acquires. Extensions and releases need none: under overload only new work is
     /// refused.
     room: Semaphore,
+    bounds: Bounds,
     draining: AtomicBool,
 }
 
@@ -49,7 +54,8 @@ impl Service {
     /// A service for these locks, whose tokens are sealed with these keys.
     #[must_use]
     pub fn new(locks: Locks, keys: LeaseKeys) -> Self {
-        Self { locks, keys, room: Semaphore::new(ACQUIRES_MAX), draining: AtomicBool::new(false) }
+        let (room, bounds) = (Semaphore::new(ACQUIRES_MAX), Bounds::default());
+        Self { locks, keys, room, bounds, draining: AtomicBool::new(false) }
     }
 
     /// At most so many acquires are under way at once, those that wait among them; more are told to
@@ -57,6 +63,21 @@ impl Service {
     #[must_use]
     pub fn acquires_max(mut self, most: usize) -> Self {
         self.room = Semaphore::new(most.min(Semaphore::MAX_PERMITS));
+        self
+    }
+
+    /// At most so many connections at a time; more are closed at once.
+    #[must_use]
+    pub const fn connections_max(mut self, most: usize) -> Self {
+        self.bounds.connections = most;
+        self
+    }
+
+    /// Closes a connection that takes longer than this for the head of a request, or says nothing
+    /// for so long.
+    #[must_use]
+    pub const fn silence_max(mut self, most: Duration) -> Self {
+        self.bounds.head = most;
         self
     }
 
@@ -70,13 +91,14 @@ impl Service {
         listener: TcpListener,
         end: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
+        let bounds = self.bounds;
         let service = Arc::new(self);
         let router = router(Arc::clone(&service));
         let end = async move {
             end.await;
             service.draining.store(true, Ordering::Relaxed);
         };
-        axum::serve(listener, router).with_graceful_shutdown(end).await
+        listen::serve(listener, router, bounds, end).await
     }
 
     fn is_draining(&self) -> bool {
@@ -97,5 +119,6 @@ fn router(service: Arc<Service>) -> Router {
         .method_not_allowed_fallback(calls::wrong_method)
         .fallback(calls::no_such_call)
         .with_state(service)
+        .layer(axum::middleware::from_fn(origin::check))
         .layer(axum::middleware::from_fn(grant::hand_over))
 }

@@ -1,10 +1,12 @@
 //! A client that can be cut off at any moment, which ready-made ones cannot.
 
 use std::net::SocketAddr;
+use std::time::Duration;
 
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio::time::timeout;
 
 pub(crate) struct Client {
     stream: TcpStream,
@@ -40,10 +42,21 @@ impl Client {
 
     pub(crate) async fn send_text(&mut self, method: &str, path: &str, kind: &str, body: &str) {
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: locks\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
             body.len()
         );
-        self.stream.write_all(format!("{head}{body}").as_bytes()).await.unwrap();
+        self.write(&format!("{head}{body}")).await;
+    }
+
+    /// Sends anything at all.
+    pub(crate) async fn write(&mut self, text: &str) {
+        self.stream.write_all(text.as_bytes()).await.unwrap();
+    }
+
+    /// Whether the connection ends, without a word, within this time.
+    pub(crate) async fn is_closed_within(&mut self, limit: Duration) -> bool {
+        let read = timeout(limit, self.stream.read_buf(&mut self.input)).await;
+        matches!(read, Ok(Ok(0) | Err(_)))
     }
 
     pub(crate) async fn receive(&mut self) -> Answer {

@@ -2,9 +2,11 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
 mod client;
+mod connections;
 mod input;
 mod leases;
 mod overload;
+mod real_nodes;
 mod who_goes_away;
 
 use std::net::SocketAddr;
