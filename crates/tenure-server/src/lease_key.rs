@@ -10,10 +10,14 @@
 //! exchanged without ending a lease: add the new one behind the old everywhere, then put it first,
 //! then remove the old one when every lease of it has ended.
 
+mod file;
+
 use std::fmt;
 
 use ring::{digest, hmac};
 use tenure::LeaseToken;
+
+pub use self::file::LeaseKeyFileError;
 
 const LEAD: &str = "t1";
 

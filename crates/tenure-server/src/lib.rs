@@ -22,16 +22,15 @@ mod problem;
 use std::future::Future;
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::Router;
 use axum::routing::{get, post};
 use tenure::Locks;
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
-pub use crate::lease_key::{LeaseKeyError, LeaseKeys};
+pub use crate::lease_key::{LeaseKeyError, LeaseKeyFileError, LeaseKeys};
 use crate::listen::Bounds;
 pub use crate::problem::Problem;
 
@@ -47,7 +46,8 @@ pub struct Service {
     /// refused.
     room: Semaphore,
     bounds: Bounds,
-    draining: AtomicBool,
+    /// Whether it is about to end.
+    draining: watch::Sender<bool>,
 }
 
 impl Service {
@@ -55,7 +55,7 @@ impl Service {
     #[must_use]
     pub fn new(locks: Locks, keys: LeaseKeys) -> Self {
         let (room, bounds) = (Semaphore::new(ACQUIRES_MAX), Bounds::default());
-        Self { locks, keys, room, bounds, draining: AtomicBool::new(false) }
+        Self { locks, keys, room, bounds, draining: watch::Sender::new(false) }
     }
 
     /// At most so many acquires are under way at once, those that wait among them; more are told to
@@ -81,8 +81,8 @@ impl Service {
         self
     }
 
-    /// Answers on this socket until `end` comes. Then nothing new is given, and the end is when
-    /// every call has its answer.
+    /// Answers on this socket until `end` comes. Then nothing new is given, whoever waits is told
+    /// so, and the end is when every call has its answer. No lock is released.
     ///
     /// # Errors
     /// If the socket fails.
@@ -96,13 +96,19 @@ impl Service {
         let router = router(Arc::clone(&service));
         let end = async move {
             end.await;
-            service.draining.store(true, Ordering::Relaxed);
+            service.draining.send_replace(true);
         };
         listen::serve(listener, router, bounds, end).await
     }
 
     fn is_draining(&self) -> bool {
-        self.draining.load(Ordering::Relaxed)
+        *self.draining.borrow()
+    }
+
+    /// Resolves when it is about to end.
+    async fn drained(&self) {
+        // The sender lives as long as this does.
+        let _ = self.draining.subscribe().wait_for(|draining| *draining).await;
     }
 }
 

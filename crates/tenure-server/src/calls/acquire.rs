@@ -40,8 +40,7 @@ pub(crate) async fn call(
 ) -> Result<Response, Problem> {
     let Asked { received, what: request } = asked;
     if service.is_draining() {
-        return Err(Problem::new(Kind::Draining, "this instance is about to end; ask another one")
-            .retry_after(Some(COME_BACK)));
+        return Err(draining());
     }
     let room = service.room.try_acquire();
     let _room = room.map_err(|_| {
@@ -51,10 +50,19 @@ pub(crate) async fn call(
         )
         .retry_after(Some(COME_BACK))
     })?;
-    let guard = request.lock(&service)?.acquire().await?;
+    let guard = tokio::select! {
+        biased;
+        guard = request.lock(&service)?.acquire() => guard?,
+        () = service.drained() => return Err(draining()),
+    };
     let mut response = Json(lease(&guard, received, &service.keys)).into_response();
     response.extensions_mut().insert(Grant::of(guard));
     Ok(response)
+}
+
+fn draining() -> Problem {
+    Problem::new(Kind::Draining, "this instance is about to end; ask another one")
+        .retry_after(Some(COME_BACK))
 }
 
 impl AcquireRequest {

@@ -53,10 +53,10 @@ async fn an_instance_that_ends_refuses_new_work_and_releases_nothing() {
     assert_eq!(client.get("/readyz").await.status, 200);
     assert_eq!(client.post("/v1/acquire", &json!({ "name": "x" })).await.status, 200);
     let mut waiter = Client::connect(instance.address).await;
-    waiter.send("/v1/acquire", &json!({ "name": "x", "wait_ms": 300 })).await;
+    waiter.send("/v1/acquire", &json!({ "name": "x", "wait_ms": 600_000 })).await;
     sleep(Duration::from_millis(50)).await;
     let (answer, ()) = tokio::join!(waiter.receive(), instance.stop());
-    assert_eq!(answer.status, 409, "whoever waits has its answer: {answer:?}");
+    assert_eq!((answer.status, &answer.body["type"]), (503, &json!("urn:tenure:draining")), "{answer:?}");
     assert!(matches!(locks(&nodes).inspect("x").await.unwrap().state, LockState::Held { .. }));
 }
 
