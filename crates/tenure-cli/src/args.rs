@@ -3,6 +3,7 @@
 mod reading;
 
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -105,6 +106,8 @@ pub(crate) enum Command {
     /// Change the node list while clients run, or take nodes out of their fleet
     #[command(subcommand)]
     Fleet(FleetCommand),
+    /// Give locks to programs in any language, over HTTP
+    Serve(ServeArgs),
     /// Measure how fast locks are on these nodes, and what limits them
     Bench(BenchArgs),
     /// What a load of locks needs: nodes, CPU, memory, connections, latency
@@ -211,6 +214,25 @@ pub(crate) struct StatusArgs {
     /// Say by the exit code whether it is free: 0 if it is, 75 if not
     #[arg(long)]
     pub(crate) exit_code: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tenure serve
+  curl -H 'Content-Type: application/json' -d '{\"name\": \"import\", \"ttl_ms\": 30000}' \\
+       http://127.0.0.1:7420/v1/acquire
+
+Any instance serves the next call of a lease, if all have the same nodes and the same lease key. On
+SIGTERM or SIGINT it takes no new work, tells whoever waits, releases nothing, and ends.")]
+pub(crate) struct ServeArgs {
+    /// Where to listen: an address of this machine that no other can reach, and a port
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7420")]
+    pub(crate) listen: SocketAddr,
+    /// The file with the keys that lease tokens are sealed with: 64 hexadecimal digits a line, the
+    /// first seals [default: one that is made for this machine]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) lease_key: Option<PathBuf>,
 }
 
 #[derive(Debug, clap::Args)]

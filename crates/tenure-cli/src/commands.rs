@@ -12,4 +12,5 @@ pub(crate) mod man;
 pub(crate) mod plan;
 pub(crate) mod release;
 pub(crate) mod run;
+pub(crate) mod serve;
 pub(crate) mod status;

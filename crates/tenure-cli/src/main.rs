@@ -69,14 +69,19 @@ fn run(args: Args, output: &Output) -> Result<Exit, Failure> {
         command => {
             let settings = Settings::resolve(&common)?;
             output.warn_all(&settings.warnings);
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let mut runtime = match command {
+                // Many talk to it at once.
+                Command::Serve(_) => tokio::runtime::Builder::new_multi_thread(),
+                _ => tokio::runtime::Builder::new_current_thread(),
+            };
+            let runtime = runtime.enable_all().build();
             let runtime = runtime.map_err(|error| Failure::internal(format!("cannot start: {error}")))?;
-            runtime.block_on(serve(command, &settings, output))
+            runtime.block_on(dispatch(command, &settings, output))
         }
     }
 }
 
-async fn serve(command: Command, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
+async fn dispatch(command: Command, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     match command {
         Command::Run(args) => commands::run::run(&args, settings, output).await,
         Command::Acquire(args) => commands::acquire::run(&args, settings, output).await,
@@ -86,6 +91,7 @@ async fn serve(command: Command, settings: &Settings, output: &Output) -> Result
         Command::Ls => commands::ls::run(settings, output).await,
         Command::Doctor => commands::doctor::run(settings, output).await,
         Command::Fleet(command) => commands::fleet::run(&command, settings, output).await,
+        Command::Serve(args) => commands::serve::run(&args, settings, output).await,
         Command::Bench(args) => commands::bench::run(&args, settings, output).await,
         Command::Config | Command::Completions(_) | Command::Man(_) | Command::Plan(_) => {
             commands::config::run(settings, output)

@@ -9,6 +9,7 @@ mod clock;
 mod json;
 mod plan;
 mod progress;
+mod serve;
 mod status_line;
 mod table;
 mod text;
@@ -20,6 +21,7 @@ use std::time::Duration;
 use tenure::{LockList, LockReport, NodeReport, ShutdownError, Votes};
 
 pub(crate) use self::progress::Progress;
+pub(crate) use self::serve::Serving;
 pub(crate) use self::text::{duration, plain, shell_word};
 pub(crate) use self::waiting::{WaitingDisplay, WaitingNews};
 use crate::advice::Advice;

@@ -36,6 +36,13 @@ use crate::{BuildError, Builder, Locks};
 /// passed on.
 pub const WITHHELD: &str = "TENURE_NODES_WITHHELD";
 
+/// The folder in which the tool keeps what must survive it, such as which nodes it has met:
+/// `tenure` in the folder for what programs of this user keep. `None` if this user has none.
+#[must_use]
+pub fn state_folder() -> Option<PathBuf> {
+    crate::machine::home::state().map(|folder| folder.join("tenure"))
+}
+
 /// What is in force, and where each part comes from. `docs/cli.md` says what the settings mean.
 #[derive(Clone, Debug)]
 #[non_exhaustive]

@@ -19,7 +19,8 @@ const PAGE: &str = "docs/troubleshooting.md";
 const WORDS_MIN: usize = 3;
 
 /// Where messages come from.
-const SOURCES: &[&str] = &["crates/tenure-core/src", "crates/tenure/src", "crates/tenure-cli/src"];
+const SOURCES: &[&str] =
+    &["crates/tenure-core/src", "crates/tenure/src", "crates/tenure-server/src", "crates/tenure-cli/src"];
 
 /// Files that tell results, or problems that only programs see.
 const NO_MESSAGES: &[&str] = &[
@@ -33,6 +34,7 @@ const NO_MESSAGES: &[&str] = &[
     "crates/tenure-cli/src/output/clock.rs",
     "crates/tenure-cli/src/output/plan.rs",
     "crates/tenure-cli/src/output/progress.rs",
+    "crates/tenure-cli/src/output/serve.rs",
     "crates/tenure-cli/src/output/text.rs",
     "crates/tenure-cli/src/output/waiting.rs",
 ];

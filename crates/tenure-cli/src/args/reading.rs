@@ -83,7 +83,7 @@ fn is_ignored(flag: &str, command: &str) -> bool {
     };
     let used = match command {
         "run" | "acquire" | "config" => Use::Acquires,
-        "extend" | "doctor" => Use::Terms,
+        "extend" | "doctor" | "serve" => Use::Terms,
         "release" | "status" | "ls" | "fleet" | "bench" => Use::Nodes,
         // It asks nobody, but has a fleet and a term in mind.
         "plan" if matches!(flag, "nodes" | "ttl" | "json") => Use::Terms,
@@ -113,6 +113,7 @@ impl Command {
             Self::Ls => "ls",
             Self::Doctor => "doctor",
             Self::Fleet(_) => "fleet",
+            Self::Serve(_) => "serve",
             Self::Bench(_) => "bench",
             Self::Plan(_) => "plan",
             Self::Config => "config",

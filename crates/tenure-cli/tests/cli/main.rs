@@ -24,6 +24,7 @@ mod program;
 mod run;
 mod scripts;
 mod secrets;
+mod serve;
 mod store;
 mod terminal;
 mod typing;

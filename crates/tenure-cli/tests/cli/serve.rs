@@ -1,0 +1,132 @@
+//! `tenure serve`: the service as it is started, and ended.
+
+use std::fs::Permissions;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Child, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::deployment::{Deployment, Done, deployments, embedded_store};
+
+/// A service that listens.
+struct Serving {
+    child: Child,
+    address: String,
+    said: Value,
+}
+
+impl Serving {
+    fn start(deployment: &Deployment, more: &[&str]) -> Self {
+        let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--json"];
+        arguments.extend(more);
+        let mut child =
+            deployment.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
+        let address = said["listening"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+        Self { child, address, said }
+    }
+
+    /// Status and body.
+    fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        let (body, host) = (body.to_string(), &self.address);
+        let mut stream = TcpStream::connect(host).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        let length = body.len();
+        write!(
+            stream,
+            "POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n\
+             Content-Length: {length}\r\n\r\n{body}"
+        )
+        .unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
+    }
+
+    fn end(mut self, signal: Signal) -> Option<i32> {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
+        self.child.wait().unwrap().code()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_lock_of_the_service_is_a_lock_of_the_tool_and_outlives_the_service() {
+    for deployment in deployments() {
+        let service = Serving::start(&deployment, &[]);
+        let ask = json!({ "name": "x", "ttl_ms": 30_000, "label": "billing" });
+        let (status, lease) = service.post("/v1/acquire", &ask);
+        assert_eq!(status, 200, "{lease}");
+        deployment.tenure(&["acquire", "x"]).ends_with(75);
+        let (report, _) = deployment.json(&["status", "x", "--json"]);
+        assert_eq!((&report["state"], &report["holder"]), (&json!("held"), &json!("billing")));
+        assert_eq!(report["fence"], lease["fence"]);
+        assert_eq!(service.end(Signal::SIGTERM), Some(0));
+        deployment.tenure(&["acquire", "x"]).ends_with(75);
+        // Another one, with the key that the first made.
+        let service = Serving::start(&deployment, &[]);
+        let given = json!({ "name": "x", "token": lease["token"] });
+        let (status, end) = service.post("/v1/release", &given);
+        assert_eq!(status, 200, "{end}");
+        deployment.tenure(&["acquire", "x"]).ends_with(0);
+    }
+}
+
+#[test]
+fn a_service_says_where_it_is_and_how_to_try_it() {
+    let deployment = embedded_store();
+    let service = Serving::start(&deployment, &[]);
+    let key = deployment.folder().join(".local/state/tenure/lease_key");
+    assert_eq!(service.said["made_lease_key"], json!(key.display().to_string()));
+    assert_eq!(key.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert_eq!(service.end(Signal::SIGINT), Some(0));
+    let mut child = deployment.command(&["serve", "--listen", "127.0.0.1:0"]);
+    let mut child = child.stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let said: Vec<String> = lines.take(4).map(Result::unwrap).collect();
+    let _ = child.kill();
+    let _ = child.wait();
+    assert!(said[0].starts_with("tenure: listening on http://127.0.0.1:"), "{said:?}");
+    assert!(said[1].starts_with("tenure: nodes: sqlite:"), "{said:?}");
+    assert!(said[2].contains("--lease-key") && said[3].contains("curl"), "{said:?}");
+}
+
+/// That it is refused with these words.
+#[track_caller]
+fn is_refused(done: &Done, words: &[&str]) {
+    done.ends_with(64);
+    assert!(words.iter().all(|word| done.stderr.contains(word)), "{words:?}: {done:?}");
+}
+
+#[test]
+fn a_service_that_cannot_be_started_says_why() {
+    let deployment = embedded_store();
+    for address in ["0.0.0.0:7420", "[::]:0", "192.0.2.1:7420"] {
+        is_refused(&deployment.tenure(&["serve", "--listen", address]), &["127.0.0.1", "proxy"]);
+    }
+    let service = Serving::start(&deployment, &[]);
+    is_refused(&deployment.tenure(&["serve", "--listen", &service.address]), &["another port"]);
+    let key = deployment.write("keys", "none\n");
+    let with_key = |name| deployment.tenure(&["serve", "--listen", "127.0.0.1:0", "--lease-key", name]);
+    std::fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
+    is_refused(&with_key("keys"), &["chmod"]);
+    std::fs::set_permissions(&key, Permissions::from_mode(0o600)).unwrap();
+    is_refused(&with_key("keys"), &["line 1"]);
+    is_refused(&with_key("nowhere"), &["cannot be read"]);
+    let mut homeless = deployment.command(&["serve", "--listen", "127.0.0.1:0"]);
+    is_refused(&Done::of(homeless.env("HOME", "/proc").output().unwrap()), &["cannot be made"]);
+}
