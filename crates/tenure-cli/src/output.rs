@@ -19,6 +19,7 @@ use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
 use tenure::{LockList, LockReport, NodeReport, ShutdownError, Votes};
+use tenure_server::form::milliseconds;
 
 pub(crate) use self::progress::Progress;
 pub(crate) use self::serve::Serving;
@@ -330,8 +331,4 @@ fn unwritten(error: &std::io::Error) -> Failure {
 fn write_line(mut stream: impl Write, text: &str) -> std::io::Result<()> {
     writeln!(stream, "{}", text.trim_end())?;
     stream.flush()
-}
-
-fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

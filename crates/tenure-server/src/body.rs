@@ -1,10 +1,11 @@
-//! What a client sends: JSON of one form, and nothing else.
+//! What a client sends: JSON of one form, or a query of one form, and nothing else.
 
 use std::time::{Duration, Instant};
 
 use axum::body::to_bytes;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::http::header::CONTENT_TYPE;
+use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
@@ -42,6 +43,18 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for AskedMany<T> {
 
     async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
         read(request, BODY_MAX_MANY).await.map(Self)
+    }
+}
+
+/// What stands behind the `?`.
+pub(crate) struct Query<T>(pub(crate) T);
+
+impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let read = axum::extract::Query::from_request_parts(parts, state).await;
+        read.map(|read| Self(read.0)).map_err(|error| Problem::new(Kind::BadRequest, error.body_text()))
     }
 }
 

@@ -5,11 +5,12 @@
 //! own monotonic clock, and may count on the lock until that time plus `started_after_ms` plus
 //! `valid_ms`. `valid_until_ms` is for people.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
-use tenure::{Guard, LeaseToken, Vote, Votes};
+use tenure::{Guard, LeaseToken};
 
+use crate::form::{milliseconds, votes};
 use crate::lease_key::LeaseKeys;
 
 /// What a client is told of the lock that this guard holds, asked for by a request received then.
@@ -29,22 +30,4 @@ pub(crate) fn lease(guard: &Guard, received: Instant, keys: &LeaseKeys) -> Value
         "margin": guard.margin(),
         "votes": votes(&guard.votes()),
     })
-}
-
-/// What the nodes said.
-pub(crate) fn votes(given: &Votes) -> Value {
-    let vote = |vote: &tenure::NodeVote| {
-        let said = match &vote.vote {
-            Some(Vote::Granted) => "granted",
-            Some(Vote::Refused(_)) => "refused",
-            _ => "unknown",
-        };
-        let rtt_us = u64::try_from(vote.elapsed.as_micros()).unwrap_or(u64::MAX);
-        json!({ "node": &*vote.node, "vote": said, "rtt_us": rtt_us })
-    };
-    given.iter().map(vote).collect()
-}
-
-pub(crate) fn milliseconds(duration: Duration) -> u64 {
-    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

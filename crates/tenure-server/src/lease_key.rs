@@ -26,7 +26,7 @@ const KEY_BYTES: usize = 32;
 
 /// Digits of the parts that are cut short, two a byte.
 const KEY_DIGITS: usize = 8;
-const LOCK_DIGITS: usize = 16;
+const NAME_DIGITS: usize = 16;
 
 /// The keys that lease tokens are sealed with.
 pub struct LeaseKeys(Vec<LeaseKey>);
@@ -98,10 +98,19 @@ impl LeaseKeys {
 
     /// Seals the token of this lock.
     pub(crate) fn seal(&self, name: &str, token: &LeaseToken) -> String {
-        let key = self.0.first().expect("there is a key, or these could not have been made");
+        let key = self.first();
         let sealed = format!("{LEAD}.{}.{}.{token}", key.id, key.lock(name));
         let mac = hex(hmac::sign(&key.key, &signed("lease", &sealed)).as_ref());
         format!("{sealed}.{mac}")
+    }
+
+    /// How a holder is called: by all instances alike, and without giving its token away.
+    pub(crate) fn holder(&self, owner: &str) -> String {
+        self.first().named("holder", owner)
+    }
+
+    fn first(&self) -> &LeaseKey {
+        self.0.first().expect("there is a key, or these could not have been made")
     }
 
     /// The token of this lock that was sealed.
@@ -137,8 +146,13 @@ impl LeaseKey {
 
     /// What stands for the lock.
     fn lock(&self, name: &str) -> String {
-        let mut digits = hex(hmac::sign(&self.key, &signed("lock", name)).as_ref());
-        digits.truncate(LOCK_DIGITS);
+        self.named("lock", name)
+    }
+
+    /// What stands for something whose name is not to be told.
+    fn named(&self, purpose: &str, name: &str) -> String {
+        let mut digits = hex(hmac::sign(&self.key, &signed(purpose, name)).as_ref());
+        digits.truncate(NAME_DIGITS);
         digits
     }
 }

@@ -12,6 +12,7 @@
 
 mod body;
 mod calls;
+pub mod form;
 mod grant;
 mod lease;
 mod lease_key;
@@ -119,6 +120,9 @@ fn router(service: Arc<Service>) -> Router {
         .route("/v1/extend-many", post(calls::extend::call_many))
         .route("/v1/release", post(calls::release::call))
         .route("/v1/release-many", post(calls::release::call_many))
+        .route("/v1/lock", get(calls::look::lock))
+        .route("/v1/locks", get(calls::look::locks))
+        .route("/v1/nodes", get(calls::look::nodes))
         .route("/livez", get(calls::health::livez))
         .route("/readyz", get(calls::health::readyz))
         .route("/version", get(calls::health::version))

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tenure::{AcquireError, ExtendError, ReleaseError, Votes};
 
-use crate::lease::{milliseconds, votes};
+use crate::form::{milliseconds, votes};
 use crate::lease_key::SealError;
 
 /// An answer that is none of what was asked for.
@@ -155,7 +155,7 @@ impl From<AcquireError> for Problem {
             AcquireError::Contended { votes, retry_after, place, .. } => {
                 let place = place.unwrap_or_default();
                 Self::new(Kind::Contended, detail)
-                    .fact("holder_label", place.holder.as_deref())
+                    .fact("label", place.holder.as_deref())
                     .fact("ahead", place.ahead)
                     .fact("waiters", place.waiters)
                     .votes(&votes)

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::{Fence, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, Vote, Votes, Wait};
+use tenure::{Fence, LockReport, LockState, MaxHold, NodeAnswer, Votes, Wait};
+pub(super) use tenure_server::form::node;
+use tenure_server::form::{milliseconds, votes};
 
-use super::milliseconds;
 use crate::advice::Advice;
 use crate::failure::Failure;
 use crate::lease::Lease;
@@ -37,19 +38,6 @@ pub(super) fn failure(failure: &Failure) -> Value {
 
 pub(super) fn released(name: &str, given: &Votes) -> Value {
     json!({ "name": name, "released": true, "votes": votes(given) })
-}
-
-fn votes(votes: &Votes) -> Value {
-    let vote = |vote: &tenure::NodeVote| {
-        let said = match &vote.vote {
-            Some(Vote::Granted) => "granted",
-            Some(Vote::Refused(_)) => "refused",
-            _ => "unknown",
-        };
-        let rtt_us = u64::try_from(vote.elapsed.as_micros()).unwrap_or(u64::MAX);
-        json!({ "node": &*vote.node, "vote": said, "rtt_us": rtt_us })
-    };
-    votes.iter().map(vote).collect()
 }
 
 pub(super) fn status(report: &LockReport) -> Value {
@@ -84,24 +72,6 @@ fn answer(answer: &NodeAnswer) -> Value {
     json!({
         "node": &*answer.node, "votes": answer.votes, "state": state, "holder": holder,
         "left_ms": left.map(milliseconds), "waiters": answer.waiters, "error": error,
-    })
-}
-
-pub(super) fn node(report: &NodeReport) -> Value {
-    let finding = |finding: &tenure::Finding| json!({ "severity": finding.severity.to_string(), "message": finding.message, "advice": finding.advice });
-    json!({
-        "node": &*report.node,
-        "reachable": report.reachable,
-        "votes": report.votes,
-        "version": report.version.as_deref(),
-        "role": format!("{:?}", report.role).to_lowercase(),
-        "persistence": format!("{:?}", report.persistence).to_lowercase(),
-        "replicas": report.replicas,
-        "eviction": report.eviction.as_deref(),
-        "quarantine_left_ms": report.quarantine_left.map(milliseconds),
-        "clock_offset_us": report.clock_offset_us,
-        "rtt_us": report.round_trip.map(|round_trip| u64::try_from(round_trip.as_micros()).unwrap_or(u64::MAX)),
-        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
     })
 }
 

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{LeaseRef, LeaseRefs, results};
 use crate::Service;
 use crate::body::{Asked, AskedMany};
-use crate::lease::votes;
+use crate::form::votes;
 use crate::problem::Problem;
 
 pub(crate) async fn call(

@@ -5,6 +5,7 @@ mod client;
 mod connections;
 mod input;
 mod leases;
+mod looking;
 mod overload;
 mod real_nodes;
 mod who_goes_away;
