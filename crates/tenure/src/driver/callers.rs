@@ -1,6 +1,7 @@
 //! Who waits for what, and what they are told.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,8 +30,8 @@ pub(super) struct Caller {
     pub(super) extend: Option<oneshot::Sender<Result<(), NotExtended>>>,
     /// Who wants to hear how the lock stands.
     pub(super) watch: Option<Arc<Watch>>,
-    /// When the caller was given the lock.
-    held_since: Option<Time>,
+    /// When the caller was given the lock, in nanoseconds: there are many of these.
+    held_since: Option<NonZeroU64>,
 }
 
 /// Those who wait for something else, by what they asked for.
@@ -169,7 +170,7 @@ impl Caller {
         let LeaseFacts { attempts, elapsed, margin, fence, valid_for, .. } = facts;
         let name = facts.key.name();
         if matches!(news, News::Acquired | News::PassedOn | News::Extended) {
-            self.held_since.get_or_insert(now);
+            self.held_since = self.held_since.or_else(|| NonZeroU64::new(now.as_nanos()));
         }
         match news {
             News::Acquired => {
@@ -220,8 +221,8 @@ impl Caller {
                 self.watch.iter().for_each(|watch| watch.tell(state));
             }
             News::GivenUp { fence } => {
-                let (fence, held) =
-                    (fence.unwrap_or(Fence::NONE), self.held_since.map(|since| now.since(since)));
+                let held = self.held_since.map(|since| now.since(Time::from_nanos(since.get())));
+                let fence = fence.unwrap_or(Fence::NONE);
                 observer.observe(&Event::GivenUp { name, fence, held });
             }
             News::ShutDown => self.tell_acquired(Err(AcquireFailure::ShutDown)),
