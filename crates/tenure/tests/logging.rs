@@ -50,19 +50,20 @@ async fn every_event_is_logged_with_the_lock_it_is_about() {
     let nodes = nodes::<3>();
     let locks = paused(&nodes);
     let guard = locks.lock("invoice:42").acquire().await.unwrap();
+    let fence = guard.fence().to_string();
     fail(&nodes, &Faults::unreachable());
     locks.lock("other").try_acquire().await.unwrap_err();
     fail(&nodes, &Faults::none());
     guard.release().await.unwrap();
     locks.shutdown().await.unwrap();
-    let log = log.text();
+    let log = log.text().replace(&fence, "FENCE");
     insta::assert_snapshot!(log, @r#"
     DEBUG acquire{lock="invoice:42"}: tenure: new
-    DEBUG tenure: acquired lock="invoice:42" attempts=1 elapsed=0ns margin=0
+    DEBUG tenure: acquired lock="invoice:42" attempts=1 elapsed=0ns margin=0 fence=FENCE
     DEBUG acquire{lock="other"}: tenure: new
      WARN tenure: not acquired lock="other" cause=Unavailable attempts=1 elapsed=0ns
     TRACE tenure: cleaned up lock="other"
-    DEBUG tenure: given up lock="invoice:42"
+    DEBUG tenure: given up lock="invoice:42" fence=FENCE held=Some(0ns)
     TRACE tenure: cleaned up lock="invoice:42"
     "#);
 }
