@@ -387,9 +387,10 @@ impl Hold {
 
     pub(crate) fn validity(&self) -> (Duration, Duration) {
         let now = self.manager.clock.now();
-        self.standing(|standing| match standing.map(Standing::validity) {
-            Some(validity) if !validity.is_over(now) && !standing.is_some_and(Standing::is_lost) => {
-                (now.since(validity.started()), validity.end().since(validity.started()))
+        self.standing(|standing| match standing {
+            Some(standing) if !standing.is_lost() && !standing.validity().is_over(now) => {
+                let started = standing.round().started();
+                (now.since(started), standing.validity().end().since(started))
             }
             _ => Default::default(),
         })

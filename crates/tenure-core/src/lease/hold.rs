@@ -170,8 +170,7 @@ impl Lease {
         let quarantine_ms = u64::try_from(self.terms.quarantine.as_millis()).unwrap_or(u64::MAX);
         for node in std::mem::take(&mut standing.missing).iter() {
             standing.leftovers.may_hold.insert(node);
-            standing.healed.retain(|(healed, _)| *healed != node);
-            standing.healed.push((node, None));
+            standing.put_back(node);
             let command = Command::Heal { key: self.key.clone(), token, node_ttl_ms, fence, quarantine_ms };
             self.outputs.push_back(Output::Send { round: number, node, command });
         }

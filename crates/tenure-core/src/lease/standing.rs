@@ -25,8 +25,8 @@ pub struct Standing {
     pub(crate) acquired: Time,
     /// It came to us from the line: nobody outside could have it in between.
     pub(crate) from_line: bool,
-    /// How long other processes had held it before.
-    held_before: Duration,
+    /// How long other processes had held it before, in nanoseconds: there are many of these.
+    held_before: u64,
     pub(crate) validity: Validity,
     /// The last round that won. It still takes late votes, which raise the margin.
     pub(crate) round: Round,
@@ -39,7 +39,7 @@ pub struct Standing {
     /// Nodes on which this process put the key back, each with the moment from which it counts
     /// there: a quarantine after it was first seen to be there, by our clock. The node counts by
     /// its own, for everybody; this is in case that jumps.
-    pub(crate) healed: Vec<(NodeIndex, Option<Time>)>,
+    healed: Box<[(NodeIndex, Option<Time>)]>,
     /// A majority of nodes said that the lock is no longer ours.
     pub(crate) lost: bool,
     /// The last extension failed, or there will be none any more.
@@ -103,7 +103,7 @@ impl Standing {
             span: 0,
             acquired,
             from_line: false,
-            held_before: Duration::ZERO,
+            held_before: 0,
             validity,
             round,
             members,
@@ -134,13 +134,15 @@ impl Standing {
         let others = round.quorum().indexes().filter(|node| fence.is_none() && !members.contains(*node));
         let healed = others.map(|node| (node, None)).collect();
         let standing = Self::new(leftovers, fence, presumed, round);
-        Self { members, healed, held_before: handover.held, disclosed: true, ..standing }
+        let held_before = u64::try_from(handover.held.as_nanos()).unwrap_or(u64::MAX);
+        Self { members, healed, held_before, disclosed: true, ..standing }
     }
 
     pub(crate) fn handover(&mut self, now: Time) -> HandedOver {
         self.disclosed = true;
         let (token, fence, members) = (self.leftovers.token, self.fence, self.members);
-        HandedOver { token, fence, members, held: self.held_before.saturating_add(now.since(self.acquired)) }
+        let held = Duration::from_nanos(self.held_before).saturating_add(now.since(self.acquired));
+        HandedOver { token, fence, members, held }
     }
 
     /// What has to be released when the lock is given up at `now`, and who is next.
@@ -338,8 +340,14 @@ impl Standing {
     pub(crate) fn distrust(&mut self, node: NodeIndex) {
         self.round.distrust(node);
         if !self.members.contains(node) && !self.healed.iter().any(|(healed, _)| *healed == node) {
-            self.healed.push((node, None));
+            self.put_back(node);
         }
+    }
+
+    /// The key was put back on this node, or may have been.
+    pub(crate) fn put_back(&mut self, node: NodeIndex) {
+        let others = self.healed.iter().filter(|(healed, _)| *healed != node).copied();
+        self.healed = others.chain([(node, None)]).collect();
     }
 
     /// This node has just said that it does not have our key. Said earlier it proves nothing: the

@@ -13,8 +13,6 @@ use crate::time::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Validity {
     end: Time,
-    /// T1, from which it counts.
-    started: Time,
     /// From here on the holder is told that the lock is lost, and no extension changes that.
     loss: Time,
 }
@@ -24,12 +22,12 @@ impl Validity {
     #[must_use]
     pub fn of(started: Time, term: &Term) -> Self {
         let lasts = term.ttl() - term.drift();
-        Self { end: started + lasts, started, loss: started + lasts.saturating_sub(term.loss_lead()) }
+        Self { end: started + lasts, loss: started + lasts.saturating_sub(term.loss_lead()) }
     }
 
     /// What is presumed until an extension has proved it: nobody may count on it.
     pub(crate) const fn presumed(end: Time) -> Self {
-        Self { end, started: end, loss: end }
+        Self { end, loss: end }
     }
 
     /// The first moment at which the lock is no longer ours.
@@ -43,12 +41,6 @@ impl Validity {
     #[must_use]
     pub const fn loss(self) -> Time {
         self.loss
-    }
-
-    /// T1 of the round that proved it: the moment from which it counts.
-    #[must_use]
-    pub const fn started(self) -> Time {
-        self.started
     }
 
     /// What is left of it; zero when it is over.
