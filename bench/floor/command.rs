@@ -10,7 +10,7 @@ else
     return 0
 end"#;
 
-/// The least that a fence can be: a second key, which is set with the lock and outlives it.
+/// A fence and nothing else: a second key, which is set with the lock and outlives it.
 pub(crate) const ACQUIRE_FENCED: &str = r"if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
     redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
     return 1

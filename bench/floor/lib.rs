@@ -61,8 +61,8 @@ impl Floor {
         Ok(Self { servers, majority, commands: Commands::new(keys, &sha), batch: 0..0 })
     }
 
-    /// From now on every lock has a fence, in the least that can be: a script that sets a second
-    /// key, which outlives the lock.
+    /// From now on every lock has a fence: a small script sets a second key, which outlives the
+    /// lock. One call per lock, also in a batch.
     ///
     /// # Errors
     /// If a server cannot load the script.

@@ -17,8 +17,8 @@ use crate::signals::{Signals, ends_wait};
 pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     if !args.listen.ip().is_loopback() {
         return Err(Failure::usage(format!(
-            "--listen {}: other machines could take and release locks there, and nobody is asked who they are; listen on \
-             127.0.0.1 or [::1], and let a proxy that asks pass calls on",
+            "--listen {}: not a loopback address, and the service has no authentication yet; listen on 127.0.0.1 or [::1], \
+             behind a proxy that authenticates callers",
             args.listen
         )));
     }

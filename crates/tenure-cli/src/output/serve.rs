@@ -31,7 +31,7 @@ impl Output {
         self.note(&format!("nodes: {}", nodes.join(", ")));
         if let Some(path) = made_key {
             self.note(&format!(
-                "leases are sealed with {path}: enough for this machine; instances on several need the same --lease-key"
+                "lease key: {path}, for this machine only; to run instances on several machines, give all the same --lease-key"
             ));
         }
         self.note(&format!(
