@@ -7,12 +7,7 @@ use tenure_server::Service;
 use tokio::time::sleep;
 
 use crate::client::Client;
-use crate::{Instance, keys, locks, nodes, service};
-
-/// The name and token of a lease, as a client sends them back.
-fn given(lease: &Value) -> Value {
-    json!({ "name": lease["name"], "token": lease["token"] })
-}
+use crate::{Instance, given, keys, locks, nodes, service};
 
 #[tokio::test]
 async fn a_lock_is_acquired_extended_and_released() {

@@ -1,4 +1,4 @@
-//! The service over real connections, on memory nodes.
+//! The service over real connections, on memory nodes and on real ones.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
 mod client;
@@ -12,6 +12,7 @@ mod who_goes_away;
 
 use std::net::SocketAddr;
 
+use serde_json::{Value, json};
 use tenure::{Locks, MemoryNode};
 use tenure_server::{LeaseKeys, Service};
 use tokio::net::TcpListener;
@@ -57,4 +58,9 @@ fn keys(digit: char) -> LeaseKeys {
 
 fn service(nodes: &[MemoryNode]) -> Service {
     Service::new(locks(nodes), keys('a'))
+}
+
+/// The name and token of a lease, as a client sends them back.
+fn given(lease: &Value) -> Value {
+    json!({ "name": lease["name"], "token": lease["token"] })
 }

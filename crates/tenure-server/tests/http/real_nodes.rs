@@ -9,17 +9,13 @@ use tenure_testkit::RedisServer;
 use tokio::time::{Instant, sleep};
 
 use crate::client::Client;
-use crate::{Instance, keys};
+use crate::{Instance, given, keys};
 
 async fn instance(urls: &[String]) -> Instance {
     let nodes = urls.iter().map(|url| Node::parse(url).unwrap());
     let locks = Locks::builder().nodes(nodes).build().unwrap();
     locks.ready().await;
     Instance::start(Service::new(locks, keys('a'))).await
-}
-
-fn given(lease: &Value) -> Value {
-    json!({ "name": lease["name"], "token": lease["token"] })
 }
 
 /// Acquired at one instance, which is killed; extended at the second; released at the third, for
