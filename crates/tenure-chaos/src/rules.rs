@@ -182,16 +182,16 @@ mod tests {
         assert_eq!(rules.blind(3, &[0, 1]), [0, 1]);
         rules.knows(0, 3);
         rules.knows(1, 3);
-        assert_eq!(rules.blind(3, &[0, 1]), []);
+        assert!(rules.blind(3, &[0, 1]).is_empty());
         rules.stepped(SECOND, 3, -4 * SECOND);
         rules.saw_jump(0, 3, -3_990_000);
         rules.saw_jump(1, 3, 2_000_000);
         assert_eq!(rules.blind(3, &[0, 1]), [1]);
-        assert_eq!(rules.blind(3, &[0]), []);
+        assert!(rules.blind(3, &[0]).is_empty());
         rules.came(2 * SECOND, 0);
         assert_eq!(rules.blind(3, &[0]), [0]);
         rules.knows(0, 3);
-        assert_eq!(rules.blind(3, &[0]), []);
+        assert!(rules.blind(3, &[0]).is_empty());
         rules.came(2 * SECOND, 1);
         rules.stepped(3 * SECOND, 3, 4 * SECOND);
         rules.knows(1, 3);
@@ -203,13 +203,13 @@ mod tests {
         let mut rules = rules();
         rules.knows(0, 3);
         rules.stepped(SECOND, 3, -90 * NS_PER_MS);
-        assert_eq!(rules.blind(3, &[0]), []);
+        assert!(rules.blind(3, &[0]).is_empty());
         rules.stepped(SECOND, 3, 150 * NS_PER_MS);
         assert_eq!(rules.blind(3, &[0]), [0]);
         rules.saw_jump(0, 3, -150_000);
         assert_eq!(rules.blind(3, &[0]), [0], "that was another one");
         rules.saw_jump(0, 3, 110_000);
-        assert_eq!(rules.blind(3, &[0]), []);
+        assert!(rules.blind(3, &[0]).is_empty());
     }
 
     #[test]

@@ -12,6 +12,7 @@
 
 mod clients;
 mod clock_preload;
+pub mod http;
 pub mod nursery;
 mod port;
 mod proxy;

@@ -1,7 +1,6 @@
 //! The service over real connections, on memory nodes and on real ones.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
-mod client;
 mod connections;
 mod input;
 mod leases;
@@ -15,6 +14,7 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 use tenure::{Locks, MemoryNode};
 use tenure_server::{LeaseKeys, Service};
+use tenure_testkit::http as client;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;

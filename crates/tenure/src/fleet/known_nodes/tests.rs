@@ -57,7 +57,7 @@ fn what_one_client_has_met_the_next_one_knows() {
     let folder = folder();
     let path = folder.path().join("known_nodes");
     let known = of(&path, &["a:1/0", "b:1/0"]);
-    assert_eq!(found(&known), [vec![], vec![]]);
+    assert_eq!(found(&known), [Vec::<u64>::new(), vec![]]);
     assert!(!path.exists(), "looking writes nothing");
     let recalled = known.remember(&[met([life(1, "p")]), met([])]).unwrap();
     assert_eq!(numbers(&recalled.memory[0]), [1]);
@@ -161,7 +161,7 @@ fn a_damaged_file_is_put_aside_and_said_to_be() {
     }
     for bytes in [&whole[..whole.len() / 2], b"", b"\xff\xfe", b"something else\n"] {
         std::fs::write(&path, bytes).unwrap();
-        assert_eq!(found(&known), [vec![], vec![]]);
+        assert_eq!(found(&known), [Vec::<u64>::new(), vec![]]);
         let recalled = known.remember(&[met([life(3, "p")]), met([])]).unwrap();
         assert!(recalled.complaint.unwrap().contains("was damaged"));
         assert_eq!(std::fs::read(folder.path().join("known_nodes.damaged")).unwrap(), bytes);

@@ -1,4 +1,4 @@
-//! A client that can be cut off at any moment, which ready-made ones cannot.
+//! A client of the service that can be cut off at any moment, which ready-made ones cannot.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -8,39 +8,49 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-pub(crate) struct Client {
+/// One connection.
+#[derive(Debug)]
+pub struct Client {
     stream: TcpStream,
     input: Vec<u8>,
 }
 
+/// What the service answered.
 #[derive(Debug)]
-pub(crate) struct Answer {
-    pub(crate) status: u16,
-    pub(crate) head: String,
-    pub(crate) body: Value,
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The head, as it came.
+    pub head: String,
+    /// The body; null if it is no JSON.
+    pub body: Value,
 }
 
 impl Client {
-    pub(crate) async fn connect(address: SocketAddr) -> Self {
+    /// Connects, without encryption.
+    pub async fn connect(address: SocketAddr) -> Self {
         Self { stream: TcpStream::connect(address).await.unwrap(), input: vec![] }
     }
 
-    pub(crate) async fn post(&mut self, path: &str, body: &Value) -> Answer {
+    /// Sends JSON, and waits for the answer.
+    pub async fn post(&mut self, path: &str, body: &Value) -> Answer {
         self.send(path, body).await;
         self.receive().await
     }
 
     /// Sends a request, and waits for nothing.
-    pub(crate) async fn send(&mut self, path: &str, body: &Value) {
+    pub async fn send(&mut self, path: &str, body: &Value) {
         self.send_text("POST", path, "application/json", &body.to_string()).await;
     }
 
-    pub(crate) async fn get(&mut self, path: &str) -> Answer {
+    /// Asks, and waits for the answer.
+    pub async fn get(&mut self, path: &str) -> Answer {
         self.send_text("GET", path, "text/plain", "").await;
         self.receive().await
     }
 
-    pub(crate) async fn send_text(&mut self, method: &str, path: &str, kind: &str, body: &str) {
+    /// Sends a request with a body of any kind.
+    pub async fn send_text(&mut self, method: &str, path: &str, kind: &str, body: &str) {
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
             body.len()
@@ -49,17 +59,18 @@ impl Client {
     }
 
     /// Sends anything at all.
-    pub(crate) async fn write(&mut self, text: &str) {
+    pub async fn write(&mut self, text: &str) {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
     /// Whether the connection ends, without a word, within this time.
-    pub(crate) async fn is_closed_within(&mut self, limit: Duration) -> bool {
+    pub async fn is_closed_within(&mut self, limit: Duration) -> bool {
         let read = timeout(limit, self.stream.read_buf(&mut self.input)).await;
         matches!(read, Ok(Ok(0) | Err(_)))
     }
 
-    pub(crate) async fn receive(&mut self) -> Answer {
+    /// Waits for the next answer.
+    pub async fn receive(&mut self) -> Answer {
         loop {
             if let Some(answer) = self.take_answer() {
                 return answer;
