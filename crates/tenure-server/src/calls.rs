@@ -4,32 +4,41 @@ pub(crate) mod acquire;
 pub(crate) mod extend;
 pub(crate) mod health;
 pub(crate) mod look;
+pub(crate) mod openapi;
 pub(crate) mod release;
 
 use axum::http::Uri;
 use futures_util::future::join_all;
-use serde::Deserialize;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use tenure::Handover;
+use utoipa::ToSchema;
 
 use crate::Service;
-use crate::problem::{Kind, Problem};
+use crate::problem::{self, Kind, Problem};
+
+/// The problems of a lease that a client has.
+const OF_LEASE: &[Kind] =
+    &[Kind::BadToken, Kind::UnknownKey, Kind::OtherLock, Kind::NotHeld, Kind::Unavailable, Kind::Draining];
 
 /// How many leases one call may be about.
 const MANY: usize = 1_000;
 
 /// A lease that the client has.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LeaseRef {
+    #[schema(min_length = 1, max_length = 1024)]
     name: String,
+    /// What the last answer about this lease gave.
     token: String,
 }
 
 /// Several of them.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LeaseRefs {
+    #[schema(max_items = 1000)]
     leases: Vec<LeaseRef>,
 }
 
@@ -52,14 +61,30 @@ impl LeaseRefs {
     }
 }
 
-/// What becomes of each, in the order in which they were sent. All are asked for at once, so they
-/// leave for the nodes together.
-async fn results(each: impl IntoIterator<Item: Future<Output = Result<Value, Problem>>>) -> Value {
-    let told = |result: Result<Value, Problem>| match result {
-        Ok(value) => value,
-        Err(problem) => json!({ "problem": problem.to_json() }),
+/// What became of each, in the order of the request.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Results<T> {
+    results: Vec<Outcome<T>>,
+}
+
+/// As for one, or why not.
+#[derive(Debug, Serialize, ToSchema)]
+#[serde(untagged)]
+enum Outcome<T> {
+    Done(T),
+    Refused {
+        #[schema(value_type = problem::Body)]
+        problem: Value,
+    },
+}
+
+/// All are asked for at once, so they leave for the nodes together.
+async fn results<T>(each: impl IntoIterator<Item: Future<Output = Result<T, Problem>>>) -> Results<T> {
+    let outcome = |result: Result<T, Problem>| match result {
+        Ok(done) => Outcome::Done(done),
+        Err(problem) => Outcome::Refused { problem: problem.to_json() },
     };
-    json!({ "results": join_all(each).await.into_iter().map(told).collect::<Vec<_>>() })
+    Results { results: join_all(each).await.into_iter().map(outcome).collect() }
 }
 
 pub(crate) async fn no_such_call(uri: Uri) -> Problem {

@@ -2,41 +2,107 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use tenure::{Finding, NodeReport, NodeVote, Vote, Votes};
+use serde::Serialize;
+use tenure::{Finding, NodeReport, Votes};
+use utoipa::ToSchema;
+
+/// What a node said, and how long that took.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Vote {
+    node: String,
+    vote: Said,
+    /// Microseconds there and back.
+    rtt_us: u64,
+}
+
+/// `unknown`: no answer in time.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+enum Said {
+    Granted,
+    Refused,
+    Unknown,
+}
+
+/// How a node is.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub struct Node {
+    node: String,
+    /// Whether it is connected now.
+    reachable: bool,
+    /// Whether it votes for new locks now.
+    votes: bool,
+    /// Name and version of its server.
+    #[schema(required)]
+    version: Option<String>,
+    /// `master`, `replica`, `cluster`, `sentinel`, `embedded` or `unknown`.
+    role: String,
+    /// What it keeps over a restart: `none`, `snapshots`, `log`, `always` or `unknown`.
+    persistence: String,
+    replicas: u32,
+    /// By which policy it throws keys away when its memory is full.
+    #[schema(required)]
+    eviction: Option<String>,
+    /// How much longer it does not vote because it may have forgotten locks.
+    #[schema(required)]
+    quarantine_left_ms: Option<u64>,
+    /// How far its clock is ahead of the middle of all nodes.
+    #[schema(required)]
+    clock_offset_us: Option<i64>,
+    /// How long the last command took, there and back.
+    #[schema(required)]
+    rtt_us: Option<u64>,
+    /// What is noteworthy, the worst first.
+    findings: Vec<Noted>,
+}
+
+/// Something noteworthy about a node, and what to do about it.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+#[schema(as = Finding)]
+struct Noted {
+    /// `info`, `warn` or `refuse`: then the node is not used.
+    severity: String,
+    message: String,
+    advice: String,
+}
 
 /// What the nodes said.
 #[must_use]
-pub fn votes(given: &Votes) -> Value {
-    let vote = |vote: &NodeVote| {
-        let said = match &vote.vote {
-            Some(Vote::Granted) => "granted",
-            Some(Vote::Refused(_)) => "refused",
-            _ => "unknown",
-        };
-        json!({ "node": &*vote.node, "vote": said, "rtt_us": microseconds(vote.elapsed) })
+pub fn votes(given: &Votes) -> Vec<Vote> {
+    let vote = |vote: &tenure::NodeVote| Vote {
+        node: vote.node.to_string(),
+        vote: match &vote.vote {
+            Some(tenure::Vote::Granted) => Said::Granted,
+            Some(tenure::Vote::Refused(_)) => Said::Refused,
+            _ => Said::Unknown,
+        },
+        rtt_us: microseconds(vote.elapsed),
     };
     given.iter().map(vote).collect()
 }
 
 /// How a node is.
 #[must_use]
-pub fn node(report: &NodeReport) -> Value {
-    let finding = |finding: &Finding| json!({ "severity": finding.severity.to_string(), "message": finding.message, "advice": finding.advice });
-    json!({
-        "node": &*report.node,
-        "reachable": report.reachable,
-        "votes": report.votes,
-        "version": report.version.as_deref(),
-        "role": format!("{:?}", report.role).to_lowercase(),
-        "persistence": format!("{:?}", report.persistence).to_lowercase(),
-        "replicas": report.replicas,
-        "eviction": report.eviction.as_deref(),
-        "quarantine_left_ms": report.quarantine_left.map(milliseconds),
-        "clock_offset_us": report.clock_offset_us,
-        "rtt_us": report.round_trip.map(microseconds),
-        "findings": report.findings.iter().map(finding).collect::<Vec<_>>(),
-    })
+pub fn node(report: &NodeReport) -> Node {
+    let noted = |finding: &Finding| Noted {
+        severity: finding.severity.to_string(),
+        message: finding.message.clone(),
+        advice: finding.advice.to_owned(),
+    };
+    Node {
+        node: report.node.to_string(),
+        reachable: report.reachable,
+        votes: report.votes,
+        version: report.version.as_deref().map(str::to_owned),
+        role: format!("{:?}", report.role).to_lowercase(),
+        persistence: format!("{:?}", report.persistence).to_lowercase(),
+        replicas: report.replicas,
+        eviction: report.eviction.as_deref().map(str::to_owned),
+        quarantine_left_ms: report.quarantine_left.map(milliseconds),
+        clock_offset_us: report.clock_offset_us,
+        rtt_us: report.round_trip.map(microseconds),
+        findings: report.findings.iter().map(noted).collect(),
+    }
 }
 
 /// A duration in whole milliseconds, rounded down.

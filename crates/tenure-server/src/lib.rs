@@ -26,10 +26,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::routing::{get, post};
 use tenure::Locks;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use utoipa::OpenApi as _;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 pub use crate::lease_key::{LeaseKeyError, LeaseKeyFileError, LeaseKeys};
 use crate::listen::Bounds;
@@ -114,21 +116,28 @@ impl Service {
 }
 
 fn router(service: Arc<Service>) -> Router {
-    Router::new()
-        .route("/v1/acquire", post(calls::acquire::call))
-        .route("/v1/extend", post(calls::extend::call))
-        .route("/v1/extend-many", post(calls::extend::call_many))
-        .route("/v1/release", post(calls::release::call))
-        .route("/v1/release-many", post(calls::release::call_many))
-        .route("/v1/lock", get(calls::look::lock))
-        .route("/v1/locks", get(calls::look::locks))
-        .route("/v1/nodes", get(calls::look::nodes))
-        .route("/livez", get(calls::health::livez))
-        .route("/readyz", get(calls::health::readyz))
-        .route("/version", get(calls::health::version))
+    let (router, _) = routes().split_for_parts();
+    router
         .method_not_allowed_fallback(calls::wrong_method)
         .fallback(calls::no_such_call)
         .with_state(service)
         .layer(axum::middleware::from_fn(origin::check))
         .layer(axum::middleware::from_fn(grant::hand_over))
+}
+
+/// The calls with their descriptions: what `/openapi.json` says is what is served.
+fn routes() -> OpenApiRouter<Arc<Service>> {
+    OpenApiRouter::with_openapi(calls::openapi::Description::openapi())
+        .routes(routes!(calls::acquire::call))
+        .routes(routes!(calls::extend::call))
+        .routes(routes!(calls::extend::call_many))
+        .routes(routes!(calls::release::call))
+        .routes(routes!(calls::release::call_many))
+        .routes(routes!(calls::look::lock))
+        .routes(routes!(calls::look::locks))
+        .routes(routes!(calls::look::nodes))
+        .routes(routes!(calls::health::livez))
+        .routes(routes!(calls::health::readyz))
+        .routes(routes!(calls::health::version))
+        .routes(routes!(calls::openapi::call))
 }

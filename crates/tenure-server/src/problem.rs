@@ -3,6 +3,8 @@
 //! *Contended* (others have the lock) and *unavailable* (the nodes cannot be asked) are never
 //! confused.
 
+mod contract;
+
 use std::time::Duration;
 
 use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
@@ -11,6 +13,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tenure::{AcquireError, ExtendError, ReleaseError, Votes};
 
+pub(crate) use self::contract::{ANY, Body, OF_BODY, problems, responses};
 use crate::form::{milliseconds, votes};
 use crate::lease_key::SealError;
 
@@ -23,75 +26,60 @@ pub struct Problem {
     retry_after: Option<Duration>,
 }
 
-/// The types. Their names are part of the interface, and stay.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    BadRequest,
-    BadToken,
-    UnknownKey,
-    OtherLock,
-    WebPage,
-    NoSuchCall,
-    WrongMethod,
-    SlowRequest,
-    Contended,
-    MaxHold,
-    NotHeld,
-    TooLarge,
-    NotJson,
-    OutOfBounds,
-    Unavailable,
-    TooLate,
-    ClocksSetBack,
-    Draining,
-    Overloaded,
-    Internal,
+/// One table: the type, its name, its status.
+macro_rules! kinds {
+    ($($kind:ident $name:literal $status:ident,)*) => {
+        /// The types. Their names are part of the interface, and stay.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub(crate) enum Kind {
+            $($kind,)*
+        }
+
+        impl Kind {
+            const ALL: &[Self] = &[$(Self::$kind,)*];
+
+            const fn name(self) -> &'static str {
+                match self { $(Self::$kind => $name,)* }
+            }
+
+            const fn status(self) -> StatusCode {
+                match self { $(Self::$kind => StatusCode::$status,)* }
+            }
+        }
+    };
+}
+
+kinds! {
+    BadRequest "bad-request" BAD_REQUEST,
+    BadToken "bad-token" BAD_REQUEST,
+    UnknownKey "unknown-key" UNAUTHORIZED,
+    OtherLock "other-lock" FORBIDDEN,
+    WebPage "web-page" FORBIDDEN,
+    NoSuchCall "no-such-call" NOT_FOUND,
+    WrongMethod "wrong-method" METHOD_NOT_ALLOWED,
+    SlowRequest "slow-request" REQUEST_TIMEOUT,
+    Contended "contended" CONFLICT,
+    MaxHold "max-hold" CONFLICT,
+    NotHeld "not-held" GONE,
+    TooLarge "too-large" PAYLOAD_TOO_LARGE,
+    NotJson "not-json" UNSUPPORTED_MEDIA_TYPE,
+    OutOfBounds "out-of-bounds" UNPROCESSABLE_ENTITY,
+    Unavailable "unavailable" SERVICE_UNAVAILABLE,
+    TooLate "too-late" SERVICE_UNAVAILABLE,
+    ClocksSetBack "clocks-set-back" SERVICE_UNAVAILABLE,
+    Draining "draining" SERVICE_UNAVAILABLE,
+    Overloaded "overloaded" SERVICE_UNAVAILABLE,
+    Internal "internal" INTERNAL_SERVER_ERROR,
 }
 
 impl Kind {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::BadRequest => "bad-request",
-            Self::BadToken => "bad-token",
-            Self::UnknownKey => "unknown-key",
-            Self::OtherLock => "other-lock",
-            Self::WebPage => "web-page",
-            Self::NoSuchCall => "no-such-call",
-            Self::WrongMethod => "wrong-method",
-            Self::SlowRequest => "slow-request",
-            Self::Contended => "contended",
-            Self::MaxHold => "max-hold",
-            Self::NotHeld => "not-held",
-            Self::TooLarge => "too-large",
-            Self::NotJson => "not-json",
-            Self::OutOfBounds => "out-of-bounds",
-            Self::Unavailable => "unavailable",
-            Self::TooLate => "too-late",
-            Self::ClocksSetBack => "clocks-set-back",
-            Self::Draining => "draining",
-            Self::Overloaded => "overloaded",
-            Self::Internal => "internal",
-        }
+    fn urn(self) -> String {
+        format!("urn:tenure:{}", self.name())
     }
 
-    const fn status(self) -> StatusCode {
-        match self {
-            Self::BadRequest | Self::BadToken => StatusCode::BAD_REQUEST,
-            Self::UnknownKey => StatusCode::UNAUTHORIZED,
-            Self::OtherLock | Self::WebPage => StatusCode::FORBIDDEN,
-            Self::NoSuchCall => StatusCode::NOT_FOUND,
-            Self::WrongMethod => StatusCode::METHOD_NOT_ALLOWED,
-            Self::SlowRequest => StatusCode::REQUEST_TIMEOUT,
-            Self::Contended | Self::MaxHold => StatusCode::CONFLICT,
-            Self::NotHeld => StatusCode::GONE,
-            Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-            Self::NotJson => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-            Self::OutOfBounds => StatusCode::UNPROCESSABLE_ENTITY,
-            Self::Unavailable | Self::TooLate | Self::ClocksSetBack | Self::Draining | Self::Overloaded => {
-                StatusCode::SERVICE_UNAVAILABLE
-            }
-            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        }
+    /// Whether an answer can say after which time to ask again.
+    fn may_be_retried(self) -> bool {
+        self == Self::Contended || self.status() == StatusCode::SERVICE_UNAVAILABLE
     }
 }
 
@@ -106,7 +94,7 @@ impl Problem {
     }
 
     fn votes(self, given: &Votes) -> Self {
-        self.fact("votes", votes(given))
+        self.fact("votes", json!(votes(given)))
     }
 
     pub(crate) fn retry_after(mut self, pause: Option<Duration>) -> Self {
@@ -123,7 +111,7 @@ impl Problem {
         let Self { kind, detail, facts, .. } = self;
         let title = kind.name().replace('-', " ");
         let mut body = json!({
-            "type": format!("urn:tenure:{}", kind.name()),
+            "type": kind.urn(),
             "title": title,
             "status": kind.status().as_u16(),
             "detail": detail,

@@ -1,5 +1,9 @@
-//! A client of the service that can be cut off at any moment, which ready-made ones cannot.
+//! A client of the service that can be cut off at any moment, which ready-made ones cannot. It
+//! compares each answer with the description of the service.
 
+mod contract;
+
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -13,6 +17,8 @@ use tokio::time::timeout;
 pub struct Client {
     stream: TcpStream,
     input: Vec<u8>,
+    /// The requests that have no answer yet: method and target.
+    asked: VecDeque<(String, String)>,
 }
 
 /// What the service answered.
@@ -29,7 +35,7 @@ pub struct Answer {
 impl Client {
     /// Connects, without encryption.
     pub async fn connect(address: SocketAddr) -> Self {
-        Self { stream: TcpStream::connect(address).await.unwrap(), input: vec![] }
+        Self { stream: TcpStream::connect(address).await.unwrap(), input: vec![], asked: VecDeque::new() }
     }
 
     /// Sends JSON, and waits for the answer.
@@ -60,6 +66,8 @@ impl Client {
 
     /// Sends anything at all.
     pub async fn write(&mut self, text: &str) {
+        let mut words = text.lines().next().unwrap_or_default().split(' ').map(str::to_owned);
+        self.asked.extend(words.next().zip(words.next()));
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
@@ -69,8 +77,16 @@ impl Client {
         matches!(read, Ok(Ok(0) | Err(_)))
     }
 
-    /// Waits for the next answer.
+    /// Waits for the answer to the first request that has none. It must be as described.
     pub async fn receive(&mut self) -> Answer {
+        let answer = self.receive_any().await;
+        let (method, target) = self.asked.pop_front().expect("something was asked");
+        contract::is_kept(&method, &target, &answer);
+        answer
+    }
+
+    /// Waits for an answer, whatever it is.
+    pub async fn receive_any(&mut self) -> Answer {
         loop {
             if let Some(answer) = self.take_answer() {
                 return answer;
@@ -83,11 +99,7 @@ impl Client {
     fn take_answer(&mut self) -> Option<Answer> {
         let text = String::from_utf8_lossy(&self.input).into_owned();
         let (head, rest) = text.split_once("\r\n\r\n")?;
-        let header = |name: &str| {
-            let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with(name))?;
-            line.split(": ").nth(1).map(str::to_owned)
-        };
-        let length: usize = header("content-length")?.parse().ok()?;
+        let length: usize = header(head, "content-length")?.parse().ok()?;
         let body = rest.get(..length)?;
         let answer = Answer {
             status: head.split(' ').nth(1)?.parse().ok()?,
@@ -97,4 +109,17 @@ impl Client {
         self.input.drain(..head.len() + 4 + length);
         Some(answer)
     }
+}
+
+impl Answer {
+    /// What stands in this header, whose name is in small letters.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<String> {
+        header(&self.head, name)
+    }
+}
+
+fn header(head: &str, name: &str) -> Option<String> {
+    let line = head.lines().find(|line| line.to_ascii_lowercase().starts_with(name))?;
+    line.split(": ").nth(1).map(str::to_owned)
 }

@@ -3,9 +3,8 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::{Fence, LockReport, LockState, MaxHold, NodeAnswer, Votes, Wait};
-pub(super) use tenure_server::form::node;
-use tenure_server::form::{milliseconds, votes};
+use tenure::{Fence, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, Votes, Wait};
+use tenure_server::form::{self, milliseconds, votes};
 
 use crate::advice::Advice;
 use crate::failure::Failure;
@@ -31,7 +30,7 @@ pub(super) fn failure(failure: &Failure) -> Value {
         "name": failure.about.name,
         "holder": failure.about.holder,
         "retry_after_ms": failure.about.retry_after.map(milliseconds),
-        "votes": failure.about.votes.as_ref().map_or_else(|| json!([]), votes),
+        "votes": failure.about.votes.as_ref().map_or_else(Vec::new, votes),
         "message": failure.message,
     })
 }
@@ -73,6 +72,10 @@ fn answer(answer: &NodeAnswer) -> Value {
         "node": &*answer.node, "votes": answer.votes, "state": state, "holder": holder,
         "left_ms": left.map(milliseconds), "waiters": answer.waiters, "error": error,
     })
+}
+
+pub(super) fn node(report: &NodeReport) -> Value {
+    json!(form::node(report))
 }
 
 pub(super) fn advice(advice: &Advice) -> Value {

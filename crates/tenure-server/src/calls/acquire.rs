@@ -8,12 +8,13 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 use tenure::{Lock, MaxHold};
+use utoipa::ToSchema;
 
 use crate::Service;
 use crate::body::Asked;
 use crate::grant::Grant;
-use crate::lease::lease;
-use crate::problem::{Kind, Problem};
+use crate::lease::{Lease, lease};
+use crate::problem::{ANY, Kind, OF_BODY, Problem, problems};
 
 /// Nobody waits for longer with one call: connections do not live for ever.
 const WAIT_MAX: Duration = Duration::from_secs(3_600);
@@ -21,18 +22,43 @@ const WAIT_MAX: Duration = Duration::from_secs(3_600);
 /// Who is refused because too many are there comes back after this.
 const COME_BACK: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AcquireRequest {
+    /// At most 1,024 bytes; compared byte by byte.
+    #[schema(min_length = 1, max_length = 1024)]
     name: String,
+    /// For how long, unless it is extended. Without it, what the instance is configured for.
+    #[schema(minimum = 50)]
     ttl_ms: Option<u64>,
-    /// Without it the lock is asked for once.
+    /// How long to wait in line. Without it the lock is asked for once.
     #[serde(default)]
+    #[schema(maximum = 3_600_000)]
     wait_ms: u64,
+    /// Shown to others while it is held: at most 256 bytes.
+    #[schema(max_length = 256)]
     label: Option<String>,
+    /// The most that all extensions together may come to.
     max_hold_ms: Option<u64>,
+    /// Only if so many nodes may forget it.
     min_margin: Option<usize>,
 }
+
+problems!(Problems: ANY, OF_BODY, &[
+    Kind::Contended,
+    Kind::Unavailable,
+    Kind::TooLate,
+    Kind::ClocksSetBack,
+    Kind::Draining,
+    Kind::Overloaded,
+]);
+
+/// Acquires a lock, at once or after a wait in line.
+#[utoipa::path(
+    post, path = "/v1/acquire", operation_id = "acquire", tag = "locks",
+    request_body = AcquireRequest,
+    responses((status = 200, description = "The lease", body = Lease), Problems),
+)]
 
 pub(crate) async fn call(
     State(service): State<Arc<Service>>,

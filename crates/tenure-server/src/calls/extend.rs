@@ -5,31 +5,45 @@ use std::time::Instant;
 
 use axum::Json;
 use axum::extract::State;
-use serde_json::Value;
 
-use super::{LeaseRef, LeaseRefs, results};
+use super::{LeaseRef, LeaseRefs, OF_LEASE, Results, results};
 use crate::Service;
 use crate::body::{Asked, AskedMany};
-use crate::lease::lease;
-use crate::problem::Problem;
+use crate::lease::{Lease, lease};
+use crate::problem::{ANY, Kind, OF_BODY, Problem, problems};
 
+problems!(Problems: ANY, OF_BODY, OF_LEASE, &[Kind::MaxHold]);
+problems!(ProblemsOfMany: ANY, OF_BODY);
+
+/// Extends a lease by its ttl, from now on.
+#[utoipa::path(
+    post, path = "/v1/extend", operation_id = "extend", tag = "locks",
+    request_body = LeaseRef,
+    responses((status = 200, description = "The lease", body = Lease), Problems),
+)]
 pub(crate) async fn call(
     State(service): State<Arc<Service>>,
     asked: Asked<LeaseRef>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Lease>, Problem> {
     extend(service, asked.what, asked.received).await.map(Json)
 }
 
+/// Extends up to 1,000 leases. The results are in the order of the request.
+#[utoipa::path(
+    post, path = "/v1/extend-many", operation_id = "extendMany", tag = "locks",
+    request_body = LeaseRefs,
+    responses((status = 200, description = "One result each", body = Results<Lease>), ProblemsOfMany),
+)]
 pub(crate) async fn call_many(
     State(service): State<Arc<Service>>,
     AskedMany(asked): AskedMany<LeaseRefs>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Results<Lease>>, Problem> {
     let Asked { received, what } = asked;
     let each = what.checked()?.into_iter().map(|lease| extend(Arc::clone(&service), lease, received));
     Ok(Json(results(each).await))
 }
 
-async fn extend(service: Arc<Service>, given: LeaseRef, received: Instant) -> Result<Value, Problem> {
+async fn extend(service: Arc<Service>, given: LeaseRef, received: Instant) -> Result<Lease, Problem> {
     let guard = service.locks.resume(&given.handover(&service)?).await?;
     let told = lease(&guard, received, &service.keys);
     // The client has the lock already, so nothing that happens to this call gives it back.

@@ -4,24 +4,59 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
+use serde::Serialize;
+use utoipa::ToSchema;
 
 use crate::Service;
-use crate::problem::{Kind, Problem};
+use crate::problem::{ANY, Kind, Problem, problems};
 
-pub(crate) async fn livez() -> Json<Value> {
-    Json(json!({ "alive": true }))
+problems!(Problems: ANY);
+problems!(NotReady: ANY, &[Kind::Draining]);
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Alive {
+    alive: bool,
 }
 
-/// Started, and not about to end. Whether the nodes can be asked is another matter: all instances
-/// share them, and releases must get through.
-pub(crate) async fn readyz(State(service): State<Arc<Service>>) -> Result<Json<Value>, Problem> {
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Ready {
+    ready: bool,
+}
+
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Version {
+    version: &'static str,
+}
+
+/// Whether this instance lives.
+#[utoipa::path(
+    get, path = "/livez", operation_id = "livez", tag = "operation",
+    responses((status = 200, description = "Alive", body = Alive), Problems),
+)]
+pub(crate) async fn livez() -> Json<Alive> {
+    Json(Alive { alive: true })
+}
+
+/// Whether this instance takes new work: it has started, and is not about to end.
+///
+/// Whether the nodes can be asked is another matter: all instances share them, and releases must
+/// get through.
+#[utoipa::path(
+    get, path = "/readyz", operation_id = "readyz", tag = "operation",
+    responses((status = 200, description = "Ready", body = Ready), NotReady),
+)]
+pub(crate) async fn readyz(State(service): State<Arc<Service>>) -> Result<Json<Ready>, Problem> {
     if service.is_draining() {
         return Err(Problem::new(Kind::Draining, "this instance is about to end; ask another one"));
     }
-    Ok(Json(json!({ "ready": true })))
+    Ok(Json(Ready { ready: true }))
 }
 
-pub(crate) async fn version() -> Json<Value> {
-    Json(json!({ "version": env!("CARGO_PKG_VERSION") }))
+/// The version of this instance.
+#[utoipa::path(
+    get, path = "/version", operation_id = "version", tag = "operation",
+    responses((status = 200, description = "The version", body = Version), Problems),
+)]
+pub(crate) async fn version() -> Json<Version> {
+    Json(Version { version: env!("CARGO_PKG_VERSION") })
 }

@@ -4,30 +4,54 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use serde_json::{Value, json};
+use serde::Serialize;
+use utoipa::ToSchema;
 
-use super::{LeaseRef, LeaseRefs, results};
+use super::{LeaseRef, LeaseRefs, OF_LEASE, Results, results};
 use crate::Service;
 use crate::body::{Asked, AskedMany};
-use crate::form::votes;
-use crate::problem::Problem;
+use crate::form::{Vote, votes};
+use crate::problem::{ANY, OF_BODY, Problem, problems};
 
+problems!(Problems: ANY, OF_BODY, OF_LEASE);
+problems!(ProblemsOfMany: ANY, OF_BODY);
+
+/// A lease that has ended.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Released {
+    name: String,
+    released: bool,
+    votes: Vec<Vote>,
+}
+
+/// Releases a lock.
+#[utoipa::path(
+    post, path = "/v1/release", operation_id = "release", tag = "locks",
+    request_body = LeaseRef,
+    responses((status = 200, description = "Released", body = Released), Problems),
+)]
 pub(crate) async fn call(
     State(service): State<Arc<Service>>,
     asked: Asked<LeaseRef>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Released>, Problem> {
     release(service, asked.what).await.map(Json)
 }
 
+/// Releases up to 1,000 locks. The results are in the order of the request.
+#[utoipa::path(
+    post, path = "/v1/release-many", operation_id = "releaseMany", tag = "locks",
+    request_body = LeaseRefs,
+    responses((status = 200, description = "One result each", body = Results<Released>), ProblemsOfMany),
+)]
 pub(crate) async fn call_many(
     State(service): State<Arc<Service>>,
     AskedMany(asked): AskedMany<LeaseRefs>,
-) -> Result<Json<Value>, Problem> {
+) -> Result<Json<Results<Released>>, Problem> {
     let each = asked.what.checked()?.into_iter().map(|lease| release(Arc::clone(&service), lease));
     Ok(Json(results(each).await))
 }
 
-async fn release(service: Arc<Service>, given: LeaseRef) -> Result<Value, Problem> {
+async fn release(service: Arc<Service>, given: LeaseRef) -> Result<Released, Problem> {
     let released = service.locks.release(&given.handover(&service)?).await?;
-    Ok(json!({ "name": given.name, "released": true, "votes": votes(&released.votes) }))
+    Ok(Released { name: given.name, released: true, votes: votes(&released.votes) })
 }

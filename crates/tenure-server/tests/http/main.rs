@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
 mod connections;
+mod contract;
 mod input;
 mod leases;
 mod looking;

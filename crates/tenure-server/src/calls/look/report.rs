@@ -1,0 +1,164 @@
+//! What is told of locks. Owner tokens are not: whoever knows one can release the lock.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use tenure::{Fence, LockList, LockState, NodeAnswer};
+use utoipa::ToSchema;
+
+use crate::form::milliseconds;
+use crate::lease_key::LeaseKeys;
+
+/// What the nodes say about a lock.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct LockReport {
+    name: String,
+    state: State,
+    /// A name for whoever has the lock: the same at all instances, another one for the next holder.
+    #[schema(required)]
+    holder: Option<String>,
+    /// What the holder wrote. Not in a list.
+    #[schema(required)]
+    label: Option<String>,
+    /// After this it is free unless it is extended.
+    #[schema(required)]
+    left_ms: Option<u64>,
+    /// Not in a list.
+    #[schema(required)]
+    fence: Option<u64>,
+    /// How many wait in line. Not in a list.
+    #[schema(required)]
+    waiters: Option<u64>,
+    /// The nodes that say the same as the majority.
+    agree: Vec<String>,
+    /// The nodes that say otherwise; all that answered, if there is no majority.
+    disagree: Vec<String>,
+    nodes: Vec<Answer>,
+}
+
+/// What one node says about it.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = NodeAnswer)]
+struct Answer {
+    node: String,
+    /// Whether it is counted.
+    votes: bool,
+    state: State,
+    #[schema(required)]
+    holder: Option<String>,
+    #[schema(required)]
+    label: Option<String>,
+    #[schema(required)]
+    left_ms: Option<u64>,
+    #[schema(required)]
+    waiters: Option<u64>,
+    /// Why it did not tell.
+    #[schema(required)]
+    error: Option<String>,
+}
+
+/// `reserved`: set aside for the next in line; `disputed`: no majority says the same.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[schema(as = LockState)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    Free,
+    Held,
+    Reserved,
+    Disputed,
+    Unknown,
+}
+
+/// The locks on the nodes.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Locks {
+    locks: Vec<LockReport>,
+    nodes: Vec<NodeList>,
+}
+
+/// What came of asking one node for its locks.
+#[derive(Debug, Serialize, ToSchema)]
+struct NodeList {
+    node: String,
+    /// Whether it is counted.
+    votes: bool,
+    /// How many locks it told of.
+    #[schema(required)]
+    locks: Option<usize>,
+    /// Whether it has more than that.
+    cut_short: bool,
+    /// Why it did not tell.
+    #[schema(required)]
+    error: Option<String>,
+}
+
+impl LockReport {
+    pub(crate) fn of(report: &tenure::LockReport, keys: &LeaseKeys) -> Self {
+        let (state, owner, label, left, fence) = match &report.state {
+            LockState::Free => (State::Free, None, None, None, None),
+            LockState::Held { owner, label, left, fence, .. } => {
+                (State::Held, Some(owner), label.as_deref(), *left, *fence)
+            }
+            LockState::Reserved { left, .. } => (State::Reserved, None, None, *left, None),
+            LockState::Disputed => (State::Disputed, None, None, None, None),
+            _ => (State::Unknown, None, None, None, None),
+        };
+        let names = |nodes: &[Arc<str>]| nodes.iter().map(ToString::to_string).collect();
+        Self {
+            name: report.name.clone(),
+            state,
+            holder: owner.map(|owner| keys.holder(owner)),
+            label: label.map(str::to_owned),
+            left_ms: left.map(milliseconds),
+            fence: fence.map(Fence::get),
+            waiters: report.waiters,
+            agree: names(&report.agree),
+            disagree: names(&report.disagree),
+            nodes: report.nodes.iter().map(|said| Answer::of(said, keys)).collect(),
+        }
+    }
+}
+
+impl Answer {
+    fn of(answer: &NodeAnswer, keys: &LeaseKeys) -> Self {
+        let (state, holding, error) = match &answer.holding {
+            Ok(None) => (State::Free, None, None),
+            Ok(Some(holding)) if holding.is_reserved() => (State::Reserved, Some(holding), None),
+            Ok(Some(holding)) => (State::Held, Some(holding), None),
+            Err(fault) => (State::Unknown, None, Some(fault.to_string())),
+        };
+        let holder = holding.filter(|holding| !holding.is_reserved());
+        Self {
+            node: answer.node.to_string(),
+            votes: answer.votes,
+            state,
+            holder: holder.map(|holding| keys.holder(&holding.owner)),
+            label: holder.and_then(|holding| holding.label.as_deref()).map(str::to_owned),
+            left_ms: holding.and_then(|holding| holding.left).map(milliseconds),
+            waiters: answer.waiters,
+            error,
+        }
+    }
+}
+
+impl Locks {
+    pub(crate) fn of(list: &LockList, keys: &LeaseKeys) -> Self {
+        let told = |list: &tenure::NodeList| {
+            let (locks, error) = match &list.told {
+                Ok(count) => (Some(*count), None),
+                Err(fault) => (None, Some(fault.to_string())),
+            };
+            NodeList {
+                node: list.node.to_string(),
+                votes: list.votes,
+                locks,
+                cut_short: list.cut_short,
+                error,
+            }
+        };
+        Self {
+            locks: list.locks.iter().map(|lock| LockReport::of(lock, keys)).collect(),
+            nodes: list.nodes.iter().map(told).collect(),
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! `GET /openapi.json`: the calls, for programs.
+
+use std::sync::LazyLock;
+
+use axum::http::header::CONTENT_TYPE;
+use axum::response::IntoResponse;
+use utoipa::OpenApi;
+
+use crate::problem::{self, ANY, problems};
+
+problems!(Problems: ANY);
+
+/// What is not about one call.
+#[derive(OpenApi)]
+#[openapi(
+    info(
+        title = "Tenure lock service",
+        description = "Locks for programs in any language. Problems of the connection come without a body: 400 for what is \
+                       no HTTP, 431 for a head over 16 KiB. What is no call gets `urn:tenure:no-such-call` (404), a call \
+                       with another method `urn:tenure:wrong-method` (405).",
+    ),
+    tags(
+        (name = "locks", description = "Acquire, extend, release"),
+        (name = "look", description = "What the nodes say, without touching anything"),
+        (name = "operation", description = "How this instance is"),
+    ),
+    components(schemas(problem::Body)),
+)]
+pub(crate) struct Description;
+
+static TEXT: LazyLock<String> = LazyLock::new(|| {
+    let (_, description) = crate::routes().split_for_parts();
+    description.to_pretty_json().expect("it is made of texts and numbers")
+});
+
+/// This description.
+#[utoipa::path(
+    get, path = "/openapi.json", operation_id = "openapi", tag = "operation",
+    responses((status = 200, description = "An OpenAPI document", content_type = "application/json", body = Object), Problems),
+)]
+pub(crate) async fn call() -> impl IntoResponse {
+    ([(CONTENT_TYPE, "application/json")], TEXT.as_str())
+}

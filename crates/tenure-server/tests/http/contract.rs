@@ -1,0 +1,36 @@
+//! What `/openapi.json` says is in the documentation. That answers keep to it, the tests' client
+//! checks.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::Value;
+
+use crate::client::Client;
+use crate::{Instance, nodes, service};
+
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+
+/// `UPDATE_TESTDATA=1 cargo test -p tenure-server --test http contract` writes the file anew.
+#[tokio::test]
+async fn the_description_is_the_one_in_the_documentation() {
+    let instance = Instance::start(service(&nodes())).await;
+    let mut client = Client::connect(instance.address).await;
+    client.send_text("GET", "/openapi.json", "text/plain", "").await;
+    let mut served = serde_json::to_string_pretty(&client.receive_any().await.body).unwrap();
+    served.push('\n');
+    if std::env::var_os("UPDATE_TESTDATA").is_some() {
+        fs::write(FILE, &served).unwrap();
+    }
+    let file = fs::read_to_string(FILE).unwrap_or_default();
+    assert!(served == file, "docs/openapi.json is out of date: run this test with UPDATE_TESTDATA=1");
+    let words = fs::read_to_string(Path::new(FILE).with_file_name("service.md")).unwrap();
+    let served: Value = serde_json::from_str(&served).unwrap();
+    let types = served["components"]["schemas"]["ProblemType"]["enum"].as_array().unwrap();
+    let calls = served["paths"].as_object().unwrap().keys();
+    let missing: Vec<&str> = (types.iter().filter_map(Value::as_str))
+        .chain(calls.map(String::as_str))
+        .filter(|name| !words.contains(&format!("{name}`")) && !words.contains(&format!("{name}?")))
+        .collect();
+    assert!(missing.is_empty(), "docs/service.md does not tell of {missing:?}");
+}
