@@ -15,6 +15,7 @@ use tenure::Handover;
 use utoipa::ToSchema;
 
 use crate::Service;
+use crate::caller::{Caller, Verb};
 use crate::problem::{self, Kind, Problem};
 
 /// The problems of a lease that a client has.
@@ -43,7 +44,10 @@ pub(crate) struct LeaseRefs {
 }
 
 impl LeaseRef {
-    fn handover(&self, service: &Service) -> Result<Handover, Problem> {
+    /// The lease, if this caller may do something with it: whoever has its token and may lock its
+    /// name.
+    fn handover(&self, service: &Service, caller: &Caller) -> Result<Handover, Problem> {
+        caller.may(Verb::Lock, &self.name)?;
         let token = service.keys.open(&self.name, &self.token)?;
         Ok(token.handover(&self.name, token.ttl()))
     }

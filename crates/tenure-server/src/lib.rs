@@ -6,14 +6,17 @@
 //! outermost layer has returned the answer (`grant.rs`).
 //!
 //! ```text
-//!   listen.rs ─► grant.rs ─► origin.rs ─► body.rs ─► calls/*.rs ─► tenure ─► lease.rs or problem.rs
+//!   listen.rs ─► grant.rs ─► origin.rs ─► caller.rs ─► body.rs ─► calls/*.rs ─► tenure ─► lease.rs
+//!                                                                                    or problem.rs
 //! ```
 #![forbid(unsafe_code)]
 
 mod body;
+mod caller;
 mod calls;
 pub mod form;
 mod grant;
+mod hex;
 mod lease;
 mod lease_key;
 mod listen;
@@ -33,6 +36,7 @@ use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+pub use crate::caller::{CallerToken, Callers, CallersError, Principal, PrincipalError, Rights, Verb};
 pub use crate::lease_key::{LeaseKeyError, LeaseKeyFileError, LeaseKeys};
 use crate::listen::Bounds;
 pub use crate::problem::Problem;
@@ -45,6 +49,7 @@ const ACQUIRES_MAX: usize = 10_000;
 pub struct Service {
     locks: Locks,
     keys: LeaseKeys,
+    callers: Callers,
     /// Room for acquires. Extensions and releases need none: under overload only new work is
     /// refused.
     room: Semaphore,
@@ -58,7 +63,16 @@ impl Service {
     #[must_use]
     pub fn new(locks: Locks, keys: LeaseKeys) -> Self {
         let (room, bounds) = (Semaphore::new(ACQUIRES_MAX), Bounds::default());
-        Self { locks, keys, room, bounds, draining: watch::Sender::new(false) }
+        let (callers, draining) = (Callers::default(), watch::Sender::new(false));
+        Self { locks, keys, callers, room, bounds, draining }
+    }
+
+    /// Only these may call, each what it may. Without them everybody who reaches it may, but nobody
+    /// takes a lock from its holder.
+    #[must_use]
+    pub fn callers(mut self, callers: Callers) -> Self {
+        self.callers = callers;
+        self
     }
 
     /// At most so many acquires are under way at once, those that wait among them; more are told to
@@ -120,6 +134,7 @@ fn router(service: Arc<Service>) -> Router {
     router
         .method_not_allowed_fallback(calls::wrong_method)
         .fallback(calls::no_such_call)
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&service), caller::identify))
         .with_state(service)
         .layer(axum::middleware::from_fn(origin::check))
         .layer(axum::middleware::from_fn(grant::hand_over))

@@ -1,5 +1,6 @@
 //! The connections: how many there are, and how long they may take to say what they want.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::io;
 use std::pin::pin;
@@ -7,13 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::http::Request;
+use axum::response::Response;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
+
+use crate::caller::Peer;
 
 /// What bounds the connections.
 #[derive(Clone, Copy, Debug)]
@@ -54,7 +61,8 @@ pub(crate) async fn serve(
         };
         // One too many is closed at once, and the others notice nothing.
         let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
-        let service = TowerToHyperService::new(router.clone());
+        let peer = Peer { address: stream.peer_addr().ok(), ..Peer::default() };
+        let service = of_peer(router.clone(), peer);
         let connection = ending.watch(http.serve_connection(TokioIo::new(stream), service));
         tokio::spawn(async move {
             // What went wrong on a connection is its client's matter.
@@ -65,6 +73,18 @@ pub(crate) async fn serve(
     drop(listener);
     ending.shutdown().await;
     Ok(())
+}
+
+/// The calls, for one connection: each knows who is at its other end.
+fn of_peer(
+    router: Router,
+    peer: Peer,
+) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send + 'static> {
+    let calls = TowerToHyperService::new(router);
+    service_fn(move |mut request: Request<Incoming>| {
+        request.extensions_mut().insert(peer.clone());
+        calls.call(request)
+    })
 }
 
 /// The next connection. Those that break before they are here are passed over.

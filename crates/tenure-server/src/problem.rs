@@ -7,13 +7,13 @@ mod contract;
 
 use std::time::Duration;
 
-use axum::http::header::{CONTENT_TYPE, RETRY_AFTER};
+use axum::http::header::{CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tenure::{AcquireError, ExtendError, ReleaseError, Votes};
 
-pub(crate) use self::contract::{ANY, Body, OF_BODY, problems, responses};
+pub(crate) use self::contract::{ANY, Body, OF_BODY, OF_PROBE, problems, responses};
 use crate::form::{milliseconds, votes};
 use crate::lease_key::SealError;
 
@@ -52,7 +52,9 @@ macro_rules! kinds {
 kinds! {
     BadRequest "bad-request" BAD_REQUEST,
     BadToken "bad-token" BAD_REQUEST,
+    Unauthenticated "unauthenticated" UNAUTHORIZED,
     UnknownKey "unknown-key" UNAUTHORIZED,
+    Forbidden "forbidden" FORBIDDEN,
     OtherLock "other-lock" FORBIDDEN,
     WebPage "web-page" FORBIDDEN,
     NoSuchCall "no-such-call" NOT_FOUND,
@@ -128,6 +130,9 @@ impl IntoResponse for Problem {
         let mut response = (self.status(), self.to_json().to_string()).into_response();
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if self.status() == StatusCode::UNAUTHORIZED {
+            headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"tenure\""));
+        }
         if let Some(pause) = self.retry_after {
             // Whole seconds, and not earlier.
             headers.insert(RETRY_AFTER, HeaderValue::from(milliseconds(pause).div_ceil(1_000)));

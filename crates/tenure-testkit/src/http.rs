@@ -16,6 +16,8 @@ use tokio::time::timeout;
 #[derive(Debug)]
 pub struct Client {
     stream: TcpStream,
+    /// Lines of the head, beside the usual ones.
+    more: String,
     input: Vec<u8>,
     /// The requests that have no answer yet: method and target.
     asked: VecDeque<(String, String)>,
@@ -35,7 +37,19 @@ pub struct Answer {
 impl Client {
     /// Connects, without encryption.
     pub async fn connect(address: SocketAddr) -> Self {
-        Self { stream: TcpStream::connect(address).await.unwrap(), input: vec![], asked: VecDeque::new() }
+        Self {
+            stream: TcpStream::connect(address).await.unwrap(),
+            more: String::new(),
+            input: vec![],
+            asked: VecDeque::new(),
+        }
+    }
+
+    /// With this caller's token from now on.
+    #[must_use]
+    pub fn token(mut self, token: &str) -> Self {
+        self.more = format!("Authorization: Bearer {token}\r\n");
+        self
     }
 
     /// Sends JSON, and waits for the answer.
@@ -58,7 +72,8 @@ impl Client {
     /// Sends a request with a body of any kind.
     pub async fn send_text(&mut self, method: &str, path: &str, kind: &str, body: &str) {
         let head = format!(
-            "{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+            "{method} {path} HTTP/1.1\r\nHost: localhost\r\n{}Content-Type: {kind}\r\nContent-Length: {}\r\n\r\n",
+            self.more,
             body.len()
         );
         self.write(&format!("{head}{body}")).await;

@@ -12,6 +12,7 @@ use utoipa::ToSchema;
 
 use crate::Service;
 use crate::body::Asked;
+use crate::caller::{Caller, Verb};
 use crate::grant::Grant;
 use crate::lease::{Lease, lease};
 use crate::problem::{ANY, Kind, OF_BODY, Problem, problems};
@@ -62,9 +63,11 @@ problems!(Problems: ANY, OF_BODY, &[
 
 pub(crate) async fn call(
     State(service): State<Arc<Service>>,
+    caller: Caller,
     asked: Asked<AcquireRequest>,
 ) -> Result<Response, Problem> {
     let Asked { received, what: request } = asked;
+    caller.may(Verb::Lock, &request.name)?;
     if service.is_draining() {
         return Err(draining());
     }
@@ -81,6 +84,8 @@ pub(crate) async fn call(
         guard = request.lock(&service)?.acquire() => guard?,
         () = service.drained() => return Err(draining()),
     };
+    // A guard that is dropped gives the lock back.
+    caller.is_still(&service.callers)?;
     let mut response = Json(lease(&guard, received, &service.keys)).into_response();
     response.extensions_mut().insert(Grant::of(guard));
     Ok(response)

@@ -9,6 +9,7 @@ use axum::extract::State;
 use super::{LeaseRef, LeaseRefs, OF_LEASE, Results, results};
 use crate::Service;
 use crate::body::{Asked, AskedMany};
+use crate::caller::Caller;
 use crate::lease::{Lease, lease};
 use crate::problem::{ANY, Kind, OF_BODY, Problem, problems};
 
@@ -23,9 +24,10 @@ problems!(ProblemsOfMany: ANY, OF_BODY);
 )]
 pub(crate) async fn call(
     State(service): State<Arc<Service>>,
+    caller: Caller,
     asked: Asked<LeaseRef>,
 ) -> Result<Json<Lease>, Problem> {
-    extend(service, asked.what, asked.received).await.map(Json)
+    extend(service, caller, asked.what, asked.received).await.map(Json)
 }
 
 /// Extends up to 1,000 leases. The results are in the order of the request.
@@ -36,15 +38,24 @@ pub(crate) async fn call(
 )]
 pub(crate) async fn call_many(
     State(service): State<Arc<Service>>,
+    caller: Caller,
     AskedMany(asked): AskedMany<LeaseRefs>,
 ) -> Result<Json<Results<Lease>>, Problem> {
     let Asked { received, what } = asked;
-    let each = what.checked()?.into_iter().map(|lease| extend(Arc::clone(&service), lease, received));
+    let each = what
+        .checked()?
+        .into_iter()
+        .map(|lease| extend(Arc::clone(&service), caller.clone(), lease, received));
     Ok(Json(results(each).await))
 }
 
-async fn extend(service: Arc<Service>, given: LeaseRef, received: Instant) -> Result<Lease, Problem> {
-    let guard = service.locks.resume(&given.handover(&service)?).await?;
+async fn extend(
+    service: Arc<Service>,
+    caller: Caller,
+    given: LeaseRef,
+    received: Instant,
+) -> Result<Lease, Problem> {
+    let guard = service.locks.resume(&given.handover(&service, &caller)?).await?;
     let told = lease(&guard, received, &service.keys);
     // The client has the lock already, so nothing that happens to this call gives it back.
     let _ = guard.hand_over();

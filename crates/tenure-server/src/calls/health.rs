@@ -8,10 +8,11 @@ use serde::Serialize;
 use utoipa::ToSchema;
 
 use crate::Service;
-use crate::problem::{ANY, Kind, Problem, problems};
+use crate::problem::{ANY, Kind, OF_PROBE, Problem, problems};
 
 problems!(Problems: ANY);
-problems!(NotReady: ANY, &[Kind::Draining]);
+problems!(NotAlive: OF_PROBE);
+problems!(NotReady: OF_PROBE, &[Kind::Draining]);
 
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Alive {
@@ -31,7 +32,7 @@ pub(crate) struct Version {
 /// Whether this instance lives.
 #[utoipa::path(
     get, path = "/livez", operation_id = "livez", tag = "operation",
-    responses((status = 200, description = "Alive", body = Alive), Problems),
+    responses((status = 200, description = "Alive", body = Alive), NotAlive),
 )]
 pub(crate) async fn livez() -> Json<Alive> {
     Json(Alive { alive: true })

@@ -12,6 +12,7 @@ use utoipa::{IntoParams, ToSchema};
 use self::report::{LockReport, Locks};
 use crate::Service;
 use crate::body::Query;
+use crate::caller::{Caller, Verb};
 use crate::form::{Node, node};
 use crate::problem::{ANY, Kind, Problem, problems};
 
@@ -50,8 +51,10 @@ pub(crate) struct Nodes {
 )]
 pub(crate) async fn lock(
     State(service): State<Arc<Service>>,
+    caller: Caller,
     Query(asked): Query<LockQuery>,
 ) -> Result<Json<LockReport>, Problem> {
+    caller.may(Verb::Read, &asked.name)?;
     let found = service.locks.inspect(&asked.name).await?;
     Ok(Json(LockReport::of(&found, &service.keys)))
 }
@@ -64,11 +67,13 @@ pub(crate) async fn lock(
 )]
 pub(crate) async fn locks(
     State(service): State<Arc<Service>>,
+    caller: Caller,
     Query(asked): Query<LocksQuery>,
 ) -> Result<Json<Locks>, Problem> {
+    caller.may_in_general(Verb::Read)?;
     let mut list = service.locks.list().await?;
-    list.locks.retain(|lock| lock.name.starts_with(&asked.prefix));
-    Ok(Json(Locks::of(&list, &service.keys)))
+    list.locks.retain(|lock| lock.name.starts_with(&asked.prefix) && caller.sees(&lock.name));
+    Ok(Json(Locks::of(&list, &service.keys, caller.sees_all())))
 }
 
 /// Tells how the nodes are.
@@ -76,7 +81,11 @@ pub(crate) async fn locks(
     get, path = "/v1/nodes", operation_id = "nodes", tag = "look",
     responses((status = 200, description = "The nodes", body = Nodes), Problems),
 )]
-pub(crate) async fn nodes(State(service): State<Arc<Service>>) -> Json<Nodes> {
+pub(crate) async fn nodes(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+) -> Result<Json<Nodes>, Problem> {
+    caller.may_in_general(Verb::Read)?;
     let nodes = service.locks.nodes().await;
-    Json(Nodes { nodes: nodes.iter().map(node).collect() })
+    Ok(Json(Nodes { nodes: nodes.iter().map(node).collect() }))
 }

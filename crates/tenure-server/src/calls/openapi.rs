@@ -4,7 +4,8 @@ use std::sync::LazyLock;
 
 use axum::http::header::CONTENT_TYPE;
 use axum::response::IntoResponse;
-use utoipa::OpenApi;
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme};
+use utoipa::{Modify, OpenApi};
 
 use crate::problem::{self, ANY, problems};
 
@@ -25,8 +26,23 @@ problems!(Problems: ANY);
         (name = "operation", description = "How this instance is"),
     ),
     components(schemas(problem::Body)),
+    modifiers(&Callers),
+    security((), ("caller" = [])),
 )]
 pub(crate) struct Description;
+
+/// How a caller shows who it is, where the service has a list of callers.
+struct Callers;
+
+impl Modify for Callers {
+    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+        let token = HttpBuilder::new().scheme(HttpAuthScheme::Bearer);
+        let token =
+            token.description(Some("The caller's token; needed if the service has a list of callers"));
+        let components = description.components.get_or_insert_default();
+        components.add_security_scheme("caller", SecurityScheme::Http(token.build()));
+    }
+}
 
 static TEXT: LazyLock<String> = LazyLock::new(|| {
     let (_, description) = crate::routes().split_for_parts();

@@ -10,6 +10,7 @@ use utoipa::ToSchema;
 use super::{LeaseRef, LeaseRefs, OF_LEASE, Results, results};
 use crate::Service;
 use crate::body::{Asked, AskedMany};
+use crate::caller::Caller;
 use crate::form::{Vote, votes};
 use crate::problem::{ANY, OF_BODY, Problem, problems};
 
@@ -32,9 +33,10 @@ pub(crate) struct Released {
 )]
 pub(crate) async fn call(
     State(service): State<Arc<Service>>,
+    caller: Caller,
     asked: Asked<LeaseRef>,
 ) -> Result<Json<Released>, Problem> {
-    release(service, asked.what).await.map(Json)
+    release(service, caller, asked.what).await.map(Json)
 }
 
 /// Releases up to 1,000 locks. The results are in the order of the request.
@@ -45,13 +47,15 @@ pub(crate) async fn call(
 )]
 pub(crate) async fn call_many(
     State(service): State<Arc<Service>>,
+    caller: Caller,
     AskedMany(asked): AskedMany<LeaseRefs>,
 ) -> Result<Json<Results<Released>>, Problem> {
-    let each = asked.what.checked()?.into_iter().map(|lease| release(Arc::clone(&service), lease));
+    let each =
+        asked.what.checked()?.into_iter().map(|lease| release(Arc::clone(&service), caller.clone(), lease));
     Ok(Json(results(each).await))
 }
 
-async fn release(service: Arc<Service>, given: LeaseRef) -> Result<Released, Problem> {
-    let released = service.locks.release(&given.handover(&service)?).await?;
+async fn release(service: Arc<Service>, caller: Caller, given: LeaseRef) -> Result<Released, Problem> {
+    let released = service.locks.release(&given.handover(&service, &caller)?).await?;
     Ok(Released { name: given.name, released: true, votes: votes(&released.votes) })
 }

@@ -11,8 +11,11 @@ use utoipa::{PartialSchema, ToSchema};
 use super::Kind;
 use crate::form::Vote;
 
-/// Any call can have these.
-pub(crate) const ANY: &[Kind] = &[Kind::WebPage, Kind::Internal];
+/// Any call can have these, the probes among them.
+pub(crate) const OF_PROBE: &[Kind] = &[Kind::WebPage, Kind::Internal];
+
+/// And any other these.
+pub(crate) const ANY: &[Kind] = &[Kind::WebPage, Kind::Internal, Kind::Unauthenticated, Kind::Forbidden];
 
 /// And any that has a body these.
 pub(crate) const OF_BODY: &[Kind] =

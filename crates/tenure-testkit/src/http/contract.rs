@@ -36,7 +36,7 @@ pub(super) fn is_kept(method: &str, target: &str, answer: &Answer) {
     let call = &CONTRACT["paths"][path][method.to_ascii_lowercase()];
     // What is no call is described in words, and what comes from the connection.
     if call.is_null() || status == 431 {
-        assert!([404, 405, 431].contains(&status), "{method} {path} is not in {FILE}: {answer:?}");
+        assert!([401, 404, 405, 431].contains(&status), "{method} {path} is not in {FILE}: {answer:?}");
         return;
     }
     let described = &call["responses"][status.to_string()];

@@ -82,7 +82,7 @@ struct NodeList {
     node: String,
     /// Whether it is counted.
     votes: bool,
-    /// How many locks it told of.
+    /// How many locks it told of; not for callers who see some of them only.
     #[schema(required)]
     locks: Option<usize>,
     /// Whether it has more than that.
@@ -142,10 +142,11 @@ impl Answer {
 }
 
 impl Locks {
-    pub(crate) fn of(list: &LockList, keys: &LeaseKeys) -> Self {
+    /// `all`: whoever asked may see all of them.
+    pub(crate) fn of(list: &LockList, keys: &LeaseKeys, all: bool) -> Self {
         let told = |list: &tenure::NodeList| {
             let (locks, error) = match &list.told {
-                Ok(count) => (Some(*count), None),
+                Ok(count) => (all.then_some(*count), None),
                 Err(fault) => (None, Some(fault.to_string())),
             };
             NodeList {

@@ -1,0 +1,154 @@
+//! Who calls, and what they may do.
+//!
+//! A caller shows a token (`Authorization: Bearer ...`) or a client certificate; the list of
+//! callers (`caller/list.rs`) says which names each may read, lock or force. Without a list there
+//! is nobody to tell apart: whoever reaches the service may do everything but force, because a lock
+//! that is taken from its holder needs a name that answers for it.
+//!
+//! Every call but the probes has a caller, or gets 401 before it is looked at. Each call asks
+//! [`Caller::may`] before it asks the nodes: what is refused tells nothing about the lock.
+
+mod list;
+mod peer;
+mod principal;
+mod rights;
+mod token;
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::extract::{FromRequestParts, Request, State};
+use axum::http::HeaderMap;
+use axum::http::header::AUTHORIZATION;
+use axum::http::request::Parts;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use jiff::Timestamp;
+
+pub use self::list::{Callers, CallersError};
+pub(crate) use self::peer::Peer;
+pub use self::principal::{Principal, PrincipalError};
+pub use self::rights::{Rights, Verb};
+pub use self::token::CallerToken;
+use crate::Service;
+use crate::problem::{Kind, Problem};
+
+/// Probes have no token, and these tell nothing about locks.
+const OPEN: [&str; 2] = ["/livez", "/readyz"];
+
+/// Whoever calls.
+#[derive(Clone, Debug)]
+pub(crate) struct Caller(Arc<Principal>);
+
+impl Caller {
+    /// How it is called: in logs, and wherever one caller must not be taken for another.
+    pub(crate) fn name(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Makes sure that it may do this with this lock.
+    ///
+    /// # Errors
+    /// The answer if it may not, which is the same whether there is such a lock or not.
+    pub(crate) fn may(&self, verb: Verb, name: &str) -> Result<(), Problem> {
+        if self.0.rights.covers(verb, name) { Ok(()) } else { Err(self.refusal(verb, &format!("{name:?}"))) }
+    }
+
+    /// Makes sure that it may do this with some locks, for what is about none of them.
+    ///
+    /// # Errors
+    /// The answer if it may not.
+    pub(crate) fn may_in_general(&self, verb: Verb) -> Result<(), Problem> {
+        if self.0.rights.has(verb) { Ok(()) } else { Err(self.refusal(verb, "anything")) }
+    }
+
+    /// Whether this lock is shown to it.
+    pub(crate) fn sees(&self, name: &str) -> bool {
+        self.0.rights.covers(Verb::Read, name)
+    }
+
+    /// Whether all locks are.
+    pub(crate) fn sees_all(&self) -> bool {
+        self.sees("")
+    }
+
+    /// Makes sure that it still is who it was when it called: an answer that takes long asks again
+    /// before it gives anything.
+    ///
+    /// # Errors
+    /// The answer if its time is over, or it is no longer in the list.
+    pub(crate) fn is_still(&self, callers: &Callers) -> Result<(), Problem> {
+        if callers.knows(&self.0, Timestamp::now()) {
+            return Ok(());
+        }
+        let name = self.name();
+        Err(Problem::new(Kind::Unauthenticated, format!("caller {name:?} may not call any longer")))
+    }
+
+    fn refusal(&self, verb: Verb, what: &str) -> Problem {
+        let (name, rights) = (self.name(), &self.0.rights);
+        let advice = match (verb, &self.0.proof) {
+            (Verb::Force, None) => {
+                "; to take a lock from its holder, list callers with `tenure token new --may force`"
+            }
+            _ => "",
+        };
+        Problem::new(
+            Kind::Forbidden,
+            format!("caller {name:?} may not {verb} {what}: it may {rights}{advice}"),
+        )
+    }
+}
+
+/// The layer that finds out who calls.
+pub(crate) async fn identify(
+    State(service): State<Arc<Service>>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    if OPEN.contains(&request.uri().path()) {
+        return next.run(request).await;
+    }
+    let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
+    let found = match shown(request.headers()) {
+        Ok(token) => service.callers.find(token, &peer, Timestamp::now()).map_err(Problem::from),
+        Err(problem) => Err(problem),
+    };
+    let caller = match found {
+        Ok(principal) => Caller(principal),
+        Err(problem) => return problem.into_response(),
+    };
+    request.extensions_mut().insert(caller.clone());
+    let mut response = next.run(request).await;
+    // For the layers around this one, such as a log.
+    response.extensions_mut().insert(caller);
+    response
+}
+
+impl<S: Sync> FromRequestParts<S> for Caller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(parts
+            .extensions
+            .get::<Self>()
+            .cloned()
+            .expect("a call comes through the layer that finds out who calls"))
+    }
+}
+
+/// The token that was sent, if there is one.
+fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (Some(value), next) = (values.next(), values.next()) else { return Ok(None) };
+    let token = value.to_str().ok().and_then(|value| value.split_once(' ')).filter(|(scheme, token)| {
+        next.is_none() && scheme.eq_ignore_ascii_case("bearer") && !token.trim().is_empty()
+    });
+    let (_, token) = token.ok_or_else(|| {
+        Problem::new(
+            Kind::Unauthenticated,
+            "the header Authorization is not understood; send it once, as `Authorization: Bearer TOKEN`",
+        )
+    })?;
+    Ok(Some(token.trim()))
+}
