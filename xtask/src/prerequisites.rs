@@ -1,15 +1,24 @@
 //! What the tests need beyond Rust: installed if it is missing and can be, else named.
 
-use std::path::Path;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use crate::command::{cargo, output, run};
+use crate::command::{cargo, output, run, target_folder};
 use crate::test::Report;
 
 /// The version that was tried; the licences and bans it checks do not change with the day.
 const CARGO_DENY: &str = "cargo-deny@0.20.2";
+
+/// What judges the description of the service. The versions that were tried: another one would
+/// generate other requests from the same seed.
+const PYTHON_TOOLS: &[&str] = &["openapi-spec-validator==0.9.0", "schemathesis==4.32.5"];
+
+/// What comes as packages: a program, and the package that has it.
+const PACKAGES: &[(&str, &str)] =
+    &[("promtool", "prometheus"), ("python3", "python3-venv"), ("systemd-analyze", "systemd")];
 
 /// Whoever wants nothing to be skipped gets everything that can be installed, or an error.
 pub(crate) fn install(report: &mut Report, all: bool) -> Result<()> {
@@ -28,7 +37,39 @@ pub(crate) fn install(report: &mut Report, all: bool) -> Result<()> {
         println!("    cargo-deny is missing and will be built; that takes some minutes, once");
         run(&mut cargo(["install", "--quiet", "--locked", CARGO_DENY]))?;
     }
+    // Without them the tests that need them are skipped and named.
+    if all {
+        for (program, package) in PACKAGES.iter().filter(|(program, _)| !on_path(program)) {
+            install_package(program, package)?;
+        }
+        install_python_tools()?;
+    }
     Ok(())
+}
+
+/// Tools in an environment of their own, which goes with the target folder.
+fn install_python_tools() -> Result<()> {
+    let folder = python_folder();
+    let wanted = PYTHON_TOOLS.join("\n");
+    let list = folder.join("tools");
+    if std::fs::read_to_string(&list).is_ok_and(|installed| installed == wanted) {
+        return Ok(());
+    }
+    println!("    {} will be installed into {}", PYTHON_TOOLS.join(" and "), folder.display());
+    output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
+    output(Command::new(folder.join("bin/pip")).args(["install", "--quiet"]).args(PYTHON_TOOLS))?;
+    std::fs::write(list, wanted).context("what was installed cannot be kept")
+}
+
+/// Where the tests find programs: on the path, and what was installed for them alone.
+pub(crate) fn path() -> Result<OsString> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let own = std::path::absolute(python_folder().join("bin"))?;
+    Ok(std::env::join_paths(std::iter::once(own).chain(std::env::split_paths(&path)))?)
+}
+
+fn python_folder() -> PathBuf {
+    target_folder().join("xtask-python")
 }
 
 /// Licences, sources and bans of all dependencies, where the linter for them is installed.

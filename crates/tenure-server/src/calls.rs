@@ -29,7 +29,6 @@ const MANY: usize = 1_000;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LeaseRef {
-    #[schema(min_length = 1, max_length = 1024)]
     name: String,
     /// What the last answer about this lease gave.
     token: String,

@@ -25,4 +25,4 @@ pub use clock_preload::MovedClock;
 pub use proxy::{Direction, Mode, Parted, Proxy};
 pub use redis::{Value, cmd, pipe};
 pub use redis_server::RedisServer;
-pub use skipping::skip;
+pub use skipping::{installed, skip};

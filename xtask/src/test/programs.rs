@@ -15,13 +15,15 @@ use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
 use super::report::{Report, clock};
-use crate::command::{cargo, shown};
+use crate::command::{cargo, shown, target_folder};
+use crate::prerequisites;
 
 /// How many programs run at a time. More would not end sooner on two cores.
 const LANES: usize = 2;
 
 /// What makes some tests longer runs, where the time is there.
-const LONG_RUNS: &[(&str, &str)] = &[("TENURE_INCREMENTS", "1000"), ("TENURE_PARTITION_RUNS", "50")];
+const LONG_RUNS: &[(&str, &str)] =
+    &[("TENURE_INCREMENTS", "1000"), ("TENURE_PARTITION_RUNS", "50"), ("TENURE_CONTRACT_EXAMPLES", "150")];
 
 /// A program that takes longer than this hangs: several times the longest, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
@@ -129,7 +131,7 @@ impl Running {
         let output = File::create(&log)?;
         let mut command = Command::new(&program.path);
         command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
-        command.env("TENURE_TEST_SKIPS", &skips);
+        command.env("TENURE_TEST_SKIPS", &skips).env("PATH", prerequisites::path()?);
         command.envs(LONG_RUNS.iter().copied().filter(|_| all));
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let process = command.spawn().with_context(|| format!("{} could not be started", program.name))?;
@@ -185,9 +187,7 @@ struct Logs(PathBuf);
 
 impl Logs {
     fn open() -> Result<Self> {
-        let target =
-            std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-        let folder = std::path::absolute(target.join("xtask-test"))?;
+        let folder = std::path::absolute(target_folder().join("xtask-test"))?;
         fs::create_dir_all(&folder)?;
         Ok(Self(folder))
     }

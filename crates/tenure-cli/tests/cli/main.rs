@@ -25,6 +25,7 @@ mod run;
 mod scripts;
 mod secrets;
 mod serve;
+mod serve_contract;
 mod store;
 mod terminal;
 mod typing;

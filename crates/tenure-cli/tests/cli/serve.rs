@@ -14,14 +14,14 @@ use serde_json::{Value, json};
 use crate::deployment::{Deployment, Done, deployments, embedded_store};
 
 /// A service that listens.
-struct Serving {
-    child: Child,
-    address: String,
-    said: Value,
+pub(crate) struct Serving {
+    pub(crate) child: Child,
+    pub(crate) address: String,
+    pub(crate) said: Value,
 }
 
 impl Serving {
-    fn start(deployment: &Deployment, more: &[&str]) -> Self {
+    pub(crate) fn start(deployment: &Deployment, more: &[&str]) -> Self {
         let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--json"];
         arguments.extend(more);
         let mut child =
@@ -34,7 +34,7 @@ impl Serving {
     }
 
     /// Status and body.
-    fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
         let (body, host) = (body.to_string(), &self.address);
         let mut stream = TcpStream::connect(host).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -51,7 +51,7 @@ impl Serving {
         (head.split(' ').nth(1).unwrap().parse().unwrap(), serde_json::from_str(body).unwrap())
     }
 
-    fn end(mut self, signal: Signal) -> Option<i32> {
+    pub(crate) fn end(mut self, signal: Signal) -> Option<i32> {
         kill(Pid::from_raw(self.child.id().try_into().unwrap()), signal).unwrap();
         self.child.wait().unwrap().code()
     }

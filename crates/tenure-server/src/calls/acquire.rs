@@ -58,7 +58,16 @@ problems!(Problems: ANY, OF_BODY, &[
 #[utoipa::path(
     post, path = "/v1/acquire", operation_id = "acquire", tag = "locks",
     request_body = AcquireRequest,
-    responses((status = 200, description = "The lease", body = Lease), Problems),
+    responses(
+        (
+            status = 200, description = "The lease", body = Lease,
+            links(
+                ("extend" = (operation_id = "extend", request_body = json!({ "name": "$response.body#/name", "token": "$response.body#/token" }))),
+                ("release" = (operation_id = "release", request_body = json!({ "name": "$response.body#/name", "token": "$response.body#/token" }))),
+            ),
+        ),
+        Problems,
+    ),
 )]
 
 pub(crate) async fn call(

@@ -20,7 +20,16 @@ problems!(ProblemsOfMany: ANY, OF_BODY);
 #[utoipa::path(
     post, path = "/v1/extend", operation_id = "extend", tag = "locks",
     request_body = LeaseRef,
-    responses((status = 200, description = "The lease", body = Lease), Problems),
+    responses(
+        (
+            status = 200, description = "The lease", body = Lease,
+            links(
+                ("extend" = (operation_id = "extend", request_body = json!({ "name": "$response.body#/name", "token": "$response.body#/token" }))),
+                ("release" = (operation_id = "release", request_body = json!({ "name": "$response.body#/name", "token": "$response.body#/token" }))),
+            ),
+        ),
+        Problems,
+    ),
 )]
 pub(crate) async fn call(
     State(service): State<Arc<Service>>,
