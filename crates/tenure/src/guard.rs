@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::driver::{Call, Id, ReleaseReply, SharedLease, look};
 use crate::error::votes::Votes;
 use crate::error::{ExtendError, ReleaseError};
-use crate::guard::watch::{GuardStates, Watch};
+use crate::guard::watch::{GuardChanges, GuardStates, Watch};
 use crate::locks::Inner;
 
 /// A lock that is held.
@@ -138,6 +138,24 @@ impl Guard {
     /// The states of the lock as a stream: the present one, then every change.
     pub fn states(&self) -> GuardStates {
         self.hold.watch().states()
+    }
+
+    /// Tells of every extension and every change of state from now on: for programs that hold locks
+    /// for others, and pass on until when they are valid.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::memory();
+    /// let mut guard = locks.lock("import").acquire().await?;
+    /// let mut changes = guard.changes();
+    /// guard.extend().await?;
+    /// assert!(changes.next().await);
+    /// println!("valid for {:?} now", guard.valid_for());
+    /// # Ok(()) }
+    /// ```
+    pub fn changes(&self) -> GuardChanges {
+        self.hold.watch().changes()
     }
 
     /// Resolves when the lock is lost: before its validity ends, so that work can be stopped in

@@ -57,10 +57,10 @@ pub use event::Event;
 pub use fleet::{FleetChange, FleetError, FleetProgress, forget_nodes, give_up_prefix};
 pub use guard::handover::{Handover, HandoverError};
 pub use guard::lease_token::{LeaseToken, LeaseTokenError};
-pub use guard::watch::GuardStates;
+pub use guard::watch::{GuardChanges, GuardStates};
 pub use guard::{Guard, Released};
 pub use inspect::{LockList, LockReport, NodeAnswer, NodeList};
-pub use lock::Lock;
+pub use lock::{InLine, Lock};
 pub use locks::key_scheme::KeyScheme;
 pub use locks::{Builder, Locks, Worker};
 #[cfg(target_os = "linux")]

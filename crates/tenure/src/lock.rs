@@ -5,7 +5,7 @@ pub(crate) mod label;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tenure_core::{
 };
 use tracing::Instrument;
 
-use crate::driver::{AcquireFailure, Call, draw_entropy};
+use crate::driver::{AcquireFailure, Call, SharedLease, draw_entropy, look};
 use crate::error::{AcquireError, WithError};
 use crate::guard::{Guard, Hold};
 use crate::locks::Inner;
@@ -255,7 +255,43 @@ impl Lock {
     /// # Ok(()) }
     /// ```
     pub fn acquire(&self) -> impl Future<Output = Result<Guard, AcquireError>> + Send + Sync + use<> {
-        self.clone().ask(true)
+        self.clone().ask(true, None)
+    }
+
+    /// As [`Lock::acquire`], with a view of the place in line: for programs that wait for others,
+    /// and tell them how far they are.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Lock::acquire`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// let locks = tenure::Locks::memory();
+    /// let holder = locks.lock("import").label_for("nightly").acquire().await?;
+    /// let (acquire, in_line) = locks.lock("import").acquire_in_line();
+    /// let waiter = tokio::spawn(acquire);
+    /// let place = loop {
+    ///     match in_line.place() {
+    ///         Some(place) => break place,
+    ///         None => tokio::time::sleep(Duration::from_millis(5)).await,
+    ///     }
+    /// };
+    /// assert_eq!((place.ahead, place.holder.as_deref()), (0, Some("nightly")));
+    /// holder.release().await?;
+    /// let guard = waiter.await??;
+    /// assert!(guard.is_valid());
+    /// # Ok(()) }
+    /// ```
+    pub fn acquire_in_line(
+        &self,
+    ) -> (impl Future<Output = Result<Guard, AcquireError>> + Send + Sync + use<>, InLine) {
+        let in_line = InLine::default();
+        (self.clone().ask(true, Some(in_line.clone())), in_line)
     }
 
     /// Asks for the lock once. `Ok(None)` means that others have it.
@@ -280,7 +316,7 @@ impl Lock {
     ) -> impl Future<Output = Result<Option<Guard>, AcquireError>> + Send + Sync + use<> {
         let mut once = self.clone();
         once.options_mut().wait = Wait::No;
-        let ask = once.ask(false);
+        let ask = once.ask(false, None);
         async move {
             match ask.await {
                 Ok(guard) => Ok(Some(guard)),
@@ -341,11 +377,15 @@ impl Lock {
     }
 
     /// Asks for it. `names_holder`: if others have it, finds out who, as far as the nodes did not
-    /// say so already.
-    fn ask(self, names_holder: bool) -> impl Future<Output = Result<Guard, AcquireError>> + Send + Sync {
+    /// say so already. `view`: lets somebody look at the place in line meanwhile.
+    fn ask(
+        self,
+        names_holder: bool,
+        view: Option<InLine>,
+    ) -> impl Future<Output = Result<Guard, AcquireError>> + Send + Sync {
         let span = tracing::debug_span!(target: "tenure", "acquire", lock = self.name);
         let ask = async move {
-            let mut outcome = self.ask_for_lock().await;
+            let mut outcome = self.ask_for_lock(view).await;
             if let (true, Err(AcquireError::Contended { place: place @ None, .. })) =
                 (names_holder, &mut outcome)
             {
@@ -362,7 +402,7 @@ impl Lock {
         self.manager.place(key, terms.term).await
     }
 
-    async fn ask_for_lock(&self) -> Result<Guard, AcquireError> {
+    async fn ask_for_lock(&self, view: Option<InLine>) -> Result<Guard, AcquireError> {
         let (key, terms) = self.check()?;
         let entropy =
             draw_entropy().map_err(|error| self.error(&terms, AcquireFailure::NoRandomness(error)))?;
@@ -370,6 +410,9 @@ impl Lock {
             .labelled(self.options.label.clone())
             .closed(self.closed);
         let lease = Arc::new(Mutex::new(lease));
+        if let Some(InLine(view)) = view {
+            let _ = view.set(Arc::clone(&lease));
+        }
         // From here on, dropping `hold` gives up whatever the lease has come to.
         let hold = Hold::new(Arc::clone(&self.manager), key, Arc::clone(&lease));
         let id = hold.id();
@@ -428,6 +471,25 @@ impl Lock {
                 AcquireError::Unavailable { name, votes, retry_after, attempts, elapsed }
             }
         }
+    }
+}
+
+/// Where an acquire is in line. Made by [`Lock::acquire_in_line`].
+#[derive(Clone, Default)]
+pub struct InLine(Arc<OnceLock<SharedLease>>);
+
+impl InLine {
+    /// The place, as far as the nodes have said; `None` while the acquire does not wait in line.
+    #[must_use]
+    pub fn place(&self) -> Option<Place> {
+        let lease = look(self.0.get()?);
+        lease.ticket().and_then(|_| lease.place())
+    }
+}
+
+impl fmt::Debug for InLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("InLine").field(&self.place()).finish()
     }
 }
 

@@ -205,6 +205,7 @@ impl Caller {
             }
             News::Extended => {
                 observer.observe(&Event::Extended { name, valid_for });
+                self.watch.iter().for_each(|watch| watch.tell_extended());
                 self.tell_extended(Ok(()));
             }
             News::NotExtended(reason) => {

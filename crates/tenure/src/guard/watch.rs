@@ -13,22 +13,30 @@ use tokio_util::sync::CancellationToken;
 /// the first time.
 #[derive(Debug)]
 pub(crate) struct Watch {
-    state: watch::Sender<HoldState>,
+    told: watch::Sender<Told>,
     token: CancellationToken,
+}
+
+/// What was told last.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    state: HoldState,
+    /// How often it was extended since somebody looks.
+    extensions: u64,
 }
 
 impl Watch {
     pub(crate) fn new() -> Arc<Self> {
-        let state = watch::Sender::new(HoldState::Held);
-        Arc::new(Self { state, token: CancellationToken::new() })
+        let told = watch::Sender::new(Told { state: HoldState::Held, extensions: 0 });
+        Arc::new(Self { told, token: CancellationToken::new() })
     }
 
     /// The lock stands like this now. What is lost stays lost.
     pub(crate) fn tell(&self, state: HoldState) {
-        self.state.send_if_modified(|told| {
-            let news = *told != state && *told != HoldState::Lost;
+        self.told.send_if_modified(|told| {
+            let news = told.state != state && told.state != HoldState::Lost;
             if news {
-                *told = state;
+                told.state = state;
             }
             news
         });
@@ -37,14 +45,23 @@ impl Watch {
         }
     }
 
+    /// The lock was extended.
+    pub(crate) fn tell_extended(&self) {
+        self.told.send_modify(|told| told.extensions += 1);
+    }
+
     pub(crate) fn token(&self) -> CancellationToken {
         self.token.clone()
     }
 
     pub(crate) fn states(&self) -> GuardStates {
-        let mut states = self.state.subscribe();
-        states.mark_changed();
-        GuardStates { next: Some(Box::pin(next(states))) }
+        let mut told = self.told.subscribe();
+        told.mark_changed();
+        GuardStates { next: Some(Box::pin(next(told, None))) }
+    }
+
+    pub(crate) fn changes(&self) -> GuardChanges {
+        GuardChanges { told: self.told.subscribe() }
     }
 }
 
@@ -72,13 +89,21 @@ pub struct GuardStates {
     next: Option<Next>,
 }
 
-type Next = Pin<Box<dyn Future<Output = (HoldState, watch::Receiver<HoldState>)> + Send + Sync>>;
+type Next = Pin<Box<dyn Future<Output = (HoldState, watch::Receiver<Told>)> + Send + Sync>>;
 
-async fn next(mut states: watch::Receiver<HoldState>) -> (HoldState, watch::Receiver<HoldState>) {
-    // Nobody left to tell: the guard is gone, and the lock with it.
-    let gone = states.changed().await.is_err();
-    let state = if gone { HoldState::Lost } else { *states.borrow_and_update() };
-    (state, states)
+/// The first state that differs from the last one.
+async fn next(
+    mut told: watch::Receiver<Told>,
+    last: Option<HoldState>,
+) -> (HoldState, watch::Receiver<Told>) {
+    loop {
+        // Nobody left to tell: the guard is gone, and the lock with it.
+        let gone = told.changed().await.is_err();
+        let state = if gone { HoldState::Lost } else { told.borrow_and_update().state };
+        if last != Some(state) {
+            return (state, told);
+        }
+    }
 }
 
 impl GuardStates {
@@ -96,8 +121,8 @@ impl Stream for GuardStates {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<HoldState>> {
         let Some(future) = &mut self.next else { return Poll::Ready(None) };
-        let (state, states) = std::task::ready!(future.as_mut().poll(cx));
-        self.next = (state != HoldState::Lost).then(|| Box::pin(next(states)) as Next);
+        let (state, told) = std::task::ready!(future.as_mut().poll(cx));
+        self.next = (state != HoldState::Lost).then(|| Box::pin(next(told, Some(state))) as Next);
         Poll::Ready(Some(state))
     }
 }
@@ -105,5 +130,25 @@ impl Stream for GuardStates {
 impl std::fmt::Debug for GuardStates {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("GuardStates").finish_non_exhaustive()
+    }
+}
+
+/// Tells when there is something new about a held lock: it was extended, or its state changed. What
+/// it is, the guard says. Made by [`Guard::changes`](crate::Guard::changes).
+///
+/// A reader that is slower than the changes hears of several at once.
+#[derive(Debug)]
+pub struct GuardChanges {
+    told: watch::Receiver<Told>,
+}
+
+impl GuardChanges {
+    /// Resolves when there is something new since this was made, or since it last resolved. `false`
+    /// if nothing can come any more, because the guard is gone.
+    ///
+    /// # Cancel safety
+    /// It may be dropped at any time; no change is missed.
+    pub async fn next(&mut self) -> bool {
+        self.told.changed().await.is_ok()
     }
 }

@@ -103,6 +103,30 @@ async fn the_states_tell_of_risk_of_its_end_and_of_loss() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn changes_tell_of_renewals_besides_the_states() {
+    let nodes = nodes::<3>();
+    let locks = paused(&nodes);
+    let guard = locks.lock("x").ttl(TTL).acquire().await.unwrap();
+    let (mut changes, mut states) = (guard.changes(), guard.states());
+    assert_eq!(states.next().await, Some(HoldState::Held));
+    let mut left = guard.valid_for();
+    for _ in 0..3 {
+        assert!(changes.next().await);
+        assert!(guard.valid_for() >= left, "a renewal: {:?}", guard.valid_for());
+        left = guard.valid_for();
+    }
+    fail(&nodes, &Faults::silent());
+    assert_eq!(states.next().await, Some(HoldState::AtRisk), "renewals are no change of state");
+    assert!(changes.next().await);
+    assert_eq!(guard.state(), HoldState::AtRisk);
+    while guard.state() != HoldState::Lost {
+        assert!(changes.next().await);
+    }
+    drop(guard);
+    while changes.next().await {}
+}
+
+#[tokio::test(start_paused = true)]
 async fn loss_is_told_in_time_in_every_way() {
     let nodes = nodes::<3>();
     let locks = paused(&nodes);
