@@ -3,6 +3,7 @@
 pub(crate) mod acquire;
 pub(crate) mod extend;
 pub(crate) mod health;
+pub(crate) mod hold;
 pub(crate) mod look;
 pub(crate) mod openapi;
 pub(crate) mod release;

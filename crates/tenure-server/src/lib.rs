@@ -5,6 +5,8 @@
 //! what goes wrong is a [`Problem`]. A grant belongs to the client from the moment at which the
 //! outermost layer has returned the answer (`grant.rs`).
 //!
+//! A call that holds a lock by its connection goes on in `hold.rs` when it has been answered.
+//!
 //! ```text
 //!   listen.rs ─► grant.rs ─► origin.rs ─► caller.rs ─► body.rs ─► calls/*.rs ─► tenure ─► lease.rs
 //!                                                                                    or problem.rs
@@ -17,6 +19,7 @@ mod calls;
 pub mod form;
 mod grant;
 mod hex;
+mod hold;
 mod lease;
 mod lease_key;
 mod listen;
@@ -31,7 +34,7 @@ use std::time::Duration;
 use axum::Router;
 use tenure::Locks;
 use tokio::net::TcpListener;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -52,19 +55,21 @@ pub struct Service {
     callers: Callers,
     /// Room for acquires. Extensions and releases need none: under overload only new work is
     /// refused.
-    room: Semaphore,
+    room: Arc<Semaphore>,
     bounds: Bounds,
     /// Whether it is about to end.
     draining: watch::Sender<bool>,
+    /// Whoever still has to release a lock after its connection has ended listens here.
+    partings: watch::Sender<()>,
 }
 
 impl Service {
     /// A service for these locks, whose tokens are sealed with these keys.
     #[must_use]
     pub fn new(locks: Locks, keys: LeaseKeys) -> Self {
-        let (room, bounds) = (Semaphore::new(ACQUIRES_MAX), Bounds::default());
-        let (callers, draining) = (Callers::default(), watch::Sender::new(false));
-        Self { locks, keys, callers, room, bounds, draining }
+        let (room, bounds) = (Arc::new(Semaphore::new(ACQUIRES_MAX)), Bounds::default());
+        let (draining, partings) = (watch::Sender::new(false), watch::Sender::new(()));
+        Self { locks, keys, callers: Callers::default(), room, bounds, draining, partings }
     }
 
     /// Only these may call, each what it may. Without them everybody who reaches it may, but nobody
@@ -79,7 +84,7 @@ impl Service {
     /// come back later.
     #[must_use]
     pub fn acquires_max(mut self, most: usize) -> Self {
-        self.room = Semaphore::new(most.min(Semaphore::MAX_PERMITS));
+        self.room = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
         self
     }
 
@@ -111,11 +116,21 @@ impl Service {
         let bounds = self.bounds;
         let service = Arc::new(self);
         let router = router(Arc::clone(&service));
-        let end = async move {
+        let drain = async {
             end.await;
             service.draining.send_replace(true);
         };
-        listen::serve(listener, router, bounds, end).await
+        listen::serve(listener, router, bounds, drain).await?;
+        service.partings.closed().await;
+        Ok(())
+    }
+
+    /// Room for new work, until it is dropped.
+    fn room(&self) -> Result<OwnedSemaphorePermit, Problem> {
+        if self.is_draining() {
+            return Err(Problem::draining());
+        }
+        Arc::clone(&self.room).try_acquire_owned().map_err(|_| Problem::overloaded())
     }
 
     fn is_draining(&self) -> bool {
@@ -146,6 +161,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(calls::acquire::call))
         .routes(routes!(calls::extend::call))
         .routes(routes!(calls::extend::call_many))
+        .routes(routes!(calls::hold::call))
         .routes(routes!(calls::release::call))
         .routes(routes!(calls::release::call_many))
         .routes(routes!(calls::look::lock))

@@ -17,6 +17,9 @@ pub(crate) use self::contract::{ANY, Body, OF_BODY, OF_PROBE, problems, response
 use crate::form::{milliseconds, votes};
 use crate::lease_key::SealError;
 
+/// Who is refused new work comes back after this.
+const COME_BACK: Duration = Duration::from_secs(1);
+
 /// An answer that is none of what was asked for.
 #[derive(Clone, Debug)]
 pub struct Problem {
@@ -90,7 +93,19 @@ impl Problem {
         Self { kind, detail: detail.into(), facts: Map::new(), retry_after: None }
     }
 
-    fn fact(mut self, name: &str, value: impl Into<Value>) -> Self {
+    /// No new work here: this instance is about to end.
+    pub(crate) fn draining() -> Self {
+        Self::new(Kind::Draining, "this instance is about to end; ask another one")
+            .retry_after(Some(COME_BACK))
+    }
+
+    /// No new work here at present: too much is under way.
+    pub(crate) fn overloaded() -> Self {
+        let detail = "as many acquires as this instance takes are under way; ask again later";
+        Self::new(Kind::Overloaded, detail).retry_after(Some(COME_BACK))
+    }
+
+    pub(crate) fn fact(mut self, name: &str, value: impl Into<Value>) -> Self {
         self.facts.insert(name.to_owned(), value.into());
         self
     }

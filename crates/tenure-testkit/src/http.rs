@@ -21,6 +21,9 @@ pub struct Client {
     input: Vec<u8>,
     /// The requests that have no answer yet: method and target.
     asked: VecDeque<(String, String)>,
+    /// The request whose answer comes bit by bit, and the head of that.
+    streamed: Option<(String, String)>,
+    head: String,
 }
 
 /// What the service answered.
@@ -42,6 +45,8 @@ impl Client {
             more: String::new(),
             input: vec![],
             asked: VecDeque::new(),
+            streamed: None,
+            head: String::new(),
         }
     }
 
@@ -111,13 +116,59 @@ impl Client {
         }
     }
 
+    /// Waits for the head of an answer whose body comes bit by bit.
+    pub async fn receive_head(&mut self) -> String {
+        self.streamed = self.asked.pop_front();
+        assert!(self.streamed.is_some(), "something was asked");
+        loop {
+            let text = String::from_utf8_lossy(&self.input);
+            if let Some((head, _)) = text.split_once("\r\n\r\n") {
+                let head = head.to_owned();
+                self.input.drain(..head.len() + 4);
+                self.head.clone_from(&head);
+                return head;
+            }
+            let count = self.stream.read_buf(&mut self.input).await.unwrap();
+            assert!(count > 0, "the connection ended without an answer");
+        }
+    }
+
+    /// The next chunk of such a body: a line, as the service writes them. `None` at its end, or if
+    /// the connection breaks.
+    pub async fn next_chunk(&mut self) -> Option<String> {
+        loop {
+            if let Some((length, rest)) = String::from_utf8_lossy(&self.input).split_once("\r\n") {
+                let begin = length.len() + 2;
+                let length = usize::from_str_radix(length, 16).unwrap();
+                if rest.len() >= length + 2 {
+                    let chunk = rest[..length].to_owned();
+                    self.input.drain(..begin + length + 2);
+                    return (length > 0).then_some(chunk);
+                }
+            }
+            match self.stream.read_buf(&mut self.input).await {
+                Ok(count) if count > 0 => {}
+                _ => return None,
+            }
+        }
+    }
+
+    /// The same, read as JSON. It must be as described.
+    pub async fn next_json(&mut self) -> Option<Value> {
+        let body: Value = serde_json::from_str(&self.next_chunk().await?).unwrap();
+        let (method, target) = self.streamed.as_ref().expect("its head was received");
+        let answer = Answer { status: status(&self.head)?, head: self.head.clone(), body };
+        contract::is_kept(method, target, &answer);
+        Some(answer.body)
+    }
+
     fn take_answer(&mut self) -> Option<Answer> {
         let text = String::from_utf8_lossy(&self.input).into_owned();
         let (head, rest) = text.split_once("\r\n\r\n")?;
         let length: usize = header(head, "content-length")?.parse().ok()?;
         let body = rest.get(..length)?;
         let answer = Answer {
-            status: head.split(' ').nth(1)?.parse().ok()?,
+            status: status(head)?,
             head: head.to_owned(),
             body: serde_json::from_str(body).unwrap_or(Value::Null),
         };
@@ -132,6 +183,10 @@ impl Answer {
     pub fn header(&self, name: &str) -> Option<String> {
         header(&self.head, name)
     }
+}
+
+fn status(head: &str) -> Option<u16> {
+    head.split(' ').nth(1)?.parse().ok()
 }
 
 fn header(head: &str, name: &str) -> Option<String> {

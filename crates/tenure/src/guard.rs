@@ -63,6 +63,12 @@ impl Guard {
         self.hold.key.name()
     }
 
+    /// The term that it was acquired with.
+    #[must_use]
+    pub fn ttl(&self) -> Duration {
+        self.options.ttl
+    }
+
     /// How long the lock may still be counted on, by this machine's clock: the ttl less the time
     /// since the round began, less drift. Zero when it is over, or when a majority of nodes said
     /// that it is lost.

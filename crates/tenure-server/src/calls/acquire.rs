@@ -20,29 +20,26 @@ use crate::problem::{ANY, Kind, OF_BODY, Problem, problems};
 /// Nobody waits for longer with one call: connections do not live for ever.
 const WAIT_MAX: Duration = Duration::from_secs(3_600);
 
-/// Who is refused because too many are there comes back after this.
-const COME_BACK: Duration = Duration::from_secs(1);
-
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AcquireRequest {
     /// At most 1,024 bytes; compared byte by byte.
     #[schema(min_length = 1, max_length = 1024)]
-    name: String,
+    pub(super) name: String,
     /// For how long, unless it is extended. Without it, what the instance is configured for.
     #[schema(minimum = 50)]
-    ttl_ms: Option<u64>,
+    pub(super) ttl_ms: Option<u64>,
     /// How long to wait in line. Without it the lock is asked for once.
     #[serde(default)]
     #[schema(maximum = 3_600_000)]
-    wait_ms: u64,
+    pub(super) wait_ms: u64,
     /// Shown to others while it is held: at most 256 bytes.
     #[schema(max_length = 256)]
-    label: Option<String>,
+    pub(super) label: Option<String>,
     /// The most that all extensions together may come to.
-    max_hold_ms: Option<u64>,
+    pub(super) max_hold_ms: Option<u64>,
     /// Only if so many nodes may forget it.
-    min_margin: Option<usize>,
+    pub(super) min_margin: Option<usize>,
 }
 
 problems!(Problems: ANY, OF_BODY, &[
@@ -77,21 +74,11 @@ pub(crate) async fn call(
 ) -> Result<Response, Problem> {
     let Asked { received, what: request } = asked;
     caller.may(Verb::Lock, &request.name)?;
-    if service.is_draining() {
-        return Err(draining());
-    }
-    let room = service.room.try_acquire();
-    let _room = room.map_err(|_| {
-        Problem::new(
-            Kind::Overloaded,
-            "as many acquires as this instance takes are under way; ask again later",
-        )
-        .retry_after(Some(COME_BACK))
-    })?;
+    let _room = service.room()?;
     let guard = tokio::select! {
         biased;
         guard = request.lock(&service)?.acquire() => guard?,
-        () = service.drained() => return Err(draining()),
+        () = service.drained() => return Err(Problem::draining()),
     };
     // A guard that is dropped gives the lock back.
     caller.is_still(&service.callers)?;
@@ -100,13 +87,8 @@ pub(crate) async fn call(
     Ok(response)
 }
 
-fn draining() -> Problem {
-    Problem::new(Kind::Draining, "this instance is about to end; ask another one")
-        .retry_after(Some(COME_BACK))
-}
-
 impl AcquireRequest {
-    fn lock(self, service: &Service) -> Result<Lock, Problem> {
+    pub(super) fn lock(self, service: &Service) -> Result<Lock, Problem> {
         let wait = Duration::from_millis(self.wait_ms);
         if wait > WAIT_MAX {
             return Err(Problem::new(

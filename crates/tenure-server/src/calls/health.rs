@@ -48,7 +48,7 @@ pub(crate) async fn livez() -> Json<Alive> {
 )]
 pub(crate) async fn readyz(State(service): State<Arc<Service>>) -> Result<Json<Ready>, Problem> {
     if service.is_draining() {
-        return Err(Problem::new(Kind::Draining, "this instance is about to end; ask another one"));
+        return Err(Problem::draining());
     }
     Ok(Json(Ready { ready: true }))
 }

@@ -4,6 +4,7 @@
 mod callers;
 mod connections;
 mod contract;
+mod hold;
 mod input;
 mod leases;
 mod looking;

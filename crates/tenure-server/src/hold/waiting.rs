@@ -1,0 +1,76 @@
+//! Until the lock is there: the place in line.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use tenure::{AcquireError, Guard, InLine, Lock, Place};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{sleep, timeout};
+
+use super::line::{Event, Line};
+use super::{HEARTBEAT, Hold, Stage};
+use crate::problem::Problem;
+
+/// Who gets the lock, or a refusal, within this time is told so at once; others that they wait.
+const SOON: Duration = Duration::from_millis(100);
+
+/// How often the place in line is looked at.
+const LOOK: Duration = Duration::from_secs(1);
+
+pub(crate) struct Waiting {
+    name: String,
+    acquire: Pin<Box<dyn Future<Output = Result<Guard, AcquireError>> + Send>>,
+    in_line: InLine,
+    /// What was told last, and when.
+    told: Option<(Option<Place>, Instant)>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Waiting {
+    pub(crate) fn new(name: String, lock: &Lock, room: OwnedSemaphorePermit) -> Self {
+        let (acquire, in_line) = lock.acquire_in_line();
+        Self { name, acquire: Box::pin(acquire), in_line, told: None, _room: room }
+    }
+
+    /// Whether there is something to wait for.
+    pub(crate) async fn begin(mut self) -> Result<Stage, Problem> {
+        match timeout(SOON, &mut self.acquire).await {
+            Ok(outcome) => Ok(Stage::Granted(Box::new(outcome?))),
+            Err(_) => Ok(Stage::Waiting(Box::new(self))),
+        }
+    }
+
+    /// The next line.
+    pub(super) async fn next(mut self: Box<Self>, hold: &Hold) -> (Line, Stage) {
+        loop {
+            let pause = if self.told.is_none() { Duration::ZERO } else { LOOK };
+            tokio::select! {
+                biased;
+                outcome = &mut self.acquire => return match outcome {
+                    Ok(guard) => hold.give(guard),
+                    Err(error) => (Line::refusal(&self.name, &error.into()), Stage::Over),
+                },
+                () = hold.service.drained() => {
+                    return (Line::of(Event::Draining, &self.name), Stage::Over);
+                }
+                () = sleep(pause) => {}
+            }
+            let place = self.in_line.place();
+            let is_due = |(told, at): &(_, Instant)| *told != place || at.elapsed() >= HEARTBEAT;
+            if self.told.as_ref().is_none_or(is_due) {
+                let line = self.line(place.as_ref());
+                self.told = Some((place, Instant::now()));
+                return (line, Stage::Waiting(self));
+            }
+        }
+    }
+
+    fn line(&self, place: Option<&Place>) -> Line {
+        Line {
+            ahead: place.map(|place| place.ahead),
+            waiters: place.map(|place| place.waiters),
+            label: place.and_then(|place| place.holder.as_deref().map(str::to_owned)),
+            ..Line::of(Event::Waiting, &self.name)
+        }
+    }
+}
