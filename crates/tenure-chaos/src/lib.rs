@@ -15,7 +15,6 @@
 
 mod cast;
 pub mod checker;
-mod dice;
 pub mod history;
 mod nemesis;
 mod nodes;
@@ -30,12 +29,12 @@ use std::time::Duration;
 use tenure_testkit::RedisServer;
 
 use self::cast::Cast;
-pub use self::dice::Dice;
 use self::history::{Entry, Ns, now};
 use self::nemesis::Nemesis;
 pub use self::nodes::{NODES, SIDES};
 use self::nodes::{Node, memory};
 pub use self::report::{Episode, Outcome, What, Where};
+pub use tenure_testkit::Dice;
 
 /// How long a machine with two cores may need for what takes a moment.
 const PATIENCE: Duration = Duration::from_secs(3);

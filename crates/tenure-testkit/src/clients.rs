@@ -1,7 +1,7 @@
 //! Clients in processes of their own.
 
 use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdout, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::{nursery, signal};
@@ -20,7 +20,7 @@ impl Client {
     pub fn start<'a>(program: &str, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         let mut command = nursery::command(program);
         command.args(arguments).stdout(Stdio::inherit()).stderr(Stdio::inherit());
-        Self { process: nursery::spawn(command).unwrap(), words: None }
+        Self::of(command)
     }
 
     /// Starts a program with these arguments, to talk to it line by line.
@@ -28,9 +28,7 @@ impl Client {
     pub fn start_talking<'a>(program: &str, arguments: impl IntoIterator<Item = &'a str>) -> Self {
         let mut command = nursery::command(program);
         command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::inherit());
-        let mut process = nursery::spawn(command).unwrap();
-        let words = process.stdout.take().map(BufReader::new);
-        Self { process, words }
+        Self::of(command)
     }
 
     /// Says one line to it.
@@ -52,6 +50,14 @@ impl Client {
         std::thread::spawn(move || words.lines().map_while(Result::ok).for_each(&mut listen));
     }
 
+    /// Starts this, made by [`nursery::command`], and listens to it if its output is piped.
+    #[must_use]
+    pub fn of(command: Command) -> Self {
+        let mut process = nursery::spawn(command).unwrap();
+        let words = process.stdout.take().map(BufReader::new);
+        Self { process, words }
+    }
+
     /// Starts a program with these arguments and variables of the environment. Of what it prints
     /// only errors are shown.
     #[must_use]
@@ -62,7 +68,7 @@ impl Client {
     ) -> Self {
         let mut command = nursery::command(program);
         command.args(arguments).envs(environment).stdout(Stdio::null()).stderr(Stdio::inherit());
-        Self { process: nursery::spawn(command).unwrap(), words: None }
+        Self::of(command)
     }
 
     /// Its process id.
@@ -79,6 +85,11 @@ impl Client {
     /// Lets it go on with SIGCONT.
     pub fn resume(&self) {
         signal::resume(self.pid());
+    }
+
+    /// Asks it to end with SIGTERM.
+    pub fn terminate(&self) {
+        signal::terminate(self.pid());
     }
 
     /// Ends it with SIGKILL and waits until it is gone.

@@ -91,6 +91,11 @@ impl Client {
         self.stream.write_all(text.as_bytes()).await.unwrap();
     }
 
+    /// Ends the connection at once with RST, whatever is under way on it.
+    pub fn reset(self) {
+        self.stream.set_zero_linger().unwrap();
+    }
+
     /// Whether the connection ends, without a word, within this time.
     pub async fn is_closed_within(&mut self, limit: Duration) -> bool {
         let read = timeout(limit, self.stream.read_buf(&mut self.input)).await;

@@ -10,8 +10,10 @@
     reason = "a test that cannot be set up has to fail"
 )]
 
+mod balancer;
 mod clients;
 mod clock_preload;
+mod dice;
 pub mod http;
 pub mod nursery;
 mod port;
@@ -20,9 +22,12 @@ mod redis_server;
 mod signal;
 mod skipping;
 
+pub use balancer::Balancer;
 pub use clients::Client;
 pub use clock_preload::MovedClock;
+pub use dice::Dice;
+pub use port::Port;
 pub use proxy::{Direction, Mode, Parted, Proxy};
 pub use redis::{Value, cmd, pipe};
 pub use redis_server::RedisServer;
-pub use skipping::{installed, skip};
+pub use skipping::{installed, require, skip};

@@ -11,7 +11,7 @@ const REST: Duration = Duration::from_secs(120);
 
 /// A loopback port, which other tests leave alone as long as this lives and a while longer.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     number: u16,
     /// Locked as long as it is open, and its time is when the port was last used.
     claim: Option<File>,
@@ -19,7 +19,8 @@ pub(crate) struct Port {
 
 impl Port {
     /// One that is free.
-    pub(crate) fn claim() -> Self {
+    #[must_use]
+    pub fn claim() -> Self {
         let user = rustix::process::getuid().as_raw();
         let folder = std::env::temp_dir().join(format!("tenure-test-ports-{user}"));
         let _ = fs::create_dir(&folder);
@@ -36,7 +37,9 @@ impl Port {
         }
     }
 
-    pub(crate) const fn number(&self) -> u16 {
+    /// Its number.
+    #[must_use]
+    pub const fn number(&self) -> u16 {
         self.number
     }
 }

@@ -9,7 +9,8 @@ use redis::Value;
 use tempfile::TempDir;
 
 use crate::port::Port;
-use crate::{MovedClock, nursery, signal, skip};
+use crate::skipping::{on_path, require};
+use crate::{MovedClock, nursery, signal};
 
 /// How long a server may take to start or to go.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -47,10 +48,7 @@ impl RedisServer {
     }
 
     fn start_under(program: &Path, options: &[&str], clock: Option<MovedClock>) -> Self {
-        if !is_there(program) {
-            skip(&format!("{} is not installed", program.display()));
-            panic!("{} is not installed", program.display());
-        }
+        require(program);
         let mut server = Self {
             program: program.to_owned(),
             options: options.iter().map(ToString::to_string).collect(),
@@ -234,15 +232,6 @@ impl Drop for RedisServer {
 fn is_ours(folder: &Path, pid: u32) -> bool {
     let log = std::fs::read_to_string(folder.join("server.log")).unwrap_or_default();
     log.contains(&format!("{pid}:M")) && log.to_lowercase().contains("ready to accept connections")
-}
-
-fn is_there(program: &Path) -> bool {
-    program.is_file() || on_path(program).is_some()
-}
-
-fn on_path(program: &Path) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|program| program.is_file())
 }
 
 /// Whether a server that listens already is still reading its data. One that does not understand

@@ -1,4 +1,4 @@
-//! Halting and resuming processes that were started here.
+//! Halting, resuming and ending processes that were started here.
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
 
@@ -16,6 +16,11 @@ pub(crate) fn pause(process: u32) {
 /// Lets it go on with SIGCONT.
 pub(crate) fn resume(process: u32) {
     kill_process(pid(process), Signal::CONT).unwrap();
+}
+
+/// Asks it to end with SIGTERM.
+pub(crate) fn terminate(process: u32) {
+    kill_process(pid(process), Signal::TERM).unwrap();
 }
 
 fn pid(process: u32) -> Pid {
