@@ -1,5 +1,5 @@
 //! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`, `cargo
-//! xtask simulate`, `cargo xtask model`, `cargo xtask chaos`.
+//! xtask simulate`, `cargo xtask model`, `cargo xtask chaos`, `cargo xtask service`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to whoever runs it")]
 
 mod bench;
@@ -7,6 +7,7 @@ mod chaos;
 mod command;
 mod model;
 mod prerequisites;
+mod service;
 mod simulate;
 mod test;
 mod tidy;
@@ -35,6 +36,8 @@ Commands:
          (see docs/simulator.md)
   chaos  real servers and client processes while everything goes wrong: `cargo xtask chaos [--seed S] [--minutes M]
          [--unguarded] [--rolling] [--picture FILE.svg]`, and more with `--help` (see docs/chaos.md)
+  service  instances of the lock service behind proxies, with clients in several languages, while they are killed,
+         paused and cut off: `cargo xtask service [--runs N] [--seed S] [PART OF A NAME]` (see docs/service.md)
 ";
 
 fn main() -> ExitCode {
@@ -56,6 +59,7 @@ fn run() -> Result<()> {
         ["bench", arguments @ ..] => bench::run(arguments),
         ["chaos", arguments @ ..] => chaos::run(arguments),
         ["model", arguments @ ..] => model::run(arguments),
+        ["service", arguments @ ..] => service::run(arguments),
         ["simulate", arguments @ ..] => simulate::run(arguments),
         ["help" | "--help" | "-h"] | [] => {
             print!("{HELP}");

@@ -20,15 +20,17 @@ const PYTHON_TOOLS: &[&str] = &["openapi-spec-validator==0.9.0", "schemathesis==
 const PACKAGES: &[(&str, &str)] =
     &[("promtool", "prometheus"), ("python3", "python3-venv"), ("systemd-analyze", "systemd")];
 
+/// What the service is tried with: proxies before it, and clients of it.
+const SERVICE: &[(&str, &str)] =
+    &[("haproxy", "haproxy"), ("nginx", "nginx-light"), ("curl", "curl"), ("node", "nodejs")];
+
 /// Whoever wants nothing to be skipped gets everything that can be installed, or an error.
 pub(crate) fn install(report: &mut Report, all: bool) -> Result<()> {
-    if !on_path("redis-server") {
-        match install_package("redis-server", "redis-server") {
-            Ok(()) => {}
-            Err(error) if all => return Err(error),
-            // Each test that needs it is skipped and named.
-            Err(error) => println!("    {error}"),
-        }
+    match install_missing("redis-server", "redis-server") {
+        Ok(()) => {}
+        Err(error) if all => return Err(error),
+        // Each test that needs it is skipped and named.
+        Err(error) => println!("    {error}"),
     }
     if std::env::var_os("TENURE_VALKEY_SERVER").is_none() && !on_path("valkey-server") {
         report.skip("the same tests on Valkey (not installed: set TENURE_VALKEY_SERVER to its server)");
@@ -39,8 +41,8 @@ pub(crate) fn install(report: &mut Report, all: bool) -> Result<()> {
     }
     // Without them the tests that need them are skipped and named.
     if all {
-        for (program, package) in PACKAGES.iter().filter(|(program, _)| !on_path(program)) {
-            install_package(program, package)?;
+        for (program, package) in PACKAGES.iter().chain(SERVICE) {
+            install_missing(program, package)?;
         }
         install_python_tools()?;
     }
@@ -81,11 +83,22 @@ pub(crate) fn deny(report: &mut Report) -> Result<()> {
     run(&mut cargo(["deny", "check", "bans", "licenses", "sources"]))
 }
 
+/// What the campaigns of the service need. Those that miss something are skipped and say so.
+pub(crate) fn install_for_service() {
+    for (program, package) in SERVICE {
+        if let Err(error) = install_missing(program, package) {
+            eprintln!("    {error:#}");
+        }
+    }
+}
+
+fn install_missing(program: &str, package: &str) -> Result<()> {
+    if on_path(program) { Ok(()) } else { install_package(program, package) }
+}
+
 /// What `bench peers` measures besides. Without it the benchmark skips etcd and says so.
 pub(crate) fn install_for_peers() {
-    if !on_path("etcd")
-        && let Err(error) = install_package("etcd", "etcd-server")
-    {
+    if let Err(error) = install_missing("etcd", "etcd-server") {
         eprintln!("    {error:#}");
     }
 }

@@ -7,7 +7,6 @@ mod contract;
 mod hold;
 mod input;
 mod leases;
-mod logs;
 mod looking;
 mod overload;
 mod real_nodes;

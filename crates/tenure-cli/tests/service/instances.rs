@@ -1,0 +1,95 @@
+//! Instances of `tenure serve`, as processes that can be killed, drained, paused and started again.
+
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tenure_testkit::{Client, Port, RedisServer, nursery};
+
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Five nodes, and what all instances share.
+pub(crate) struct Nodes {
+    pub(crate) servers: [RedisServer; 5],
+    folder: TempDir,
+}
+
+/// One instance, which has its address also while it is down.
+pub(crate) struct Instance {
+    port: Port,
+    process: Option<Client>,
+}
+
+impl Nodes {
+    pub(crate) fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let key = folder.path().join("lease_key");
+        std::fs::write(&key, "5e".repeat(32)).unwrap();
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        Self { servers: RedisServer::start_many(&[]), folder }
+    }
+
+    /// Instances that take calls.
+    pub(crate) fn instances<const N: usize>(&self) -> [Instance; N] {
+        std::array::from_fn(|_| {
+            let mut instance = Instance { port: Port::claim(), process: None };
+            instance.launch(self);
+            instance
+        })
+    }
+
+    pub(crate) fn urls(&self) -> String {
+        self.servers.each_ref().map(RedisServer::url).join(",")
+    }
+
+    /// What is left on the nodes of locks and lines.
+    pub(crate) fn left(&self) -> Vec<String> {
+        let of_locks = |key: &String| key.starts_with("tenure:") || key.contains("queue:");
+        self.servers.iter().flat_map(RedisServer::keys).filter(of_locks).collect()
+    }
+}
+
+impl Instance {
+    /// Starts it, and waits until it listens.
+    pub(crate) fn launch(&mut self, nodes: &Nodes) {
+        let mut command = nursery::command(env!("CARGO_BIN_EXE_tenure"));
+        command.args(["serve", "--listen", &self.address().to_string(), "--lease-key", "lease_key"]);
+        command.current_dir(nodes.folder.path()).env_clear().env("HOME", nodes.folder.path());
+        command.env("PATH", std::env::var_os("PATH").unwrap()).env("TENURE_NODES", nodes.urls());
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let mut process = Client::of(command);
+        let deadline = Instant::now() + PATIENCE;
+        while TcpStream::connect(self.address()).is_err() {
+            assert!(Instant::now() < deadline && !process.has_ended(), "an instance does not start");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        self.process = Some(process);
+    }
+
+    pub(crate) const fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        (Ipv4Addr::LOCALHOST, self.port()).into()
+    }
+
+    pub(crate) fn process(&self) -> &Client {
+        self.process.as_ref().expect("it runs")
+    }
+
+    /// Kills it with SIGKILL.
+    pub(crate) fn kill(&mut self) {
+        self.process = None;
+    }
+
+    /// Ends it in good order.
+    pub(crate) fn drain(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            process.terminate();
+            assert!(process.succeeds_within(PATIENCE), "an instance does not drain");
+        }
+    }
+}
