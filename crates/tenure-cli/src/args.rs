@@ -233,6 +233,12 @@ pub(crate) struct ServeArgs {
     /// first seals [default: one that is made for this machine]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) lease_key: Option<PathBuf>,
+    /// Write a line of JSON for each call to this file, or to `stderr` [default: none]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) access_log: Option<PathBuf>,
+    /// Where it is written who took a lock from its holder: a file, or `stderr`
+    #[arg(long, value_name = "FILE", default_value = "stderr", value_hint = ValueHint::FilePath)]
+    pub(crate) audit_log: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]

@@ -31,6 +31,7 @@ pub use self::principal::{Principal, PrincipalError};
 pub use self::rights::{Rights, Verb};
 pub use self::token::CallerToken;
 use crate::Service;
+use crate::log::Record;
 use crate::problem::{Kind, Problem};
 
 /// Probes have no token, and these tell nothing about locks.
@@ -38,12 +39,28 @@ const OPEN: [&str; 2] = ["/livez", "/readyz"];
 
 /// Whoever calls.
 #[derive(Clone, Debug)]
-pub(crate) struct Caller(Arc<Principal>);
+pub(crate) struct Caller {
+    principal: Arc<Principal>,
+    /// What it asks for is noted there.
+    record: Record,
+}
 
 impl Caller {
     /// How it is called: in logs, and wherever one caller must not be taken for another.
     pub(crate) fn name(&self) -> &str {
-        &self.0.name
+        &self.principal.name
+    }
+
+    /// Whoever calls a service that tells nobody apart.
+    #[cfg(test)]
+    pub(crate) fn anybody() -> Self {
+        let principal = Callers::default().find(None, &Peer::default(), Timestamp::now());
+        Self { principal: principal.unwrap(), record: Record::default() }
+    }
+
+    /// The call as it is logged.
+    pub(crate) const fn record(&self) -> &Record {
+        &self.record
     }
 
     /// Makes sure that it may do this with this lock.
@@ -51,7 +68,12 @@ impl Caller {
     /// # Errors
     /// The answer if it may not, which is the same whether there is such a lock or not.
     pub(crate) fn may(&self, verb: Verb, name: &str) -> Result<(), Problem> {
-        if self.0.rights.covers(verb, name) { Ok(()) } else { Err(self.refusal(verb, &format!("{name:?}"))) }
+        self.record.name(name);
+        if self.principal.rights.covers(verb, name) {
+            Ok(())
+        } else {
+            Err(self.refusal(verb, &format!("{name:?}")))
+        }
     }
 
     /// Makes sure that it may do this with some locks, for what is about none of them.
@@ -59,12 +81,12 @@ impl Caller {
     /// # Errors
     /// The answer if it may not.
     pub(crate) fn may_in_general(&self, verb: Verb) -> Result<(), Problem> {
-        if self.0.rights.has(verb) { Ok(()) } else { Err(self.refusal(verb, "anything")) }
+        if self.principal.rights.has(verb) { Ok(()) } else { Err(self.refusal(verb, "anything")) }
     }
 
     /// Whether this lock is shown to it.
     pub(crate) fn sees(&self, name: &str) -> bool {
-        self.0.rights.covers(Verb::Read, name)
+        self.principal.rights.covers(Verb::Read, name)
     }
 
     /// Whether all locks are.
@@ -78,7 +100,7 @@ impl Caller {
     /// # Errors
     /// The answer if its time is over, or it is no longer in the list.
     pub(crate) fn is_still(&self, callers: &Callers) -> Result<(), Problem> {
-        if callers.knows(&self.0, Timestamp::now()) {
+        if callers.knows(&self.principal, Timestamp::now()) {
             return Ok(());
         }
         let name = self.name();
@@ -86,8 +108,8 @@ impl Caller {
     }
 
     fn refusal(&self, verb: Verb, what: &str) -> Problem {
-        let (name, rights) = (self.name(), &self.0.rights);
-        let advice = match (verb, &self.0.proof) {
+        let (name, rights) = (self.name(), &self.principal.rights);
+        let advice = match (verb, &self.principal.proof) {
             (Verb::Force, None) => {
                 "; to take a lock from its holder, list callers with `tenure token new --may force`"
             }
@@ -109,20 +131,19 @@ pub(crate) async fn identify(
     if OPEN.contains(&request.uri().path()) {
         return next.run(request).await;
     }
+    let record = request.extensions().get::<Record>().cloned().unwrap_or_default();
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
     let found = match shown(request.headers()) {
         Ok(token) => service.callers.find(token, &peer, Timestamp::now()).map_err(Problem::from),
         Err(problem) => Err(problem),
     };
     let caller = match found {
-        Ok(principal) => Caller(principal),
+        Ok(principal) => Caller { principal, record },
         Err(problem) => return problem.into_response(),
     };
-    request.extensions_mut().insert(caller.clone());
-    let mut response = next.run(request).await;
-    // For the layers around this one, such as a log.
-    response.extensions_mut().insert(caller);
-    response
+    caller.record.caller(caller.name());
+    request.extensions_mut().insert(caller);
+    next.run(request).await
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {

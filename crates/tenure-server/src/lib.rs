@@ -8,8 +8,8 @@
 //! A call that holds a lock by its connection goes on in `hold.rs` when it has been answered.
 //!
 //! ```text
-//!   listen.rs ─► grant.rs ─► origin.rs ─► caller.rs ─► body.rs ─► calls/*.rs ─► tenure ─► lease.rs
-//!                                                                                    or problem.rs
+//!   listen.rs ─► grant.rs ─► log.rs ─► origin.rs ─► caller.rs ─► body.rs ─► calls/*.rs ─► tenure
+//!                                                          ◄─ lease.rs or problem.rs ◄─┘
 //! ```
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ mod hold;
 mod lease;
 mod lease_key;
 mod listen;
+mod log;
 mod origin;
 mod problem;
 
@@ -42,6 +43,8 @@ use utoipa_axum::routes;
 pub use crate::caller::{CallerToken, Callers, CallersError, Principal, PrincipalError, Rights, Verb};
 pub use crate::lease_key::{LeaseKeyError, LeaseKeyFileError, LeaseKeys};
 use crate::listen::Bounds;
+pub use crate::log::LogFile;
+use crate::log::{AccessLog, AuditLog};
 pub use crate::problem::Problem;
 
 /// How many acquires may be under way at once, unless [`Service::acquires_max`] says otherwise.
@@ -57,6 +60,8 @@ pub struct Service {
     /// refused.
     room: Arc<Semaphore>,
     bounds: Bounds,
+    access_log: Option<AccessLog>,
+    audit_log: AuditLog,
     /// Whether it is about to end.
     draining: watch::Sender<bool>,
     /// Whoever still has to release a lock after its connection has ended listens here.
@@ -67,9 +72,17 @@ impl Service {
     /// A service for these locks, whose tokens are sealed with these keys.
     #[must_use]
     pub fn new(locks: Locks, keys: LeaseKeys) -> Self {
-        let (room, bounds) = (Arc::new(Semaphore::new(ACQUIRES_MAX)), Bounds::default());
-        let (draining, partings) = (watch::Sender::new(false), watch::Sender::new(()));
-        Self { locks, keys, callers: Callers::default(), room, bounds, draining, partings }
+        Self {
+            locks,
+            keys,
+            callers: Callers::default(),
+            room: Arc::new(Semaphore::new(ACQUIRES_MAX)),
+            bounds: Bounds::default(),
+            access_log: None,
+            audit_log: AuditLog::new(LogFile::stderr()),
+            draining: watch::Sender::new(false),
+            partings: watch::Sender::new(()),
+        }
     }
 
     /// Only these may call, each what it may. Without them everybody who reaches it may, but nobody
@@ -77,6 +90,21 @@ impl Service {
     #[must_use]
     pub fn callers(mut self, callers: Callers) -> Self {
         self.callers = callers;
+        self
+    }
+
+    /// Writes a line there for each call. Without it there is no such log.
+    #[must_use]
+    pub fn access_log(mut self, file: LogFile) -> Self {
+        self.access_log = Some(AccessLog::new(file));
+        self
+    }
+
+    /// Writes lines there before and after a lock is taken from its holder. Without it they go to
+    /// standard error.
+    #[must_use]
+    pub fn audit_log(mut self, file: LogFile) -> Self {
+        self.audit_log = AuditLog::new(file);
         self
     }
 
@@ -150,8 +178,9 @@ fn router(service: Arc<Service>) -> Router {
         .method_not_allowed_fallback(calls::wrong_method)
         .fallback(calls::no_such_call)
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&service), caller::identify))
-        .with_state(service)
+        .with_state(Arc::clone(&service))
         .layer(axum::middleware::from_fn(origin::check))
+        .layer(axum::middleware::from_fn_with_state(service, log::layer))
         .layer(axum::middleware::from_fn(grant::hand_over))
 }
 

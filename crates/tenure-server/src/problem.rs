@@ -41,7 +41,7 @@ macro_rules! kinds {
         impl Kind {
             const ALL: &[Self] = &[$(Self::$kind,)*];
 
-            const fn name(self) -> &'static str {
+            pub(crate) const fn name(self) -> &'static str {
                 match self { $(Self::$kind => $name,)* }
             }
 
@@ -74,6 +74,7 @@ kinds! {
     ClocksSetBack "clocks-set-back" SERVICE_UNAVAILABLE,
     Draining "draining" SERVICE_UNAVAILABLE,
     Overloaded "overloaded" SERVICE_UNAVAILABLE,
+    NotAudited "not-audited" SERVICE_UNAVAILABLE,
     Internal "internal" INTERNAL_SERVER_ERROR,
 }
 
@@ -119,6 +120,10 @@ impl Problem {
         self.fact("retry_after_ms", pause.map(milliseconds))
     }
 
+    pub(crate) const fn kind(&self) -> Kind {
+        self.kind
+    }
+
     pub(crate) const fn status(&self) -> StatusCode {
         self.kind.status()
     }
@@ -143,6 +148,8 @@ impl Problem {
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = (self.status(), self.to_json().to_string()).into_response();
+        // For the layers around the call.
+        response.extensions_mut().insert(self.kind);
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
         if self.status() == StatusCode::UNAUTHORIZED {

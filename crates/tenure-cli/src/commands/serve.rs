@@ -1,9 +1,10 @@
 //! `tenure serve`: locks for programs in any language, over HTTP.
 
 use std::net::SocketAddr;
+use std::path::Path;
 
 use tenure::config::state_folder;
-use tenure_server::{LeaseKeyFileError, LeaseKeys, Service};
+use tenure_server::{LeaseKeyFileError, LeaseKeys, LogFile, Service};
 use tokio::net::TcpListener;
 
 use crate::args::ServeArgs;
@@ -32,10 +33,23 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) 
     let address = listener.local_addr().unwrap_or(args.listen);
     output.serving(&Serving { address, settings, made_key })?;
     let end = async move { while !ends_wait(signals.next().await) {} };
-    let served = Service::new(locks.clone(), keys).serve(listener, end).await;
+    let mut service = Service::new(locks.clone(), keys).audit_log(log("--audit-log", &args.audit_log)?);
+    if let Some(path) = &args.access_log {
+        service = service.access_log(log("--access-log", path)?);
+    }
+    let served = service.serve(listener, end).await;
     finish(&locks, output).await;
     served.map_err(|error| Failure::internal(format!("cannot serve any longer: {error}")))?;
     Ok(Exit::DONE)
+}
+
+fn log(flag: &str, path: &Path) -> Result<LogFile, Failure> {
+    if path == Path::new("stderr") {
+        return Ok(LogFile::stderr());
+    }
+    LogFile::open(path).map_err(|error| {
+        Failure::usage(format!("{flag} {}: cannot be written: {error}; name another file", path.display()))
+    })
 }
 
 async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Peer {
     /// Where it is; nowhere, if it came by a unix socket.
-    #[allow(dead_code, reason = "a log will tell it")]
     pub(crate) address: Option<SocketAddr>,
     /// The user whose process it is, if the system tells.
     pub(crate) user: Option<u32>,

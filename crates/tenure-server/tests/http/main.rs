@@ -7,6 +7,7 @@ mod contract;
 mod hold;
 mod input;
 mod leases;
+mod logs;
 mod looking;
 mod overload;
 mod real_nodes;

@@ -1,0 +1,171 @@
+//! One line for each call: who, what, about which lock, and what came of it.
+//!
+//! Nobody waits for the log. Lines go through a queue to a thread of its own; when the disk does
+//! not keep up, the newest are left out and counted.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread::{self, JoinHandle};
+use std::time::Instant;
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::Next;
+use axum::response::Response;
+use serde::Serialize;
+
+use super::record::REQUEST_ID;
+use super::{LogFile, Record, now};
+use crate::Service;
+use crate::caller::Peer;
+use crate::grant::Received;
+use crate::problem::Kind;
+
+/// How many lines may wait for the disk: some megabytes.
+const QUEUE_MAX: usize = 16_384;
+
+/// How many of them leave with one write.
+const BATCH_MAX: usize = 512;
+
+/// The log of all calls.
+#[derive(Debug)]
+pub(crate) struct AccessLog {
+    /// Nothing but while it is dropped.
+    queue: Option<SyncSender<String>>,
+    writer: Option<JoinHandle<()>>,
+    lost: Arc<AtomicU64>,
+}
+
+impl AccessLog {
+    pub(crate) fn new(file: LogFile) -> Self {
+        let (queue, lines) = sync_channel(QUEUE_MAX);
+        let lost = Arc::default();
+        let writer = thread::spawn({
+            let lost = Arc::clone(&lost);
+            move || write(&file, &lines, &lost)
+        });
+        Self { queue: Some(queue), writer: Some(writer), lost }
+    }
+
+    fn add(&self, line: String) {
+        let sent = self.queue.as_ref().is_some_and(|queue| queue.try_send(line).is_ok());
+        if !sent {
+            self.lost.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for AccessLog {
+    /// What is in the queue is written first.
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(writer) = self.writer.take() {
+            let _ = writer.join();
+        }
+    }
+}
+
+fn write(file: &LogFile, lines: &Receiver<String>, lost: &AtomicU64) {
+    while let Ok(mut batch) = lines.recv() {
+        let mut count = 1;
+        for line in lines.try_iter().take(BATCH_MAX) {
+            batch.push_str(&line);
+            count += 1;
+        }
+        if file.append(&batch).is_err() {
+            lost.fetch_add(count, Ordering::Relaxed);
+        }
+    }
+}
+
+/// The layer that notes what comes in and logs what goes out. What has an answer has a request id,
+/// too.
+pub(crate) async fn layer(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
+    let record = Record::of(request.headers());
+    request.extensions_mut().insert(record.clone());
+    let mut entry = service.access_log.is_some().then(|| Entry::of(&request, &record, Arc::clone(&service)));
+    let mut response = next.run(request).await;
+    if let Some(entry) = &mut entry {
+        entry.status = Some(response.status());
+        entry.problem = response.extensions().get::<Kind>().copied();
+    }
+    if let Ok(id) = HeaderValue::from_str(record.id()) {
+        response.headers_mut().insert(REQUEST_ID, id);
+    }
+    response
+}
+
+/// A call that is being served. It is logged when this is dropped: a call whose client has gone
+/// away is never answered.
+struct Entry {
+    service: Arc<Service>,
+    record: Record,
+    received: Instant,
+    peer: Option<String>,
+    method: String,
+    call: Option<String>,
+    status: Option<StatusCode>,
+    problem: Option<Kind>,
+}
+
+/// The line.
+#[derive(Serialize)]
+struct Line<'a> {
+    time: String,
+    id: &'a str,
+    caller: Option<&'a str>,
+    peer: Option<&'a str>,
+    method: &'a str,
+    /// Nothing if there is no such call: what was asked for instead can be anything.
+    call: Option<&'a str>,
+    name: Option<&'a str>,
+    /// How many there are, if it is about several.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    names: Option<usize>,
+    /// Nothing if the client went away.
+    status: Option<u16>,
+    problem: Option<&'static str>,
+    duration_ms: f64,
+}
+
+impl Entry {
+    fn of(request: &Request, record: &Record, service: Arc<Service>) -> Self {
+        let known = request.extensions();
+        let received = known.get::<Received>().map_or_else(Instant::now, |received| received.0);
+        Self {
+            service,
+            record: record.clone(),
+            received,
+            peer: known.get::<Peer>().and_then(|peer| peer.address).map(|address| address.to_string()),
+            method: request.method().to_string(),
+            call: known.get::<MatchedPath>().map(|path| path.as_str().to_owned()),
+            status: None,
+            problem: None,
+        }
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        let Some(log) = &self.service.access_log else { return };
+        let noted = self.record.noted();
+        let line = Line {
+            time: now(),
+            id: self.record.id(),
+            caller: noted.caller.as_deref(),
+            peer: self.peer.as_deref(),
+            method: &self.method,
+            call: self.call.as_deref(),
+            name: noted.name.as_deref(),
+            names: Some(noted.names).filter(|names| *names > 1),
+            status: self.status.map(|status| status.as_u16()),
+            problem: self.problem.map(Kind::name),
+            duration_ms: self.received.elapsed().as_secs_f64() * 1_000.0,
+        };
+        if let Ok(mut line) = serde_json::to_string(&line) {
+            line.push('\n');
+            log.add(line);
+        }
+    }
+}
