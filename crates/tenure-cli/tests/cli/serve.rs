@@ -4,12 +4,13 @@ use std::fs::Permissions;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
+use tenure_testkit::MovedClock;
 
 use crate::deployment::{Deployment, Done, deployments, embedded_store};
 
@@ -24,8 +25,17 @@ impl Serving {
     pub(crate) fn start(deployment: &Deployment, more: &[&str]) -> Self {
         let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--json"];
         arguments.extend(more);
-        let mut child =
-            deployment.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        Self::of(&mut deployment.command(&arguments))
+    }
+
+    /// The same, on a machine with this wall clock.
+    pub(crate) fn start_with_clock(deployment: &Deployment, clock: &MovedClock) -> Self {
+        let mut command = deployment.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
+        Self::of(command.envs(clock.environment()))
+    }
+
+    fn of(command: &mut Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));

@@ -115,10 +115,10 @@ pub struct Resuming {
 }
 
 impl Resuming {
-    /// The lease that counts these nodes.
+    /// The lease that counts these nodes, and was held for so long.
     #[must_use]
-    pub fn begin(&self, quorum: Quorum, members: NodeSet, now: Time) -> Lease {
-        let handover = HandedOver { members, ..self.handover };
+    pub fn begin(&self, quorum: Quorum, members: NodeSet, held: Duration, now: Time) -> Lease {
+        let handover = HandedOver { members, held, ..self.handover };
         Lease::resume(self.key.clone(), self.terms, quorum, &handover, now)
     }
 }

@@ -8,6 +8,7 @@ use super::request::{Request, Resuming};
 use super::tag::Id;
 use super::{Client, LeaseCell};
 use crate::lease;
+use crate::lease::HandedOver;
 use crate::time::Time;
 
 /// The first acquires wait until every node has been tried; when a majority is there, no longer
@@ -112,7 +113,11 @@ impl<L: LeaseCell> Client<L> {
             return self.outbox.say(Output::Refused { id, lease: cell, reason });
         }
         let members = self.fleet.nodes_in(&resuming.lives);
-        *cell.open() = resuming.begin(self.quorum(), members, now);
+        // By the clock of the nodes: that goes on while nobody has the lock in hand, and no process
+        // can set it. What the other process says counts if there is no fence, or if it is more.
+        let HandedOver { fence, held, .. } = resuming.handover;
+        let held = held.max(fence.and_then(|fence| self.fleet.time_since(now, fence)).unwrap_or_default());
+        *cell.open() = resuming.begin(self.quorum(), members, held, now);
         self.leases.insert(id, LeaseEntry::of(id, cell));
         self.advance_lease(now, id, lease::Input::Extend(resuming.terms.term));
     }

@@ -137,6 +137,12 @@ impl Fleet {
         Some(NodeTime::from_micros(u64::try_from(micros).ok()?))
     }
 
+    /// How long ago this fence was proposed, by the clock of the nodes, from which it was taken.
+    pub(crate) fn time_since(&self, now: Time, fence: Fence) -> Option<Duration> {
+        let time = self.nodes_time(now)?;
+        Some(Duration::from_micros(time.as_micros().saturating_sub(fence.get())))
+    }
+
     pub(super) fn middle_offset_us(&self) -> Option<i64> {
         let (mut offsets, mut count) = ([0; NODES_MAX], 0);
         for member in

@@ -65,7 +65,8 @@ pub struct Handover {
     /// Until when it was valid when it was handed over, in milliseconds since 1970 by the clock of
     /// that machine: for people. Whoever resumes it finds out by asking the nodes.
     pub valid_until_ms: u64,
-    /// How long it had been held then.
+    /// How long it had been held then. Whoever resumes it counts from the moment of its fence, by
+    /// the clock of the nodes, if that is longer.
     pub held: Duration,
     /// The nodes that count for it, each by the life of its memory. A node that has lost its memory
     /// since does not count any more, under whichever address it is reached.
@@ -148,8 +149,9 @@ impl Locks {
     /// and renews it from then on as any other.
     ///
     /// Resume a handover once: two guards of one owner would both be valid. The longest that it may
-    /// be held is what it was acquired with, or this manager's default if nothing was said; the
-    /// time that it was held before counts.
+    /// be held is what it was acquired with, or this manager's default if nothing was said. The
+    /// time since it was acquired counts, by the clock of the nodes: neither a handover that is old
+    /// nor the clock of this machine changes that.
     ///
     /// # Errors
     /// [`ExtendError`]. The lock is not released: the handover can be tried again.
@@ -201,7 +203,8 @@ impl Locks {
             NotTaken::Option(error) => ReleaseError::InvalidOption { name: name(), error },
         })?;
         // A release goes to all nodes, whichever of them count.
-        *look(&lease) = resuming.begin(manager.quorum, NodeSet::default(), manager.clock.now());
+        *look(&lease) =
+            resuming.begin(manager.quorum, NodeSet::default(), handover.held, manager.clock.now());
         let id = hold.id();
         hold.forget();
         let told = manager.call(|reply| Call::ReleaseResumed { id, lease, reply }).await;

@@ -3,10 +3,13 @@
 //! `OWNER.LIVES.FENCE.SINCE.TTL.UNTIL[.MAX_HOLD]`: the owner as the nodes have it, then in
 //! hexadecimal the lives of the nodes that count for the lease (16 digits each), the fence, when it
 //! was acquired, its ttl, until when it was valid when the token was made, and the longest that it
-//! may be held (`0`: no limit), if that was said (times in milliseconds, since 1970). An extension
-//! may only count nodes that this lease counted, which is why the owner alone is not enough to
-//! extend. A life names a node and its memory: it does not depend on the address under which the
-//! node is reached, and a node that has lost its memory has another one.
+//! may be held (`0`: no limit), if that was said (times in milliseconds, since 1970).
+//!
+//! An extension may only count nodes that this lease counted, which is why the owner alone is not
+//! enough to extend. A life names a node and its memory: it does not depend on the address under
+//! which the node is reached, and a node that has lost its memory has another one. How long the
+//! lock has been held is told by its fence, which is the moment of the acquisition by the clock of
+//! the nodes; only without one by SINCE and the wall clock.
 //!
 //! Older versions had one bit for each node of the sorted list in the place of the lives. Such a
 //! token still releases.
@@ -109,7 +112,11 @@ impl LeaseToken {
     pub fn handover(&self, name: &str, ttl: Duration) -> Handover {
         let mut handover = Handover::new(name, self.owner, ttl);
         handover.fence = self.fence;
-        handover.held = Duration::from_millis(now_ms().saturating_sub(self.since_ms));
+        // A fence says when it was acquired, by the clock of the nodes. Without one the wall clock
+        // of this machine has to do.
+        if self.fence == Fence::NONE {
+            handover.held = Duration::from_millis(now_ms().saturating_sub(self.since_ms));
+        }
         handover.lives.clone_from(&self.lives);
         handover.max_hold = self.max_hold;
         handover

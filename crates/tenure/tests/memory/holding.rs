@@ -331,14 +331,38 @@ async fn whoever_goes_on_with_a_lock_keeps_to_the_limit_it_was_acquired_with() {
     let guard = lock.acquire().await.unwrap();
     sleep(secs(4)).await;
     let token: LeaseToken = LeaseToken::of(&guard.hand_over()).to_string().parse().unwrap();
-    let mut handover = token.handover("x", token.ttl());
-    // The token counts by the wall clock, which no test turns.
-    handover.held = secs(4);
-    let mut guard = second.resume(&handover).await.unwrap();
+    let mut guard = second.resume(&token.handover("x", token.ttl())).await.unwrap();
     sleep(secs(2)).await;
     let error = guard.extend().await.unwrap_err();
     assert!(matches!(error, ExtendError::MaxHold { .. }), "{error}");
     assert!(guard.is_valid(), "what was granted stands");
+}
+
+/// The wall clock, which no test turns, is a clock that stands still here. And the machine on which
+/// the lock was acquired may have had quite another one.
+#[tokio::test(start_paused = true)]
+async fn no_wall_clock_and_no_old_token_makes_a_hold_longer_or_shorter() {
+    let nodes = nodes::<3>();
+    let locks = paused(&nodes);
+    let limit = MaxHold::AtMost(secs(30));
+    let first = locks.lock("x").ttl(secs(10)).max_hold(limit).acquire().await.unwrap().hand_over();
+    let first = LeaseToken::of(&first).to_string();
+    let with_since = |since: &str| -> Handover {
+        let mut parts: Vec<&str> = first.split('.').collect();
+        parts[3] = since;
+        let token: LeaseToken = parts.join(".").parse().unwrap();
+        token.handover("x", token.ttl())
+    };
+    for since in ["0", "18f000000000", "ffffffffffff"] {
+        sleep(secs(6)).await;
+        let _ = locks.resume(&with_since(since)).await.unwrap().hand_over();
+    }
+    // It has been held for 21 s, and would be for 31.
+    sleep(secs(3)).await;
+    for since in ["0", "18f000000000", "ffffffffffff"] {
+        let error = locks.resume(&with_since(since)).await.unwrap_err();
+        assert!(matches!(error, ExtendError::MaxHold { .. }), "{error}");
+    }
 }
 
 #[tokio::test(start_paused = true)]
