@@ -5,6 +5,7 @@ pub(crate) mod extend;
 pub(crate) mod health;
 pub(crate) mod hold;
 pub(crate) mod look;
+pub(crate) mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod release;
 

@@ -29,6 +29,7 @@ pub(crate) use self::line::Line;
 pub(crate) use self::waiting::Waiting;
 use crate::Service;
 use crate::caller::Caller;
+use crate::metrics::Present;
 
 /// A line comes at least so often: proxies cut connections that are silent for a minute.
 const HEARTBEAT: Duration = Duration::from_secs(10);
@@ -50,6 +51,7 @@ pub(crate) struct Hold {
     pub(crate) caller: Caller,
     pub(crate) received: Instant,
     pub(crate) on_disconnect: OnDisconnect,
+    pub(crate) _counted: Present,
 }
 
 /// How far it has come.

@@ -24,6 +24,7 @@ mod lease;
 mod lease_key;
 mod listen;
 mod log;
+mod metrics;
 mod origin;
 mod problem;
 
@@ -45,6 +46,7 @@ pub use crate::lease_key::{LeaseKeyError, LeaseKeyFileError, LeaseKeys};
 use crate::listen::Bounds;
 pub use crate::log::LogFile;
 use crate::log::{AccessLog, AuditLog};
+pub use crate::metrics::Metrics;
 pub use crate::problem::Problem;
 
 /// How many acquires may be under way at once, unless [`Service::acquires_max`] says otherwise.
@@ -59,9 +61,11 @@ pub struct Service {
     /// Room for acquires. Extensions and releases need none: under overload only new work is
     /// refused.
     room: Arc<Semaphore>,
+    acquires_max: usize,
     bounds: Bounds,
     access_log: Option<AccessLog>,
     audit_log: AuditLog,
+    metrics: Metrics,
     /// Whether it is about to end.
     draining: watch::Sender<bool>,
     /// Whoever still has to release a lock after its connection has ended listens here.
@@ -77,9 +81,11 @@ impl Service {
             keys,
             callers: Callers::default(),
             room: Arc::new(Semaphore::new(ACQUIRES_MAX)),
+            acquires_max: ACQUIRES_MAX,
             bounds: Bounds::default(),
             access_log: None,
             audit_log: AuditLog::new(LogFile::stderr()),
+            metrics: Metrics::default(),
             draining: watch::Sender::new(false),
             partings: watch::Sender::new(()),
         }
@@ -108,11 +114,19 @@ impl Service {
         self
     }
 
+    /// Counts into these, which also observe the locks.
+    #[must_use]
+    pub fn metrics(mut self, metrics: Metrics) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
     /// At most so many acquires are under way at once, those that wait among them; more are told to
     /// come back later.
     #[must_use]
     pub fn acquires_max(mut self, most: usize) -> Self {
-        self.room = Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS)));
+        self.acquires_max = most.min(Semaphore::MAX_PERMITS);
+        self.room = Arc::new(Semaphore::new(self.acquires_max));
         self
     }
 
@@ -141,14 +155,14 @@ impl Service {
         listener: TcpListener,
         end: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
-        let bounds = self.bounds;
+        let (bounds, metrics) = (self.bounds, self.metrics.clone());
         let service = Arc::new(self);
         let router = router(Arc::clone(&service));
         let drain = async {
             end.await;
             service.draining.send_replace(true);
         };
-        listen::serve(listener, router, bounds, drain).await?;
+        listen::serve(listener, router, bounds, &metrics, drain).await?;
         service.partings.closed().await;
         Ok(())
     }
@@ -196,6 +210,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(calls::look::lock))
         .routes(routes!(calls::look::locks))
         .routes(routes!(calls::look::nodes))
+        .routes(routes!(calls::metrics::call))
         .routes(routes!(calls::health::livez))
         .routes(routes!(calls::health::readyz))
         .routes(routes!(calls::health::version))

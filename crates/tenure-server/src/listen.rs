@@ -20,6 +20,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::time::sleep;
 
+use crate::metrics::Metrics;
+
 use crate::caller::Peer;
 
 /// What bounds the connections.
@@ -48,6 +50,7 @@ pub(crate) async fn serve(
     listener: TcpListener,
     router: Router,
     bounds: Bounds,
+    metrics: &Metrics,
     end: impl Future<Output = ()>,
 ) -> io::Result<()> {
     let mut http = http1::Builder::new();
@@ -60,7 +63,11 @@ pub(crate) async fn serve(
             () = &mut end => break,
         };
         // One too many is closed at once, and the others notice nothing.
-        let Ok(place) = Arc::clone(&room).try_acquire_owned() else { continue };
+        let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+            metrics.refused_connection();
+            continue;
+        };
+        let place = (place, metrics.connection());
         let peer = Peer { address: stream.peer_addr().ok(), ..Peer::default() };
         let service = of_peer(router.clone(), peer);
         let connection = ending.watch(http.serve_connection(TokioIo::new(stream), service));

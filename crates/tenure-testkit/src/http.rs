@@ -35,6 +35,8 @@ pub struct Answer {
     pub head: String,
     /// The body; null if it is no JSON.
     pub body: Value,
+    /// The body as it came.
+    pub text: String,
 }
 
 impl Client {
@@ -160,9 +162,10 @@ impl Client {
 
     /// The same, read as JSON. It must be as described.
     pub async fn next_json(&mut self) -> Option<Value> {
-        let body: Value = serde_json::from_str(&self.next_chunk().await?).unwrap();
+        let text = self.next_chunk().await?;
+        let body = serde_json::from_str(&text).unwrap();
         let (method, target) = self.streamed.as_ref().expect("its head was received");
-        let answer = Answer { status: status(&self.head)?, head: self.head.clone(), body };
+        let answer = Answer { status: status(&self.head)?, head: self.head.clone(), body, text };
         contract::is_kept(method, target, &answer);
         Some(answer.body)
     }
@@ -176,6 +179,7 @@ impl Client {
             status: status(head)?,
             head: head.to_owned(),
             body: serde_json::from_str(body).unwrap_or(Value::Null),
+            text: body.to_owned(),
         };
         self.input.drain(..head.len() + 4 + length);
         Some(answer)

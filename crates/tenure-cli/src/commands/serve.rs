@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use tenure::config::state_folder;
-use tenure_server::{LeaseKeyFileError, LeaseKeys, LogFile, Service};
+use tenure_server::{LeaseKeyFileError, LeaseKeys, LogFile, Metrics, Service};
 use tokio::net::TcpListener;
 
 use crate::args::ServeArgs;
@@ -28,12 +28,15 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) 
         Some(path) => (LeaseKeys::read(path).map_err(|error| failure(&error))?, None),
         None => key_of_machine()?,
     };
-    let locks = settings.connect_aloud(output, |_| ())?;
+    let metrics = Metrics::default();
+    let observer = metrics.clone();
+    let locks = settings.connect_aloud(output, move |event| observer.observe(event))?;
     let listener = listen(args.listen).await?;
     let address = listener.local_addr().unwrap_or(args.listen);
     output.serving(&Serving { address, settings, made_key })?;
     let end = async move { while !ends_wait(signals.next().await) {} };
-    let mut service = Service::new(locks.clone(), keys).audit_log(log("--audit-log", &args.audit_log)?);
+    let mut service = Service::new(locks.clone(), keys).metrics(metrics);
+    service = service.audit_log(log("--audit-log", &args.audit_log)?);
     if let Some(path) = &args.access_log {
         service = service.access_log(log("--access-log", path)?);
     }

@@ -72,7 +72,8 @@ pub(crate) async fn call(
         Some(token) => request.go_on(token, &service, &caller).await?,
         None => request.acquire(&service).await?,
     };
-    let lines = Hold { service, caller, received, on_disconnect }.lines(stage);
+    let counted = service.metrics.hold();
+    let lines = Hold { service, caller, received, on_disconnect, _counted: counted }.lines(stage);
     // What buffers lines between here and the client makes them late.
     let headers = [
         (CONTENT_TYPE.as_str(), "application/x-ndjson"),

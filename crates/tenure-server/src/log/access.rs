@@ -3,14 +3,15 @@
 //! Nobody waits for the log. Lines go through a queue to a thread of its own; when the disk does
 //! not keep up, the newest are left out and counted.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderValue, StatusCode};
+use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use serde::Serialize;
@@ -48,6 +49,11 @@ impl AccessLog {
         Self { queue: Some(queue), writer: Some(writer), lost }
     }
 
+    /// How many lines were left out.
+    pub(crate) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
+    }
+
     fn add(&self, line: String) {
         let sent = self.queue.as_ref().is_some_and(|queue| queue.try_send(line).is_ok());
         if !sent {
@@ -79,32 +85,30 @@ fn write(file: &LogFile, lines: &Receiver<String>, lost: &AtomicU64) {
     }
 }
 
-/// The layer that notes what comes in and logs what goes out. What has an answer has a request id,
-/// too.
+/// The layer that notes what comes in, and counts and logs what goes out. What has an answer has a
+/// request id, too.
 pub(crate) async fn layer(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
     let record = Record::of(request.headers());
     request.extensions_mut().insert(record.clone());
-    let mut entry = service.access_log.is_some().then(|| Entry::of(&request, &record, Arc::clone(&service)));
+    let mut call = Call::of(&request, record.clone(), service);
     let mut response = next.run(request).await;
-    if let Some(entry) = &mut entry {
-        entry.status = Some(response.status());
-        entry.problem = response.extensions().get::<Kind>().copied();
-    }
+    call.status = Some(response.status());
+    call.problem = response.extensions().get::<Kind>().copied();
     if let Ok(id) = HeaderValue::from_str(record.id()) {
         response.headers_mut().insert(REQUEST_ID, id);
     }
     response
 }
 
-/// A call that is being served. It is logged when this is dropped: a call whose client has gone
-/// away is never answered.
-struct Entry {
+/// A call that is being served. It has ended when this is dropped: one whose client has gone away
+/// is never answered.
+struct Call {
     service: Arc<Service>,
     record: Record,
     received: Instant,
-    peer: Option<String>,
-    method: String,
-    call: Option<String>,
+    peer: Option<SocketAddr>,
+    method: Method,
+    path: Option<MatchedPath>,
     status: Option<StatusCode>,
     problem: Option<Kind>,
 }
@@ -115,7 +119,7 @@ struct Line<'a> {
     time: String,
     id: &'a str,
     caller: Option<&'a str>,
-    peer: Option<&'a str>,
+    peer: Option<SocketAddr>,
     method: &'a str,
     /// Nothing if there is no such call: what was asked for instead can be anything.
     call: Option<&'a str>,
@@ -129,42 +133,47 @@ struct Line<'a> {
     duration_ms: f64,
 }
 
-impl Entry {
-    fn of(request: &Request, record: &Record, service: Arc<Service>) -> Self {
+impl Call {
+    fn of(request: &Request, record: Record, service: Arc<Service>) -> Self {
         let known = request.extensions();
-        let received = known.get::<Received>().map_or_else(Instant::now, |received| received.0);
         Self {
             service,
-            record: record.clone(),
-            received,
-            peer: known.get::<Peer>().and_then(|peer| peer.address).map(|address| address.to_string()),
-            method: request.method().to_string(),
-            call: known.get::<MatchedPath>().map(|path| path.as_str().to_owned()),
+            record,
+            received: known.get::<Received>().map_or_else(Instant::now, |received| received.0),
+            peer: known.get::<Peer>().and_then(|peer| peer.address),
+            method: request.method().clone(),
+            path: known.get::<MatchedPath>().cloned(),
             status: None,
             problem: None,
         }
     }
-}
 
-impl Drop for Entry {
-    fn drop(&mut self) {
-        let Some(log) = &self.service.access_log else { return };
+    fn line(&self, call: Option<&str>, took: Duration) -> serde_json::Result<String> {
         let noted = self.record.noted();
         let line = Line {
             time: now(),
             id: self.record.id(),
             caller: noted.caller.as_deref(),
-            peer: self.peer.as_deref(),
-            method: &self.method,
-            call: self.call.as_deref(),
+            peer: self.peer,
+            method: self.method.as_str(),
+            call,
             name: noted.name.as_deref(),
             names: Some(noted.names).filter(|names| *names > 1),
             status: self.status.map(|status| status.as_u16()),
             problem: self.problem.map(Kind::name),
-            duration_ms: self.received.elapsed().as_secs_f64() * 1_000.0,
+            duration_ms: took.as_secs_f64() * 1_000.0,
         };
-        if let Ok(mut line) = serde_json::to_string(&line) {
-            line.push('\n');
+        Ok(serde_json::to_string(&line)? + "\n")
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        let (call, took) = (self.path.as_ref().map(MatchedPath::as_str), self.received.elapsed());
+        self.service.metrics.called(call, self.status.as_ref().map(StatusCode::as_str), took);
+        if let Some(log) = &self.service.access_log
+            && let Ok(line) = self.line(call, took)
+        {
             log.add(line);
         }
     }

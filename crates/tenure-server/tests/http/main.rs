@@ -9,6 +9,7 @@ mod input;
 mod leases;
 mod logs;
 mod looking;
+mod metrics;
 mod overload;
 mod real_nodes;
 mod who_goes_away;

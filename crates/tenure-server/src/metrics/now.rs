@@ -1,0 +1,105 @@
+//! What is so at this moment: the nodes as the library sees them, and the room that is left.
+
+use std::sync::LazyLock;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use prometheus::proto::MetricFamily;
+use prometheus::{Gauge, GaugeVec, IntCounter, Registry};
+use tenure::NodeReport;
+use tokio::time::timeout;
+
+use super::described;
+use crate::Service;
+
+/// Nodes that do not answer must not keep the rest from being seen.
+const NODES_LIMIT: Duration = Duration::from_secs(3);
+
+static STARTED: LazyLock<f64> =
+    LazyLock::new(|| SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64());
+
+/// The process has started, for those who want to know when.
+pub(super) fn started() {
+    LazyLock::force(&STARTED);
+}
+
+pub(super) async fn families(service: &Service) -> prometheus::Result<Vec<MetricFamily>> {
+    let now = Now(Registry::new());
+    now.value("start_time_seconds", "When the instance started, in Unix time.", *STARTED)?;
+    now.values("build_info", "The version.", "version", [(env!("CARGO_PKG_VERSION"), 1.0)])?;
+    let draining = f64::from(u8::from(service.is_draining()));
+    now.value("draining", "Whether the instance is about to end.", draining)?;
+    let (most, left) = (service.acquires_max, service.room.available_permits());
+    now.value("acquires_max", "How many acquires may be under way.", count(most))?;
+    let help = "Acquires under way, those that wait in line among them.";
+    now.value("acquires_in_progress", help, count(most - left.min(most)))?;
+    let help = "How many connections there may be.";
+    now.value("connections_max", help, count(service.bounds.connections))?;
+    if let Some(log) = &service.access_log {
+        let help = "Lines of the access log that could not be written.";
+        let lost = IntCounter::with_opts(described("access_log_lines_lost_total", help))?;
+        lost.inc_by(log.lost());
+        now.0.register(Box::new(lost))?;
+    }
+    if let Ok(nodes) = timeout(NODES_LIMIT, service.locks.nodes()).await {
+        now.nodes(&nodes)?;
+    }
+    Ok(now.0.gather())
+}
+
+struct Now(Registry);
+
+impl Now {
+    fn nodes(&self, nodes: &[NodeReport]) -> prometheus::Result<()> {
+        let each = |name, help, value: fn(&NodeReport) -> Option<f64>| {
+            let known = nodes.iter().filter_map(|node| Some((&*node.node, value(node)?)));
+            self.values(name, help, "node", known)
+        };
+        self.value("quorum_nodes", "How many nodes have to agree.", count(nodes.len() / 2 + 1))?;
+        each("node_reachable", "Whether a node is connected.", |node| {
+            Some(f64::from(u8::from(node.reachable)))
+        })?;
+        each("node_votes", "Whether a node votes for new locks.", |node| {
+            Some(f64::from(u8::from(node.votes)))
+        })?;
+        each(
+            "node_quarantine_seconds",
+            "How much longer a node does not vote because it may have forgotten locks.",
+            |node| node.quarantine_left.map(|left| left.as_secs_f64()),
+        )?;
+        each(
+            "node_clock_offset_seconds",
+            "How far the clock of a node is ahead of the middle of all.",
+            |node| node.clock_offset_us.map(|offset| offset as f64 / 1e6),
+        )?;
+        each("node_round_trip_seconds", "How long the last command took, there and back.", |node| {
+            node.round_trip.map(|took| took.as_secs_f64())
+        })?;
+        each("node_memory_used_bytes", "The memory that the server of a node says it uses.", |node| {
+            node.memory_used.map(|bytes| bytes as f64)
+        })
+    }
+
+    fn value(&self, name: &str, help: &str, value: f64) -> prometheus::Result<()> {
+        let gauge = Gauge::with_opts(described(name, help))?;
+        gauge.set(value);
+        self.0.register(Box::new(gauge))
+    }
+
+    fn values<'a>(
+        &self,
+        name: &str,
+        help: &str,
+        label: &str,
+        values: impl IntoIterator<Item = (&'a str, f64)>,
+    ) -> prometheus::Result<()> {
+        let gauges = GaugeVec::new(described(name, help), &[label])?;
+        for (of, value) in values {
+            gauges.with_label_values(&[of]).set(value);
+        }
+        self.0.register(Box::new(gauges))
+    }
+}
+
+fn count(number: usize) -> f64 {
+    u32::try_from(number).map_or(f64::INFINITY, f64::from)
+}
