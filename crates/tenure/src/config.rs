@@ -13,6 +13,7 @@ mod file;
 mod files;
 mod known_nodes;
 mod node_url;
+mod serve;
 mod source;
 
 use std::fmt;
@@ -27,6 +28,7 @@ use self::file::File;
 use self::files::ConfigFiles;
 pub use self::known_nodes::KnownNodes;
 pub use self::node_url::NodeUrl;
+pub use self::serve::{Listen, Serve};
 pub use self::source::{Source, Sourced};
 use self::source::{default, first, optional};
 use crate::lock::label;
@@ -74,6 +76,8 @@ pub struct Config {
     pub fleet: Sourced<Option<String>>,
     /// Where what is known of Redis nodes from before is kept.
     pub known_nodes: Sourced<KnownNodes>,
+    /// The lock service, for the tool that starts one.
+    pub serve: Serve,
     /// The files that were read, the nearest first.
     pub files: Vec<PathBuf>,
     /// What should be otherwise, though it works.
@@ -224,6 +228,7 @@ impl Config {
             node_timeout: optional(files.about_nodes(File::node_timeout)),
             restart_guard: files.about_nodes(File::restart_guard).unwrap_or(default(RestartGuard::default())),
             fleet: optional(files.about_nodes(File::fleet)),
+            serve: files.serve().unwrap_or_default(),
             files: files.paths().map(Path::to_owned).collect(),
             warnings,
             nodes,
@@ -247,6 +252,7 @@ impl Config {
             restart_guard: default(RestartGuard::default()),
             fleet: default(None),
             known_nodes: default(KnownNodes::OfThisUser),
+            serve: Serve::default(),
             files: vec![],
             warnings: vec![],
         }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer};
 use tenure_core::{MaxHold, RestartGuard, Wait};
 use toml::{Spanned, Value};
 
+use super::serve::{Section, Serve};
 use super::{ConfigError, KnownNodes, NodeUrl, Source, Sourced, duration};
 use crate::machine::folder::{EVERYBODY_WRITES, own_id};
 
@@ -37,6 +38,7 @@ struct Content {
     restart_guard: Option<Spanned<RestartGuardText>>,
     fleet: Option<Spanned<String>>,
     known_nodes: Option<Spanned<KnownNodesText>>,
+    serve: Option<Section>,
 }
 
 /// A node: its URL, and where its password is.
@@ -46,7 +48,7 @@ struct NodeEntry<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct TtlText(Duration);
+pub(super) struct TtlText(pub(super) Duration);
 #[derive(Clone, Copy, Debug)]
 struct WaitText(Wait);
 #[derive(Clone, Copy, Debug)]
@@ -169,6 +171,10 @@ impl File {
         })
     }
 
+    pub(super) fn serve(&self) -> Option<Serve> {
+        self.content.serve.as_ref().map(|section| Serve::of(self, section))
+    }
+
     /// Passwords that others can read.
     pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = vec![];
@@ -189,7 +195,7 @@ impl File {
     }
 
     /// Paths in the file are relative to it.
-    fn beside(&self, path: &Path) -> PathBuf {
+    pub(super) fn beside(&self, path: &Path) -> PathBuf {
         self.folder().join(path)
     }
 
@@ -197,7 +203,11 @@ impl File {
         self.path.parent().unwrap_or(Path::new("/"))
     }
 
-    fn sourced<T, U>(&self, value: &Option<Spanned<T>>, read: impl FnOnce(&T) -> U) -> Option<Sourced<U>> {
+    pub(super) fn sourced<T, U>(
+        &self,
+        value: &Option<Spanned<T>>,
+        read: impl FnOnce(&T) -> U,
+    ) -> Option<Sourced<U>> {
         let value = value.as_ref()?;
         let line = line_of(&self.text, value.span().start);
         let path = self.path.clone();

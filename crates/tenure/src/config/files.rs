@@ -9,6 +9,7 @@
 use std::path::{Path, PathBuf};
 
 use super::file::{self, File};
+use super::serve::Serve;
 use super::{ConfigError, NodeUrl, Sourced, environment};
 
 /// The name of the file, wherever it is.
@@ -84,6 +85,11 @@ impl ConfigFiles {
     pub(super) fn typed_nodes(&self) -> Result<Option<Sourced<Vec<NodeUrl>>>, ConfigError> {
         let names_them = self.typed && self.files.first().is_some_and(File::names_nodes);
         if names_them { self.nodes() } else { Ok(None) }
+    }
+
+    /// The service, as the first file that has one describes it.
+    pub(super) fn serve(&self) -> Option<Serve> {
+        self.files.iter().find_map(File::serve)
     }
 
     pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
