@@ -1,15 +1,16 @@
 //! What was typed.
 
 mod reading;
+mod service;
 
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand, ValueHint};
 
 pub(crate) use self::reading::{described, remedy, with_dashes};
+pub(crate) use self::service::{NewTokenArgs, ServeArgs, TokenCommand, TokenFileArgs};
 use crate::capacity::load::parse_amount;
 
 const EXAMPLES: &str = "\
@@ -56,7 +57,7 @@ pub(crate) struct Common {
     /// What stands before every name on the nodes; empty shares names with other Redlock clients
     /// [env: `TENURE_PREFIX`] [default: tenure:]
     #[arg(long, global = true, value_name = "P", help_heading = "Common options")]
-    pub(crate) prefix: Option<String>,
+    pub(crate) prefix: Vec<String>,
     /// The term: how long the lock lives if nobody extends it [env: `TENURE_TTL`] [default: 30s]
     #[arg(long, global = true, value_name = "DURATION", help_heading = "Common options")]
     pub(crate) ttl: Option<String>,
@@ -108,6 +109,9 @@ pub(crate) enum Command {
     Fleet(FleetCommand),
     /// Give locks to programs in any language, over HTTP
     Serve(ServeArgs),
+    /// Say who may call the service, and what they may do
+    #[command(subcommand)]
+    Token(TokenCommand),
     /// Measure how fast locks are on these nodes, and what limits them
     Bench(BenchArgs),
     /// What a load of locks needs: nodes, CPU, memory, connections, latency
@@ -214,31 +218,6 @@ pub(crate) struct StatusArgs {
     /// Say by the exit code whether it is free: 0 if it is, 75 if not
     #[arg(long)]
     pub(crate) exit_code: bool,
-}
-
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
-Examples:
-  tenure serve
-  curl -H 'Content-Type: application/json' -d '{\"name\": \"import\", \"ttl_ms\": 30000}' \\
-       http://127.0.0.1:7420/v1/acquire
-
-Any instance serves the next call of a lease, if all have the same nodes and the same lease key. On
-SIGTERM or SIGINT it takes no new work, tells whoever waits, releases nothing, and ends.")]
-pub(crate) struct ServeArgs {
-    /// Where to listen: an address of this machine that no other can reach, and a port
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:7420")]
-    pub(crate) listen: SocketAddr,
-    /// The file with the keys that lease tokens are sealed with: 64 hexadecimal digits a line, the
-    /// first seals [default: one that is made for this machine]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) lease_key: Option<PathBuf>,
-    /// Write a line of JSON for each call to this file, or to `stderr` [default: none]
-    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
-    pub(crate) access_log: Option<PathBuf>,
-    /// Where it is written who took a lock from its holder: a file, or `stderr`
-    #[arg(long, value_name = "FILE", default_value = "stderr", value_hint = ValueHint::FilePath)]
-    pub(crate) audit_log: PathBuf,
 }
 
 #[derive(Debug, clap::Args)]

@@ -14,3 +14,4 @@ pub(crate) mod release;
 pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod status;
+pub(crate) mod token;

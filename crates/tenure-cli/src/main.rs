@@ -66,6 +66,7 @@ fn run(args: Args, output: &Output) -> Result<Exit, Failure> {
         Command::Completions(args) => commands::completions::run(&args, output),
         Command::Man(args) => commands::man::run(&args, output),
         Command::Plan(args) => commands::plan::run(&args, &common, output),
+        Command::Token(command) => commands::token::run(&command, &common, output),
         command => {
             let settings = Settings::resolve(&common)?;
             output.warn_all(&settings.warnings);
@@ -93,8 +94,10 @@ async fn dispatch(command: Command, settings: &Settings, output: &Output) -> Res
         Command::Fleet(command) => commands::fleet::run(&command, settings, output).await,
         Command::Serve(args) => commands::serve::run(&args, settings, output).await,
         Command::Bench(args) => commands::bench::run(&args, settings, output).await,
-        Command::Config | Command::Completions(_) | Command::Man(_) | Command::Plan(_) => {
-            commands::config::run(settings, output)
-        }
+        Command::Config
+        | Command::Completions(_)
+        | Command::Man(_)
+        | Command::Plan(_)
+        | Command::Token(_) => commands::config::run(settings, output),
     }
 }

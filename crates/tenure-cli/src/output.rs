@@ -6,6 +6,7 @@
 
 mod bench;
 mod clock;
+mod config;
 mod json;
 mod plan;
 mod progress;
@@ -13,6 +14,7 @@ mod serve;
 mod status_line;
 mod table;
 mod text;
+mod token;
 mod waiting;
 
 use std::io::{IsTerminal, Write};
@@ -24,6 +26,7 @@ use tenure_server::form::milliseconds;
 pub(crate) use self::progress::Progress;
 pub(crate) use self::serve::Serving;
 pub(crate) use self::text::{duration, plain, shell_word};
+pub(crate) use self::token::NewCaller;
 pub(crate) use self::waiting::{WaitingDisplay, WaitingNews};
 use crate::advice::Advice;
 use crate::args::{Args, Command};
@@ -248,7 +251,7 @@ impl Output {
         if self.json {
             return result(&json::config(settings).to_string());
         }
-        result(&text::config(settings))
+        result(&config::text(settings))
     }
 
     /// What was measured.

@@ -6,13 +6,14 @@
 mod text;
 
 use std::ops::{Deref, DerefMut};
+use std::path::{Path, PathBuf, absolute};
 use std::time::Duration;
 
-use tenure::config::{Config, Flags, KnownNodes, parse_duration, parse_max_hold};
+use tenure::config::{Config, Flags, KnownNodes, Serve, parse_duration, parse_max_hold};
 pub(crate) use tenure::config::{NodeUrl, Source, Sourced};
 use tenure::{Event, Locks, MaxHold, Wait};
 
-use crate::args::Common;
+use crate::args::{Common, ServeArgs};
 use crate::failure::Failure;
 use crate::output::Output;
 
@@ -30,7 +31,10 @@ impl Settings {
         flags.nodes.clone_from(&typed.nodes);
         flags.config.clone_from(&typed.config);
         flags.require_nodes = typed.require_nodes;
-        flags.prefix.clone_from(&typed.prefix);
+        flags.prefix = match &typed.prefix[..] {
+            [_, _, ..] => return Err(Failure::usage("--prefix is given twice; give it once")),
+            given => given.first().cloned(),
+        };
         flags.ttl.clone_from(&typed.ttl);
         flags.wait.clone_from(&typed.wait);
         flags.label.clone_from(&typed.label);
@@ -59,6 +63,31 @@ impl Settings {
             )));
         }
         Ok(settings)
+    }
+
+    /// How the lock service is reached, with what `serve` was told beyond that.
+    pub(crate) fn for_serve(&self, args: &ServeArgs) -> Result<Serve, Failure> {
+        fn typed<T>(setting: &mut Sourced<T>, flag: &'static str, value: Option<T>) {
+            if let Some(value) = value {
+                *setting = Sourced { value, source: Source::Flag(flag) };
+            }
+        }
+        let here = |path: &Option<PathBuf>| path.clone().map(|path| Some(absolute(&path).unwrap_or(path)));
+        let mut serve = self.serve.clone();
+        if !args.listen.is_empty() {
+            serve.listen_on("--listen", &args.listen)?;
+        }
+        typed(&mut serve.lease_key, "--lease-key", here(&args.lease_key));
+        typed(&mut serve.callers, "--callers", here(&args.callers));
+        typed(&mut serve.tls_certificate, "--tls-certificate", here(&args.tls_certificate));
+        typed(&mut serve.tls_key, "--tls-key", here(&args.tls_key));
+        typed(&mut serve.client_ca, "--client-ca", here(&args.client_ca));
+        typed(&mut serve.behind_tls_proxy, "--behind-tls-proxy", args.behind_tls_proxy.then_some(true));
+        typed(&mut serve.hosts, "--host", Some(args.host.clone()).filter(|hosts| !hosts.is_empty()));
+        let log = |path: &Option<PathBuf>| if is_stderr(path) { Some(path.clone()) } else { here(path) };
+        typed(&mut serve.access_log, "--access-log", log(&args.access_log));
+        typed(&mut serve.audit_log, "--audit-log", log(&args.audit_log));
+        Ok(serve)
     }
 
     /// How long before the end of its lock a command is told to stop.
@@ -133,4 +162,8 @@ impl DerefMut for Settings {
 
 fn parsed<T>(name: &str, value: Result<T, String>) -> Result<T, Failure> {
     value.map_err(|problem| Failure::usage(format!("{name}: {problem}")))
+}
+
+fn is_stderr(path: &Option<PathBuf>) -> bool {
+    path.as_deref() == Some(Path::new("stderr"))
 }

@@ -16,6 +16,7 @@
 mod body;
 mod caller;
 mod calls;
+mod door;
 pub mod form;
 mod grant;
 mod hex;
@@ -27,27 +28,30 @@ mod log;
 mod metrics;
 mod origin;
 mod problem;
+mod tls;
 
 use std::future::Future;
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use tenure::Locks;
-use tokio::net::TcpListener;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 pub use crate::caller::{CallerToken, Callers, CallersError, Principal, PrincipalError, Rights, Verb};
+pub use crate::door::{Door, DoorError};
 pub use crate::lease_key::{LeaseKeyError, LeaseKeyFileError, LeaseKeys};
 use crate::listen::Bounds;
+pub use crate::listen::{Listeners, SocketError};
 pub use crate::log::LogFile;
 use crate::log::{AccessLog, AuditLog};
 pub use crate::metrics::Metrics;
+use crate::origin::Hosts;
 pub use crate::problem::Problem;
+pub use crate::tls::TlsError;
 
 /// How many acquires may be under way at once, unless [`Service::acquires_max`] says otherwise.
 const ACQUIRES_MAX: usize = 10_000;
@@ -58,6 +62,7 @@ pub struct Service {
     locks: Locks,
     keys: LeaseKeys,
     callers: Callers,
+    hosts: Hosts,
     /// Room for acquires. Extensions and releases need none: under overload only new work is
     /// refused.
     room: Arc<Semaphore>,
@@ -80,6 +85,7 @@ impl Service {
             locks,
             keys,
             callers: Callers::default(),
+            hosts: Hosts::default(),
             room: Arc::new(Semaphore::new(ACQUIRES_MAX)),
             acquires_max: ACQUIRES_MAX,
             bounds: Bounds::default(),
@@ -121,6 +127,20 @@ impl Service {
         self
     }
 
+    /// What these settings say about callers, names and bounds.
+    #[must_use]
+    pub fn behind(mut self, door: &Door) -> Self {
+        let settings = door.settings();
+        self.callers = door.callers.clone();
+        self.hosts = Hosts { named: settings.hosts.value.clone().into(), tls: door.tls.clone() };
+        self.bounds.connections = settings.connections_max.value.unwrap_or(self.bounds.connections);
+        self.bounds.head = settings.silence_max.value.unwrap_or(self.bounds.head);
+        match settings.acquires_max.value {
+            Some(most) => self.acquires_max(most),
+            None => self,
+        }
+    }
+
     /// At most so many acquires are under way at once, those that wait among them; more are told to
     /// come back later.
     #[must_use]
@@ -145,16 +165,13 @@ impl Service {
         self
     }
 
-    /// Answers on this socket until `end` comes. Then nothing new is given, whoever waits is told
+    /// Answers on these sockets until `end` comes. Then nothing new is given, whoever waits is told
     /// so, and the end is when every call has its answer. No lock is released.
-    ///
-    /// # Errors
-    /// If the socket fails.
     pub async fn serve(
         self,
-        listener: TcpListener,
+        listeners: impl Into<Listeners>,
         end: impl Future<Output = ()> + Send + 'static,
-    ) -> io::Result<()> {
+    ) {
         let (bounds, metrics) = (self.bounds, self.metrics.clone());
         let service = Arc::new(self);
         let router = router(Arc::clone(&service));
@@ -162,9 +179,8 @@ impl Service {
             end.await;
             service.draining.send_replace(true);
         };
-        listen::serve(listener, router, bounds, &metrics, drain).await?;
+        listen::serve(listeners.into(), router, bounds, &metrics, drain).await;
         service.partings.closed().await;
-        Ok(())
     }
 
     /// Room for new work, until it is dropped.
@@ -193,7 +209,7 @@ fn router(service: Arc<Service>) -> Router {
         .fallback(calls::no_such_call)
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&service), caller::identify))
         .with_state(Arc::clone(&service))
-        .layer(axum::middleware::from_fn(origin::check))
+        .layer(axum::middleware::from_fn_with_state(service.hosts.clone(), origin::check))
         .layer(axum::middleware::from_fn_with_state(service, log::layer))
         .layer(axum::middleware::from_fn(grant::hand_over))
 }

@@ -1,28 +1,26 @@
-//! The connections: how many there are, and how long they may take to say what they want.
+//! The connections: where they come from, how many there are, and how long they may take to say
+//! what they want.
 
-use std::convert::Infallible;
+mod connection;
+mod idle;
+mod leftover;
+mod socket;
+
 use std::future::Future;
-use std::io;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::http::Request;
-use axum::response::Response;
-use hyper::body::Incoming;
-use hyper::server::conn::http1;
-use hyper::service::{Service, service_fn};
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
-use hyper_util::service::TowerToHyperService;
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
-use tokio::time::sleep;
+use futures_util::future::join_all;
+use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
 
+use self::connection::{Connection, Http};
+pub(crate) use self::socket::Socket;
+pub use self::socket::SocketError;
+use self::socket::Stream;
 use crate::metrics::Metrics;
-
-use crate::caller::Peer;
+use crate::tls::Tls;
 
 /// What bounds the connections.
 #[derive(Clone, Copy, Debug)]
@@ -39,79 +37,68 @@ impl Default for Bounds {
     }
 }
 
-/// The most that the head of a request may be. Hyper answers a larger one with 431.
-const HEAD_MAX: usize = 16 * 1_024;
+/// The sockets that a service listens on.
+#[derive(Debug)]
+pub struct Listeners {
+    sockets: Vec<Socket>,
+    tls: Option<Tls>,
+}
 
-/// When the machine has no descriptor left, it has one again after this.
-const PAUSE: Duration = Duration::from_millis(100);
+impl Listeners {
+    /// These sockets; what comes by network is encrypted, if this says how.
+    pub(crate) const fn new(sockets: Vec<Socket>, tls: Option<Tls>) -> Self {
+        Self { sockets, tls }
+    }
+
+    /// Where each of them is, as a URL.
+    #[must_use]
+    pub fn urls(&self) -> Vec<String> {
+        let scheme = if self.tls.is_some() { "https" } else { "http" };
+        self.sockets.iter().map(|socket| socket.url(scheme)).collect()
+    }
+}
+
+impl From<TcpListener> for Listeners {
+    /// Without encryption.
+    fn from(listener: TcpListener) -> Self {
+        Self::new(vec![Socket::Tcp(listener)], None)
+    }
+}
 
 /// Serves connections until `end` comes, and then those that are under way to their end.
 pub(crate) async fn serve(
-    listener: TcpListener,
+    listeners: Listeners,
     router: Router,
     bounds: Bounds,
     metrics: &Metrics,
     end: impl Future<Output = ()>,
-) -> io::Result<()> {
-    let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(bounds.head).max_buf_size(HEAD_MAX);
-    let (room, ending) = (Arc::new(Semaphore::new(bounds.connections)), GracefulShutdown::new());
-    let mut end = pin!(end);
-    loop {
-        let stream = tokio::select! {
-            stream = accept(&listener) => stream?,
-            () = &mut end => break,
-        };
+) {
+    // Each connection has a place; all are free again when the last connection has ended.
+    let places = Arc::new(Semaphore::new(bounds.connections));
+    let (http, ending) = (Arc::new(Http::new(bounds)), watch::Sender::new(false));
+    let accept = async |socket: &Socket| loop {
+        let (stream, peer) = socket.accept().await;
         // One too many is closed at once, and the others notice nothing.
-        let Ok(place) = Arc::clone(&room).try_acquire_owned() else {
+        let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
             metrics.refused_connection();
             continue;
         };
         let place = (place, metrics.connection());
-        let peer = Peer { address: stream.peer_addr().ok(), ..Peer::default() };
-        let service = of_peer(router.clone(), peer);
-        let connection = ending.watch(http.serve_connection(TokioIo::new(stream), service));
-        tokio::spawn(async move {
-            // What went wrong on a connection is its client's matter.
-            let _ = connection.await;
-            drop(place);
-        });
+        let (http, router, ending) = (Arc::clone(&http), router.clone(), ending.subscribe());
+        let connection = Connection { http, router, peer, ending, _place: place };
+        match (stream, &listeners.tls) {
+            (Stream::Unix(stream), _) => tokio::spawn(connection.plain(stream)),
+            (Stream::Tcp(stream), None) => tokio::spawn(connection.plain(stream)),
+            (Stream::Tcp(stream), Some(tls)) => tokio::spawn(connection.encrypted(stream, tls.clone())),
+        };
+    };
+    tokio::select! {
+        _ = join_all(listeners.sockets.iter().map(accept)) => {}
+        () = end => {}
     }
-    drop(listener);
-    ending.shutdown().await;
-    Ok(())
-}
-
-/// The calls, for one connection: each knows who is at its other end.
-fn of_peer(
-    router: Router,
-    peer: Peer,
-) -> impl Service<Request<Incoming>, Response = Response, Error = Infallible, Future: Send + 'static> {
-    let calls = TowerToHyperService::new(router);
-    service_fn(move |mut request: Request<Incoming>| {
-        request.extensions_mut().insert(peer.clone());
-        calls.call(request)
-    })
-}
-
-/// The next connection. Those that break before they are here are passed over.
-async fn accept(listener: &TcpListener) -> io::Result<TcpStream> {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                // Answers are small, and somebody waits for each.
-                let _ = stream.set_nodelay(true);
-                return Ok(stream);
-            }
-            Err(error) if is_of_one_connection(&error) => {}
-            Err(_) => sleep(PAUSE).await,
-        }
-    }
-}
-
-fn is_of_one_connection(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionAborted | io::ErrorKind::ConnectionReset
-    )
+    drop(listeners);
+    ending.send_replace(true);
+    let all = u32::try_from(bounds.connections).unwrap_or(u32::MAX);
+    // Nobody closes it.
+    let _ = places.acquire_many(all).await;
 }

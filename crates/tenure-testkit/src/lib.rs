@@ -11,6 +11,7 @@
 )]
 
 mod balancer;
+pub mod certificates;
 mod clients;
 mod clock_preload;
 mod dice;

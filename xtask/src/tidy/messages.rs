@@ -32,10 +32,12 @@ const NO_MESSAGES: &[&str] = &[
     "crates/tenure-cli/src/capacity/plan.rs",
     "crates/tenure-cli/src/output/bench.rs",
     "crates/tenure-cli/src/output/clock.rs",
+    "crates/tenure-cli/src/output/config.rs",
     "crates/tenure-cli/src/output/plan.rs",
     "crates/tenure-cli/src/output/progress.rs",
     "crates/tenure-cli/src/output/serve.rs",
     "crates/tenure-cli/src/output/text.rs",
+    "crates/tenure-cli/src/output/token.rs",
     "crates/tenure-cli/src/output/waiting.rs",
 ];
 
@@ -58,6 +60,8 @@ const NO_PROBLEMS: &[&str] = &[
     "the node was emptied",
     "the other one had it before it was emptied",
     "(a long text)",
+    "callers and certificates were read again, log files opened again",
+    "the service of [serve] can start",
     "a label's owner",
     "(ARGV[…] ~= '' and ARGV[…])",
     "max number of clients",

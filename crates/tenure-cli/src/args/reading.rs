@@ -44,7 +44,7 @@ impl Args {
             ("nodes", common.nodes.is_some()),
             ("config", common.config.is_some()),
             ("require-nodes", common.require_nodes),
-            ("prefix", common.prefix.is_some()),
+            ("prefix", !common.prefix.is_empty()),
             ("known-nodes", common.known_nodes.is_some()),
             ("json", common.json),
         ];
@@ -62,13 +62,17 @@ pub(crate) fn described() -> clap::Command {
         let word = command.get_name().to_owned();
         command.mut_args(|argument| {
             let ignored = argument.get_long().is_some_and(|flag| is_ignored(flag, &word));
-            let counts_nodes = word == "plan" && argument.get_long() == Some("nodes");
             let argument = argument.hide(ignored);
-            if counts_nodes {
-                let help = "How many nodes a fleet has, or their URLs [default: 5]";
-                return argument.help(help).long_help(help).value_name("N");
-            }
-            argument
+            let of_its_own = match (&*word, argument.get_long()) {
+                ("plan", Some("nodes")) => ("How many nodes a fleet has, or their URLs [default: 5]", "N"),
+                ("token", Some("prefix")) => (
+                    "What the names begin with that the caller may use; may be repeated [default: all names]",
+                    "P",
+                ),
+                _ => return argument,
+            };
+            let (help, value) = of_its_own;
+            argument.help(help).long_help(help).value_name(value)
         })
     })
 }
@@ -87,6 +91,8 @@ fn is_ignored(flag: &str, command: &str) -> bool {
         "release" | "status" | "ls" | "fleet" | "bench" => Use::Nodes,
         // It asks nobody, but has a fleet and a term in mind.
         "plan" if matches!(flag, "nodes" | "ttl" | "json") => Use::Terms,
+        // It asks nobody, but says which names a caller may use.
+        "token" if matches!(flag, "config" | "prefix" | "json") => Use::Nodes,
         _ => Use::Nothing,
     };
     needed > used
@@ -114,6 +120,7 @@ impl Command {
             Self::Doctor => "doctor",
             Self::Fleet(_) => "fleet",
             Self::Serve(_) => "serve",
+            Self::Token(_) => "token",
             Self::Bench(_) => "bench",
             Self::Plan(_) => "plan",
             Self::Config => "config",

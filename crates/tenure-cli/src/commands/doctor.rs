@@ -1,5 +1,7 @@
 //! `tenure doctor`: what is wrong with nodes and settings, and what to do about it.
 
+mod service;
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -25,6 +27,7 @@ pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Fa
     advice.extend(of_settings(settings, &nodes));
     let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
     advice.extend(of_memory(settings, &nodes, complaints));
+    advice.extend(service::advice(&settings.serve));
     output.doctor(&nodes, &advice)?;
     let danger = advice.iter().any(|advice| advice.level == Level::Danger);
     Ok(if danger { Exit::NO } else { Exit::DONE })

@@ -1,64 +1,104 @@
 //! `tenure serve`: locks for programs in any language, over HTTP.
 
-use std::net::SocketAddr;
-use std::path::Path;
+use std::fs::File;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
 
-use tenure::config::state_folder;
-use tenure_server::{LeaseKeyFileError, LeaseKeys, LogFile, Metrics, Service};
-use tokio::net::TcpListener;
+use tenure::config::{Serve, state_folder};
+use tenure_server::{Door, DoorError, LeaseKeyFileError, LeaseKeys, LogFile, Metrics, Service};
 
 use crate::args::ServeArgs;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::hold::finish;
 use crate::output::{Output, Serving};
-use crate::settings::Settings;
-use crate::signals::{Signals, ends_wait};
+use crate::settings::{Settings, Sourced};
+use crate::signals::{Signal, Signals, ends_wait};
 
 pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
-    if !args.listen.ip().is_loopback() {
-        return Err(Failure::usage(format!(
-            "--listen {}: not a loopback address, and the service has no authentication yet; listen on 127.0.0.1 or [::1], \
-             behind a proxy that authenticates callers",
-            args.listen
-        )));
-    }
-    let mut signals = Signals::install()?;
-    let (keys, made_key) = match &args.lease_key {
-        Some(path) => (LeaseKeys::read(path).map_err(|error| failure(&error))?, None),
+    let serve = settings.for_serve(args)?;
+    let door = Door::of(&serve).map_err(|error| refused(&error))?;
+    let signals = Signals::install()?;
+    let (keys, made_key) = match &serve.lease_key.value {
+        Some(path) => (LeaseKeys::read(path).map_err(|error| no_key(&error))?, None),
         None => key_of_machine()?,
     };
     let metrics = Metrics::default();
     let observer = metrics.clone();
     let locks = settings.connect_aloud(output, move |event| observer.observe(event))?;
-    let listener = listen(args.listen).await?;
-    let address = listener.local_addr().unwrap_or(args.listen);
-    output.serving(&Serving { address, settings, made_key })?;
-    let end = async move { while !ends_wait(signals.next().await) {} };
-    let mut service = Service::new(locks.clone(), keys).metrics(metrics);
-    service = service.audit_log(log("--audit-log", &args.audit_log)?);
-    if let Some(path) = &args.access_log {
-        service = service.access_log(log("--access-log", path)?);
-    }
-    let served = service.serve(listener, end).await;
+    let logs = Logs::open(&serve)?;
+    let listeners = door.listen().await.map_err(|error| refused(&error))?;
+    output.serving(&Serving {
+        urls: &listeners.urls(),
+        settings,
+        made_key,
+        has_callers: door.callers().are_listed(),
+    })?;
+    let service = logs.of(Service::new(locks.clone(), keys).metrics(metrics).behind(&door));
+    service.serve(listeners, until_the_end(signals, door, logs, *output)).await;
     finish(&locks, output).await;
-    served.map_err(|error| Failure::internal(format!("cannot serve any longer: {error}")))?;
     Ok(Exit::DONE)
 }
 
-fn log(flag: &str, path: &Path) -> Result<LogFile, Failure> {
-    if path == Path::new("stderr") {
-        return Ok(LogFile::stderr());
+/// Resolves when a signal says that it is to end; reads files again when one says so.
+async fn until_the_end(mut signals: Signals, door: Door, logs: Logs, output: Output) {
+    let at_terminal = std::io::stdin().is_terminal();
+    loop {
+        match signals.next().await {
+            Signal::SIGHUP if !(at_terminal && terminal_is_gone()) => reload(&door, &logs, &output),
+            signal if ends_wait(signal) => return,
+            _ => {}
+        }
     }
-    LogFile::open(path).map_err(|error| {
-        Failure::usage(format!("{flag} {}: cannot be written: {error}; name another file", path.display()))
-    })
 }
 
-async fn listen(address: SocketAddr) -> Result<TcpListener, Failure> {
-    TcpListener::bind(address).await.map_err(|error| {
-        Failure::usage(format!("cannot listen on {address}: {error}; name another port with --listen"))
-    })
+/// Somebody who closes a terminal wants to be rid of what runs in it.
+fn terminal_is_gone() -> bool {
+    File::open(Path::new("/dev/tty")).is_err()
+}
+
+/// What cannot be read or opened again stays as it was, and the others are read all the same.
+fn reload(door: &Door, logs: &Logs, output: &Output) {
+    let mut errors: Vec<String> = door.reload().iter().map(ToString::to_string).collect();
+    errors.extend(logs.reopen());
+    if errors.is_empty() {
+        output.note("callers and certificates were read again, log files opened again");
+    }
+    let warning = |error| format!("not reloaded, what was read before stays in force: {error}");
+    output.warn_all(&errors.into_iter().map(warning).collect::<Vec<_>>());
+}
+
+/// Where the service writes what happens.
+struct Logs {
+    access: Option<LogFile>,
+    audit: LogFile,
+}
+
+impl Logs {
+    fn open(serve: &Serve) -> Result<Self, Failure> {
+        let open = |log: &Sourced<Option<PathBuf>>| match &log.value {
+            None => Ok(None),
+            Some(path) if path == Path::new("stderr") => Ok(Some(LogFile::stderr())),
+            Some(path) => LogFile::open(path).map(Some).map_err(|error| {
+                let (source, path) = (&log.source, path.display());
+                Failure::usage(format!("{source}: {path} cannot be written: {error}; name another file"))
+            }),
+        };
+        Ok(Self { access: open(&serve.access_log)?, audit: open(&serve.audit_log)?.unwrap_or_default() })
+    }
+
+    fn of(&self, service: Service) -> Service {
+        let service = service.audit_log(self.audit.clone());
+        match &self.access {
+            Some(access) => service.access_log(access.clone()),
+            None => service,
+        }
+    }
+
+    fn reopen(&self) -> Vec<String> {
+        let all = self.access.iter().chain([&self.audit]);
+        all.filter_map(|log| log.reopen().err()).map(|error| format!("a log file: {error}")).collect()
+    }
 }
 
 /// A key of its own is enough as long as all instances are on this machine.
@@ -68,10 +108,14 @@ fn key_of_machine() -> Result<(LeaseKeys, Option<String>), Failure> {
             "there is no folder to keep a lease key in: set XDG_STATE_HOME or HOME, or name a key with --lease-key",
         )
     })?;
-    let (keys, path) = LeaseKeys::of_machine(&folder).map_err(|error| failure(&error))?;
+    let (keys, path) = LeaseKeys::of_machine(&folder).map_err(|error| no_key(&error))?;
     Ok((keys, Some(path.display().to_string())))
 }
 
-fn failure(error: &LeaseKeyFileError) -> Failure {
+fn no_key(error: &LeaseKeyFileError) -> Failure {
+    Failure::usage(error.to_string())
+}
+
+fn refused(error: &DoorError) -> Failure {
     Failure::usage(error.to_string())
 }

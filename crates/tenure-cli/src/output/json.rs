@@ -108,6 +108,9 @@ pub(super) fn config(settings: &Settings) -> Value {
         "restart_guard": entry(&settings.restart_guard, |guard| json!(guard.to_string())),
         "fleet": entry(&settings.fleet, |fleet| json!(fleet)),
         "known_nodes": entry(&settings.known_nodes, |_| json!(settings.known_nodes())),
+        "serve": super::serve::settings(&settings.serve).into_iter().map(|(name, value, source)| {
+            (name.to_owned(), json!({ "value": value, "source": source.to_string() }))
+        }).collect::<serde_json::Map<_, _>>(),
         "file": settings.files.first().map(|file| file.display().to_string()),
         "files": settings.files.iter().map(|file| file.display().to_string()).collect::<Vec<_>>(),
     })

@@ -4,14 +4,13 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use tenure::{
-    Distrust, Fault, Fence, LockList, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, Rounded,
-    Severity, ShutdownError, Votes, Wait,
+    Distrust, Fault, Fence, LockList, LockReport, LockState, NodeAnswer, NodeReport, Rounded, Severity,
+    ShutdownError, Votes,
 };
 
 use super::clock::time;
 use crate::advice::{Advice, Level};
 use crate::lease::now_ms;
-use crate::settings::Settings;
 
 const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";
@@ -247,46 +246,6 @@ pub(super) fn doctor(nodes: &[NodeReport], advice: &[Advice], colours: bool) -> 
         let _ = writeln!(text, "{}: {message}. {advice}", paint(colours, colour, level.word()));
     }
     text
-}
-
-pub(super) fn config(settings: &Settings) -> String {
-    let mut rows: Vec<[String; 3]> = vec![];
-    let mut row = |name: &str, value: String, source: &crate::settings::Source| {
-        rows.push([name.to_owned(), value, source.to_string()]);
-    };
-    for node in &settings.nodes.value {
-        row("node", node.masked(), &settings.nodes.source);
-    }
-    let required = if settings.require_nodes.value { "yes" } else { "no" };
-    row("require_nodes", required.to_owned(), &settings.require_nodes.source);
-    row("prefix", format!("{:?}", settings.prefix.value), &settings.prefix.source);
-    row("ttl", duration(settings.ttl.value), &settings.ttl.source);
-    let wait = match settings.wait() {
-        Wait::AtMost(wait) => duration(wait),
-        Wait::Forever => "forever".to_owned(),
-        _ => "no".to_owned(),
-    };
-    row("wait", wait, &settings.wait.source);
-    row("label", settings.label.value.as_deref().map(plain).unwrap_or_default(), &settings.label.source);
-    row("grace", duration(settings.grace()), &settings.grace.source);
-    let max_hold = match settings.max_hold.value {
-        Some(MaxHold::AtMost(limit)) => duration(limit),
-        Some(_) => "forever".to_owned(),
-        None => "run: 24 h; acquire: 1 h".to_owned(),
-    };
-    row("max_hold", max_hold, &settings.max_hold.source);
-    row("max_ttl", duration(settings.max_ttl.value), &settings.max_ttl.source);
-    let (near, far) = settings.node_timeout_range();
-    let far_too = if far > near { format!(" (far nodes up to {})", duration(far)) } else { String::new() };
-    row("node_timeout", duration(near) + &far_too, &settings.node_timeout.source);
-    row("restart_guard", settings.restart_guard.value.to_string(), &settings.restart_guard.source);
-    row("fleet", settings.fleet.value.clone().unwrap_or_default(), &settings.fleet.source);
-    row("known_nodes", settings.known_nodes(), &settings.known_nodes.source);
-    let width = rows.iter().map(|row| row[1].chars().count()).max().unwrap_or(0);
-    rows.iter().fold(String::new(), |mut text, [name, value, source]| {
-        let _ = writeln!(text, "{name:<14}{value:<width$}  {source}");
-        text
-    })
 }
 
 #[cfg(test)]

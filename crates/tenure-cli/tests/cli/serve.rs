@@ -125,11 +125,8 @@ fn is_refused(done: &Done, words: &[&str]) {
 #[test]
 fn a_service_that_cannot_be_started_says_why() {
     let deployment = embedded_store();
-    for address in ["0.0.0.0:7420", "[::]:0", "192.0.2.1:7420"] {
-        is_refused(&deployment.tenure(&["serve", "--listen", address]), &["127.0.0.1", "proxy"]);
-    }
     let service = Serving::start(&deployment, &[]);
-    is_refused(&deployment.tenure(&["serve", "--listen", &service.address]), &["another port"]);
+    is_refused(&deployment.tenure(&["serve", "--listen", &service.address]), &["another place"]);
     let key = deployment.write("keys", "none\n");
     let with_key = |name| deployment.tenure(&["serve", "--listen", "127.0.0.1:0", "--lease-key", name]);
     std::fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();

@@ -183,10 +183,17 @@ fn of_token<'a>(list: &'a List, shown: &TokenHash) -> Option<&'a Arc<Principal>>
 }
 
 /// Without a list everybody may do what does no harm to others: a lock is released by whoever has
-/// its lease alone.
+/// its lease alone. Whoever the system says is the service's own user, or root, could do everything
+/// without it, too.
 fn unlisted(peer: &Peer) -> Principal {
-    let name = peer.user.map_or_else(|| NOBODY.to_owned(), |user| format!("uid:{user}"));
-    Principal::unlisted(name, Rights { may: vec![Verb::Read, Verb::Lock, Verb::Metrics], prefixes: vec![] })
+    let mut may = vec![Verb::Read, Verb::Lock, Verb::Metrics];
+    let Some(user) = peer.user else {
+        return Principal::unlisted(NOBODY.to_owned(), Rights { may, prefixes: vec![] });
+    };
+    if [0, rustix::process::geteuid().as_raw()].contains(&user) {
+        may.push(Verb::Force);
+    }
+    Principal::unlisted(format!("uid:{user}"), Rights { may, prefixes: vec![] })
 }
 
 fn read(path: &Path) -> Result<List, CallersError> {

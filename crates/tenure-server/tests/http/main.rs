@@ -4,7 +4,9 @@
 mod callers;
 mod connections;
 mod contract;
+mod door;
 mod hold;
+mod http2;
 mod input;
 mod leases;
 mod logs;
@@ -12,6 +14,7 @@ mod looking;
 mod metrics;
 mod overload;
 mod real_nodes;
+mod tls;
 mod who_goes_away;
 
 use std::net::SocketAddr;
@@ -28,7 +31,7 @@ use tokio::task::JoinHandle;
 struct Instance {
     address: SocketAddr,
     end: oneshot::Sender<()>,
-    ended: JoinHandle<std::io::Result<()>>,
+    ended: JoinHandle<()>,
 }
 
 impl Instance {
@@ -44,7 +47,7 @@ impl Instance {
 
     async fn stop(self) {
         let _ = self.end.send(());
-        self.ended.await.unwrap().unwrap();
+        self.ended.await.unwrap();
     }
 }
 
