@@ -194,6 +194,7 @@ impl From<ReleaseError> for Failure {
             ReleaseError::InvalidName { name, .. } | ReleaseError::InvalidOption { name, .. } => {
                 Self::usage(message).of_lock(name)
             }
+            ReleaseError::Foreign { name, .. } => Self::new(Exit::NO, "foreign", message).of_lock(name),
             ReleaseError::ShutDown { name, .. } => Self::internal(message).of_lock(name),
             _ => Self::internal(message),
         }

@@ -2,6 +2,7 @@
 
 pub(crate) mod acquire;
 pub(crate) mod extend;
+pub(crate) mod force_release;
 pub(crate) mod health;
 pub(crate) mod hold;
 pub(crate) mod look;

@@ -110,6 +110,11 @@ impl LeaseKeys {
         self.first().named("holder", owner)
     }
 
+    /// Whether this owner is called so, by this instance or one with another key in front.
+    pub(crate) fn is_holder(&self, owner: &str, called: &str) -> bool {
+        self.0.iter().any(|key| key.named("holder", owner) == called)
+    }
+
     fn first(&self) -> &LeaseKey {
         self.0.first().expect("there is a key, or these could not have been made")
     }

@@ -223,6 +223,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(calls::hold::call))
         .routes(routes!(calls::release::call))
         .routes(routes!(calls::release::call_many))
+        .routes(routes!(calls::force_release::call))
         .routes(routes!(calls::look::lock))
         .routes(routes!(calls::look::locks))
         .routes(routes!(calls::look::nodes))

@@ -10,9 +10,7 @@ mod record;
 use jiff::Timestamp;
 
 pub(crate) use self::access::{AccessLog, layer};
-#[allow(unused_imports, reason = "a call that takes locks from their holders will use it")]
-pub(crate) use self::audit::Act;
-pub(crate) use self::audit::AuditLog;
+pub(crate) use self::audit::{Act, AuditLog};
 pub use self::file::LogFile;
 pub(crate) use self::record::Record;
 

@@ -65,6 +65,7 @@ kinds! {
     SlowRequest "slow-request" REQUEST_TIMEOUT,
     Contended "contended" CONFLICT,
     MaxHold "max-hold" CONFLICT,
+    Foreign "foreign" CONFLICT,
     NotHeld "not-held" GONE,
     TooLarge "too-large" PAYLOAD_TOO_LARGE,
     NotJson "not-json" UNSUPPORTED_MEDIA_TYPE,
@@ -222,6 +223,7 @@ impl From<ReleaseError> for Problem {
             ReleaseError::InvalidName { .. } | ReleaseError::InvalidOption { .. } => {
                 Self::new(Kind::OutOfBounds, detail)
             }
+            ReleaseError::Foreign { .. } => Self::new(Kind::Foreign, detail),
             ReleaseError::ShutDown { .. } => Self::new(Kind::Draining, detail),
             _ => Self::new(Kind::Internal, detail),
         }

@@ -306,6 +306,16 @@ pub enum ReleaseError {
         /// When the keys will have freed themselves at the latest.
         frees_within: Duration,
     },
+    /// A client of another library has it, whose value is no owner token.
+    #[error(
+        "lock {name:?} is held by a client of another library, which is not released from here; delete its key on the nodes \
+         by hand"
+    )]
+    #[non_exhaustive]
+    Foreign {
+        /// The lock.
+        name: String,
+    },
     /// The name is not allowed.
     #[error("lock {name:?} cannot be released: {error}")]
     #[non_exhaustive]

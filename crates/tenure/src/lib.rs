@@ -43,6 +43,7 @@ mod error;
 mod event;
 pub mod fenced;
 mod fleet;
+mod force;
 mod guard;
 mod inspect;
 mod lock;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tenure::{Handover, LockReport, LockState, OwnerToken, ReleaseError};
+use tenure::{Holding, LockReport, LockState, OwnerToken};
 
 use crate::args::ReleaseArgs;
 use crate::exit_code::Exit;
@@ -26,8 +26,15 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
     let name = &name;
     refuse_absent_store(settings, name)?;
     let locks = settings.connect_aloud(output, |_| ())?;
-    let handovers = match token {
-        Some(token) => vec![token.handover(name, token.ttl().min(settings.max_ttl.value))],
+    let (mut released, mut failure) = (None, None);
+    match token {
+        Some(token) => {
+            let handover = token.handover(name, token.ttl().min(settings.max_ttl.value));
+            match locks.release(&handover).await {
+                Ok(done) => released = Some(done.votes),
+                Err(error) => failure = Some(Failure::from(error)),
+            }
+        }
         None => {
             let report = locks.inspect(name).await?;
             let owners = owners(&report, settings)?;
@@ -35,17 +42,12 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
                 return Err(Failure::new(Exit::NO, "not_confirmed", "nothing was released").of_lock(name));
             }
             output.note(&breakage(&report, false));
-            owners.into_iter().map(|owner| Handover::new(name, owner, settings.ttl.value)).collect()
-        }
-    };
-    let by_force = args.force;
-    let (mut released, mut failure) = (None, None);
-    for handover in &handovers {
-        match locks.release(handover).await {
-            Ok(done) => released = Some(done.votes),
-            // By force, a minority of nodes is enough. Its votes may come after the majority's.
-            Err(ReleaseError::NotHeld { votes, .. }) if by_force => released = Some(votes),
-            Err(error) => failure = Some(Failure::from(error)),
+            for owner in owners {
+                match locks.release_by_force(name, owner).await {
+                    Ok(done) => released = Some(done.votes),
+                    Err(error) => failure = Some(Failure::from(error)),
+                }
+            }
         }
     }
     let unfinished = locks.shutdown().await.err();
@@ -59,23 +61,21 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
 }
 
 /// Everybody who has the lock on some node.
-fn owners(report: &LockReport, settings: &Settings) -> Result<BTreeSet<OwnerToken>, Failure> {
-    let name = &report.name;
-    let held = report.nodes.iter().filter_map(|answer| answer.holding.as_ref().ok()?.as_ref());
-    let mut owners = BTreeSet::new();
-    for holding in held.filter(|holding| !holding.is_reserved()) {
-        let owner = OwnerToken::parse(&holding.owner).map_err(|_| {
-            Failure::new(
-                Exit::NO,
-                "foreign",
-                format!(
-                    "lock {name:?} is held by a client of another library; delete the key {:?} on its nodes by hand",
-                    plain(&holding.key)
-                ),
-            )
-            .of_lock(name)
-        })?;
-        owners.insert(owner);
+fn owners<'a>(report: &'a LockReport, settings: &Settings) -> Result<BTreeSet<&'a str>, Failure> {
+    let (name, owners) = (&report.name, report.owners());
+    let mut holdings = report.nodes.iter().filter_map(|answer| answer.holding.as_ref().ok()?.as_ref());
+    let foreign = |holding: &&Holding| !holding.is_reserved() && OwnerToken::parse(&holding.owner).is_err();
+    // It would be refused after all was confirmed.
+    if let Some(holding) = holdings.find(foreign) {
+        return Err(Failure::new(
+            Exit::NO,
+            "foreign",
+            format!(
+                "lock {name:?} is held by a client of another library; delete the key {:?} on its nodes by hand",
+                plain(&holding.key)
+            ),
+        )
+        .of_lock(name));
     }
     if owners.is_empty() {
         let nobody = || format!("lock {name:?} is not held; there is nothing to release");

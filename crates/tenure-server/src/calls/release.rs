@@ -25,6 +25,12 @@ pub(crate) struct Released {
     votes: Vec<Vote>,
 }
 
+impl Released {
+    pub(super) fn of(name: &str, votes: Vec<Vote>) -> Self {
+        Self { name: name.to_owned(), released: true, votes }
+    }
+}
+
 /// Releases a lock.
 #[utoipa::path(
     post, path = "/v1/release", operation_id = "release", tag = "locks",
@@ -57,5 +63,5 @@ pub(crate) async fn call_many(
 
 async fn release(service: Arc<Service>, caller: Caller, given: LeaseRef) -> Result<Released, Problem> {
     let released = service.locks.release(&given.handover(&service, &caller)?).await?;
-    Ok(Released { name: given.name, released: true, votes: votes(&released.votes) })
+    Ok(Released::of(&given.name, votes(&released.votes)))
 }

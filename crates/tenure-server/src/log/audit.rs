@@ -3,7 +3,6 @@
 //! A first line is on disk before the nodes are asked; if it cannot be written, nothing is done. A
 //! second one says what came of it. Without a second one the instance ended in between, or its
 //! client went away: the act may have been done.
-#![allow(dead_code, reason = "a call that takes locks from their holders will use it")]
 
 use std::future::Future;
 use std::io;

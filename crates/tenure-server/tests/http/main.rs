@@ -5,6 +5,8 @@ mod callers;
 mod connections;
 mod contract;
 mod door;
+mod everywhere;
+mod force;
 mod hold;
 mod http2;
 mod input;

@@ -1,6 +1,7 @@
 //! Looking at locks without touching them, on memory nodes.
 
 use tenure::*;
+use tokio::time::sleep;
 
 use crate::support::*;
 
@@ -51,6 +52,30 @@ async fn a_key_that_a_minority_still_has_is_a_free_lock_with_disagreement() {
     assert_eq!(report.state, LockState::Free, "{report:?}");
     assert_eq!(sides(&report), [addresses(&[0, 1]), addresses(&[2])]);
     assert!(report.nodes[2].holding.as_ref().unwrap().is_some(), "what it says is shown");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_by_force_is_of_one_holder_also_if_a_minority_has_it_and_of_no_later_one() {
+    let nodes = nodes::<3>();
+    let (holder, operator) = (paused(&nodes), paused(&nodes));
+    tokio::join!(holder.ready(), operator.ready());
+    let guard = holder.lock("x").acquire().await.unwrap();
+    let report = operator.inspect("x").await.unwrap();
+    let owners = report.owners();
+    let [owner] = *owners.iter().collect::<Vec<_>>() else { panic!("{owners:?}") };
+    // Only one node has it any more.
+    nodes[2].set_faults(Faults::silent());
+    guard.release().await.unwrap();
+    nodes[2].set_faults(Faults::none());
+    operator.release_by_force("x", owner).await.unwrap();
+    sleep(ms(50)).await;
+    assert_eq!(keys(&nodes), [""; 0]);
+    let next = holder.lock("x").acquire().await.unwrap();
+    operator.release_by_force("x", owner).await.unwrap();
+    sleep(ms(50)).await;
+    assert_eq!((keys(&nodes).len(), next.is_valid()), (3, true), "the next holder keeps it");
+    let foreign = operator.release_by_force("x", "somebody").await.unwrap_err();
+    assert!(matches!(foreign, ReleaseError::Foreign { .. }), "{foreign}");
 }
 
 #[tokio::test(start_paused = true)]
