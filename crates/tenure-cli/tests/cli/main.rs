@@ -26,6 +26,7 @@ mod scripts;
 mod secrets;
 mod serve;
 mod serve_contract;
+mod serve_door;
 mod serve_leases;
 mod store;
 mod terminal;

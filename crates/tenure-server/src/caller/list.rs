@@ -241,3 +241,45 @@ impl From<Unknown> for Problem {
         Self::new(Kind::Unauthenticated, detail)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_list_only_the_services_own_user_and_root_may_use_force() {
+        let own = rustix::process::geteuid().as_raw();
+        for (user, name, force) in [
+            (None, "anonymous".to_owned(), false),
+            (Some(0), "uid:0".to_owned(), true),
+            (Some(own), format!("uid:{own}"), true),
+            (Some(own + 1), format!("uid:{}", own + 1), false),
+        ] {
+            let peer = Peer { user, ..Peer::default() };
+            let caller = Callers::default().find(None, &peer, Timestamp::now()).unwrap();
+            assert_eq!((&caller.name, caller.rights.covers(Verb::Force, "x")), (&name, force));
+            assert!(
+                [Verb::Read, Verb::Lock, Verb::Metrics].iter().all(|verb| caller.rights.covers(*verb, "x"))
+            );
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_left_open_does_not_swallow_the_next() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("callers");
+        let rights = || Rights { may: vec![Verb::Lock], prefixes: vec![] };
+        std::fs::write(&path, "# ours").unwrap();
+        for name in ["a", "b"] {
+            let principal = Principal::with_certificate(name, name, rights(), None).unwrap();
+            Callers::append(&path, &principal).unwrap();
+        }
+        let names: Vec<String> =
+            Callers::read(&path).unwrap().list().iter().map(|caller| caller.name.clone()).collect();
+        assert_eq!(names, ["a", "b"]);
+        let again = Principal::with_certificate("c", "a", rights(), None).unwrap();
+        let error = Callers::append(&path, &again).unwrap_err().to_string();
+        assert!(error.contains("callers:4: ") && error.contains("earlier line"), "{error}");
+        assert_eq!(Callers::read(&path).unwrap().list().len(), 2, "it was not written");
+    }
+}

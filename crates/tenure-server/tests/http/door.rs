@@ -174,7 +174,7 @@ fn files_that_cannot_be_used_are_named_and_their_secrets_are_not() {
 }
 
 #[tokio::test]
-async fn a_unix_socket_is_a_way_in_and_its_owner_may_use_force() {
+async fn a_unix_socket_is_a_way_in() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tenure.sock");
     let mut settings = Serve::default();

@@ -1,0 +1,393 @@
+//! Who gets in to `tenure serve`: refused starts, callers, TLS, files that are read again, and
+//! secrets that nobody sees.
+
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, ChildStderr, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use tenure_testkit::certificates::Authority;
+
+use crate::deployment::{Deployment, Done, embedded_store};
+
+/// A service with its standard error, line by line.
+struct Open {
+    child: Child,
+    url: String,
+    heard: BufReader<ChildStderr>,
+    log: String,
+}
+
+impl Open {
+    /// Starts it by its `tenure.toml`.
+    fn start(deployment: &Deployment, settings: &str) -> Self {
+        deployment.write("tenure.toml", &format!("[serve]\n{settings}"));
+        let mut command = deployment.command(&["serve", "--json"]);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let mut heard = BufReader::new(child.stderr.take().unwrap());
+        let Ok(said) = serde_json::from_str::<Value>(&line) else {
+            heard.read_line(&mut line).unwrap();
+            panic!("it did not start: {line}");
+        };
+        let url = said["listening"].as_str().unwrap().to_owned();
+        Self { child, url, heard, log: String::new() }
+    }
+
+    /// Has it read its files again, and waits for what it says.
+    fn reload(&mut self) -> String {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), Signal::SIGHUP).unwrap();
+        self.next_line()
+    }
+
+    fn next_line(&mut self) -> String {
+        let mut line = String::new();
+        self.heard.read_line(&mut line).unwrap();
+        self.log.push_str(&line);
+        line
+    }
+
+    /// Ends it, and tells all that it said.
+    fn end(mut self) -> String {
+        kill(Pid::from_raw(self.child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        std::io::Read::read_to_string(&mut self.heard, &mut self.log).unwrap();
+        std::mem::take(&mut self.log)
+    }
+}
+
+impl Drop for Open {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Status and body. The token goes by a file: arguments are seen by everybody.
+fn curl(deployment: &Deployment, token: &str, arguments: &[&str]) -> (u16, Value) {
+    let settings = deployment.write("curl", &format!("header = \"Authorization: Bearer {token}\"\n"));
+    let mut command = Command::new("curl");
+    command.args(["-sS", "--max-time", "20", "-w", "\n%{http_code}"]);
+    if !token.is_empty() {
+        command.args(["--config", settings.to_str().unwrap()]);
+    }
+    let done = command.args(arguments).output().unwrap();
+    let text = String::from_utf8(done.stdout).unwrap();
+    let (body, status) = text.rsplit_once('\n').unwrap();
+    (status.parse().unwrap(), serde_json::from_str(body).unwrap_or_else(|_| json!(body)))
+}
+
+/// A caller in `callers`, and its token.
+fn new_token(deployment: &Deployment, more: &[&str]) -> String {
+    let arguments = [&["token", "new", "--file", "callers", "--json"], more].concat();
+    let (made, _) = deployment.json(&arguments);
+    made["token"].as_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_start_that_would_be_open_by_accident_is_refused_with_advice() {
+    let deployment = embedded_store();
+    new_token(&deployment, &["--name", "a", "--may", "lock"]);
+    let everywhere = ["serve", "--listen", "0.0.0.0:7420"];
+    for (more, words) in [
+        (&[][..], ["--listen: other machines can reach 0.0.0.0:7420", "--callers", "127.0.0.1"]),
+        (&["--behind-tls-proxy"], ["asked who they are", "tenure token new", "127.0.0.1"]),
+        (&["--callers", "callers"], ["--tls-certificate", "--behind-tls-proxy", "127.0.0.1"]),
+        (&["--callers", "callers", "--tls-key", "k"], ["--tls-key", "tls_key needs", "tls_certificate"]),
+        (&["--callers", "nowhere", "--behind-tls-proxy"], ["nowhere", "cannot be read", "callers"]),
+        (&["--listen", "unix:"], ["\"unix:\"", "no place to listen", "unix:PATH"]),
+        (&["--listen", "localhost:1"], ["\"localhost:1\"", "an address and a port", "127.0.0.1:7420"]),
+    ] {
+        let done = deployment.tenure(&[&everywhere[..], more].concat());
+        done.ends_with(64);
+        assert!(words.iter().all(|word| done.stderr.contains(word)), "{words:?}: {done:?}");
+        assert_eq!(done.stderr.lines().count(), 1, "{done:?}");
+    }
+    // `config` and `doctor` say the same, before anybody starts it.
+    deployment.write("tenure.toml", "[serve]\nlisten = [\"127.0.0.1:0\", \"[::]:7420\"]\n");
+    let done = deployment.tenure(&["config"]);
+    assert!(
+        done.ends_with(64).stderr.contains("tenure.toml:2: other machines can reach [::]:7420"),
+        "{done:?}"
+    );
+    let done = deployment.tenure(&["doctor"]);
+    assert!(done.ends_with(1).stdout.contains("cannot start as this user"), "{done:?}");
+}
+
+#[test]
+fn every_setting_of_the_service_is_shown_with_its_line() {
+    let deployment = embedded_store();
+    deployment.write(
+        "tenure.toml",
+        "ttl = \"7s\"\n[serve]\nlisten = \"unix:run/t.sock\"\nsocket_mode = \"660\"\nlease_key = \"key\"\n\
+         callers = \"callers\"\ntls_certificate = \"/c.pem\"\ntls_key = \"k.pem\"\nclient_ca = \"ca.pem\"\n\
+         behind_tls_proxy = true\nhosts = [\"locks.example\"]\nconnections_max = 7\nacquires_max = 8\n\
+         silence_max = \"9s\"\naccess_log = \"stderr\"\naudit_log = \"audit\"\n",
+    );
+    let (shown, _) = deployment.json(&["config", "--json"]);
+    let folder = deployment.folder().to_str().unwrap();
+    for (line, (setting, value)) in (3..).zip([
+        ("listen", json!([format!("unix:{folder}/run/t.sock")])),
+        ("socket_mode", json!("660")),
+        ("lease_key", json!(format!("{folder}/key"))),
+        ("callers", json!(format!("{folder}/callers"))),
+        ("tls_certificate", json!("/c.pem")),
+        ("tls_key", json!(format!("{folder}/k.pem"))),
+        ("client_ca", json!(format!("{folder}/ca.pem"))),
+        ("behind_tls_proxy", json!(true)),
+        ("hosts", json!(["locks.example"])),
+        ("connections_max", json!(7)),
+        ("acquires_max", json!(8)),
+        ("silence_max_ms", json!(9_000)),
+        ("access_log", json!("stderr")),
+        ("audit_log", json!(format!("{folder}/audit"))),
+    ]) {
+        let source = json!(format!("{folder}/tenure.toml:{line}"));
+        assert_eq!(shown["serve"][setting], json!({ "value": value, "source": source }), "{setting}");
+    }
+    let text = deployment.tenure(&["config"]);
+    assert!(text.ends_with(0).stdout.contains("serve.socket_mode"), "{text:?}");
+    for (wrong, line, says) in [
+        ("[serve]\nlisten = \"everywhere\"\n", 2, "no place to listen"),
+        ("[serve]\n\nlisten = []\n", 3, "leave it out"),
+        ("[serve]\nlisten = 7420\n", 2, "or a list of them"),
+        ("[serve]\nsocket_mode = \"999\"\n", 2, "no mode of a file"),
+        ("[serve]\nconnections_max = 0\n", 2, "at least 1"),
+        ("[serve]\nlissten = \"\"\n", 2, "unknown field `lissten`"),
+    ] {
+        deployment.write("tenure.toml", wrong);
+        let done = deployment.tenure(&["config"]);
+        let said = &done.ends_with(64).stderr;
+        assert!(said.contains(&format!("tenure.toml:{line}: ")) && said.contains(says), "{wrong}: {said}");
+    }
+}
+
+#[test]
+fn programs_that_want_locks_pass_over_the_service() {
+    let deployment = embedded_store();
+    deployment.write("tenure.toml", "[serve]\nlisten = \"0.0.0.0:1\"\nlease_key = \"/nowhere\"\n");
+    deployment.tenure(&["run", "x", "--", "true"]).ends_with(0);
+}
+
+#[test]
+fn callers_are_made_listed_and_read_again() {
+    let deployment = embedded_store();
+    let token = new_token(
+        &deployment,
+        &["--name", "billing", "--may", "read,lock", "--prefix", "b/", "--prefix", "i/"],
+    );
+    let file = deployment.folder().join("callers");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!std::fs::read_to_string(&file).unwrap().contains(&token), "its hash alone is kept");
+    let mut service = Open::start(&deployment, "listen = \"127.0.0.1:0\"\ncallers = \"callers\"\n");
+    let acquire = |service: &Open, token: &str, name: &str| {
+        let (url, body) = (format!("{}/v1/acquire", service.url), json!({ "name": name }).to_string());
+        curl(&deployment, token, &["--json", &body, &url]).0
+    };
+    assert_eq!([acquire(&service, &token, "b/1"), acquire(&service, &token, "i/1")], [200, 200]);
+    assert_eq!([acquire(&service, &token, "c"), acquire(&service, "", "b/2")], [403, 401]);
+    let second = new_token(&deployment, &["--name", "web", "--may", "lock"]);
+    assert_eq!(acquire(&service, &second, "c"), 401, "it has not been read yet");
+    assert!(service.reload().contains("read again"), "{}", service.log);
+    assert_eq!(acquire(&service, &second, "c"), 200);
+    // A list that is wrong changes nothing, and is complained about.
+    std::fs::write(&file, format!("{{\"token\": \"{second}\"}}\n")).unwrap();
+    let said = service.reload();
+    assert!(said.contains("stays in force") && said.contains("callers:1: "), "{said}");
+    assert_eq!(acquire(&service, &second, "d"), 200);
+    assert!(!service.end().contains(&second), "secrets are not repeated");
+    // Only the file says who is listed.
+    assert!(deployment.tenure(&["token", "ls"]).ends_with(64).stderr.contains("unknown field `token`"));
+}
+
+#[test]
+fn tokens_are_printed_once_with_what_they_allow() {
+    let deployment = embedded_store();
+    let done =
+        deployment.tenure(&["token", "new", "--name", "a", "--may", "read,force", "--until", "2999-12-30"]);
+    let lines: Vec<&str> = done.ends_with(0).stdout.lines().collect();
+    let (token, line) =
+        (lines[0].strip_prefix("token  ").unwrap(), lines[1].strip_prefix("line   ").unwrap());
+    assert!(token.starts_with("tenure_") && token.len() == 7 + 64, "{done:?}");
+    let line: Value = serde_json::from_str(line).unwrap();
+    assert_eq!(
+        (&line["may"], &line["until"], line["sha256"].as_str().unwrap().len()),
+        (&json!(["read", "force"]), &json!("2999-12-31T00:00:00Z"), 64)
+    );
+    assert!(!done.stderr.contains(token), "{done:?}");
+    deployment.tenure(&[
+        "token",
+        "new",
+        "--name",
+        "w",
+        "--may",
+        "lock",
+        "--certificate",
+        "w.example",
+        "--file",
+        "c",
+    ]);
+    new_token(&deployment, &["--name", "b", "--may", "lock", "--until", "1d"]);
+    let (one, _) = deployment.json(&["token", "ls", "--file", "c", "--json"]);
+    assert_eq!((&one["name"], &one["certificate"]), (&json!("w"), &json!("w.example")));
+    let listed = deployment.tenure(&["token", "ls", "--file", "callers"]);
+    assert!(listed.ends_with(0).stdout.contains("b     token"), "{listed:?}");
+    for (arguments, word) in [
+        (&["token", "new", "--name", "a"][..], "--may"),
+        (&["token", "new", "--name", "a", "--may", "lok"], "read, lock, force, metrics"),
+        (&["token", "new", "--name", "a b", "--may", "lock"], "letters, digits"),
+        (&["token", "new", "--name", "a", "--may", "lock", "--until", "2000-01-01"], "over already"),
+        (&["token", "ls"], "no callers are configured"),
+        (&["token", "ls", "--file", "nowhere"], "nowhere"),
+        (&["status", "x", "--prefix", "a", "--prefix", "b"], "given twice"),
+    ] {
+        let done = deployment.tenure(arguments);
+        assert!(done.ends_with(64).stderr.contains(word), "{arguments:?}: {done:?}");
+    }
+}
+
+#[test]
+fn a_certificate_is_served_checked_and_read_again() {
+    let deployment = embedded_store();
+    let authority = Authority::new();
+    let path = |path: &Path| path.display().to_string();
+    let files = authority.issue("own", &["127.0.0.1"]);
+    let client = authority.issue("client", &["web-1.example"]);
+    let certificate = ["--name", "web", "--may", "lock", "--certificate", "web-1.example"];
+    deployment.tenure(&[&["token", "new", "--file", "callers"], &certificate[..]].concat()).ends_with(0);
+    let settings = format!(
+        "listen = \"127.0.0.1:0\"\ncallers = \"callers\"\ntls_certificate = {:?}\ntls_key = {:?}\nclient_ca = {:?}\n",
+        files.certificate,
+        files.key,
+        authority.file()
+    );
+    let mut service = Open::start(&deployment, &settings);
+    let good = deployment.tenure(&["doctor"]);
+    assert!(good.stdout.contains("the service of [serve] can start"), "{good:?}");
+    let (ca, url) = (path(&authority.file()), format!("{}/v1/acquire", service.url));
+    let (cert, key) = (path(&client.certificate), path(&client.key));
+    let ask = |name: &str, shown: &[&str]| {
+        let body = json!({ "name": name, "ttl_ms": 1_000 }).to_string();
+        curl(&deployment, "", &[&["--cacert", &ca, "--json", &body, &url], shown].concat()).0
+    };
+    assert_eq!([ask("a", &["--cert", &cert, "--key", &key, "--http2"]), ask("b", &[])], [200, 401]);
+    // It ends soon, and then it is over: both are told, and a key that does not fit is not taken.
+    let _ = authority.issue_until("own", &["127.0.0.1"], 2020);
+    assert!(service.reload().contains("read again"));
+    assert_eq!(ask("c", &["--cert", &cert, "--key", &key]), 0, "curl does not trust it any longer");
+    let over = deployment.tenure(&["doctor"]);
+    assert!(over.ends_with(1).stdout.contains("certificate of the service expired"), "{over:?}");
+    std::fs::copy(&client.key, &files.key).unwrap();
+    let said = service.reload();
+    assert!(said.contains("stays in force") && said.contains("cannot be used with the key"), "{said}");
+    let wrong = deployment.tenure(&["doctor"]);
+    assert!(wrong.ends_with(1).stdout.contains("cannot be used with the key"), "{wrong:?}");
+    let _ = authority.issue("own", &["127.0.0.1"]);
+    assert!(service.reload().contains("read again"));
+    assert_eq!(ask("d", &["--cert", &cert, "--key", &key]), 200);
+    let soon = ["--name", "soon", "--may", "lock", "--until", "3d"];
+    new_token(&deployment, &soon);
+    let told = deployment.tenure(&["doctor"]);
+    assert!(told.stdout.contains("the time of caller soon is over at"), "{told:?}");
+}
+
+#[test]
+fn a_unix_socket_is_a_way_in_and_replaced_when_nobody_listens() {
+    let deployment = embedded_store();
+    let service =
+        Open::start(&deployment, "listen = [\"unix:t.sock\", \"127.0.0.1:0\"]\nsocket_mode = \"660\"\n");
+    let socket = deployment.folder().join("t.sock");
+    assert_eq!(service.url, format!("unix:{}", socket.display()));
+    assert_eq!(socket.metadata().unwrap().permissions().mode() & 0o777, 0o660);
+    let call = |call: &str, body: &Value| {
+        let (url, body) = (format!("http://localhost/v1/{call}"), body.to_string());
+        curl(&deployment, "", &["--unix-socket", socket.to_str().unwrap(), "--json", &body, &url])
+    };
+    assert_eq!(call("acquire", &json!({ "name": "x" })).0, 200);
+    let second = Done::of(deployment.command(&["serve"]).output().unwrap());
+    assert!(second.ends_with(64).stderr.contains("another process does"), "{second:?}");
+    service.end();
+    assert!(!socket.exists());
+    // Killed, it leaves the file, and the next one takes its place.
+    let mut killed = Open::start(&deployment, "listen = \"unix:t.sock\"\n");
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    assert!(socket.exists());
+    let next = Open::start(&deployment, "listen = \"unix:t.sock\"\n");
+    assert_eq!(call("acquire", &json!({ "name": "y" })).0, 200);
+    next.end();
+}
+
+/// Everything that somebody else on the machine, or behind the network, can see.
+#[test]
+fn no_secret_is_seen_in_ps_logs_errors_or_metrics() {
+    let deployment = embedded_store();
+    let authority = Authority::new();
+    let files = authority.issue("own", &["127.0.0.1"]);
+    let token = new_token(&deployment, &["--name", "a", "--may", "read,lock,metrics"]);
+    let unknown = new_token(&embedded_store(), &["--name", "a", "--may", "lock"]);
+    let lease_key = "0123456789abcdef".repeat(4);
+    let key = deployment.write("key", &lease_key);
+    std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let settings = format!(
+        "listen = \"127.0.0.1:0\"\ncallers = \"callers\"\nlease_key = \"key\"\naccess_log = \"access\"\naudit_log = \"audit\"\n\
+         tls_certificate = {:?}\ntls_key = {:?}\n",
+        files.certificate, files.key
+    );
+    let mut service = Open::start(&deployment, &settings);
+    let ca = authority.file().display().to_string();
+    let mut seen = String::new();
+    let call = |token: &str, path: &str, body: Option<&Value>| {
+        let (url, body) = (format!("{}{path}", service.url), body.map(ToString::to_string));
+        let mut arguments = vec!["--cacert", &ca, &url];
+        if let Some(body) = &body {
+            arguments.extend(["--json", body]);
+        }
+        let (_, answer) = curl(&deployment, token, &arguments);
+        answer
+    };
+    let lease = call(&token, "/v1/acquire", Some(&json!({ "name": "x" })));
+    let lease_token = lease["token"].as_str().unwrap().to_owned();
+    let given = json!({ "name": "x", "token": lease_token });
+    for (caller, path, body) in [
+        (&*unknown, "/v1/acquire", Some(json!({ "name": "x" }))),
+        ("", "/v1/acquire", Some(json!({ "name": "x" }))),
+        (&token, "/v1/acquire", Some(json!({ "name": "x" }))),
+        (&token, "/v1/release", Some(json!({ "name": "y", "token": lease_token }))),
+        (&token, "/v1/release", Some(json!({ "name": "x", "token": format!("{lease_token}0") }))),
+        (&token, "/v1/release", Some(json!({ "name": "x", "token": lease_token, "more": 1 }))),
+        (&token, "/v1/lock?name=x", None),
+        (&token, "/v1/locks", None),
+        (&token, "/metrics", None),
+        (&token, "/v1/nodes", None),
+        (&token, "/v1/release", Some(given)),
+    ] {
+        seen.push_str(&call(caller, path, body.as_ref()).to_string());
+    }
+    service.reload();
+    std::fs::write(deployment.folder().join("callers"), format!("{token}\n")).unwrap();
+    service.reload();
+    let process = format!("/proc/{}", service.child.id());
+    for file in ["cmdline", "environ"] {
+        seen.push_str(&String::from_utf8_lossy(&std::fs::read(format!("{process}/{file}")).unwrap()));
+    }
+    for arguments in [&["config"][..], &["config", "--json"], &["doctor"], &["token", "ls"]] {
+        let done = deployment.tenure(arguments);
+        seen.push_str(&format!("{}{}", done.stdout, done.stderr));
+    }
+    seen.push_str(&service.end());
+    for log in ["access", "audit"] {
+        seen.push_str(&std::fs::read_to_string(deployment.folder().join(log)).unwrap_or_default());
+    }
+    let owner = lease_token.split('.').nth(3).unwrap();
+    let pem = std::fs::read_to_string(&files.key).unwrap();
+    let tls_key = pem.lines().nth(1).unwrap();
+    for secret in [&token, &unknown, &lease_key, owner, tls_key, &lease_token] {
+        assert!(!seen.contains(secret), "{secret} in {seen}");
+    }
+    assert!(seen.contains("\"caller\":\"a\""), "the log is there: {seen}");
+}
