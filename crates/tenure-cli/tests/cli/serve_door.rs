@@ -17,6 +17,7 @@ use crate::deployment::{Deployment, Done, embedded_store};
 struct Open {
     child: Child,
     url: String,
+    urls: Vec<String>,
     heard: BufReader<ChildStderr>,
     log: String,
 }
@@ -34,8 +35,9 @@ impl Open {
             heard.read_line(&mut line).unwrap();
             panic!("it did not start: {line}");
         };
-        let url = said["listening"].as_str().unwrap().to_owned();
-        Self { child, url, heard, log: String::new() }
+        let urls = said["urls"].as_array().unwrap().iter();
+        let urls: Vec<String> = urls.map(|url| url.as_str().unwrap().to_owned()).collect();
+        Self { child, url: urls[0].clone(), urls, heard, log: String::new() }
     }
 
     /// Has it read its files again, and waits for what it says.
@@ -296,7 +298,7 @@ fn a_certificate_is_served_checked_and_read_again() {
 }
 
 #[test]
-fn a_unix_socket_is_a_way_in_and_replaced_when_nobody_listens() {
+fn a_unix_socket_is_a_way_in_and_its_owner_may_use_force_there() {
     let deployment = embedded_store();
     let service =
         Open::start(&deployment, "listen = [\"unix:t.sock\", \"127.0.0.1:0\"]\nsocket_mode = \"660\"\n");
@@ -308,9 +310,18 @@ fn a_unix_socket_is_a_way_in_and_replaced_when_nobody_listens() {
         curl(&deployment, "", &["--unix-socket", socket.to_str().unwrap(), "--json", &body, &url])
     };
     assert_eq!(call("acquire", &json!({ "name": "x" })).0, 200);
+    // The system tells that this is the service's own user; by network it is nobody.
+    let local = ["--unix-socket", socket.to_str().unwrap()];
+    let (_, seen) = curl(&deployment, "", &[&local[..], &["http://localhost/v1/lock?name=x"]].concat());
+    let force = json!({ "name": "x", "holder": seen["holder"], "reason": "a test" });
+    let plain = format!("{}/v1/force-release", service.urls[1]);
+    let (status, refused) = curl(&deployment, "", &["--json", &force.to_string(), &plain]);
+    assert_eq!((status, &refused["type"]), (403, &json!("urn:tenure:forbidden")), "{refused}");
+    assert!(refused["detail"].as_str().unwrap().contains("tenure token new"), "{refused}");
+    assert_eq!(call("force-release", &force).0, 200);
     let second = Done::of(deployment.command(&["serve"]).output().unwrap());
     assert!(second.ends_with(64).stderr.contains("another process does"), "{second:?}");
-    service.end();
+    assert!(service.end().contains("\"caller\":\"uid:"), "the audit log says who it was");
     assert!(!socket.exists());
     // Killed, it leaves the file, and the next one takes its place.
     let mut killed = Open::start(&deployment, "listen = \"unix:t.sock\"\n");
