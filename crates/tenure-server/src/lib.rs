@@ -29,6 +29,7 @@ mod metrics;
 mod origin;
 mod problem;
 mod tls;
+mod trace;
 
 use std::future::Future;
 use std::sync::Arc;
@@ -52,6 +53,8 @@ pub use crate::metrics::Metrics;
 use crate::origin::Hosts;
 pub use crate::problem::Problem;
 pub use crate::tls::TlsError;
+#[cfg(feature = "otlp")]
+pub use crate::trace::{Traces, TracesError};
 
 /// How many acquires may be under way at once, unless [`Service::acquires_max`] says otherwise.
 const ACQUIRES_MAX: usize = 10_000;

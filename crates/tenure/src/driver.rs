@@ -12,6 +12,7 @@ mod callers;
 mod diary;
 mod mailbox;
 mod sockets;
+mod spans;
 mod survey;
 #[cfg(test)]
 mod tests;
@@ -32,6 +33,7 @@ pub(crate) use self::asking::Asking;
 pub(crate) use self::call::{AcquireFailure, AcquireReply, Call, ReleaseReply, draw_entropy};
 use self::callers::{Caller, Replies};
 use self::diary::Diary;
+use self::spans::Spans;
 pub(crate) use self::survey::Surveyed;
 use self::survey::Surveys;
 use crate::event::Observer;
@@ -99,6 +101,7 @@ pub(crate) struct Driver {
     /// timer is due.
     sleep: Option<(Time, Pin<Box<Sleep>>)>,
     surveys: Surveys,
+    spans: Spans,
 }
 
 impl Driver {
@@ -133,6 +136,7 @@ impl Driver {
             drawn: vec![],
             sleep: None,
             surveys: Surveys::default(),
+            spans: Spans::default(),
         }
     }
 

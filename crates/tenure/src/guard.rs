@@ -13,6 +13,7 @@ use tenure_core::{
     Standing,
 };
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument;
 
 use crate::driver::{Call, Id, ReleaseReply, SharedLease, look};
 use crate::error::votes::Votes;
@@ -284,7 +285,10 @@ impl Guard {
         let term = self.options.term(ttl, manager.max_ttl);
         let term = term.map_err(|error| ExtendError::InvalidOption { name: name(), error })?;
         let id = self.hold.id;
-        let Some(extended) = manager.call(|reply| Call::Extend { id, term, reply }).await else {
+        let span = tracing::debug_span!(target: "tenure", "extend", lock = self.name());
+        manager.trace(id, &span);
+        let extended = manager.call(|reply| Call::Extend { id, term, reply }).instrument(span);
+        let Some(extended) = extended.await else {
             return Err(ExtendError::ShutDown { name: name(), valid_for: self.valid_for() });
         };
         extended.map_err(|reason| self.hold.extend_error(reason, self.valid_for()))
@@ -314,7 +318,10 @@ impl Guard {
         let name = self.name().to_owned();
         let (manager, id) = (Arc::clone(&self.hold.manager), self.hold.id);
         self.hold.forget();
-        Released::of(&manager, name, manager.call(|reply| Call::Release { id, reply }).await)
+        let span = tracing::debug_span!(target: "tenure", "release", lock = name);
+        manager.trace(id, &span);
+        let told = manager.call(|reply| Call::Release { id, reply }).instrument(span);
+        Released::of(&manager, name, told.await)
     }
 }
 

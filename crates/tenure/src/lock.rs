@@ -13,7 +13,7 @@ use tenure_core::{
     Cause, Drift, Lease, LockKey, MaxHold, NameError, NotAcquired, OptionError, Options, Place, Renewal,
     Retry, Terms, Wait,
 };
-use tracing::Instrument;
+use tracing::{Instrument, Span};
 
 use crate::driver::{AcquireFailure, Call, SharedLease, draw_entropy, look};
 use crate::error::{AcquireError, WithError};
@@ -416,6 +416,7 @@ impl Lock {
         // From here on, dropping `hold` gives up whatever the lease has come to.
         let hold = Hold::new(Arc::clone(&self.manager), key, Arc::clone(&lease));
         let id = hold.id();
+        self.manager.trace(id, &Span::current());
         let answer = self.manager.call(|reply| Call::Acquire { id, lease, entropy, reply }).await;
         match answer.unwrap_or(Err(AcquireFailure::ShutDown)) {
             Ok(()) => self.guard(hold, &terms),

@@ -12,6 +12,7 @@ use tenure_core::{
     Ballot, Fleet, LockKey, MaxTtl, NameError, Options, Prefix, Quorum, RestartGuard, Roster, Settings, Terms,
 };
 use tokio::sync::{mpsc, oneshot};
+use tracing::Span;
 
 pub use self::worker::Worker;
 use crate::driver::{Asking, Call, Driver, Id, Unfinished};
@@ -442,6 +443,13 @@ impl Inner {
         let _asking = self.asking.enter();
         self.send(call(reply));
         answer.await.ok()
+    }
+
+    /// What is asked about this lease next belongs to this span, if it is recorded.
+    pub(crate) fn trace(&self, id: Id, span: &Span) {
+        if !span.is_disabled() {
+            self.send(Call::Trace { id, span: span.clone() });
+        }
     }
 
     /// Tells the driver something that needs no answer. `false` if it is gone.

@@ -59,10 +59,23 @@ async fn every_event_is_logged_with_the_lock_it_is_about() {
     let log = log.text().replace(&fence, "FENCE");
     insta::assert_snapshot!(log, @r#"
     DEBUG acquire{lock="invoice:42"}: tenure: new
+    DEBUG acquire{lock="invoice:42"}:ask{otel.kind="client" node="memory:0" command="acquire"}: tenure: new
+    DEBUG acquire{lock="invoice:42"}:ask{otel.kind="client" node="memory:1" command="acquire"}: tenure: new
+    DEBUG acquire{lock="invoice:42"}:ask{otel.kind="client" node="memory:2" command="acquire"}: tenure: new
     DEBUG tenure: acquired lock="invoice:42" attempts=1 elapsed=0ns margin=0 fence=FENCE
     DEBUG acquire{lock="other"}: tenure: new
+    DEBUG acquire{lock="other"}:ask{otel.kind="client" node="memory:0" command="acquire"}: tenure: new
+    DEBUG acquire{lock="other"}:ask{otel.kind="client" node="memory:1" command="acquire"}: tenure: new
+    DEBUG acquire{lock="other"}:ask{otel.kind="client" node="memory:2" command="acquire"}: tenure: new
+    DEBUG acquire{lock="other"}:ask{otel.kind="client" node="memory:0" command="undo"}: tenure: new
+    DEBUG acquire{lock="other"}:ask{otel.kind="client" node="memory:1" command="undo"}: tenure: new
+    DEBUG acquire{lock="other"}:ask{otel.kind="client" node="memory:2" command="undo"}: tenure: new
      WARN tenure: not acquired lock="other" cause=Unavailable attempts=1 elapsed=0ns
     TRACE tenure: cleaned up lock="other"
+    DEBUG release{lock="invoice:42"}: tenure: new
+    DEBUG release{lock="invoice:42"}:ask{otel.kind="client" node="memory:0" command="release"}: tenure: new
+    DEBUG release{lock="invoice:42"}:ask{otel.kind="client" node="memory:1" command="release"}: tenure: new
+    DEBUG release{lock="invoice:42"}:ask{otel.kind="client" node="memory:2" command="release"}: tenure: new
     DEBUG tenure: given up lock="invoice:42" fence=FENCE held=Some(0ns)
     TRACE tenure: cleaned up lock="invoice:42"
     "#);

@@ -5,6 +5,8 @@ use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 
 use tenure::config::{Serve, state_folder};
+#[cfg(feature = "otlp")]
+use tenure_server::Traces;
 use tenure_server::{Door, DoorError, LeaseKeyFileError, LeaseKeys, LogFile, Metrics, Service};
 
 use crate::args::ServeArgs;
@@ -19,6 +21,8 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) 
     let serve = settings.for_serve(args)?;
     let door = Door::of(&serve).map_err(|error| refused(&error))?;
     let signals = Signals::install()?;
+    #[cfg(feature = "otlp")]
+    let _traces = Traces::begin().map_err(|error| Failure::usage(error.to_string()))?;
     let (keys, made_key) = match &serve.lease_key.value {
         Some(path) => (LeaseKeys::read(path).map_err(|error| no_key(&error))?, None),
         None => key_of_machine()?,

@@ -28,6 +28,8 @@ mod serve;
 mod serve_contract;
 mod serve_door;
 mod serve_leases;
+#[cfg(feature = "otlp")]
+mod serve_trace;
 mod store;
 mod terminal;
 mod typing;

@@ -19,19 +19,33 @@ pub(crate) struct Serving {
     pub(crate) child: Child,
     pub(crate) address: String,
     pub(crate) said: Value,
+    /// What calls send besides, a line each.
+    pub(crate) headers: String,
 }
 
 impl Serving {
     pub(crate) fn start(deployment: &Deployment, more: &[&str]) -> Self {
-        let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--json"];
-        arguments.extend(more);
-        Self::of(&mut deployment.command(&arguments))
+        Self::start_with(deployment, more, |_| ())
     }
 
     /// The same, on a machine with this wall clock.
     pub(crate) fn start_with_clock(deployment: &Deployment, clock: &MovedClock) -> Self {
-        let mut command = deployment.command(&["serve", "--listen", "127.0.0.1:0", "--json"]);
-        Self::of(command.envs(clock.environment()))
+        Self::start_with(deployment, &[], |command| {
+            command.envs(clock.environment());
+        })
+    }
+
+    /// The same, with what else the command needs.
+    pub(crate) fn start_with(
+        deployment: &Deployment,
+        more: &[&str],
+        change: impl FnOnce(&mut Command),
+    ) -> Self {
+        let mut arguments = vec!["serve", "--listen", "127.0.0.1:0", "--json"];
+        arguments.extend(more);
+        let mut command = deployment.command(&arguments);
+        change(&mut command);
+        Self::of(&mut command)
     }
 
     fn of(command: &mut Command) -> Self {
@@ -40,19 +54,19 @@ impl Serving {
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
         let address = said["listening"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
-        Self { child, address, said }
+        Self { child, address, said, headers: String::new() }
     }
 
     /// Status and body.
     pub(crate) fn post(&self, path: &str, body: &Value) -> (u16, Value) {
-        let (body, host) = (body.to_string(), &self.address);
+        let (body, host, headers) = (body.to_string(), &self.address, &self.headers);
         let mut stream = TcpStream::connect(host).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         let length = body.len();
         write!(
             stream,
             "POST {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\nContent-Type: application/json\r\n\
-             Content-Length: {length}\r\n\r\n{body}"
+             {headers}Content-Length: {length}\r\n\r\n{body}"
         )
         .unwrap();
         let mut answer = String::new();

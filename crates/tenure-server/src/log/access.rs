@@ -15,6 +15,7 @@ use axum::http::{HeaderValue, Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
 use serde::Serialize;
+use tracing::Instrument;
 
 use super::record::REQUEST_ID;
 use super::{LogFile, Record, now};
@@ -22,6 +23,7 @@ use crate::Service;
 use crate::caller::Peer;
 use crate::grant::Received;
 use crate::problem::Kind;
+use crate::trace::{self, TraceParent};
 
 /// How many lines may wait for the disk: some megabytes.
 const QUEUE_MAX: usize = 16_384;
@@ -91,7 +93,9 @@ pub(crate) async fn layer(State(service): State<Arc<Service>>, mut request: Requ
     let record = Record::of(request.headers());
     request.extensions_mut().insert(record.clone());
     let mut call = Call::of(&request, record.clone(), service);
-    let mut response = next.run(request).await;
+    let span = trace::span(&request, call.path(), &record);
+    let mut response = next.run(request).instrument(span.clone()).await;
+    trace::answered(&span, response.status());
     call.status = Some(response.status());
     call.problem = response.extensions().get::<Kind>().copied();
     if let Ok(id) = HeaderValue::from_str(record.id()) {
@@ -111,6 +115,7 @@ struct Call {
     path: Option<MatchedPath>,
     status: Option<StatusCode>,
     problem: Option<Kind>,
+    trace: Option<TraceParent>,
 }
 
 /// The line.
@@ -131,6 +136,9 @@ struct Line<'a> {
     status: Option<u16>,
     problem: Option<&'static str>,
     duration_ms: f64,
+    /// The client's trace, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace_id: Option<String>,
 }
 
 impl Call {
@@ -145,10 +153,16 @@ impl Call {
             path: known.get::<MatchedPath>().cloned(),
             status: None,
             problem: None,
+            trace: TraceParent::of(request.headers()),
         }
     }
 
-    fn line(&self, call: Option<&str>, took: Duration) -> serde_json::Result<String> {
+    /// What it is called; nothing if there is no such call.
+    fn path(&self) -> Option<&str> {
+        self.path.as_ref().map(MatchedPath::as_str)
+    }
+
+    fn line(&self, took: Duration) -> serde_json::Result<String> {
         let noted = self.record.noted();
         let line = Line {
             time: now(),
@@ -156,12 +170,13 @@ impl Call {
             caller: noted.caller.as_deref(),
             peer: self.peer,
             method: self.method.as_str(),
-            call,
+            call: self.path(),
             name: noted.name.as_deref(),
             names: Some(noted.names).filter(|names| *names > 1),
             status: self.status.map(|status| status.as_u16()),
             problem: self.problem.map(Kind::name),
             duration_ms: took.as_secs_f64() * 1_000.0,
+            trace_id: self.trace.map(|trace| trace.trace_id()),
         };
         Ok(serde_json::to_string(&line)? + "\n")
     }
@@ -169,10 +184,10 @@ impl Call {
 
 impl Drop for Call {
     fn drop(&mut self) {
-        let (call, took) = (self.path.as_ref().map(MatchedPath::as_str), self.received.elapsed());
-        self.service.metrics.called(call, self.status.as_ref().map(StatusCode::as_str), took);
+        let took = self.received.elapsed();
+        self.service.metrics.called(self.path(), self.status.as_ref().map(StatusCode::as_str), took);
         if let Some(log) = &self.service.access_log
-            && let Ok(line) = self.line(call, took)
+            && let Ok(line) = self.line(took)
         {
             log.add(line);
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tenure_core::client::{Found, Id, Resuming, Unfinished};
 use tenure_core::{Ballot, Entropy, NotAcquired, NotExtended, OwnerToken, Query, ReleaseOutcome, Term};
 use tokio::sync::oneshot;
+use tracing::Span;
 
 use super::SharedLease;
 use super::survey::Surveyed;
@@ -52,6 +53,11 @@ pub(crate) enum Call {
     },
     Abandon {
         id: Id,
+    },
+    /// What is asked about this lease next belongs to this span.
+    Trace {
+        id: Id,
+        span: Span,
     },
     Query {
         query: Query,

@@ -105,25 +105,35 @@ impl Driver {
     pub(super) fn tell_caller(&mut self, output: Output<Caller>) {
         match output {
             Output::Tell { lease, news } => {
+                if !matches!(news, News::Waiting { .. } | News::Retrying { .. } | News::State(_)) {
+                    self.spans.end(lease);
+                }
                 if let Some(caller) = self.client.lease_mut(lease) {
                     caller.tell((&mut self.observer, &self.addresses), self.now, news);
                 }
             }
-            Output::Refused { lease: mut caller, reason: NotBegun::ShutDown, .. } => {
+            Output::Refused { id, lease: mut caller, reason: NotBegun::ShutDown } => {
+                self.spans.end(id);
                 caller.tell_acquired(Err(AcquireFailure::ShutDown));
             }
-            Output::Refused { lease: mut caller, reason: NotBegun::Outdated { left }, .. } => {
+            Output::Refused { id, lease: mut caller, reason: NotBegun::Outdated { left } } => {
+                self.spans.end(id);
                 caller.tell_extended(Err(NotExtended::Outdated { left }));
             }
             Output::Ended { id } => {
+                self.spans.end(id);
                 self.client.lease(id).inspect(|caller| caller.tell_ended());
             }
             Output::Released { lease, outcome, ballots, frees_within } => {
+                self.spans.end(lease);
                 if let Some(ReplySender::Release(reply)) = self.replies.remove(&lease) {
                     let _ = reply.send(ReleaseReply { outcome, ballots, frees_within });
                 }
             }
-            Output::NotReleased { lease } => drop(self.replies.remove(&lease)),
+            Output::NotReleased { lease } => {
+                self.spans.end(lease);
+                self.replies.remove(&lease);
+            }
             Output::CleanedUp { key, unconfirmed } => {
                 let name = key.name();
                 self.observer.observe(&match unconfirmed.len() {

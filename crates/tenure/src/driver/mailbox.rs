@@ -58,6 +58,7 @@ impl Driver {
                 self.replies.insert(id, ReplySender::Release(reply));
                 client::Request::ReleaseResumed { id, lease: Caller::of(lease) }
             }
+            Call::Trace { id, span } => return self.spans.begin(id, span),
             Call::Abandon { id } => client::Request::Abandon { id },
             Call::Nodes { reply } => {
                 let nodes = self.client.quorum().indexes();

@@ -24,6 +24,7 @@ impl Driver {
                 // thread lost its core would make it look ahead.
                 self.now = self.clock.now();
                 if let NodeEvent::Answer(tag, answer) = event {
+                    self.spans.answered(node, tag, &answer);
                     self.client.answer(self.now, node, tag, answer);
                     self.carry_out();
                 } else {
@@ -73,6 +74,7 @@ impl Driver {
             match output {
                 Output::Send { node, tag, command } => {
                     self.unsent = true;
+                    self.spans.ask((node, &self.addresses[node.get()]), tag, &command);
                     self.nodes[node.get()].send(tag, command);
                 }
                 Output::Renew(renewals) => self.renew(renewals),

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tenure_core::{
     Fence, Lease, MaxHold, NameError, NodeIndex, NodeSet, Nonce, OptionError, Options, OwnerToken,
 };
+use tracing::Instrument;
 
 use crate::Locks;
 use crate::driver::{Call, Resuming, SharedLease, look};
@@ -167,7 +168,10 @@ impl Locks {
             NotTaken::Option(error) => ExtendError::InvalidOption { name: name(), error },
         })?;
         let (id, resuming) = (hold.id(), Box::new(resuming));
-        match manager.call(|reply| Call::Resume { id, lease, resuming, reply }).await {
+        let span = tracing::debug_span!(target: "tenure", "resume", lock = handover.name);
+        manager.trace(id, &span);
+        let told = manager.call(|reply| Call::Resume { id, lease, resuming, reply }).instrument(span);
+        match told.await {
             Some(Ok(())) => Ok(Guard::new(hold.kept(), options)),
             // Nothing is known about its validity.
             Some(Err(reason)) => Err(hold.extend_error(reason, Duration::ZERO)),
@@ -207,8 +211,10 @@ impl Locks {
             resuming.begin(manager.quorum, NodeSet::default(), handover.held, manager.clock.now());
         let id = hold.id();
         hold.forget();
-        let told = manager.call(|reply| Call::ReleaseResumed { id, lease, reply }).await;
-        Released::of(manager, name(), told)
+        let span = tracing::debug_span!(target: "tenure", "release", lock = handover.name);
+        manager.trace(id, &span);
+        let told = manager.call(|reply| Call::ReleaseResumed { id, lease, reply }).instrument(span);
+        Released::of(manager, name(), told.await)
     }
 
     /// What goes on with a lock that another process held. Nothing is asked of the nodes yet.
