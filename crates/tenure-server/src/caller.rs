@@ -63,6 +63,11 @@ impl Caller {
         &self.record
     }
 
+    /// Whether it can be told from others.
+    pub(crate) fn is_somebody(&self) -> bool {
+        self.name() != principal::NOBODY
+    }
+
     /// Makes sure that it may do this with this lock.
     ///
     /// # Errors

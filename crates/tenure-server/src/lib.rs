@@ -28,6 +28,7 @@ mod log;
 mod metrics;
 mod origin;
 mod problem;
+mod room;
 mod tls;
 mod trace;
 
@@ -37,11 +38,12 @@ use std::time::Duration;
 
 use axum::Router;
 use tenure::Locks;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
+use crate::caller::Caller;
 pub use crate::caller::{CallerToken, Callers, CallersError, Principal, PrincipalError, Rights, Verb};
 pub use crate::door::{Door, DoorError};
 pub use crate::lease_key::{LeaseKeyError, LeaseKeyFileError, LeaseKeys};
@@ -52,12 +54,10 @@ use crate::log::{AccessLog, AuditLog};
 pub use crate::metrics::Metrics;
 use crate::origin::Hosts;
 pub use crate::problem::Problem;
+use crate::room::{Room, Seat};
 pub use crate::tls::TlsError;
 #[cfg(feature = "otlp")]
 pub use crate::trace::{Traces, TracesError};
-
-/// How many acquires may be under way at once, unless [`Service::acquires_max`] says otherwise.
-const ACQUIRES_MAX: usize = 10_000;
 
 /// The service, before it listens.
 #[derive(Debug)]
@@ -66,10 +66,7 @@ pub struct Service {
     keys: LeaseKeys,
     callers: Callers,
     hosts: Hosts,
-    /// Room for acquires. Extensions and releases need none: under overload only new work is
-    /// refused.
-    room: Arc<Semaphore>,
-    acquires_max: usize,
+    room: Room,
     bounds: Bounds,
     access_log: Option<AccessLog>,
     audit_log: AuditLog,
@@ -89,8 +86,7 @@ impl Service {
             keys,
             callers: Callers::default(),
             hosts: Hosts::default(),
-            room: Arc::new(Semaphore::new(ACQUIRES_MAX)),
-            acquires_max: ACQUIRES_MAX,
+            room: Room::default(),
             bounds: Bounds::default(),
             access_log: None,
             audit_log: AuditLog::new(LogFile::stderr()),
@@ -138,18 +134,20 @@ impl Service {
         self.hosts = Hosts { named: settings.hosts.value.clone().into(), tls: door.tls.clone() };
         self.bounds.connections = settings.connections_max.value.unwrap_or(self.bounds.connections);
         self.bounds.head = settings.silence_max.value.unwrap_or(self.bounds.head);
-        match settings.acquires_max.value {
-            Some(most) => self.acquires_max(most),
-            None => self,
+        if let Some(most) = settings.acquires_max.value {
+            self.room.acquires_max(most);
         }
+        if let Some(most) = settings.acquires_per_caller.value {
+            self.room.acquires_per_caller(most);
+        }
+        self
     }
 
     /// At most so many acquires are under way at once, those that wait among them; more are told to
     /// come back later.
     #[must_use]
     pub fn acquires_max(mut self, most: usize) -> Self {
-        self.acquires_max = most.min(Semaphore::MAX_PERMITS);
-        self.room = Arc::new(Semaphore::new(self.acquires_max));
+        self.room.acquires_max(most);
         self
     }
 
@@ -186,12 +184,12 @@ impl Service {
         service.partings.closed().await;
     }
 
-    /// Room for new work, until it is dropped.
-    fn room(&self) -> Result<OwnedSemaphorePermit, Problem> {
+    /// Room for new work of this caller, until it is dropped.
+    fn room(&self, caller: &Caller) -> Result<Seat, Problem> {
         if self.is_draining() {
             return Err(Problem::draining());
         }
-        Arc::clone(&self.room).try_acquire_owned().map_err(|_| Problem::overloaded())
+        self.room.take(caller)
     }
 
     fn is_draining(&self) -> bool {

@@ -70,6 +70,7 @@ kinds! {
     TooLarge "too-large" PAYLOAD_TOO_LARGE,
     NotJson "not-json" UNSUPPORTED_MEDIA_TYPE,
     OutOfBounds "out-of-bounds" UNPROCESSABLE_ENTITY,
+    Rate "rate" TOO_MANY_REQUESTS,
     Unavailable "unavailable" SERVICE_UNAVAILABLE,
     TooLate "too-late" SERVICE_UNAVAILABLE,
     ClocksSetBack "clocks-set-back" SERVICE_UNAVAILABLE,
@@ -86,7 +87,7 @@ impl Kind {
 
     /// Whether an answer can say after which time to ask again.
     fn may_be_retried(self) -> bool {
-        self == Self::Contended || self.status() == StatusCode::SERVICE_UNAVAILABLE
+        matches!(self, Self::Contended | Self::Rate) || self.status() == StatusCode::SERVICE_UNAVAILABLE
     }
 }
 
@@ -105,6 +106,14 @@ impl Problem {
     pub(crate) fn overloaded() -> Self {
         let detail = "as many acquires as this instance takes are under way; ask again later";
         Self::new(Kind::Overloaded, detail).retry_after(Some(COME_BACK))
+    }
+
+    /// No new work of this caller at present: it has as much under way as one may have.
+    pub(crate) fn rate(caller: &str, most: usize) -> Self {
+        let detail = format!(
+            "caller {caller:?} has {most} acquires under way, and may not have more; ask again later"
+        );
+        Self::new(Kind::Rate, detail).retry_after(Some(COME_BACK))
     }
 
     pub(crate) fn fact(mut self, name: &str, value: impl Into<Value>) -> Self {

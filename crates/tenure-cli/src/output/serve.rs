@@ -82,6 +82,7 @@ pub(super) fn settings(serve: &Serve) -> Vec<(&'static str, Value, &Source)> {
         entry("hosts", &serve.hosts, |hosts| json!(hosts)),
         entry("connections_max", &serve.connections_max, |most| json!(most)),
         entry("acquires_max", &serve.acquires_max, |most| json!(most)),
+        entry("acquires_per_caller", &serve.acquires_per_caller, |most| json!(most)),
         entry("silence_max_ms", &serve.silence_max, |most| json!(most.map(milliseconds))),
         entry("access_log", &serve.access_log, path),
         entry("audit_log", &serve.audit_log, path),

@@ -127,7 +127,7 @@ fn every_setting_of_the_service_is_shown_with_its_line() {
         "tenure.toml",
         "ttl = \"7s\"\n[serve]\nlisten = \"unix:run/t.sock\"\nsocket_mode = \"660\"\nlease_key = \"key\"\n\
          callers = \"callers\"\ntls_certificate = \"/c.pem\"\ntls_key = \"k.pem\"\nclient_ca = \"ca.pem\"\n\
-         behind_tls_proxy = true\nhosts = [\"locks.example\"]\nconnections_max = 7\nacquires_max = 8\n\
+         behind_tls_proxy = true\nhosts = [\"locks.example\"]\nconnections_max = 7\nacquires_max = 8\nacquires_per_caller = 5\n\
          silence_max = \"9s\"\naccess_log = \"stderr\"\naudit_log = \"audit\"\n",
     );
     let (shown, _) = deployment.json(&["config", "--json"]);
@@ -144,6 +144,7 @@ fn every_setting_of_the_service_is_shown_with_its_line() {
         ("hosts", json!(["locks.example"])),
         ("connections_max", json!(7)),
         ("acquires_max", json!(8)),
+        ("acquires_per_caller", json!(5)),
         ("silence_max_ms", json!(9_000)),
         ("access_log", json!("stderr")),
         ("audit_log", json!(format!("{folder}/audit"))),

@@ -49,6 +49,7 @@ problems!(Problems: ANY, OF_BODY, &[
     Kind::ClocksSetBack,
     Kind::Draining,
     Kind::Overloaded,
+    Kind::Rate,
 ]);
 
 /// Acquires a lock, at once or after a wait in line.
@@ -74,7 +75,7 @@ pub(crate) async fn call(
 ) -> Result<Response, Problem> {
     let Asked { received, what: request } = asked;
     caller.may(Verb::Lock, &request.name)?;
-    let _room = service.room()?;
+    let _room = service.room(&caller)?;
     let guard = tokio::select! {
         biased;
         guard = request.lock(&service)?.acquire() => guard?,

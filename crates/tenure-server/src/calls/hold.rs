@@ -49,6 +49,7 @@ problems!(Problems: ANY, OF_BODY, OF_LEASE, &[
     Kind::TooLate,
     Kind::ClocksSetBack,
     Kind::Overloaded,
+    Kind::Rate,
 ]);
 
 /// Acquires a lock, or goes on with one, and renews it while the connection lives.
@@ -70,7 +71,7 @@ pub(crate) async fn call(
     let on_disconnect = request.on_disconnect.unwrap_or_default();
     let stage = match request.token.take() {
         Some(token) => request.go_on(token, &service, &caller).await?,
-        None => request.acquire(&service).await?,
+        None => request.acquire(&service, &caller).await?,
     };
     let counted = service.metrics.hold();
     let lines = Hold { service, caller, received, on_disconnect, _counted: counted }.lines(stage);
@@ -85,8 +86,8 @@ pub(crate) async fn call(
 
 impl HoldRequest {
     /// The first that is to be told, or why there is nothing to tell.
-    async fn acquire(self, service: &Service) -> Result<Stage, Problem> {
-        let room = service.room()?;
+    async fn acquire(self, service: &Service, caller: &Caller) -> Result<Stage, Problem> {
+        let room = service.room(caller)?;
         let name = self.name.clone();
         let request = AcquireRequest {
             name: self.name,

@@ -4,12 +4,12 @@ use std::pin::Pin;
 use std::time::{Duration, Instant};
 
 use tenure::{AcquireError, Guard, InLine, Lock, Place};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::{sleep, timeout};
 
 use super::line::{Event, Line};
 use super::{HEARTBEAT, Hold, Stage};
 use crate::problem::Problem;
+use crate::room::Seat;
 
 /// Who gets the lock, or a refusal, within this time is told so at once; others that they wait.
 const SOON: Duration = Duration::from_millis(100);
@@ -23,11 +23,11 @@ pub(crate) struct Waiting {
     in_line: InLine,
     /// What was told last, and when.
     told: Option<(Option<Place>, Instant)>,
-    _room: OwnedSemaphorePermit,
+    _room: Seat,
 }
 
 impl Waiting {
-    pub(crate) fn new(name: String, lock: &Lock, room: OwnedSemaphorePermit) -> Self {
+    pub(crate) fn new(name: String, lock: &Lock, room: Seat) -> Self {
         let (acquire, in_line) = lock.acquire_in_line();
         Self { name, acquire: Box::pin(acquire), in_line, told: None, _room: room }
     }

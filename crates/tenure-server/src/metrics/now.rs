@@ -28,7 +28,7 @@ pub(super) async fn families(service: &Service) -> prometheus::Result<Vec<Metric
     now.values("build_info", "The version.", "version", [(env!("CARGO_PKG_VERSION"), 1.0)])?;
     let draining = f64::from(u8::from(service.is_draining()));
     now.value("draining", "Whether the instance is about to end.", draining)?;
-    let (most, left) = (service.acquires_max, service.room.available_permits());
+    let (most, left) = service.room.seats();
     now.value("acquires_max", "How many acquires may be under way.", count(most))?;
     let help = "Acquires under way, those that wait in line among them.";
     now.value("acquires_in_progress", help, count(most - left.min(most)))?;

@@ -48,6 +48,8 @@ pub struct Serve {
     pub connections_max: Sourced<Option<usize>>,
     /// How many acquires may be under way at a time, those that wait among them.
     pub acquires_max: Sourced<Option<usize>>,
+    /// How many of them one caller may have.
+    pub acquires_per_caller: Sourced<Option<usize>>,
     /// How long a connection may say nothing.
     pub silence_max: Sourced<Option<Duration>>,
     /// Where a line is written for each call: a file, or `stderr`.
@@ -81,6 +83,7 @@ pub(super) struct Section {
     hosts: Option<Spanned<Vec<String>>>,
     connections_max: Option<Spanned<Count>>,
     acquires_max: Option<Spanned<Count>>,
+    acquires_per_caller: Option<Spanned<Count>>,
     silence_max: Option<Spanned<TtlText>>,
     access_log: Option<Spanned<PathBuf>>,
     audit_log: Option<Spanned<PathBuf>>,
@@ -121,6 +124,7 @@ impl Serve {
             hosts: file.sourced(&section.hosts, Clone::clone).unwrap_or(fallback.hosts),
             connections_max: count(&section.connections_max),
             acquires_max: count(&section.acquires_max),
+            acquires_per_caller: count(&section.acquires_per_caller),
             silence_max: optional(file.sourced(&section.silence_max, |silence| silence.0)),
             access_log: log(&section.access_log),
             audit_log: log(&section.audit_log),
@@ -157,6 +161,7 @@ impl Default for Serve {
             hosts: default(vec![]),
             connections_max: default(None),
             acquires_max: default(None),
+            acquires_per_caller: default(None),
             silence_max: default(None),
             access_log: default(None),
             audit_log: default(None),
