@@ -13,23 +13,33 @@ use axum::middleware::Next;
 use axum::response::Response;
 use tenure::Guard;
 
+use crate::idempotency::Running;
+
 /// When the request was received: what a client is told of times counts from here.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Received(pub(crate) Instant);
 
 /// A lock on its way to the client, beside the answer that says so.
 #[derive(Clone)]
-pub(crate) struct Grant(Arc<Mutex<Option<Guard>>>);
+pub(crate) struct Grant(Arc<Mutex<Option<Granted>>>);
+
+/// With the key that it was asked for with, if there is one.
+type Granted = (Guard, Option<Running>);
 
 impl Grant {
-    pub(crate) fn of(guard: Guard) -> Self {
-        Self(Arc::new(Mutex::new(Some(guard))))
+    pub(crate) fn of(guard: Guard, key: Option<Running>) -> Self {
+        Self(Arc::new(Mutex::new(Some((guard, key)))))
     }
 
     fn hand_over(&self) {
-        let guard = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        // What it says is in the answer.
-        guard.map(Guard::hand_over);
+        let granted = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some((guard, key)) = granted {
+            // What it says is in the answer.
+            let lease = guard.hand_over();
+            if let Some(key) = key {
+                key.granted(lease);
+            }
+        }
     }
 }
 

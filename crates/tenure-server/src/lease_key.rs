@@ -28,6 +28,7 @@ const KEY_BYTES: usize = 32;
 /// Digits of the parts that are cut short, two a byte.
 const KEY_DIGITS: usize = 8;
 const NAME_DIGITS: usize = 16;
+const MARK_DIGITS: usize = 32;
 
 /// The keys that lease tokens are sealed with.
 pub struct LeaseKeys(Vec<LeaseKey>);
@@ -115,6 +116,23 @@ impl LeaseKeys {
         self.0.iter().any(|key| key.named("holder", owner) == called)
     }
 
+    /// What stands for a client's key for a lock, in the label of that lock: 128 bits.
+    pub(crate) fn mark(&self, caller: &str, name: &str, key: &str) -> String {
+        self.first().mark(caller, name, key)
+    }
+
+    /// Whether this is such a mark, of this instance or one with another key in front.
+    pub(crate) fn is_mark(&self, mark: &str, caller: &str, name: &str, key: &str) -> bool {
+        self.0.iter().any(|own| own.mark(caller, name, key) == mark)
+    }
+
+    /// What stands for a client's key, whatever lock it is for.
+    pub(crate) fn key_id(&self, caller: &str, key: &str) -> [u8; 16] {
+        let text = format!("{}:{caller}{key}", caller.len());
+        let mac = hmac::sign(&self.first().key, &signed("key", &text));
+        mac.as_ref()[..16].try_into().expect("16 of 32 bytes")
+    }
+
     fn first(&self) -> &LeaseKey {
         self.0.first().expect("there is a key, or these could not have been made")
     }
@@ -155,10 +173,20 @@ impl LeaseKey {
         self.named("lock", name)
     }
 
+    fn mark(&self, caller: &str, name: &str, key: &str) -> String {
+        // With their lengths, so that no two sets of texts are the same text.
+        let text = format!("{}:{caller}{}:{name}{key}", caller.len(), name.len());
+        self.digits("mark", &text, MARK_DIGITS)
+    }
+
     /// What stands for something whose name is not to be told.
     fn named(&self, purpose: &str, name: &str) -> String {
-        let mut digits = hex(hmac::sign(&self.key, &signed(purpose, name)).as_ref());
-        digits.truncate(NAME_DIGITS);
+        self.digits(purpose, name, NAME_DIGITS)
+    }
+
+    fn digits(&self, purpose: &str, text: &str, count: usize) -> String {
+        let mut digits = hex(hmac::sign(&self.key, &signed(purpose, text)).as_ref());
+        digits.truncate(count);
         digits
     }
 }
@@ -215,6 +243,20 @@ mod tests {
         }
         assert!(keys.open("x", &format!("{sealed}0")).is_err());
         assert!(keys.open("x", &token().to_string()).is_err(), "a bare one is not sealed");
+    }
+
+    #[test]
+    fn a_mark_is_of_one_caller_one_lock_and_one_key() {
+        let (old, both) = (keys(&['a']), keys(&['b', 'a']));
+        let mark = old.mark("ann", "x", "k");
+        assert_eq!(mark.len(), 32);
+        assert!(both.is_mark(&mark, "ann", "x", "k"), "a key that is being exchanged");
+        for (caller, name, key) in
+            [("bob", "x", "k"), ("ann", "y", "k"), ("ann", "x", "l"), ("annx", "", "k")]
+        {
+            assert!(!both.is_mark(&mark, caller, name, key), "{caller} {name} {key}");
+        }
+        assert_ne!(old.key_id("ann", "k"), old.key_id("an", "nk"));
     }
 
     #[test]

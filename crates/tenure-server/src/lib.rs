@@ -21,6 +21,7 @@ pub mod form;
 mod grant;
 mod hex;
 mod hold;
+mod idempotency;
 mod lease;
 mod lease_key;
 mod listen;
@@ -71,6 +72,8 @@ pub struct Service {
     access_log: Option<AccessLog>,
     audit_log: AuditLog,
     metrics: Metrics,
+    /// Which leases the keys of clients led to.
+    idempotency: idempotency::Memory,
     /// Whether it is about to end.
     draining: watch::Sender<bool>,
     /// Whoever still has to release a lock after its connection has ended listens here.
@@ -91,6 +94,7 @@ impl Service {
             access_log: None,
             audit_log: AuditLog::new(LogFile::stderr()),
             metrics: Metrics::default(),
+            idempotency: idempotency::Memory::default(),
             draining: watch::Sender::new(false),
             partings: watch::Sender::new(()),
         }

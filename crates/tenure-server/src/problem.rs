@@ -66,10 +66,12 @@ kinds! {
     Contended "contended" CONFLICT,
     MaxHold "max-hold" CONFLICT,
     Foreign "foreign" CONFLICT,
+    StillRunning "still-running" CONFLICT,
     NotHeld "not-held" GONE,
     TooLarge "too-large" PAYLOAD_TOO_LARGE,
     NotJson "not-json" UNSUPPORTED_MEDIA_TYPE,
     OutOfBounds "out-of-bounds" UNPROCESSABLE_ENTITY,
+    KeyReused "key-reused" UNPROCESSABLE_ENTITY,
     Rate "rate" TOO_MANY_REQUESTS,
     Unavailable "unavailable" SERVICE_UNAVAILABLE,
     TooLate "too-late" SERVICE_UNAVAILABLE,
@@ -87,7 +89,8 @@ impl Kind {
 
     /// Whether an answer can say after which time to ask again.
     fn may_be_retried(self) -> bool {
-        matches!(self, Self::Contended | Self::Rate) || self.status() == StatusCode::SERVICE_UNAVAILABLE
+        matches!(self, Self::Contended | Self::StillRunning | Self::Rate)
+            || self.status() == StatusCode::SERVICE_UNAVAILABLE
     }
 }
 
@@ -100,6 +103,15 @@ impl Problem {
     pub(crate) fn draining() -> Self {
         Self::new(Kind::Draining, "this instance is about to end; ask another one")
             .retry_after(Some(COME_BACK))
+    }
+
+    /// The same acquire, by its key, is under way.
+    pub(crate) fn still_running() -> Self {
+        Self::new(
+            Kind::StillRunning,
+            "the acquire with this Idempotency-Key is still under way; ask again later",
+        )
+        .retry_after(Some(COME_BACK))
     }
 
     /// No new work here at present: too much is under way.

@@ -70,6 +70,14 @@ impl Client {
         self.send_text("POST", path, "application/json", &body.to_string()).await;
     }
 
+    /// The same, with these lines in its head.
+    pub async fn send_with(&mut self, lines: &str, path: &str, body: &Value) {
+        let always = self.more.clone();
+        self.more.push_str(lines);
+        self.send(path, body).await;
+        self.more = always;
+    }
+
     /// Asks, and waits for the answer.
     pub async fn get(&mut self, path: &str) -> Answer {
         self.send_text("GET", path, "text/plain", "").await;

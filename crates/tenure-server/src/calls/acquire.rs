@@ -1,26 +1,32 @@
 //! `POST /v1/acquire`: the lock, or why not.
 
+use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use serde::Deserialize;
-use tenure::{Lock, MaxHold};
+use serde::{Deserialize, Serialize};
+use tenure::{AcquireError, Guard, Handover, Lock, MaxHold};
+use tokio::time::sleep;
 use utoipa::ToSchema;
 
 use crate::Service;
 use crate::body::Asked;
 use crate::caller::{Caller, Verb};
 use crate::grant::Grant;
+use crate::idempotency::{Claim, IdempotencyKey, Known};
 use crate::lease::{Lease, lease};
 use crate::problem::{ANY, Kind, OF_BODY, Problem, problems};
 
 /// Nobody waits for longer with one call: connections do not live for ever.
 const WAIT_MAX: Duration = Duration::from_secs(3_600);
 
-#[derive(Debug, Deserialize, ToSchema)]
+/// So often whoever has a claim looks whether it waits for itself.
+const LOOK: Duration = Duration::from_millis(250);
+
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AcquireRequest {
     /// At most 1,024 bytes; compared byte by byte.
@@ -50,11 +56,19 @@ problems!(Problems: ANY, OF_BODY, &[
     Kind::Draining,
     Kind::Overloaded,
     Kind::Rate,
+    Kind::StillRunning,
+    Kind::KeyReused,
+    Kind::NotHeld,
+    Kind::MaxHold,
 ]);
 
 /// Acquires a lock, at once or after a wait in line.
+///
+/// With an `Idempotency-Key` it can be repeated: the same key and body lead to the same lease,
+/// which the nodes extend first.
 #[utoipa::path(
     post, path = "/v1/acquire", operation_id = "acquire", tag = "locks",
+    params(("Idempotency-Key" = Option<String>, Header, description = "Visible ASCII characters", min_length = 1, max_length = 255)),
     request_body = AcquireRequest,
     responses(
         (
@@ -67,25 +81,72 @@ problems!(Problems: ANY, OF_BODY, &[
         Problems,
     ),
 )]
-
 pub(crate) async fn call(
     State(service): State<Arc<Service>>,
     caller: Caller,
+    IdempotencyKey(key): IdempotencyKey,
     asked: Asked<AcquireRequest>,
 ) -> Result<Response, Problem> {
     let Asked { received, what: request } = asked;
-    caller.may(Verb::Lock, &request.name)?;
-    let _room = service.room(&caller)?;
-    let guard = tokio::select! {
-        biased;
-        guard = request.lock(&service)?.acquire() => guard?,
-        () = service.drained() => return Err(Problem::draining()),
+    let name = request.name.clone();
+    caller.may(Verb::Lock, &name)?;
+    let claim = key.as_deref().map(|key| Claim { service: &service, caller: &caller, name: &name, key });
+    let running = match key.as_deref() {
+        None => None,
+        Some(key) => match service.idempotency.begin(&service, &caller, key, &request)? {
+            Known::New(running) => Some(running),
+            Known::Before(before) => return again(&service, &before, received).await,
+        },
     };
+    let _room = service.room(&caller)?;
+    let guard = acquire(&service, request, claim.as_ref()).await?;
     // A guard that is dropped gives the lock back.
     caller.is_still(&service.callers)?;
     let mut response = Json(lease(&guard, received, &service.keys)).into_response();
-    response.extensions_mut().insert(Grant::of(guard));
+    response.extensions_mut().insert(Grant::of(guard, running));
     Ok(response)
+}
+
+/// Waits for the lock. Whoever has a claim to it from before is told so.
+async fn acquire(
+    service: &Service,
+    mut request: AcquireRequest,
+    claim: Option<&Claim<'_>>,
+) -> Result<Guard, Problem> {
+    if let Some(claim) = claim {
+        request.label = Some(claim.mark(request.label.as_deref()));
+    }
+    let (acquire, in_line) = request.lock(service)?.acquire_in_line();
+    let mut acquire = pin!(acquire);
+    loop {
+        tokio::select! {
+            biased;
+            outcome = &mut acquire => {
+                if let (Some(claim), Err(AcquireError::Contended { place: Some(place), .. })) = (claim, &outcome)
+                    && claim.is_behind(place)
+                {
+                    return Err(claim.yours().await);
+                }
+                return Ok(outcome?);
+            }
+            () = service.drained() => return Err(Problem::draining()),
+            () = sleep(LOOK), if claim.is_some() => {}
+        }
+        if let (Some(claim), Some(place)) = (claim, in_line.place())
+            && claim.is_behind(&place)
+        {
+            return Err(claim.yours().await);
+        }
+    }
+}
+
+/// The lease that a key led to before, if the nodes say that it still is one.
+async fn again(service: &Service, before: &Handover, received: Instant) -> Result<Response, Problem> {
+    let guard = service.locks.resume(before).await?;
+    let told = lease(&guard, received, &service.keys);
+    // The client may have the lock already.
+    let _ = guard.hand_over();
+    Ok(Json(told).into_response())
 }
 
 impl AcquireRequest {

@@ -4,15 +4,17 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
+use super::force_release::take;
 use super::{LeaseRef, LeaseRefs, OF_LEASE, Results, results};
 use crate::Service;
 use crate::body::{Asked, AskedMany};
-use crate::caller::Caller;
+use crate::caller::{Caller, Verb};
 use crate::form::{Vote, votes};
-use crate::problem::{ANY, OF_BODY, Problem, problems};
+use crate::idempotency::Claim;
+use crate::problem::{ANY, Kind, OF_BODY, Problem, problems};
 
 problems!(Problems: ANY, OF_BODY, OF_LEASE);
 problems!(ProblemsOfMany: ANY, OF_BODY);
@@ -31,18 +33,48 @@ impl Released {
     }
 }
 
+/// The lease by its token; or by the `Idempotency-Key` that it was acquired with and its holder,
+/// which the answer to a repeated acquire gave.
+#[derive(Debug, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReleaseRequest {
+    #[schema(min_length = 1, max_length = 1024)]
+    name: String,
+    /// What the last answer about this lease gave.
+    token: Option<String>,
+    /// Instead of the token, with the holder.
+    idempotency_key: Option<String>,
+    /// Nobody else is released.
+    holder: Option<String>,
+}
+
 /// Releases a lock.
 #[utoipa::path(
     post, path = "/v1/release", operation_id = "release", tag = "locks",
-    request_body = LeaseRef,
+    request_body = ReleaseRequest,
     responses((status = 200, description = "Released", body = Released), Problems),
 )]
 pub(crate) async fn call(
     State(service): State<Arc<Service>>,
     caller: Caller,
-    asked: Asked<LeaseRef>,
+    asked: Asked<ReleaseRequest>,
 ) -> Result<Json<Released>, Problem> {
-    release(service, caller, asked.what).await.map(Json)
+    let ReleaseRequest { name, token, idempotency_key, holder } = asked.what;
+    match (token, idempotency_key, holder) {
+        (Some(token), None, None) => release(service, caller, LeaseRef { name, token }).await.map(Json),
+        (None, Some(key), Some(holder)) => {
+            caller.may(Verb::Lock, &name)?;
+            let claim = Claim { service: &service, caller: &caller, name: &name, key: &key };
+            let is_meant = |owner: &str, label: Option<&str>| {
+                label.is_some_and(|label| claim.is_of(label)) && service.keys.is_holder(owner, &holder)
+            };
+            take(&service, &name, is_meant).await.map(Json)
+        }
+        _ => Err(Problem::new(
+            Kind::BadRequest,
+            "token: send the token of the lease; or, without one, its idempotency_key and holder",
+        )),
+    }
 }
 
 /// Releases up to 1,000 locks. The results are in the order of the request.

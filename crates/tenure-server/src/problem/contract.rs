@@ -51,6 +51,10 @@ pub(crate) struct Body {
     detail: String,
     /// What the holder of the lock wrote.
     label: Option<String>,
+    /// The caller has the lock itself, by the key that it sent.
+    yours: Option<bool>,
+    /// Who has the lock.
+    holder: Option<String>,
     /// How many wait before this caller.
     ahead: Option<u64>,
     /// How many wait in all.

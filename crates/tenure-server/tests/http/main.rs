@@ -16,6 +16,7 @@ mod looking;
 mod metrics;
 mod overload;
 mod real_nodes;
+mod repeating;
 mod tls;
 mod who_goes_away;
 
