@@ -48,6 +48,18 @@ pub(crate) struct Common {
     /// everybody on this machine: use `?password_file=PATH`, or the configuration.
     #[arg(long, global = true, value_name = "URL,URL,...", help_heading = "Common options")]
     pub(crate) nodes: Option<String>,
+    /// A lock service to use instead of nodes: `http://HOST:PORT`, `https://HOST:PORT` or
+    /// `unix:/PATH` [env: `TENURE_SERVICE`]
+    #[arg(long, global = true, value_name = "URL", help_heading = "Common options")]
+    pub(crate) service: Option<String>,
+    /// The file with the token that the service knows us by [env: `TENURE_SERVICE_TOKEN_FILE`, or
+    /// the token itself: `TENURE_SERVICE_TOKEN`]
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Common options")]
+    pub(crate) service_token_file: Option<PathBuf>,
+    /// The file with certificates to trust the service by [env: `TENURE_SERVICE_CA`] [default:
+    /// those of this system]
+    #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Common options")]
+    pub(crate) service_ca: Option<PathBuf>,
     /// The configuration file [env: `TENURE_CONFIG`] [default: tenure.toml, if there is one]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Common options")]
     pub(crate) config: Option<PathBuf>,

@@ -63,7 +63,10 @@ impl Exit {
     pub(crate) fn without_majority(settings: &Settings, misconfigured: impl Iterator<Item = bool>) -> Self {
         let nodes: Vec<bool> = misconfigured.collect();
         let able = nodes.iter().filter(|misconfigured| !**misconfigured).count();
-        if settings.is_embedded() {
+        if settings.service().is_some() {
+            // Its nodes are its operator's matter.
+            Self::UNAVAILABLE
+        } else if settings.is_embedded() {
             Self::STORE
         } else if able * 2 <= nodes.len() {
             Self::USAGE

@@ -7,6 +7,7 @@ use tenure::{
     AcquireError, BuildError, ExtendError, Fault, LockReport, NodeAnswer, ReleaseError, Vote, Votes,
 };
 
+use crate::ballot::Ballot;
 use crate::exit_code::Exit;
 use crate::output::{duration, plain};
 use crate::settings::Settings;
@@ -29,7 +30,7 @@ pub(crate) struct About {
     pub(crate) name: Option<String>,
     pub(crate) holder: Option<String>,
     pub(crate) retry_after: Option<Duration>,
-    pub(crate) votes: Option<Votes>,
+    pub(crate) votes: Option<Ballot>,
 }
 
 impl Failure {
@@ -51,7 +52,7 @@ impl Failure {
     }
 
     pub(crate) fn with_votes(mut self, votes: &Votes) -> Self {
-        self.about.votes = Some(votes.clone());
+        self.about.votes = Some(Ballot::from(votes));
         self
     }
 
@@ -144,7 +145,7 @@ impl Failure {
 }
 
 /// Who has it, for people who wonder whether to wait.
-fn contention(name: &str, holder: Option<&str>, left: Option<Duration>, waiters: u64) -> String {
+pub(crate) fn contention(name: &str, holder: Option<&str>, left: Option<Duration>, waiters: u64) -> String {
     let holder = holder.map_or_else(|| "another".to_owned(), plain);
     let left = left.map_or_else(String::new, |left| format!(", free in {} unless renewed", duration(left)));
     let waiters = if waiters == 0 { String::new() } else { format!(", {waiters} in line") };

@@ -3,13 +3,15 @@
 
 use std::time::Duration;
 
-use tenure::{Cause, Event, Guard, Lock, Locks};
+use tenure::{Cause, Event};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
+use crate::backend::{Backend, Holding};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::{Output, WaitingNews};
+use crate::service::{Asking, Held, Service};
 use crate::settings::Settings;
 use crate::signals::{Signal, Signals, ends_wait};
 
@@ -28,8 +30,16 @@ pub(crate) async fn hold(
     conflict: Exit,
     signals: &mut Signals,
     output: &Output,
-) -> Result<(Locks, Guard), Failure> {
+) -> Result<(Backend, Holding), Failure> {
     let (sender, news) = mpsc::unbounded_channel();
+    let note = settings.label.value.as_deref().unwrap_or(note);
+    if let Some(service) = settings.service() {
+        let service = Service::connect(service)?;
+        let asking = Asking::new(name, note, settings, conflict);
+        let told = wait_for(name, service.acquire(&asking, &sender), signals, news, output).await?;
+        let held = Held::keep(service.clone(), told);
+        return Ok((Backend::Service(service), Holding::Service(held)));
+    }
     let locks = settings.connect_aloud(output, move |event| {
         let news = match event {
             Event::Waiting { ahead, waiters, holder, free_after, .. } => {
@@ -42,9 +52,10 @@ pub(crate) async fn hold(
         // Nobody looks any more once the lock is there.
         let _ = sender.send(news);
     })?;
-    let lock = locks.lock(name).label(settings.label.value.as_deref().unwrap_or(note));
-    match wait_for(name, &lock, conflict, signals, news, output).await {
-        Ok(guard) => Ok((locks, guard)),
+    let lock = locks.lock(name).label(note);
+    let acquire = async { lock.acquire().await.map_err(|error| Failure::acquire(&error, conflict)) };
+    match wait_for(name, acquire, signals, news, output).await {
+        Ok(guard) => Ok((Backend::Nodes(locks), Holding::Nodes(guard))),
         Err(failure) => {
             let _ = locks.shutdown().await;
             Err(failure)
@@ -52,21 +63,18 @@ pub(crate) async fn hold(
     }
 }
 
-async fn wait_for(
+async fn wait_for<T>(
     name: &str,
-    lock: &Lock,
-    conflict: Exit,
+    acquire: impl Future<Output = Result<T, Failure>>,
     signals: &mut Signals,
     mut news: mpsc::UnboundedReceiver<WaitingNews>,
     output: &Output,
-) -> Result<Guard, Failure> {
+) -> Result<T, Failure> {
     let mut display = output.waiting(name);
-    let (mut acquire, mut misconfigured) = (std::pin::pin!(lock.acquire()), None);
+    let (mut acquire, mut misconfigured) = (std::pin::pin!(acquire), None);
     let outcome = loop {
         tokio::select! {
-            outcome = &mut acquire => {
-                break outcome.map_err(|error| Failure::acquire(&error, conflict));
-            }
+            outcome = &mut acquire => break outcome,
             signal = signals.next() => match signal {
                 // The key for it was meant for us: nobody else is in the foreground yet.
                 Signal::SIGTSTP => {
@@ -105,8 +113,8 @@ async fn wait_for(
 }
 
 /// Waits until nothing is left to do in the background.
-pub(crate) async fn finish(locks: &Locks, output: &Output) {
-    if let Err(error) = locks.shutdown().await {
+pub(crate) async fn finish(backend: &Backend, output: &Output) {
+    if let Err(error) = backend.shutdown(None).await {
         output.note(&format!("warning: {error}"));
     }
 }

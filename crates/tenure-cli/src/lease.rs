@@ -5,10 +5,11 @@ mod exported;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tenure::{Fence, Guard, LeaseToken, Votes};
+use tenure::{Fence, Guard, LeaseToken};
 use tokio::time::{Instant, sleep};
 
 pub(crate) use self::exported::lock as exported_lock;
+use crate::ballot::Ballot;
 use crate::failure::Failure;
 
 /// How long the last votes are waited for: the longest that a node timeout is by itself, and a
@@ -19,41 +20,52 @@ const WIDENING_LIMIT: Duration = Duration::from_millis(60);
 #[derive(Debug)]
 pub(crate) struct Lease {
     pub(crate) name: String,
-    pub(crate) token: LeaseToken,
+    pub(crate) token: String,
     pub(crate) fence: Fence,
     pub(crate) ttl: Duration,
     pub(crate) valid_for: Duration,
     pub(crate) valid_until_ms: u64,
     pub(crate) margin: usize,
-    pub(crate) votes: Votes,
+    pub(crate) votes: Ballot,
 }
 
 impl Lease {
     /// Waits for the votes that are still under way, so that the margin is what it will be, and
-    /// takes the lock out of its guard.
-    pub(crate) async fn hand_over(guard: Guard, ttl: Duration) -> Self {
+    /// takes the lock out of its guard. An extension shortens nothing: what the token promised that
+    /// it was `extended` with still stands if that is longer.
+    pub(crate) async fn hand_over(guard: Guard, ttl: Duration, extended: Option<&LeaseToken>) -> Self {
         let until = Instant::now() + WIDENING_LIMIT.min(ttl / 10);
         while guard.votes().iter().any(|vote| vote.vote.is_none()) && Instant::now() < until {
             sleep(Duration::from_millis(1)).await;
         }
-        let (valid_for, margin, votes) = (guard.valid_for(), guard.margin(), guard.votes());
+        let (mut valid_for, margin, votes) =
+            (guard.valid_for(), guard.margin(), Ballot::from(&guard.votes()));
         let handover = guard.hand_over();
         // The same in the token and beside it.
-        let valid_until_ms = handover.valid_until_ms;
-        let token = LeaseToken::of(&handover);
-        let (name, fence) = (handover.name, handover.fence);
+        let mut valid_until_ms = handover.valid_until_ms;
+        let mut token = LeaseToken::of(&handover);
+        if let Some(earlier) = extended {
+            let (promised_for, promised_until_ms) = earlier.promised();
+            if promised_until_ms > valid_until_ms {
+                (valid_for, valid_until_ms) = (valid_for.max(promised_for), promised_until_ms);
+                token.keep_term(earlier);
+            }
+        }
+        let (name, fence, token) = (handover.name, handover.fence, token.to_string());
         Self { name, token, fence, ttl, valid_for, valid_until_ms, margin, votes }
     }
+}
 
-    /// An extension shortens nothing: what the earlier token promised still stands if that is
-    /// longer.
-    pub(crate) fn keep_promise(&mut self, earlier: &LeaseToken) {
-        let (promised_for, promised_until_ms) = earlier.promised();
-        if promised_until_ms > self.valid_until_ms {
-            (self.valid_for, self.valid_until_ms) = (self.valid_for.max(promised_for), promised_until_ms);
-            self.token.keep_term(earlier);
-        }
-    }
+/// The token that was printed, if nodes were asked for it.
+pub(crate) fn token_of_nodes(token: &str) -> Result<LeaseToken, Failure> {
+    token.parse().map_err(|_| Failure::usage("invalid token: paste what `acquire` printed"))
+}
+
+/// The same in the token of a service, which has it in its midst, sealed. What cannot be read is
+/// left to the service.
+pub(crate) fn token_of_service(token: &str) -> Option<LeaseToken> {
+    let parts: Vec<&str> = token.split('.').collect();
+    parts.get(3..parts.len().checked_sub(1)?)?.join(".").parse().ok()
 }
 
 /// Makes sure that a fence that was given belongs to the token.

@@ -2,49 +2,56 @@
 //! locked in it, so an empty one in memory says the same.
 
 use std::io::ErrorKind;
-use std::sync::Arc;
 
-use tenure::{LockList, LockReport, Locks, MemoryNode, SqliteNode};
+use tenure::{Locks, MemoryNode, SqliteNode};
 
+use crate::backend::Backend;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
+use crate::report::{List, Report};
 use crate::settings::Settings;
 
-/// A manager for somebody who looks.
+/// Whom somebody asks who looks.
 #[derive(Clone)]
 pub(crate) struct Looking {
-    locks: Locks,
+    backend: Backend,
     /// The address of the store that is not there.
-    absent: Option<Arc<str>>,
+    absent: Option<String>,
 }
 
 impl Looking {
     pub(crate) fn connect(settings: &Settings, output: &Output) -> Result<Self, Failure> {
         let Some(store) = absent_store(settings) else {
-            return Ok(Self { locks: settings.connect_aloud(output, |_| ())?, absent: None });
+            return Ok(Self { backend: Backend::connect_aloud(settings, output)?, absent: None });
         };
         output.note(&format!(
             "there is no store at {} yet: nothing was ever locked there",
             store.path().display()
         ));
         let empty = Locks::builder().prefix(&settings.prefix.value).node(MemoryNode::new("empty"));
-        Ok(Self { locks: empty.build()?, absent: Some(store.address().into()) })
+        Ok(Self { backend: Backend::Nodes(empty.build()?), absent: Some(store.address().into()) })
     }
 
-    pub(crate) async fn inspect(&self, name: &str) -> Result<LockReport, Failure> {
-        let mut report = self.locks.inspect(name).await?;
+    pub(crate) async fn inspect(&self, name: &str) -> Result<Report, Failure> {
+        let mut report = match &self.backend {
+            Backend::Nodes(locks) => Report::from(locks.inspect(name).await?),
+            Backend::Service(service) => service.inspect(name).await?,
+        };
         if let Some(store) = &self.absent {
-            report.nodes.iter_mut().for_each(|answer| answer.node = Arc::clone(store));
-            report.agree = vec![Arc::clone(store)];
+            report.nodes.iter_mut().for_each(|answer| answer.node.clone_from(store));
+            report.agree = vec![store.clone()];
         }
         Ok(report)
     }
 
-    pub(crate) async fn list(&self) -> Result<LockList, Failure> {
-        let mut list = self.locks.list().await?;
+    pub(crate) async fn list(&self) -> Result<List, Failure> {
+        let mut list = match &self.backend {
+            Backend::Nodes(locks) => List::from(locks.list().await?),
+            Backend::Service(service) => service.list().await?,
+        };
         if let Some(store) = &self.absent {
-            list.nodes.iter_mut().for_each(|node| node.node = Arc::clone(store));
+            list.nodes.iter_mut().for_each(|node| node.node.clone_from(store));
         }
         Ok(list)
     }

@@ -8,6 +8,8 @@
 
 mod advice;
 mod args;
+mod backend;
+mod ballot;
 mod capacity;
 mod commands;
 mod exit_code;
@@ -15,7 +17,10 @@ mod failure;
 mod hold;
 mod lease;
 mod looking;
+mod machine_clock;
 mod output;
+mod report;
+mod service;
 mod settings;
 mod signals;
 
@@ -68,7 +73,7 @@ fn run(args: Args, output: &Output) -> Result<Exit, Failure> {
         Command::Plan(args) => commands::plan::run(&args, &common, output),
         Command::Token(command) => commands::token::run(&command, &common, output),
         command => {
-            let settings = Settings::resolve(&common)?;
+            let settings = Settings::resolve(&common, command.may_use_service())?;
             output.warn_all(&settings.warnings);
             let mut runtime = match command {
                 // Many talk to it at once.

@@ -20,7 +20,7 @@ mod waiting;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use tenure::{LockList, LockReport, NodeReport, ShutdownError, Votes};
+use tenure::{NodeReport, ShutdownError};
 use tenure_server::form::milliseconds;
 
 pub(crate) use self::progress::Progress;
@@ -30,11 +30,13 @@ pub(crate) use self::token::NewCaller;
 pub(crate) use self::waiting::{WaitingDisplay, WaitingNews};
 use crate::advice::Advice;
 use crate::args::{Args, Command};
+use crate::ballot::Ballot;
 use crate::capacity::measured::Benchmark;
 use crate::capacity::plan::Plan;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::lease::Lease;
+use crate::report::{List, Report};
 use crate::settings::{NodeUrl, Settings};
 
 /// Where and how things are said.
@@ -176,7 +178,7 @@ impl Output {
     pub(crate) fn released(
         &self,
         name: &str,
-        votes: &Votes,
+        votes: &Ballot,
         unfinished: Option<&ShutdownError>,
     ) -> Result<(), Failure> {
         let line = text::released(name, votes, unfinished);
@@ -190,18 +192,18 @@ impl Output {
         result(&json::released(name, votes).to_string())
     }
 
-    pub(crate) fn status(&self, report: &LockReport) -> Result<(), Failure> {
+    pub(crate) fn status(&self, report: &Report) -> Result<(), Failure> {
         if self.json {
             return result(&json::status(report).to_string());
         }
         result(&text::status(report, colours(&std::io::stdout())))
     }
 
-    pub(crate) fn list(&self, list: &LockList, reports: &[LockReport]) -> Result<(), Failure> {
+    pub(crate) fn list(&self, list: &List) -> Result<(), Failure> {
         if self.json {
-            return reports.iter().try_for_each(|report| result(&json::status(report).to_string()));
+            return list.locks.iter().try_for_each(|report| result(&json::status(report).to_string()));
         }
-        result(&text::list(list, reports, colours(&std::io::stdout())))
+        result(&text::list(list, colours(&std::io::stdout())))
     }
 
     pub(crate) fn doctor(&self, nodes: &[NodeReport], advice: &[Advice]) -> Result<(), Failure> {

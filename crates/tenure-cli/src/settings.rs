@@ -3,6 +3,7 @@
 //! The library reads it (`tenure::config`), so that programs and the tool agree; here is what the
 //! tool alone needs.
 
+mod service;
 mod text;
 
 use std::ops::{Deref, DerefMut};
@@ -13,20 +14,26 @@ use tenure::config::{Config, Flags, KnownNodes, Serve, parse_duration, parse_max
 pub(crate) use tenure::config::{NodeUrl, Source, Sourced};
 use tenure::{Event, Locks, MaxHold, Wait};
 
+pub(crate) use self::service::ServiceSettings;
 use crate::args::{Common, ServeArgs};
 use crate::failure::Failure;
 use crate::output::Output;
 
 /// What is in force: the library's settings, with the defaults of the tool.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings(Config);
+pub(crate) struct Settings {
+    config: Config,
+    /// Whom to ask instead of nodes.
+    service: Option<ServiceSettings>,
+}
 
 /// A command that hangs must not hold its lock for ever; few run for longer than a day, and those
 /// say so.
 pub(crate) const RUN_MAX_HOLD_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 
 impl Settings {
-    pub(crate) fn resolve(typed: &Common) -> Result<Self, Failure> {
+    pub(crate) fn resolve(typed: &Common, may_use_service: bool) -> Result<Self, Failure> {
+        let service = if may_use_service { ServiceSettings::resolve(typed)? } else { None };
         let mut flags = Flags::default();
         flags.nodes.clone_from(&typed.nodes);
         flags.config.clone_from(&typed.config);
@@ -39,7 +46,13 @@ impl Settings {
         flags.wait.clone_from(&typed.wait);
         flags.label.clone_from(&typed.label);
         flags.known_nodes.clone_from(&typed.known_nodes);
-        Ok(Self(Config::with_flags(&flags)?))
+        flags.without_nodes = service.is_some();
+        Ok(Self { config: Config::with_flags(&flags)?, service })
+    }
+
+    /// The service to ask, if it is not the nodes.
+    pub(crate) const fn service(&self) -> Option<&ServiceSettings> {
+        self.service.as_ref()
     }
 
     /// What `run` was told beyond that.
@@ -150,13 +163,13 @@ impl Deref for Settings {
     type Target = Config;
 
     fn deref(&self) -> &Config {
-        &self.0
+        &self.config
     }
 }
 
 impl DerefMut for Settings {
     fn deref_mut(&mut self) -> &mut Config {
-        &mut self.0
+        &mut self.config
     }
 }
 

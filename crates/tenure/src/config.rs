@@ -105,6 +105,8 @@ pub struct Flags {
     pub label: Option<String>,
     /// `--known-nodes`
     pub known_nodes: Option<String>,
+    /// Whether there are no nodes, because somebody else asks them: none are looked for then.
+    pub without_nodes: bool,
 }
 
 /// Why settings cannot be used. It says where they come from, and never repeats a password.
@@ -167,6 +169,7 @@ impl Config {
             files.any(File::require_nodes),
         ]);
         let nodes = match named {
+            _ if flags.without_nodes => Some(default(vec![])),
             Some(nodes) => Some(nodes),
             // Files that lie around know nothing of the nodes that the command around us has.
             None if environment::is_set(WITHHELD) => {

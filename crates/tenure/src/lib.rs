@@ -61,6 +61,7 @@ pub use guard::lease_token::{LeaseToken, LeaseTokenError};
 pub use guard::watch::{GuardChanges, GuardStates};
 pub use guard::{Guard, Released};
 pub use inspect::{LockList, LockReport, NodeAnswer, NodeList};
+pub use lock::label::of as label_of_process;
 pub use lock::{InLine, Lock};
 pub use locks::key_scheme::KeyScheme;
 pub use locks::{Builder, Locks, Worker};

@@ -42,6 +42,9 @@ impl Args {
             ("label", common.label.is_some()),
             ("ttl", common.ttl.is_some()),
             ("nodes", common.nodes.is_some()),
+            ("service", common.service.is_some()),
+            ("service-token-file", common.service_token_file.is_some()),
+            ("service-ca", common.service_ca.is_some()),
             ("config", common.config.is_some()),
             ("require-nodes", common.require_nodes),
             ("prefix", !common.prefix.is_empty()),
@@ -82,6 +85,8 @@ fn is_ignored(flag: &str, command: &str) -> bool {
     let needed = match flag {
         "wait" | "label" => Use::Acquires,
         "ttl" => Use::Terms,
+        // Not in their order: it stands for nodes, where locks are asked for.
+        "service" | "service-token-file" | "service-ca" => return !may_use_service(command),
         "nodes" | "config" | "require-nodes" | "prefix" | "known-nodes" | "json" => Use::Nodes,
         _ => Use::Nothing,
     };
@@ -98,6 +103,11 @@ fn is_ignored(flag: &str, command: &str) -> bool {
     needed > used
 }
 
+/// Whether a service can do what a command asks nodes for.
+fn may_use_service(command: &str) -> bool {
+    matches!(command, "run" | "acquire" | "extend" | "release" | "status" | "ls")
+}
+
 /// What a command does with its settings; each includes those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Use {
@@ -108,6 +118,10 @@ enum Use {
 }
 
 impl Command {
+    pub(crate) fn may_use_service(&self) -> bool {
+        may_use_service(self.word())
+    }
+
     /// What is typed for it.
     pub(crate) fn word(&self) -> &'static str {
         match self {

@@ -1,7 +1,5 @@
 //! `tenure ls`: all locks, and what each node says about them.
 
-use tenure::NodeList;
-
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::looking::Looking;
@@ -13,23 +11,22 @@ const INSPECTED_MAX: usize = 100;
 
 pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let locks = Looking::connect(settings, output)?;
-    let list = locks.list().await?;
+    let mut list = locks.list().await?;
     // All at once: at a distance, one after the other would take long.
     let inspected = list.locks.iter().take(INSPECTED_MAX).map(|listed| {
         let (locks, name) = (locks.clone(), listed.name.clone());
         tokio::spawn(async move { locks.inspect(&name).await })
     });
     let inspected: Vec<_> = inspected.collect();
-    let mut reports = list.locks.clone();
-    for (report, inspected) in reports.iter_mut().zip(inspected) {
+    for (report, inspected) in list.locks.iter_mut().zip(inspected) {
         if let Ok(Ok(inspected)) = inspected.await {
             *report = inspected;
         }
     }
-    output.list(&list, &reports)?;
-    let answered = list.nodes.iter().filter(|node| node.votes && node.told.is_ok()).count();
+    output.list(&list)?;
+    let answered = list.nodes.iter().filter(|node| node.votes && node.locks.is_ok()).count();
     if answered * 2 > list.nodes.len() {
         return Ok(Exit::DONE);
     }
-    Ok(Exit::without_majority(settings, list.nodes.iter().map(NodeList::is_misconfigured)))
+    Ok(Exit::without_majority(settings, list.nodes.iter().map(|node| node.is_misconfigured)))
 }

@@ -2,52 +2,67 @@
 
 use std::collections::BTreeSet;
 
-use tenure::{Holding, LockReport, LockState, OwnerToken};
+use tenure::{Holding, LockReport, LockState, Locks, OwnerToken, label_of_process};
 
 use crate::args::ReleaseArgs;
+use crate::backend::Backend;
+use crate::ballot::Ballot;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::lease::{check_fence, exported_lock};
+use crate::lease::{check_fence, exported_lock, token_of_nodes, token_of_service};
 use crate::looking::refuse_absent_store;
 use crate::output::{Output, plain};
+use crate::service::Service;
 use crate::settings::Settings;
 
 pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
-    let (name, token) = match (&args.name, args.force) {
-        // Nobody takes a lock by force that was not typed.
-        (Some(name), true) => (name.clone(), None),
-        (None, true) => return Err(Failure::usage("name the lock to take: `tenure release --force NAME`")),
-        (name, false) => {
-            let (name, token) = exported_lock(name.as_deref(), args.token.as_deref())?;
-            check_fence(&token, args.fence)?;
-            (name, Some(token))
-        }
-    };
-    let name = &name;
+    if args.force {
+        return by_force(args, settings, output).await;
+    }
+    let (name, token) = exported_lock(args.name.as_deref(), args.token.as_deref())?;
+    match settings.service() {
+        Some(_) => token_of_service(&token).map_or(Ok(()), |token| check_fence(&token, args.fence))?,
+        None => check_fence(&token_of_nodes(&token)?, args.fence)?,
+    }
+    refuse_absent_store(settings, &name)?;
+    let backend = Backend::connect_aloud(settings, output)?;
+    let baton = backend.baton(&name, &token, settings.max_ttl.value)?;
+    let released = backend.release(&baton).await;
+    let unfinished = backend.shutdown(None).await.err();
+    output.released(&name, &released?, unfinished.as_ref())?;
+    Ok(Exit::DONE)
+}
+
+async fn by_force(args: &ReleaseArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
+    // Nobody takes a lock by force that was not typed.
+    let name = args.name.as_deref();
+    let name = name.ok_or_else(|| Failure::usage("name the lock to take: `tenure release --force NAME`"))?;
     refuse_absent_store(settings, name)?;
-    let locks = settings.connect_aloud(output, |_| ())?;
+    match Backend::connect_aloud(settings, output)? {
+        Backend::Nodes(locks) => from_nodes(args, name, &locks, settings, output).await,
+        Backend::Service(service) => by_service(args, name, &service, output).await,
+    }
+}
+
+async fn from_nodes(
+    args: &ReleaseArgs,
+    name: &str,
+    locks: &Locks,
+    settings: &Settings,
+    output: &Output,
+) -> Result<Exit, Failure> {
+    let report = locks.inspect(name).await?;
+    let owners = owners(&report, settings)?;
+    let label = match &report.state {
+        LockState::Held { label, .. } => label.as_deref(),
+        _ => None,
+    };
+    confirm(args, name, label, output)?;
     let (mut released, mut failure) = (None, None);
-    match token {
-        Some(token) => {
-            let handover = token.handover(name, token.ttl().min(settings.max_ttl.value));
-            match locks.release(&handover).await {
-                Ok(done) => released = Some(done.votes),
-                Err(error) => failure = Some(Failure::from(error)),
-            }
-        }
-        None => {
-            let report = locks.inspect(name).await?;
-            let owners = owners(&report, settings)?;
-            if !args.yes && output.confirm(&breakage(&report, true)) == Some(false) {
-                return Err(Failure::new(Exit::NO, "not_confirmed", "nothing was released").of_lock(name));
-            }
-            output.note(&breakage(&report, false));
-            for owner in owners {
-                match locks.release_by_force(name, owner).await {
-                    Ok(done) => released = Some(done.votes),
-                    Err(error) => failure = Some(Failure::from(error)),
-                }
-            }
+    for owner in owners {
+        match locks.release_by_force(name, owner).await {
+            Ok(done) => released = Some(done.votes),
+            Err(error) => failure = Some(Failure::from(error)),
         }
     }
     let unfinished = locks.shutdown().await.err();
@@ -55,9 +70,37 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
         return Err(failure);
     }
     if let Some(votes) = &released {
-        output.released(name, votes, unfinished.as_ref())?;
+        output.released(name, &Ballot::from(votes), unfinished.as_ref())?;
     }
     Ok(Exit::DONE)
+}
+
+async fn by_service(
+    args: &ReleaseArgs,
+    name: &str,
+    service: &Service,
+    output: &Output,
+) -> Result<Exit, Failure> {
+    let (report, holder) = service.holder(name).await?;
+    let holder = holder.ok_or_else(|| nobody(name))?;
+    confirm(args, name, report.label.as_deref(), output)?;
+    let votes = service.release_by_force(name, &holder, &label_of_process("release --force")).await?;
+    output.released(name, &votes, None)?;
+    Ok(Exit::DONE)
+}
+
+/// Says what it breaks, and asks if there is somebody to ask.
+fn confirm(args: &ReleaseArgs, name: &str, label: Option<&str>, output: &Output) -> Result<(), Failure> {
+    if !args.yes && output.confirm(&breakage(name, label, true)) == Some(false) {
+        return Err(Failure::new(Exit::NO, "not_confirmed", "nothing was released").of_lock(name));
+    }
+    output.note(&breakage(name, label, false));
+    Ok(())
+}
+
+fn nobody(name: &str) -> Failure {
+    let message = format!("lock {name:?} is not held; there is nothing to release");
+    Failure::new(Exit::NO, "not_held", message).of_lock(name)
 }
 
 /// Everybody who has the lock on some node.
@@ -78,24 +121,19 @@ fn owners<'a>(report: &'a LockReport, settings: &Settings) -> Result<BTreeSet<&'
         .of_lock(name));
     }
     if owners.is_empty() {
-        let nobody = || format!("lock {name:?} is not held; there is nothing to release");
         return Err(match report.state {
             LockState::Unknown => Failure::unknown(report, settings),
-            _ => Failure::new(Exit::NO, "not_held", nobody()).of_lock(name),
+            _ => nobody(name),
         });
     }
     Ok(owners)
 }
 
 /// What a release by force breaks.
-fn breakage(report: &LockReport, question: bool) -> String {
-    let holder = match &report.state {
-        LockState::Held { label: Some(label), .. } => plain(label),
-        _ => "its holder".to_owned(),
-    };
+fn breakage(name: &str, label: Option<&str>, question: bool) -> String {
+    let holder = label.map_or_else(|| "its holder".to_owned(), plain);
     let (verb, end) = if question { ("take", "Take it?") } else { ("taking", "") };
     format!(
-        "{verb} {:?} away from {holder}, who is not told at once and goes on working: until then two processes may run at once. {end}",
-        report.name
+        "{verb} {name:?} away from {holder}, who is not told at once and goes on working: until then two processes may run at once. {end}"
     )
 }

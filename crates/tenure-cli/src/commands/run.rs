@@ -31,41 +31,41 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
     let program = args.command.first().map(Path::new).and_then(Path::file_name);
     let note = program.map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
     let conflict = Exit::code(args.conflict_exit_code);
-    let (locks, guard) = hold(&args.name, &note, &settings, conflict, &mut signals, output).await?;
+    let (backend, holding) = hold(&args.name, &note, &settings, conflict, &mut signals, output).await?;
 
-    let environment = environment::of(&guard, &settings);
+    let environment = environment::of(&holding, &settings);
     let mut terminal = Terminal::open();
     let prepared = Child::prepare(&args.command, &environment, terminal.is_wanted()).and_then(|child| {
-        let keepers = Keepers::start(child.group(), &settings, &guard.to_handover());
+        let keepers = Keepers::start(child.group(), &settings, &holding.baton());
         let keepers = keepers.inspect_err(|_| child.signal(Signal::SIGKILL))?;
         Ok((child, keepers))
     });
     let (child, keepers) = match prepared {
         Ok(prepared) => prepared,
         Err(error) => {
-            let _ = guard.release().await;
-            let _ = locks.shutdown().await;
+            let _ = holding.release().await;
+            let _ = backend.shutdown(None).await;
             return Err(Failure::internal(format!("the command cannot be started: {error}")));
         }
     };
-    let (locks, settings) = (&locks, &settings);
-    let mut supervised = Supervised { child, locks, guard: Ok(guard), keepers, settings, terminal };
+    let (backend, settings) = (&backend, &settings);
+    let mut supervised = Supervised { child, backend, holding: Ok(holding), keepers, settings, terminal };
     let ended = supervised.watch(&mut signals).await;
 
-    let Supervised { mut terminal, keepers, guard, child, .. } = supervised;
+    let Supervised { mut terminal, keepers, holding, child, .. } = supervised;
     // What has become another user's (`sudo`) cannot be killed by us.
     let is_gone = child.is_gone();
     terminal.take_back();
     keepers.dismiss();
-    let released = match guard {
-        Ok(guard) => guard.release().await.map(|_| ()),
+    let released = match holding {
+        Ok(holding) => holding.release().await,
         Err(_) => Ok(()),
     };
-    let _ = locks.shutdown().await;
+    let _ = backend.shutdown(None).await;
     match ended {
         Ended::ByItself(exit) => {
             if let Err(error) = released {
-                output.note(&format!("warning: {error}"));
+                output.note(&format!("warning: {}", error.message));
             }
             if !is_gone {
                 output.note("warning: what the command left in its process group cannot be stopped and goes on without the lock");

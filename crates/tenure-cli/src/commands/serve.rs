@@ -10,6 +10,7 @@ use tenure_server::Traces;
 use tenure_server::{Door, DoorError, LeaseKeyFileError, LeaseKeys, LogFile, Metrics, Service};
 
 use crate::args::ServeArgs;
+use crate::backend::Backend;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::hold::finish;
@@ -40,7 +41,7 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) 
     })?;
     let service = logs.of(Service::new(locks.clone(), keys).metrics(metrics).behind(&door));
     service.serve(listeners, until_the_end(signals, door, logs, *output)).await;
-    finish(&locks, output).await;
+    finish(&Backend::Nodes(locks), output).await;
     Ok(Exit::DONE)
 }
 

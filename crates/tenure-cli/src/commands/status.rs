@@ -1,12 +1,11 @@
 //! `tenure status`: who holds a lock, and what each node says.
 
-use tenure::{LockState, NodeAnswer};
-
 use crate::args::StatusArgs;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::looking::Looking;
 use crate::output::Output;
+use crate::report::State;
 use crate::settings::Settings;
 
 pub(crate) async fn run(args: &StatusArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
@@ -14,10 +13,10 @@ pub(crate) async fn run(args: &StatusArgs, settings: &Settings, output: &Output)
     output.status(&report)?;
     Ok(match report.state {
         // What nobody could tell is not done.
-        LockState::Unknown => {
-            Exit::without_majority(settings, report.nodes.iter().map(NodeAnswer::is_misconfigured))
+        State::Unknown => {
+            Exit::without_majority(settings, report.nodes.iter().map(|answer| answer.is_misconfigured))
         }
-        LockState::Free => Exit::DONE,
+        State::Free => Exit::DONE,
         _ if args.exit_code => Exit::HELD,
         _ => Exit::DONE,
     })

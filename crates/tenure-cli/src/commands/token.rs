@@ -48,7 +48,7 @@ fn list(args: &TokenFileArgs, common: &Common, output: &Output) -> Result<Exit, 
     if !common.prefix.is_empty() {
         return Err(Failure::usage("--prefix means nothing to `tenure token ls`; leave it out"));
     }
-    let configured = || Ok::<_, Failure>(Settings::resolve(common)?.serve.callers.value.clone());
+    let configured = || Ok::<_, Failure>(Settings::resolve(common, false)?.serve.callers.value.clone());
     let file = match &args.file {
         Some(file) => Some(file.clone()),
         None => configured()?,

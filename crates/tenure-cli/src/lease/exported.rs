@@ -1,13 +1,12 @@
 //! The lock that `extend` and `release` are about: typed, or as `acquire --export` and `run` left
 //! it in the environment.
 
-use tenure::LeaseToken;
 use tenure::config::variable;
 
 use crate::failure::Failure;
 
 /// Its name and its token.
-pub(crate) fn lock(name: Option<&str>, token: Option<&str>) -> Result<(String, LeaseToken), Failure> {
+pub(crate) fn lock(name: Option<&str>, token: Option<&str>) -> Result<(String, String), Failure> {
     let exported = || variable("TENURE_LOCK");
     let name = match name {
         Some(name) => name.to_owned(),
@@ -34,6 +33,5 @@ pub(crate) fn lock(name: Option<&str>, token: Option<&str>) -> Result<(String, L
             }
         },
     };
-    let token = token.parse().map_err(|_| Failure::usage("invalid token: paste what `acquire` printed"))?;
     Ok((name, token))
 }

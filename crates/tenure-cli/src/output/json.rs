@@ -3,24 +3,26 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::{Fence, LockReport, LockState, MaxHold, NodeAnswer, NodeReport, Votes, Wait};
-use tenure_server::form::{self, milliseconds, votes};
+use tenure::{Fence, MaxHold, NodeReport, Wait};
+use tenure_server::form::{self, milliseconds};
 
 use crate::advice::Advice;
+use crate::ballot::Ballot;
 use crate::failure::Failure;
 use crate::lease::Lease;
+use crate::report::{Answer, Report};
 use crate::settings::{NodeUrl, Settings, Sourced};
 
 pub(super) fn lease(lease: &Lease) -> Value {
     json!({
         "name": lease.name,
-        "token": lease.token.to_string(),
+        "token": lease.token,
         "fence": lease.fence.get(),
         "ttl_ms": milliseconds(lease.ttl),
         "valid_for_ms": milliseconds(lease.valid_for),
         "valid_until_ms": lease.valid_until_ms,
         "margin": lease.margin,
-        "votes": votes(&lease.votes),
+        "votes": lease.votes.json(),
     })
 }
 
@@ -30,47 +32,35 @@ pub(super) fn failure(failure: &Failure) -> Value {
         "name": failure.about.name,
         "holder": failure.about.holder,
         "retry_after_ms": failure.about.retry_after.map(milliseconds),
-        "votes": failure.about.votes.as_ref().map_or_else(Vec::new, votes),
+        "votes": failure.about.votes.as_ref().map_or(&[][..], Ballot::json),
         "message": failure.message,
     })
 }
 
-pub(super) fn released(name: &str, given: &Votes) -> Value {
-    json!({ "name": name, "released": true, "votes": votes(given) })
+pub(super) fn released(name: &str, given: &Ballot) -> Value {
+    json!({ "name": name, "released": true, "votes": given.json() })
 }
 
-pub(super) fn status(report: &LockReport) -> Value {
-    let (state, holder, left, fence) = match &report.state {
-        LockState::Free => ("free", None, None, None),
-        LockState::Held { label, left, fence, .. } => ("held", label.as_deref(), *left, *fence),
-        LockState::Reserved { left, .. } => ("reserved", None, *left, None),
-        LockState::Disputed => ("disputed", None, None, None),
-        _ => ("unknown", None, None, None),
-    };
+pub(super) fn status(report: &Report) -> Value {
     json!({
         "name": report.name,
-        "state": state,
-        "holder": holder,
-        "since_ms": fence.and_then(super::text::since_ms),
-        "left_ms": left.map(milliseconds),
-        "fence": fence.map(Fence::get),
+        "state": report.state.word(),
+        "holder": report.label,
+        "since_ms": report.fence.and_then(super::text::since_ms),
+        "left_ms": report.left.map(milliseconds),
+        "fence": report.fence.map(Fence::get),
         "waiters": report.waiters,
-        "agree": report.agree.iter().map(|node| &**node).collect::<Vec<_>>(),
-        "disagree": report.disagree.iter().map(|node| &**node).collect::<Vec<_>>(),
+        "agree": report.agree,
+        "disagree": report.disagree,
         "nodes": report.nodes.iter().map(answer).collect::<Vec<_>>(),
     })
 }
 
-fn answer(answer: &NodeAnswer) -> Value {
-    let (state, holder, left, error) = match &answer.holding {
-        Ok(None) => ("free", None, None, None),
-        Ok(Some(holding)) if holding.is_reserved() => ("reserved", None, holding.left, None),
-        Ok(Some(holding)) => ("held", holding.label.as_deref(), holding.left, None),
-        Err(fault) => ("unknown", None, None, Some(super::text::fault(fault))),
-    };
+fn answer(answer: &Answer) -> Value {
     json!({
-        "node": &*answer.node, "votes": answer.votes, "state": state, "holder": holder,
-        "left_ms": left.map(milliseconds), "waiters": answer.waiters, "error": error,
+        "node": answer.node, "votes": answer.votes, "state": answer.state.word(), "holder": answer.label,
+        "left_ms": answer.left.map(milliseconds), "waiters": answer.waiters,
+        "error": answer.error.as_deref().map(super::text::plain),
     })
 }
 

@@ -3,14 +3,13 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use tenure::{
-    Distrust, Fault, Fence, LockList, LockReport, LockState, NodeAnswer, NodeReport, Rounded, Severity,
-    ShutdownError, Votes,
-};
+use tenure::{Fence, NodeReport, Rounded, Severity, ShutdownError};
 
 use super::clock::time;
 use crate::advice::{Advice, Level};
+use crate::ballot::Ballot;
 use crate::lease::now_ms;
+use crate::report::{Answer, List, Report, State};
 
 const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";
@@ -56,13 +55,8 @@ pub(super) fn since_ms(fence: Fence) -> Option<u64> {
     (since > 1_500_000_000_000 && since <= now_ms() + 1000).then_some(since)
 }
 
-/// Why a node did not answer.
-pub(super) fn fault(fault: &Fault) -> String {
-    plain(&fault.to_string())
-}
-
 /// On which nodes a lock was released, and what becomes of it on the others.
-pub(super) fn released(name: &str, votes: &Votes, unfinished: Option<&ShutdownError>) -> String {
+pub(super) fn released(name: &str, votes: &Ballot, unfinished: Option<&ShutdownError>) -> String {
     let rest = unfinished.map_or_else(String::new, |ShutdownError { nodes, frees_within, .. }| {
         let (free, itself) = if nodes.len() == 1 { ("frees", "itself") } else { ("free", "themselves") };
         let (nodes, within) = (nodes.join(", "), duration(*frees_within));
@@ -71,9 +65,10 @@ pub(super) fn released(name: &str, votes: &Votes, unfinished: Option<&ShutdownEr
     format!("released {name:?} on {} of {} nodes{rest}", votes.granted(), votes.nodes())
 }
 
-pub(super) fn status(report: &LockReport, colours: bool) -> String {
+pub(super) fn status(report: &Report, colours: bool) -> String {
     let mut text = format!("{}  {}\n", paint(colours, BOLD, &plain(&report.name)), state(report, colours));
-    if let LockState::Held { label, left, fence, .. } = &report.state {
+    if report.state == State::Held {
+        let Report { label, left, fence, .. } = report;
         let holder = label.as_deref().map_or_else(|| "(no label)".to_owned(), plain);
         let _ = writeln!(text, "  holder   {holder}");
         if let Some(since) = fence.and_then(since_ms) {
@@ -99,61 +94,58 @@ pub(super) fn status(report: &LockReport, colours: bool) -> String {
         let said = said(answer);
         let said =
             if says_otherwise { paint(colours, RED, &format!("{said}  <- says otherwise")) } else { said };
-        let counted = uncounted(answer.votes, answer.holding.is_ok(), answer.distrust.as_ref());
+        let counted = uncounted(answer.votes, answer.error.is_none(), answer.distrust.as_deref());
         let _ = writeln!(text, "  node     {}  {said}{counted}", answer.node);
     }
     text
 }
 
 /// Why what a node said does not count, if it said something.
-fn uncounted(votes: bool, answered: bool, distrust: Option<&Distrust>) -> String {
+fn uncounted(votes: bool, answered: bool, distrust: Option<&str>) -> String {
     match distrust {
         Some(distrust) if !votes && answered => {
-            format!("  (does not vote: {})", plain(&distrust.to_string()))
+            format!("  (does not vote: {})", plain(distrust))
         }
         _ => String::new(),
     }
 }
 
-fn state(report: &LockReport, colours: bool) -> String {
-    match &report.state {
-        LockState::Free => paint(colours, GREEN, "free"),
-        LockState::Held { .. } => paint(colours, YELLOW, "held"),
-        LockState::Reserved { .. } => paint(colours, YELLOW, "reserved for the next in line"),
-        LockState::Disputed => paint(colours, RED, "disputed: no majority says the same"),
-        _ => paint(colours, RED, "unknown: no majority of nodes can vote"),
+fn state(report: &Report, colours: bool) -> String {
+    match report.state {
+        State::Free => paint(colours, GREEN, "free"),
+        State::Held => paint(colours, YELLOW, "held"),
+        State::Reserved => paint(colours, YELLOW, "reserved for the next in line"),
+        State::Disputed => paint(colours, RED, "disputed: no majority says the same"),
+        State::Unknown => paint(colours, RED, "unknown: no majority of nodes can vote"),
     }
 }
 
-fn said(answer: &NodeAnswer) -> String {
-    match &answer.holding {
-        Ok(None) => "free".to_owned(),
-        Ok(Some(holding)) => {
-            let left = holding
-                .left
-                .map_or_else(|| "without an end".to_owned(), |left| format!("for {}", duration(left)));
-            if holding.is_reserved() {
-                return format!("reserved {left}");
-            }
+fn said(answer: &Answer) -> String {
+    let left =
+        || answer.left.map_or_else(|| "without an end".to_owned(), |left| format!("for {}", duration(left)));
+    match answer.state {
+        State::Free => "free".to_owned(),
+        State::Reserved => format!("reserved {}", left()),
+        State::Held => {
             let label =
-                holding.label.as_deref().map_or_else(String::new, |label| format!(" by {}", plain(label)));
-            format!("held{label} {left}")
+                answer.label.as_deref().map_or_else(String::new, |label| format!(" by {}", plain(label)));
+            format!("held{label} {}", left())
         }
-        Err(reason) => fault(reason),
+        State::Disputed | State::Unknown => answer.error.as_deref().map(plain).unwrap_or_default(),
     }
 }
 
 /// A matrix of locks and nodes.
-pub(super) fn list(list: &LockList, reports: &[LockReport], colours: bool) -> String {
-    let mut text = String::new();
+pub(super) fn list(list: &List, colours: bool) -> String {
+    let (mut text, reports) = (String::new(), &list.locks);
     for (index, node) in list.nodes.iter().enumerate() {
-        let told = match &node.told {
+        let told = match &node.locks {
             Ok(count) if node.cut_short => format!("{count} locks, and more"),
             Ok(1) => "1 lock".to_owned(),
             Ok(count) => format!("{count} locks"),
-            Err(reason) => paint(colours, RED, &fault(reason)),
+            Err(reason) => paint(colours, RED, &plain(reason)),
         };
-        let counted = uncounted(node.votes, node.told.is_ok(), node.distrust.as_ref());
+        let counted = uncounted(node.votes, node.locks.is_ok(), node.distrust.as_deref());
         let _ = writeln!(text, "node {}  {}  {told}{counted}", letter(index), node.node);
     }
     if reports.is_empty() {
@@ -193,29 +185,22 @@ fn letter(index: usize) -> char {
     u8::try_from(index).map_or('?', |index| char::from(b'a' + index % 26))
 }
 
-fn row(report: &LockReport) -> [String; 7] {
-    let mark = |answer: &NodeAnswer| match &answer.holding {
+fn row(report: &Report) -> [String; 7] {
+    let mark = |answer: &Answer| match answer.state {
         _ if report.disagree.contains(&answer.node) => '!',
-        Ok(None) => '.',
-        Ok(Some(holding)) if holding.is_reserved() => 'r',
-        Ok(Some(_)) => '#',
-        Err(_) => '?',
-    };
-    let (state, left, fence, label) = match &report.state {
-        LockState::Free => ("free", None, None, None),
-        LockState::Held { label, left, fence, .. } => ("held", *left, *fence, label.as_deref()),
-        LockState::Reserved { left, .. } => ("reserved", *left, None, None),
-        LockState::Disputed => ("disputed", None, None, None),
-        _ => ("unknown", None, None, None),
+        State::Free => '.',
+        State::Reserved => 'r',
+        State::Held => '#',
+        State::Disputed | State::Unknown => '?',
     };
     [
         plain(&report.name),
         report.nodes.iter().map(mark).collect(),
-        state.to_owned(),
-        left.map(duration).unwrap_or_default(),
-        fence.map(|fence| fence.to_string()).unwrap_or_default(),
+        report.state.word().to_owned(),
+        report.left.map(duration).unwrap_or_default(),
+        report.fence.map(|fence| fence.to_string()).unwrap_or_default(),
         report.waiters.map(|waiters| waiters.to_string()).unwrap_or_default(),
-        label.map(plain).unwrap_or_default(),
+        report.label.as_deref().map(plain).unwrap_or_default(),
     ]
 }
 

@@ -32,6 +32,8 @@ pub(crate) enum WaitingNews {
     InLine { holder: Option<String>, free_after: Option<Duration>, ahead: u64, waiters: u64 },
     /// No majority of nodes can vote.
     Outage(Votes),
+    /// The service cannot help at present.
+    Unserved(String),
 }
 
 impl WaitingDisplay {
@@ -79,6 +81,7 @@ impl WaitingNews {
     fn words(&self, ago: Duration) -> String {
         match self {
             Self::Outage(votes) => plain(&votes.outage()),
+            Self::Unserved(reason) => plain(reason),
             Self::InLine { ahead, waiters, .. } => {
                 let (holder, left) = self.holder(ago);
                 let place = match (ahead, waiters) {
@@ -94,7 +97,7 @@ impl WaitingNews {
     fn fitted(&self, name: &str, ago: Duration, waited: Duration, columns: usize) -> String {
         let waited = duration(waited);
         match self {
-            Self::Outage(_) => {
+            Self::Outage(_) | Self::Unserved(_) => {
                 let line = format!("tenure: {name}: {waited} so far, {}", self.words(ago));
                 line.chars().take(columns).collect()
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tenure::MaxHold;
 use tenure::config::{Config, KnownNodes, NodeUrl};
 
-use super::Settings;
+use super::{ServiceSettings, Settings, Source, Sourced};
 
 impl Settings {
     /// What it takes to go on with a lock.
@@ -21,6 +21,11 @@ impl Settings {
             let _ = writeln!(text, "{key} {hex}");
         };
         let nanoseconds = |duration: Duration| duration.as_nanos().to_string();
+        if let Some(service) = &self.service {
+            entry("service", &service.address.value.to_string());
+            service.token.iter().for_each(|token| entry("service_token", token));
+            service.ca.iter().for_each(|ca| entry("service_ca", &ca.to_string_lossy()));
+        }
         self.nodes.value.iter().for_each(|node| entry("node", node.as_str()));
         entry("prefix", &self.prefix.value);
         entry("ttl", &nanoseconds(self.ttl.value));
@@ -47,7 +52,7 @@ impl Settings {
 
     /// Reads what [`Settings::to_text`] wrote.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
-        let mut settings = Self(Config::of_nodes(vec![]));
+        let mut settings = Self { config: Config::of_nodes(vec![]), service: None };
         for line in text.lines() {
             let (key, hex) = line.split_once(' ')?;
             let bytes = hex
@@ -57,6 +62,13 @@ impl Settings {
             let value = String::from_utf8(bytes.collect::<Option<Vec<u8>>>()?).ok()?;
             let duration = || value.parse().ok().map(Duration::from_nanos);
             match key {
+                "service" => {
+                    let address = Sourced { value: value.parse().ok()?, source: Source::Default };
+                    settings.service =
+                        Some(ServiceSettings { address, token: None, token_file: None, ca: None });
+                }
+                "service_token" => settings.service.as_mut()?.token = Some(value),
+                "service_ca" => settings.service.as_mut()?.ca = Some(value.into()),
                 "node" => settings.nodes.value.push(NodeUrl::new(value)),
                 "prefix" => settings.prefix.value = value,
                 "ttl" => settings.ttl.value = duration()?,
@@ -93,6 +105,9 @@ mod tests {
         settings.known_nodes.value = KnownNodes::In("/var/lib/x".into());
         settings.node_timeout.value = Some(Duration::from_millis(7));
         settings.max_hold.value = Some(MaxHold::Unlimited);
+        let address = Sourced { value: "unix:/run/tenure.sock".parse().unwrap(), source: Source::Default };
+        let (token, ca) = (Some("geheim".to_owned()), Some("/etc/ca.pem".into()));
+        settings.service = Some(ServiceSettings { address, token, token_file: None, ca });
         let text = settings.to_text();
         let read = Settings::from_text(&text).unwrap();
         assert_eq!(read.to_text(), text);

@@ -8,12 +8,27 @@ use serde_json::Value;
 use tempfile::TempDir;
 use tenure_testkit::RedisServer;
 
+use crate::serve::Serving;
+
 /// The program under test.
 pub(crate) const TOOL: &str = env!("CARGO_BIN_EXE_tenure");
 
 /// All of them.
 pub(crate) fn deployments() -> [Deployment; 2] {
     [embedded_store(), five_redis_nodes()]
+}
+
+/// All of them, and a service that stands for nodes: who uses locks cannot tell.
+pub(crate) fn deployments_and_service() -> [Deployment; 3] {
+    let [store, nodes] = deployments();
+    [store, nodes, service()]
+}
+
+/// A service on a socket of this machine, before a file of its own: nothing is known of that file.
+pub(crate) fn service() -> Deployment {
+    let mut deployment = embedded_store();
+    deployment.service = Some(Serving::start(&deployment, &["--listen", "unix:service.sock"]));
+    deployment
 }
 
 /// A file of its own.
@@ -41,6 +56,7 @@ pub(crate) fn five_redis_nodes() -> Deployment {
 pub(crate) struct Deployment {
     pub(crate) servers: Vec<RedisServer>,
     pub(crate) nodes: String,
+    pub(crate) service: Option<Serving>,
     folder: TempDir,
 }
 
@@ -56,7 +72,7 @@ impl Deployment {
     pub(crate) fn of(servers: Vec<RedisServer>, nodes: impl FnOnce(&str) -> String) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let nodes = nodes(folder.path().to_str().unwrap());
-        Self { servers, nodes, folder }
+        Self { servers, nodes, service: None, folder }
     }
 
     pub(crate) fn folder(&self) -> &Path {
@@ -94,7 +110,10 @@ impl Deployment {
             }
         }
         command.env("HOME", self.folder()).env_remove("XDG_STATE_HOME").env_remove("XDG_CONFIG_HOME");
-        command.env("TENURE_NODES", &self.nodes);
+        match &self.service {
+            Some(service) => command.env("TENURE_SERVICE", service.said["urls"][1].as_str().unwrap()),
+            None => command.env("TENURE_NODES", &self.nodes),
+        };
         command
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tenure_testkit::RedisServer;
 
-use crate::deployment::{Deployment, Done, TOOL, deployments, now_ms};
+use crate::deployment::{Deployment, Done, TOOL, deployments, deployments_and_service, now_ms};
 
 fn variables(done: &Done) -> BTreeMap<String, String> {
     let lines = done.stdout.lines().filter_map(|line| line.split_once('='));
@@ -31,7 +31,7 @@ fn the_command_sees_its_lock_token_fence_deadline_and_nodes() {
 
 #[test]
 fn the_fence_grows_from_one_command_to_the_next() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let fences: Vec<u64> = (0..3)
             .map(|_| {
                 variables(&deployment.tenure(&["run", "x", "--", "env"]))["TENURE_FENCE"].parse().unwrap()

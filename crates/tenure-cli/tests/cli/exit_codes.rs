@@ -2,11 +2,11 @@
 
 use tenure_testkit::RedisServer;
 
-use crate::deployment::{Deployment, deployments, five_redis_nodes, token};
+use crate::deployment::{Deployment, deployments_and_service, five_redis_nodes, token};
 
 #[test]
 fn the_commands_own_exit_code_is_returned() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         for code in [0, 1, 7, 64, 75, 255] {
             let script = format!("exit {code}");
             deployment.tenure(&["run", "x", "--", "sh", "-c", &script]).ends_with(code);
@@ -20,7 +20,7 @@ fn the_commands_own_exit_code_is_returned() {
 
 #[test]
 fn a_command_that_cannot_be_started_is_126_or_127_and_the_lock_is_free_again() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         deployment.write("plain.txt", "no program");
         let folder = deployment.folder().to_str().unwrap();
         deployment.tenure(&["run", "x", "--", "./plain.txt"]).ends_with(126);
@@ -32,7 +32,7 @@ fn a_command_that_cannot_be_started_is_126_or_127_and_the_lock_is_free_again() {
 
 #[test]
 fn what_is_done_is_0_and_what_is_not_held_by_this_token_is_1() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let (lease, code) = deployment.json(&["acquire", "x", "--json"]);
         let token = token(&lease);
         assert_eq!(code, Some(0));
@@ -51,7 +51,7 @@ fn what_is_done_is_0_and_what_is_not_held_by_this_token_is_1() {
 
 #[test]
 fn another_owners_lock_is_neither_extended_nor_released() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         // Long enough for nodes on a busy machine; the other waits until it is over.
         let (first, _) = deployment.json(&["acquire", "x", "--json", "--ttl", "1s"]);
         let (second, _) = deployment.json(&["acquire", "x", "--json", "--wait", "20s"]);
@@ -76,7 +76,7 @@ fn danger_is_1() {
 
 #[test]
 fn wrong_usage_is_64() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         for arguments in [
             &["run", "x"][..],
             &["run", "--", "true"],
@@ -114,7 +114,7 @@ fn no_majority_is_69() {
 
 #[test]
 fn held_by_another_is_75_or_what_was_asked_for() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let _holder = deployment.hold(&["x"]);
         deployment.tenure(&["run", "x", "--", "true"]).ends_with(75);
         deployment.tenure(&["run", "x", "--wait", "200ms", "--", "true"]).ends_with(75);

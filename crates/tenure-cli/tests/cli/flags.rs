@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::deployment::{Deployment, Done, deployments, token};
+use crate::deployment::{Deployment, Done, deployments, deployments_and_service, token};
 
 /// The tool with nodes that nobody could use, so that whatever works was told by a flag.
 fn misled(deployment: &Deployment, arguments: &[&str]) -> Done {
@@ -59,7 +59,7 @@ fn a_lock_lives_for_its_ttl() {
 
 #[test]
 fn a_wait_is_as_long_as_was_asked_for() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let _holder = deployment.hold(&["x"]);
         for (wait, least, most) in [("0s", 0, 5_000), ("600ms", 600, 8_000)] {
             let begun = Instant::now();
@@ -75,7 +75,7 @@ fn a_wait_is_as_long_as_was_asked_for() {
 
 #[test]
 fn a_label_is_seen_by_others() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         for arguments in [&["acquire", "x", "--label", "grüße"][..], &["acquire", "y"]] {
             deployment.tenure(arguments).ends_with(0);
         }
@@ -92,7 +92,7 @@ fn a_label_is_seen_by_others() {
 
 #[test]
 fn quiet_says_nothing_about_what_the_exit_code_tells() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let (lease, _) = deployment.json(&["acquire", "x", "--json"]);
         for arguments in [
             &["acquire", "x", "--quiet"][..],

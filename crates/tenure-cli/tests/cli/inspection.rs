@@ -2,11 +2,11 @@
 
 use tenure_testkit::RedisServer;
 
-use crate::deployment::{deployments, five_redis_nodes};
+use crate::deployment::{deployments_and_service, five_redis_nodes};
 
 #[test]
 fn status_tells_holder_time_left_fence_waiters_and_every_nodes_word() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let _holder = deployment.hold(&["x", "--label", "nightly import"]);
         let done = deployment.tenure(&["status", "x"]);
         for part in [
@@ -56,7 +56,7 @@ fn ls_shows_every_lock_and_nodes_that_do_not_answer() {
 
 #[test]
 fn without_locks_ls_says_so() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         assert!(deployment.tenure(&["ls"]).stdout.contains("no locks"));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::deployment::{deployments, five_redis_nodes, now_ms, token};
+use crate::deployment::{deployments, deployments_and_service, five_redis_nodes, now_ms, token};
 
 /// That an object has these fields and no others.
 #[track_caller]
@@ -53,7 +53,7 @@ fn acquire_and_extend_tell_everything_about_the_lease() {
 
 #[test]
 fn a_refusal_tells_who_holds_it_and_until_when() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let _holder = deployment.hold(&["x", "--label", "nightly import"]);
         let (refusal, code) = deployment.json(&["acquire", "x", "--json"]);
         assert_eq!(code, Some(75));
@@ -103,7 +103,7 @@ fn every_failure_is_an_object_of_the_same_shape() {
 
 #[test]
 fn status_and_ls_tell_what_every_node_says() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let nodes = deployment.nodes.split(',').count();
         let _holder = deployment.hold(&["x", "--label", "me"]);
         for arguments in [&["status", "x", "--json"][..], &["ls", "--json"]] {

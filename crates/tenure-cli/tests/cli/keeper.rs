@@ -13,8 +13,8 @@ use tenure::{Handover, Locks};
 use tenure_testkit::Mode;
 
 use crate::deployment::{
-    Background, Deployment, TOOL, after_an_hour_of_sleep, deployments, embedded_store, five_redis_nodes,
-    is_alive, pid, read_line, started, stubborn, wait_until,
+    Background, Deployment, TOOL, after_an_hour_of_sleep, deployments_and_service, embedded_store,
+    five_redis_nodes, is_alive, pid, read_line, started, stubborn, wait_until,
 };
 use crate::run::behind_proxies;
 
@@ -312,7 +312,7 @@ fn the_clock_that_validity_is_judged_by_goes_on_while_the_machine_sleeps() {
 
 #[test]
 fn a_keeper_releases_the_lock_although_nobody_asks_how_the_dead_ended() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let group = Group::start();
         let mut kept = Kept::start(Command::new(TOOL), &group);
         kept.say(&held_lock(&deployment));
@@ -353,7 +353,7 @@ fn a_keeper_releases_nothing_while_something_of_the_group_lives() {
 
 #[test]
 fn a_tool_that_is_killed_holds_nobody_up_for_longer_than_its_group_lives() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let tool = deployment.start(&["run", "x", "--ttl", "30s", "--", "sh", "-c", &stubborn("started")]);
         let (command, grandchild, _) = started(&deployment, "started");
         let killed = Instant::now();

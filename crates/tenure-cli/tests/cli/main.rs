@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
 mod bench;
+mod by_service;
 mod configuration;
 mod counter;
 mod deployment;

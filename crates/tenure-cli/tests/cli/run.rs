@@ -6,8 +6,8 @@ use nix::sys::signal::Signal;
 use tenure_testkit::{Mode, Proxy, RedisServer};
 
 use crate::deployment::{
-    Background, Deployment, TOOL, are_gone_before, deployments, embedded_store, is_alive, now_ms, read_line,
-    started, stubborn, wait_until,
+    Background, Deployment, TOOL, are_gone_before, deployments_and_service, embedded_store, is_alive, now_ms,
+    read_line, started, stubborn, wait_until,
 };
 
 /// Five servers, each behind a proxy that can be made to fail.
@@ -129,7 +129,7 @@ fn a_command_that_heeds_sigterm_has_the_grace_to_end_in_order() {
 
 #[test]
 fn what_the_command_leaves_in_its_group_ends_before_the_lock_is_released() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let script = "trap '' TERM; (while :; do sleep 600; done) & echo $! > left; exit 3";
         deployment.tenure(&["run", "x", "--", "sh", "-c", script]).ends_with(3);
         let left: u32 = read_line(&deployment.folder().join("left")).parse().unwrap();
@@ -177,7 +177,7 @@ fn whoever_left_the_group_and_ended_is_taken_in_while_the_command_runs() {
 
 #[test]
 fn a_tool_that_is_killed_takes_its_command_along_before_the_lock_frees_itself() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let tool = deployment.start(&["run", "x", "--ttl", "2s", "--", "sh", "-c", &stubborn("started")]);
         let (command, grandchild, _) = started(&deployment, "started");
         tool.signal(Signal::SIGKILL);
@@ -187,7 +187,7 @@ fn a_tool_that_is_killed_takes_its_command_along_before_the_lock_frees_itself() 
 
 #[test]
 fn a_tool_that_stands_still_takes_its_command_along_before_the_lock_is_over() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let tool = deployment.start(&["run", "x", "--ttl", "3s", "--", "sh", "-c", &stubborn("started")]);
         let (command, grandchild, _) = started(&deployment, "started");
         // It was renewed meanwhile, and the keeper knows. No renewal is under way: whoever stands
@@ -204,7 +204,7 @@ fn a_tool_that_stands_still_takes_its_command_along_before_the_lock_is_over() {
 
 #[test]
 fn signals_are_forwarded_to_the_command() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         for (signal, name) in [
             (Signal::SIGINT, "INT"),
             (Signal::SIGTERM, "TERM"),
@@ -226,7 +226,7 @@ fn signals_are_forwarded_to_the_command() {
 
 #[test]
 fn signals_that_whoever_started_us_ignores_stay_ignored() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let _ = std::fs::remove_file(deployment.folder().join("go"));
         let script = "touch ready; while ! test -e go; do sleep 0.01; done; grep SigIgn /proc/self/status";
         // As `nohup` does.
@@ -245,7 +245,7 @@ fn signals_that_whoever_started_us_ignores_stay_ignored() {
 
 #[test]
 fn a_lock_is_held_for_as_long_as_its_command_runs() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let holder = deployment.hold(&["x", "--ttl", "1s"]);
         let begun = Instant::now();
         while begun.elapsed() < Duration::from_millis(2500) {
@@ -259,7 +259,7 @@ fn a_lock_is_held_for_as_long_as_its_command_runs() {
 
 #[test]
 fn a_hold_can_be_limited() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let begun = Instant::now();
         // The last extension that fits ends well before the limit.
         let done = deployment.tenure(&[
@@ -284,7 +284,7 @@ fn a_hold_can_be_limited() {
 
 #[test]
 fn after_a_release_by_force_the_holder_does_not_claim_that_nobody_else_had_the_lock() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let holder = deployment.hold(&["x", "--ttl", "1s"]);
         deployment.tenure(&["release", "--force", "--yes", "x"]).ends_with(0);
         let done = holder.done();
@@ -296,7 +296,7 @@ fn after_a_release_by_force_the_holder_does_not_claim_that_nobody_else_had_the_l
 
 #[test]
 fn input_and_output_are_the_commands() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         use std::io::Write;
         let mut command = deployment.command(&["run", "x", "--", "sh", "-c", "cat; echo noise >&2"]);
         command.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
@@ -312,7 +312,7 @@ fn input_and_output_are_the_commands() {
 
 #[test]
 fn arguments_reach_the_command_as_they_were_given() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let arguments = ["run", "x", "--", "printf", "%s|", "--json", "a b", "--", "", "*", "-q"];
         assert_eq!(deployment.tenure(&arguments).stdout, "--json|a b|--||*|-q|");
     }

@@ -1,6 +1,6 @@
 //! `acquire`, `extend` and `release` in a script.
 
-use crate::deployment::{Done, TOOL, deployments, five_redis_nodes, token};
+use crate::deployment::{Done, TOOL, deployments, deployments_and_service, five_redis_nodes, token};
 
 fn shell(deployment: &crate::deployment::Deployment, script: &str) -> Done {
     let folder = std::path::Path::new(TOOL).parent().unwrap();
@@ -12,7 +12,7 @@ fn shell(deployment: &crate::deployment::Deployment, script: &str) -> Done {
 
 #[test]
 fn a_script_holds_a_lock_by_its_exported_token() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let done = shell(
             &deployment,
             r#"
@@ -30,7 +30,7 @@ fn a_script_holds_a_lock_by_its_exported_token() {
 
 #[test]
 fn an_eval_of_a_refused_lock_fails() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         deployment.tenure(&["acquire", "x"]).ends_with(0);
         shell(&deployment, r#"eval "$(tenure acquire x --export)""#).ends_with(75);
         shell(&deployment, r#"eval "$(tenure acquire x --export --ttl 9h)""#).ends_with(64);
@@ -42,7 +42,7 @@ fn an_eval_of_a_refused_lock_fails() {
 
 #[test]
 fn as_text_there_are_token_fence_and_deadline() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let done = deployment.tenure(&["acquire", "x"]);
         let words: Vec<&str> =
             done.stdout.lines().filter_map(|line| line.split_whitespace().next()).collect();
@@ -116,7 +116,7 @@ fn a_token_of_an_older_version_still_releases_its_lock() {
 
 #[test]
 fn a_wrong_fence_is_noticed() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let (lease, _) = deployment.json(&["acquire", "x", "--json"]);
         let token = token(&lease);
         deployment.tenure(&["release", "x", "--token", token, "--fence", "1"]).ends_with(64);
@@ -128,7 +128,7 @@ fn a_wrong_fence_is_noticed() {
 
 #[test]
 fn a_release_by_force_says_what_it_breaks() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let holder = deployment.hold(&["x", "--ttl", "1s", "--label", "nightly import"]);
         let done = deployment.tenure(&["release", "--force", "x"]);
         assert!(
@@ -178,7 +178,7 @@ fn an_acquire_that_fails_leaves_nothing_behind() {
 
 #[test]
 fn a_result_that_cannot_be_written_is_a_failure_and_its_lock_is_free_again() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         for options in ["", "--json", "--export"] {
             let done = shell(&deployment, &format!("tenure acquire x {options} > /dev/full"));
             assert!(

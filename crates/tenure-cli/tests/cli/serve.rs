@@ -28,6 +28,11 @@ impl Serving {
         Self::start_with(deployment, more, |_| ())
     }
 
+    /// The same, where another one was.
+    pub(crate) fn start_at(deployment: &Deployment, address: &str) -> Self {
+        Self::of(&mut deployment.command(&["serve", "--listen", address, "--json"]))
+    }
+
     /// The same, on a machine with this wall clock.
     pub(crate) fn start_with_clock(deployment: &Deployment, clock: &MovedClock) -> Self {
         Self::start_with(deployment, &[], |command| {
@@ -53,8 +58,13 @@ impl Serving {
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
         let said: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line:?}"));
-        let address = said["listening"].as_str().unwrap().strip_prefix("http://").unwrap().to_owned();
+        let url = said["listening"].as_str().unwrap();
+        let address = url.split_once("://").unwrap().1.to_owned();
         Self { child, address, said, headers: String::new() }
+    }
+
+    pub(crate) fn url(&self) -> String {
+        self.said["listening"].as_str().unwrap().to_owned()
     }
 
     /// Status and body.

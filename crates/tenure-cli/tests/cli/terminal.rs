@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::deployment::{Deployment, TOOL, deployments, pid, wait_until};
+use crate::deployment::{Deployment, TOOL, deployments, deployments_and_service, pid, wait_until};
 use crate::keeper::keeper_of;
 
 /// A shell that a person types into.
@@ -122,7 +122,7 @@ fn the_interrupt_key_reaches_the_command_and_a_waiter() {
 
 #[test]
 fn a_stopped_run_keeps_its_lock_and_goes_on_afterwards() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let mut shell = Shell::start(&deployment);
         shell.types("tenure run x --ttl 1500ms -- sh -c 'touch begun; read line; echo got-$line'\r");
         wait_until(|| deployment.folder().join("begun").exists());
@@ -181,7 +181,7 @@ fn where_nobody_could_let_it_go_on_a_run_is_not_stopped() {
 
 #[test]
 fn a_lock_that_is_lost_while_stopped_is_told_when_the_run_goes_on() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let mut shell = Shell::start(&deployment);
         shell.types("tenure run x --ttl 1s -- sh -c 'echo $$ > begun; exec sleep 600'; echo code-$?\r");
         let command: u32 = crate::deployment::read_line(&deployment.folder().join("begun")).parse().unwrap();
@@ -197,7 +197,7 @@ fn a_lock_that_is_lost_while_stopped_is_told_when_the_run_goes_on() {
 
 #[test]
 fn a_run_that_is_killed_while_stopped_leaves_nothing_and_frees_its_lock() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let mut shell = Shell::start(&deployment);
         shell.types("tenure run x --ttl 30s -- sh -c 'echo $$ $PPID > begun; exec sleep 600'\r");
         let line = crate::deployment::read_line(&deployment.folder().join("begun"));
@@ -244,7 +244,7 @@ fn when_the_terminal_hangs_up_the_command_is_gone_and_the_lock_free() {
 
 #[test]
 fn a_release_by_force_asks_first() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let _holder = deployment.hold(&["x", "--label", "nightly import"]);
         let mut shell = Shell::start(&deployment);
         shell.types("tenure release --force x; echo code-$?\r");

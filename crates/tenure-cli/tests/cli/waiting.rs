@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use crate::deployment::{deployments, is_alive, wait_until};
+use crate::deployment::{deployments, deployments_and_service, is_alive, wait_until};
 
 #[test]
 fn a_waiter_says_who_holds_the_lock_and_gets_it_when_it_is_free() {
@@ -24,7 +24,7 @@ fn a_waiter_says_who_holds_the_lock_and_gets_it_when_it_is_free() {
 
 #[test]
 fn a_wait_without_an_end_ends_with_the_lock() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let (lease, _) = deployment.json(&["acquire", "x", "--ttl", "1s", "--json"]);
         assert!(lease["token"].is_string());
         deployment.tenure(&["acquire", "x", "--wait", "forever", "--quiet"]).ends_with(0);
@@ -33,7 +33,7 @@ fn a_wait_without_an_end_ends_with_the_lock() {
 
 #[test]
 fn an_interrupt_while_waiting_ends_the_wait_and_leaves_the_line() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let _holder = deployment.hold(&["x"]);
         for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP] {
             for command in
@@ -52,7 +52,7 @@ fn an_interrupt_while_waiting_ends_the_wait_and_leaves_the_line() {
 
 #[test]
 fn waiters_are_served_in_the_order_in_which_they_came() {
-    for deployment in deployments() {
+    for deployment in deployments_and_service() {
         let holder = deployment.hold(&["x"]);
         let mut waiters = vec![];
         for index in 1..=3 {

@@ -1,7 +1,10 @@
 //! What a holder leaves beside its lock, so that others can see who it is.
 
-/// The note, behind the process and the machine that it comes from.
-pub(crate) fn of(note: &str) -> String {
+/// The note, behind the process and the machine that it comes from: what [`Lock::label`] keeps.
+///
+/// [`Lock::label`]: crate::Lock::label
+#[must_use]
+pub fn of(note: &str) -> String {
     let (pid, host) = (std::process::id(), host());
     let label = format!("{pid}@{host} {note}");
     label.trim_end().to_owned()

@@ -3,23 +3,32 @@
 use std::ffi::OsString;
 
 use tenure::config::WITHHELD;
-use tenure::{Guard, LeaseToken};
 
+use crate::backend::Holding;
 use crate::lease::now_ms;
 use crate::settings::{NodeUrl, Settings, Source};
 
 /// Variables to set, and to unset where there is no value.
 pub(super) type Environment = Vec<(&'static str, Option<OsString>)>;
 
-pub(super) fn of(guard: &Guard, settings: &Settings) -> Environment {
-    let token = LeaseToken::of(&guard.to_handover());
-    let valid_until_ms = now_ms() + u64::try_from(guard.valid_for().as_millis()).unwrap_or(0);
+pub(super) fn of(holding: &Holding, settings: &Settings) -> Environment {
+    let valid_until_ms = now_ms() + u64::try_from(holding.valid_for().as_millis()).unwrap_or(0);
     let mut environment = vec![
-        ("TENURE_LOCK", Some(guard.name().into())),
-        ("TENURE_TOKEN", Some(token.to_string().into())),
-        ("TENURE_FENCE", Some(guard.fence().to_string().into())),
+        ("TENURE_LOCK", Some(holding.name().into())),
+        ("TENURE_TOKEN", Some(holding.token().into())),
+        ("TENURE_FENCE", Some(holding.fence().to_string().into())),
         ("TENURE_VALID_UNTIL_MS", Some(valid_until_ms.to_string().into())),
     ];
+    // The command asks whom we ask. A token that the person exported is in its environment already.
+    let service = settings.service();
+    environment.push(("TENURE_SERVICE", service.map(|service| service.address.value.to_string().into())));
+    if let Some(service) = service {
+        environment.push(("TENURE_NODES", None));
+        environment
+            .extend(service.token_file.iter().map(|file| ("TENURE_SERVICE_TOKEN_FILE", Some(file.into()))));
+        environment.extend(service.ca.iter().map(|file| ("TENURE_SERVICE_CA", Some(file.into()))));
+        return environment;
+    }
     // Nodes that the person exported are theirs, with the password in them.
     let exported = settings.nodes.source == Source::Environment("TENURE_NODES");
     let withheld = settings.has_secret() && !exported;

@@ -21,12 +21,13 @@ use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow, Signal, kill};
 use nix::unistd::Pid;
-use tenure::{ExtendError, Guard, Handover, Locks};
+use tenure::Risk;
 use tokio::time::{Instant, sleep, timeout_at};
 
 pub(super) use self::keep::keep;
 use super::child::{Change, own_program};
 use super::supervise::Cause;
+use crate::backend::{Backend, Baton, Holding, NotResumed};
 use crate::settings::Settings;
 
 /// What we call ourselves with to keep: both do the same.
@@ -84,14 +85,14 @@ pub(super) struct Keepers {
 struct Keeper {
     process: Pid,
     pipe: UnixStream,
-    /// Until when the lock is valid, as it was told last, by [`now`].
+    /// Until when the lock is valid, as it was told last, by the machine's clock.
     told: Duration,
 }
 
 impl Keepers {
     /// Starts the first one for this process group and its lock.
-    pub(super) fn start(group: Pid, settings: &Settings, handover: &Handover) -> io::Result<Self> {
-        let lock = lock_order(settings, handover);
+    pub(super) fn start(group: Pid, settings: &Settings, baton: &Baton) -> io::Result<Self> {
+        let lock = lock_order(settings, baton);
         let keepers = [Some(Keeper::start(NAMES[0], group, &lock, None)?), None];
         let now = Instant::now();
         Ok(Self { group, lock, keepers, trusted: None, begun: now, starts: 1, counted_from: now })
@@ -142,8 +143,8 @@ impl Keepers {
     }
 
     /// Lets one of them keep this lock, which is valid until then by [`now`].
-    pub(super) fn take(&mut self, settings: &Settings, handover: &Handover, until: Duration) {
-        self.lock = lock_order(settings, handover);
+    pub(super) fn take(&mut self, settings: &Settings, baton: &Baton, until: Duration) {
+        self.lock = lock_order(settings, baton);
         let take = format!("{}{TAKE} {}\n", self.lock, until.as_nanos());
         self.trusted = None;
         for index in 0..self.keepers.len() {
@@ -158,7 +159,7 @@ impl Keepers {
     ///
     /// # Errors
     /// If nobody has it.
-    pub(super) fn back(&mut self) -> io::Result<Result<Handover, Cause>> {
+    pub(super) fn back(&mut self) -> io::Result<Result<Baton, Cause>> {
         let mut answer = Err(io::ErrorKind::NotConnected.into());
         if let Some(index) = self.trusted.take() {
             self.order(index, |keeper| {
@@ -233,7 +234,7 @@ impl Keeper {
         Ok(())
     }
 
-    fn back(&mut self) -> io::Result<Result<Handover, Cause>> {
+    fn back(&mut self) -> io::Result<Result<Baton, Cause>> {
         writeln!(self.pipe, "{BACK}")?;
         let mut answer = String::new();
         BufReader::new(&self.pipe).read_line(&mut answer)?;
@@ -250,41 +251,26 @@ fn until_order(until: Duration) -> String {
     format!("{UNTIL} {}\n", until.as_nanos())
 }
 
-fn lock_order(settings: &Settings, handover: &Handover) -> String {
+fn lock_order(settings: &Settings, baton: &Baton) -> String {
     let settings = settings.to_text();
-    format!("{LOCK} {}\n{handover}\n{settings}", settings.lines().count())
+    format!("{LOCK} {}\n{baton}\n{settings}", settings.lines().count())
 }
 
-/// Goes on with a lock, trying again while nodes do not answer and it may still be held.
+/// Goes on with a lock, trying again while nobody answers and it may still be held.
 ///
 /// # Errors
 /// Why it is lost.
-pub(super) async fn resume(locks: &Locks, handover: &Handover, limit: Duration) -> Result<Guard, Cause> {
+pub(super) async fn resume(backend: &Backend, baton: &Baton, limit: Duration) -> Result<Holding, Cause> {
     let until = Instant::now() + limit;
-    let _ = timeout_at(until, locks.ready()).await;
+    let _ = timeout_at(until, backend.ready()).await;
     loop {
-        match timeout_at(until, locks.resume(handover)).await.map_err(|_| Cause::Lost)? {
-            Ok(guard) => return Ok(guard),
-            Err(ExtendError::Unavailable { .. } | ExtendError::Refused { .. }) if Instant::now() < until => {
-                sleep(PAUSE).await;
-            }
-            Err(ExtendError::Lost { .. }) => return Err(Cause::Taken),
-            Err(ExtendError::MaxHold { .. }) => return Err(Cause::MaxHold),
+        match timeout_at(until, backend.resume(baton)).await.map_err(|_| Cause::Lost)? {
+            Ok(holding) => return Ok(holding),
+            Err(NotResumed::NotNow) if Instant::now() < until => sleep(PAUSE).await,
+            Err(NotResumed::Lost(Some(Risk::Taken))) => return Err(Cause::Taken),
+            Err(NotResumed::Lost(Some(Risk::Limit))) => return Err(Cause::MaxHold),
             Err(_) => return Err(Cause::Lost),
         }
-    }
-}
-
-/// The clock that validity is judged by; all processes of the machine read the same.
-pub(super) fn now() -> Duration {
-    #[cfg(target_os = "linux")]
-    {
-        tenure::machine_time()
-    }
-    #[cfg(not(target_os = "linux"))]
-    {
-        let clock = rustix::time::ClockId::Monotonic;
-        Duration::try_from(rustix::time::clock_gettime(clock)).unwrap_or_default()
     }
 }
 

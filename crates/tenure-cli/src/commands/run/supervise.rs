@@ -6,13 +6,15 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use tenure::{Guard, Locks, Risk};
+use tenure::Risk;
 use tokio::time::{Instant, sleep};
 
 use super::child::{Change, Child};
 use super::keeper::{self, Keepers};
 use super::terminal::Terminal;
+use crate::backend::{Backend, Holding};
 use crate::exit_code::Exit;
+use crate::machine_clock;
 use crate::settings::Settings;
 use crate::signals::{Signal, Signals};
 
@@ -62,11 +64,11 @@ pub(super) enum Cause {
 
 impl Cause {
     /// Why this lock ends.
-    pub(super) fn of(guard: &Guard) -> Self {
-        match guard.risk() {
+    pub(super) fn of(holding: &Holding) -> Self {
+        match holding.risk() {
             Some(Risk::Taken) => Self::Taken,
             Some(Risk::Limit) => Self::MaxHold,
-            _ if guard.valid_for().is_zero() => Self::Late,
+            _ if holding.valid_for().is_zero() => Self::Late,
             _ => Self::Lost,
         }
     }
@@ -93,9 +95,9 @@ struct Told {
 /// A command under its lock.
 pub(super) struct Supervised<'a> {
     pub(super) child: Child,
-    pub(super) locks: &'a Locks,
+    pub(super) backend: &'a Backend,
     /// Why there is none once the lock is known to be lost.
-    pub(super) guard: Result<Guard, Cause>,
+    pub(super) holding: Result<Holding, Cause>,
     pub(super) keepers: Keepers,
     pub(super) settings: &'a Settings,
     pub(super) terminal: Terminal,
@@ -115,8 +117,8 @@ impl Supervised<'_> {
     /// Tells the keepers until when the lock is valid.
     fn tell_keepers(&mut self) -> Told {
         // The clock first: what passes between the two makes it earlier.
-        let now = keeper::now();
-        let left = self.guard.as_ref().map_or(Duration::ZERO, Guard::valid_for);
+        let now = machine_clock::now();
+        let left = self.holding.as_ref().map_or(Duration::ZERO, Holding::valid_for);
         // Half the lead: they are there for when we do not do it.
         let until = now + left.saturating_sub(kill_lead(self.settings.ttl.value) / 2);
         Told { left, kept: left.is_zero() || self.keepers.tell(until) }
@@ -190,20 +192,20 @@ impl Supervised<'_> {
                 self.child.look(|process, change| keepers.hear(process, change))
             {
                 self.stopped(signal).await;
-                (lost, is_lost) = (self.lost(), self.guard.is_err());
+                (lost, is_lost) = (self.lost(), self.holding.is_err());
             }
         }
     }
 
     fn lost(&self) -> Pin<Box<dyn Future<Output = ()>>> {
-        match &self.guard {
-            Ok(guard) => Box::pin(guard.lost()),
+        match &self.holding {
+            Ok(holding) => holding.lost(),
             Err(_) => Box::pin(std::future::ready(())),
         }
     }
 
     fn why(&self) -> Cause {
-        self.guard.as_ref().map_or_else(|cause| *cause, Cause::of)
+        self.holding.as_ref().map_or_else(|cause| *cause, Cause::of)
     }
 
     /// The command was stopped: because it wants the terminal, which it gets; or by a person, and
@@ -219,21 +221,21 @@ impl Supervised<'_> {
             return;
         }
         // Nobody has it until it is known what becomes of it.
-        let Ok(guard) = std::mem::replace(&mut self.guard, Err(Cause::Lost)) else { return };
+        let Ok(holding) = std::mem::replace(&mut self.holding, Err(Cause::Lost)) else { return };
         self.terminal.take_back();
-        let until = keeper::now() + guard.valid_for();
-        let handover = guard.hand_over();
-        self.keepers.take(self.settings, &handover, until);
+        let until = machine_clock::now() + holding.valid_for();
+        let baton = holding.hand_over();
+        self.keepers.take(self.settings, &baton, until);
         // The worker must have let go of it before we stand still.
         tokio::task::yield_now().await;
         stop_our_group();
         // Somebody wants us to go on. The command may not, if the lock was lost meanwhile. A keeper
         // that is gone kept nothing; perhaps the time was short enough.
-        self.guard = match self.keepers.back().unwrap_or(Ok(handover)) {
-            Ok(handover) => keeper::resume(self.locks, &handover, self.settings.ttl.value / 2).await,
+        self.holding = match self.keepers.back().unwrap_or(Ok(baton)) {
+            Ok(baton) => keeper::resume(self.backend, &baton, self.settings.ttl.value / 2).await,
             Err(cause) => Err(cause),
         };
-        if self.guard.is_err() {
+        if self.holding.is_err() {
             return self.child.signal(Signal::SIGKILL);
         }
         self.tell_keepers();

@@ -8,14 +8,15 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
-use tenure::{Guard, Handover, Locks};
 use tokio::sync::oneshot;
 use tokio::time::timeout;
 
 use super::super::group;
 use super::super::supervise::{Cause, kill_lead};
-use super::{ANSWER_LIMIT, BACK, GOODBYE, LOCK, LOST, MAX_HOLD, STAND_BY, TAKE, TAKEN, UNTIL, now, resume};
+use super::{ANSWER_LIMIT, BACK, GOODBYE, LOCK, LOST, MAX_HOLD, STAND_BY, TAKE, TAKEN, UNTIL, resume};
+use crate::backend::{Backend, Baton, Holding};
 use crate::exit_code::Exit;
+use crate::machine_clock::now;
 use crate::output::Output;
 use crate::settings::Settings;
 
@@ -32,7 +33,7 @@ struct Kept {
     group: Pid,
     /// Until when the lock is valid if nobody says more, by [`now`].
     until: Option<Duration>,
-    lock: Option<(Settings, Handover)>,
+    lock: Option<(Settings, Baton)>,
 }
 
 /// Keeps until nothing is left to look after.
@@ -103,7 +104,7 @@ impl Kept {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
         let kept = runtime.block_on(self.keep_lock(until.saturating_sub(now()), next))?;
         let answer = match kept {
-            Ok(handover) => handover.to_string(),
+            Ok(baton) => baton.to_string(),
             Err(Cause::Taken) => TAKEN.to_owned(),
             Err(Cause::MaxHold) => MAX_HOLD.to_owned(),
             Err(_) => LOST.to_owned(),
@@ -118,8 +119,8 @@ impl Kept {
         &mut self,
         valid_for: Duration,
         mut wanted_back: oneshot::Receiver<bool>,
-    ) -> Option<Result<Handover, Cause>> {
-        let (_locks, guard) = match self.resume(valid_for).await {
+    ) -> Option<Result<Baton, Cause>> {
+        let (_backend, holding) = match self.resume(valid_for).await {
             Ok(resumed) => resumed,
             Err(cause) => {
                 self.kill();
@@ -128,26 +129,26 @@ impl Kept {
         };
         tokio::select! {
             biased;
-            () = guard.lost() => {
+            () = holding.lost() => {
                 self.kill();
-                wanted_back.await.ok()?.then(|| Err(Cause::of(&guard)))
+                wanted_back.await.ok()?.then(|| Err(Cause::of(&holding)))
             }
             wanted = &mut wanted_back => {
-                let handover = guard.hand_over();
+                let baton = holding.hand_over();
                 if let Some((_, last)) = &mut self.lock {
-                    last.clone_from(&handover);
+                    last.clone_from(&baton);
                 }
-                (wanted == Ok(true)).then_some(Ok(handover))
+                (wanted == Ok(true)).then_some(Ok(baton))
             }
         }
     }
 
-    async fn resume(&self, valid_for: Duration) -> Result<(Locks, Guard), Cause> {
-        let (settings, handover) = self.lock.as_ref().ok_or(Cause::Lost)?;
-        let locks = settings.connect(|_| ()).map_err(|_| Cause::Lost)?;
+    async fn resume(&self, valid_for: Duration) -> Result<(Backend, Holding), Cause> {
+        let (settings, baton) = self.lock.as_ref().ok_or(Cause::Lost)?;
+        let backend = Backend::connect(settings).map_err(|_| Cause::Lost)?;
         let limit = valid_for.saturating_sub(kill_lead(settings.ttl.value));
-        let guard = resume(&locks, handover, limit).await?;
-        Ok((locks, guard))
+        let holding = resume(&backend, baton, limit).await?;
+        Ok((backend, holding))
     }
 
     fn kill(&self) {
@@ -159,14 +160,14 @@ impl Kept {
     fn end(self) {
         let limit = self.lock.as_ref().map_or(END_LIMIT, |(settings, _)| settings.ttl.value);
         let is_gone = group::end(self.group, limit);
-        let Some((settings, handover)) = self.lock.filter(|_| is_gone) else { return };
+        let Some((settings, baton)) = self.lock.filter(|_| is_gone) else { return };
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let Ok(runtime) = runtime else { return };
         runtime.block_on(async {
-            let Ok(locks) = settings.connect(|_| ()) else { return };
-            let _ = timeout(ANSWER_LIMIT, locks.ready()).await;
-            let _ = timeout(ANSWER_LIMIT, locks.release(&handover)).await;
-            let _ = locks.shutdown_within(ANSWER_LIMIT).await;
+            let Ok(backend) = Backend::connect(&settings) else { return };
+            let _ = timeout(ANSWER_LIMIT, backend.ready()).await;
+            let _ = timeout(ANSWER_LIMIT, backend.release(&baton)).await;
+            let _ = backend.shutdown(Some(ANSWER_LIMIT)).await;
         });
     }
 }
@@ -174,10 +175,10 @@ impl Kept {
 /// The lock that is spoken of, and how to reach it. `Some(None)` if we do not understand that: the
 /// group is looked after all the same.
 #[expect(clippy::option_option, reason = "the pipe may also be gone")]
-fn read_lock(pipe: &mut Pipe, count: usize) -> Option<Option<(Settings, Handover)>> {
-    let handover = read(pipe)?;
+fn read_lock(pipe: &mut Pipe, count: usize) -> Option<Option<(Settings, Baton)>> {
+    let baton = read(pipe)?;
     let settings = (0..count).map(|_| read(pipe).map(|line| line + "\n")).collect::<Option<String>>()?;
-    Some(Settings::from_text(&settings).zip(handover.parse().ok()))
+    Some(Settings::from_text(&settings).zip(baton.parse().ok()))
 }
 
 fn read(pipe: &mut impl BufRead) -> Option<String> {
