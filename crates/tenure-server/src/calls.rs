@@ -1,6 +1,7 @@
 //! The calls, one file each; here what they have in common.
 
 pub(crate) mod acquire;
+pub(crate) mod events;
 pub(crate) mod extend;
 pub(crate) mod force_release;
 pub(crate) mod health;

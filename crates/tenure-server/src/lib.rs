@@ -17,6 +17,7 @@ mod body;
 mod caller;
 mod calls;
 mod door;
+mod events;
 pub mod form;
 mod grant;
 mod hex;
@@ -47,6 +48,7 @@ use utoipa_axum::routes;
 use crate::caller::Caller;
 pub use crate::caller::{CallerToken, Callers, CallersError, Principal, PrincipalError, Rights, Verb};
 pub use crate::door::{Door, DoorError};
+pub use crate::events::Events;
 pub use crate::lease_key::{LeaseKeyError, LeaseKeyFileError, LeaseKeys};
 use crate::listen::Bounds;
 pub use crate::listen::{Listeners, SocketError};
@@ -72,6 +74,7 @@ pub struct Service {
     access_log: Option<AccessLog>,
     audit_log: AuditLog,
     metrics: Metrics,
+    events: Events,
     /// Which leases the keys of clients led to.
     idempotency: idempotency::Memory,
     /// Whether it is about to end.
@@ -94,6 +97,7 @@ impl Service {
             access_log: None,
             audit_log: AuditLog::new(LogFile::stderr()),
             metrics: Metrics::default(),
+            events: Events::default(),
             idempotency: idempotency::Memory::default(),
             draining: watch::Sender::new(false),
             partings: watch::Sender::new(()),
@@ -120,6 +124,13 @@ impl Service {
     #[must_use]
     pub fn audit_log(mut self, file: LogFile) -> Self {
         self.audit_log = AuditLog::new(file);
+        self
+    }
+
+    /// Lets clients follow these, which observe the locks.
+    #[must_use]
+    pub fn events(mut self, events: Events) -> Self {
+        self.events = events;
         self
     }
 
@@ -232,6 +243,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(calls::look::lock))
         .routes(routes!(calls::look::locks))
         .routes(routes!(calls::look::nodes))
+        .routes(routes!(calls::events::call))
         .routes(routes!(calls::metrics::call))
         .routes(routes!(calls::health::livez))
         .routes(routes!(calls::health::readyz))

@@ -166,7 +166,7 @@ impl Counted {
     }
 }
 
-const fn outcome(cause: &Cause) -> &'static str {
+pub(crate) const fn outcome(cause: &Cause) -> &'static str {
     match cause {
         Cause::Contended { .. } => "contended",
         Cause::Unavailable => "unavailable",

@@ -59,6 +59,12 @@ impl Client {
         self
     }
 
+    /// What stands in the head of every request.
+    #[must_use]
+    pub fn lines(&self) -> String {
+        self.more.clone()
+    }
+
     /// Sends JSON, and waits for the answer.
     pub async fn post(&mut self, path: &str, body: &Value) -> Answer {
         self.send(path, body).await;

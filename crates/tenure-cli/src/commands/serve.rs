@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use tenure::config::{Serve, state_folder};
 #[cfg(feature = "otlp")]
 use tenure_server::Traces;
-use tenure_server::{Door, DoorError, LeaseKeyFileError, LeaseKeys, LogFile, Metrics, Service};
+use tenure_server::{Door, DoorError, Events, LeaseKeyFileError, LeaseKeys, LogFile, Metrics, Service};
 
 use crate::args::ServeArgs;
 use crate::backend::Backend;
@@ -29,8 +29,12 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) 
         None => key_of_machine()?,
     };
     let metrics = Metrics::default();
-    let observer = metrics.clone();
-    let locks = settings.connect_aloud(output, move |event| observer.observe(event))?;
+    let events = Events::default();
+    let observers = (metrics.clone(), events.clone());
+    let locks = settings.connect_aloud(output, move |event| {
+        observers.0.observe(event);
+        observers.1.observe(event);
+    })?;
     let logs = Logs::open(&serve)?;
     let listeners = door.listen().await.map_err(|error| refused(&error))?;
     output.serving(&Serving {
@@ -39,7 +43,7 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) 
         made_key,
         has_callers: door.callers().are_listed(),
     })?;
-    let service = logs.of(Service::new(locks.clone(), keys).metrics(metrics).behind(&door));
+    let service = logs.of(Service::new(locks.clone(), keys).metrics(metrics).events(events).behind(&door));
     service.serve(listeners, until_the_end(signals, door, logs, *output)).await;
     finish(&Backend::Nodes(locks), output).await;
     Ok(Exit::DONE)

@@ -10,6 +10,14 @@ use crate::{keys, nodes};
 pub(crate) struct Fleet(Vec<Node>);
 
 impl Fleet {
+    pub(crate) fn of(nodes: impl IntoIterator<Item = Node>) -> Self {
+        Self(nodes.into_iter().collect())
+    }
+
+    pub(crate) fn nodes(&self) -> impl Iterator<Item = Node> {
+        self.0.iter().cloned()
+    }
+
     /// A client of its own, as every instance has.
     pub(crate) async fn locks(&self) -> Locks {
         let locks = Locks::builder().nodes(self.0.iter().cloned()).build().unwrap();

@@ -5,6 +5,7 @@ mod callers;
 mod connections;
 mod contract;
 mod door;
+mod events;
 mod everywhere;
 mod force;
 mod hold;

@@ -1,0 +1,180 @@
+//! `GET /v1/events`: what happens to the locks of this instance, as server-sent events.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::http::HeaderMap;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream::unfold;
+use serde::Deserialize;
+use serde_json::json;
+use tokio::sync::watch;
+use tokio::time::timeout;
+use utoipa::IntoParams;
+
+use crate::Service;
+use crate::body::Query;
+use crate::caller::{Caller, Verb};
+use crate::events::{Happened, Next};
+use crate::problem::{ANY, Kind, Problem, problems};
+
+problems!(Problems: ANY, &[Kind::BadRequest, Kind::Draining]);
+
+/// A sign of life comes so often: proxies cut connections that are silent for a minute.
+const HEARTBEAT: Duration = Duration::from_secs(10);
+
+/// Whoever is cut off comes back after this.
+const RETRY_MS: &str = "1000";
+
+/// So many events are written at once.
+const BATCH: usize = 64;
+
+#[derive(Debug, Deserialize, IntoParams)]
+#[serde(deny_unknown_fields)]
+#[into_params(parameter_in = Query)]
+pub(crate) struct EventsQuery {
+    /// What the names of the locks begin with. Without it, events about nodes come, too.
+    #[serde(default)]
+    prefix: String,
+}
+
+/// Follows what happens to locks, at this instance.
+///
+/// Server-sent events, with ids: whoever comes back with `Last-Event-ID` goes on where it was, or
+/// gets an event `gap`.
+#[utoipa::path(
+    get, path = "/v1/events", operation_id = "events", tag = "look",
+    params(
+        EventsQuery,
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen"),
+    ),
+    responses(
+        (status = 200, description = "Events, whose data is such an object", content_type = "text/event-stream", body = Happened),
+        Problems,
+    ),
+)]
+pub(crate) async fn call(
+    State(service): State<Arc<Service>>,
+    caller: Caller,
+    headers: HeaderMap,
+    Query(asked): Query<EventsQuery>,
+) -> Result<Response, Problem> {
+    caller.may_in_general(Verb::Read)?;
+    if service.is_draining() {
+        return Err(Problem::draining());
+    }
+    let reader = Reader::begin(service, caller, asked.prefix, &headers);
+    let stream = unfold(reader, async |mut reader| {
+        let text = reader.next().await?;
+        Some((Ok::<_, Infallible>(Bytes::from(text)), reader))
+    });
+    let headers = [
+        (CONTENT_TYPE.as_str(), "text/event-stream"),
+        (CACHE_CONTROL.as_str(), "no-store"),
+        ("x-accel-buffering", "no"),
+    ];
+    Ok((headers, Body::from_stream(stream)).into_response())
+}
+
+struct Reader {
+    service: Arc<Service>,
+    caller: Caller,
+    prefix: String,
+    news: watch::Receiver<u64>,
+    /// The number of the last event that it has seen, or need not see.
+    seen: u64,
+    /// What is to be said before anything else.
+    greeting: Option<String>,
+}
+
+impl Reader {
+    fn begin(service: Arc<Service>, caller: Caller, prefix: String, headers: &HeaderMap) -> Self {
+        let news = service.events.news();
+        let id = headers.get("last-event-id").and_then(|id| id.to_str().ok());
+        let known = id.and_then(|id| service.events.number(id));
+        let seen = known.unwrap_or_else(|| service.events.count());
+        // The id without data: whoever is cut off before the first event can go on from here.
+        let mut greeting =
+            [field("retry", RETRY_MS), field("id", &service.events.id(seen)), "\n".to_owned()].concat();
+        if id.is_some() && known.is_none() {
+            greeting += &gap("other_instance", None);
+        }
+        Self { service, caller, prefix, news, seen, greeting: Some(greeting) }
+    }
+
+    /// What is to be written next; `None` at the end.
+    async fn next(&mut self) -> Option<String> {
+        if let Some(greeting) = self.greeting.take() {
+            return Some(greeting);
+        }
+        loop {
+            if self.service.is_draining() || self.caller.is_still(&self.service.callers).is_err() {
+                return None;
+            }
+            self.news.mark_unchanged();
+            match self.service.events.after(self.seen, BATCH) {
+                Next::Gap(lost) => {
+                    self.seen += lost;
+                    return Some(gap("too_old", Some(lost)));
+                }
+                Next::Events(events) if !events.is_empty() => {
+                    let text = self.tell(&events);
+                    if !text.is_empty() {
+                        return Some(text);
+                    }
+                }
+                Next::Events(_) => {
+                    let waits = async {
+                        tokio::select! {
+                            // The sender lives as long as the service does.
+                            _ = self.news.changed() => {}
+                            () = self.service.drained() => {}
+                        }
+                    };
+                    if timeout(HEARTBEAT, waits).await.is_err() {
+                        return Some(":\n\n".to_owned());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Those that the caller may see and wants to.
+    fn tell(&mut self, events: &[(u64, Arc<Happened>)]) -> String {
+        let mut text = String::new();
+        for (number, happened) in events {
+            self.seen = *number;
+            if self.is_for(happened) {
+                let id = self.service.events.id(*number);
+                let data = serde_json::to_string(&**happened).expect("it is made of texts and numbers");
+                text += &message(Some(&id), happened.kind, &data);
+            }
+        }
+        text
+    }
+
+    fn is_for(&self, happened: &Happened) -> bool {
+        match &happened.name {
+            Some(name) => name.starts_with(&self.prefix) && self.caller.sees(name),
+            None => self.prefix.is_empty(),
+        }
+    }
+}
+
+/// Tells that events were missed, and how many if that is known.
+fn gap(reason: &str, missed: Option<u64>) -> String {
+    message(None, "gap", &json!({ "reason": reason, "missed": missed }).to_string())
+}
+
+fn message(id: Option<&str>, event: &str, data: &str) -> String {
+    let id = id.map_or_else(String::new, |id| field("id", id));
+    [id, field("event", event), field("data", data), "\n".to_owned()].concat()
+}
+
+fn field(name: &str, value: &str) -> String {
+    format!("{name}: {value}\n")
+}
