@@ -17,6 +17,7 @@ mod body;
 mod caller;
 mod calls;
 mod door;
+mod drain;
 mod events;
 pub mod form;
 mod grant;
@@ -33,14 +34,16 @@ mod problem;
 mod room;
 mod tls;
 mod trace;
+mod watchdog;
 
-use std::future::Future;
+use std::future::{Future, pending};
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use tenure::Locks;
 use tokio::sync::watch;
+use tokio::time::sleep;
 use utoipa::OpenApi as _;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -48,6 +51,8 @@ use utoipa_axum::routes;
 use crate::caller::Caller;
 pub use crate::caller::{CallerToken, Callers, CallersError, Principal, PrincipalError, Rights, Verb};
 pub use crate::door::{Door, DoorError};
+pub use crate::drain::CutOff;
+use crate::drain::DRAIN_MAX;
 pub use crate::events::Events;
 pub use crate::lease_key::{LeaseKeyError, LeaseKeyFileError, LeaseKeys};
 use crate::listen::Bounds;
@@ -61,6 +66,7 @@ use crate::room::{Room, Seat};
 pub use crate::tls::TlsError;
 #[cfg(feature = "otlp")]
 pub use crate::trace::{Traces, TracesError};
+use crate::watchdog::Watchdog;
 
 /// The service, before it listens.
 #[derive(Debug)]
@@ -77,6 +83,8 @@ pub struct Service {
     events: Events,
     /// Which leases the keys of clients led to.
     idempotency: idempotency::Memory,
+    drain_max: Duration,
+    watchdog: Option<Watchdog>,
     /// Whether it is about to end.
     draining: watch::Sender<bool>,
     /// Whoever still has to release a lock after its connection has ended listens here.
@@ -99,6 +107,8 @@ impl Service {
             metrics: Metrics::default(),
             events: Events::default(),
             idempotency: idempotency::Memory::default(),
+            drain_max: DRAIN_MAX,
+            watchdog: None,
             draining: watch::Sender::new(false),
             partings: watch::Sender::new(()),
         }
@@ -149,6 +159,7 @@ impl Service {
         self.hosts = Hosts { named: settings.hosts.value.clone().into(), tls: door.tls.clone() };
         self.bounds.connections = settings.connections_max.value.unwrap_or(self.bounds.connections);
         self.bounds.head = settings.silence_max.value.unwrap_or(self.bounds.head);
+        self.drain_max = settings.drain_max.value.unwrap_or(self.drain_max);
         if let Some(most) = settings.acquires_max.value {
             self.room.acquires_max(most);
         }
@@ -181,22 +192,56 @@ impl Service {
         self
     }
 
+    /// The end takes at most so long: 30 s, unless it is said.
+    #[must_use]
+    pub const fn drain_max(mut self, most: Duration) -> Self {
+        self.drain_max = most;
+        self
+    }
+
+    /// Calls this again and again, so often, as long as the service really serves.
+    #[must_use]
+    pub fn watchdog(mut self, every: Duration, tell: impl Fn() + Send + Sync + 'static) -> Self {
+        self.watchdog = Some(Watchdog { every, tell: Box::new(tell) });
+        self
+    }
+
     /// Answers on these sockets until `end` comes. Then nothing new is given, whoever waits is told
     /// so, and the end is when every call has its answer. No lock is released.
+    ///
+    /// # Errors
+    /// [`CutOff`] if some calls did not have their answer in time.
     pub async fn serve(
         self,
         listeners: impl Into<Listeners>,
         end: impl Future<Output = ()> + Send + 'static,
-    ) {
-        let (bounds, metrics) = (self.bounds, self.metrics.clone());
+    ) -> Result<(), CutOff> {
         let service = Arc::new(self);
         let router = router(Arc::clone(&service));
+        let (bounds, metrics) = (service.bounds, &service.metrics);
         let drain = async {
             end.await;
             service.draining.send_replace(true);
         };
-        listen::serve(listeners.into(), router, bounds, &metrics, drain).await;
-        service.partings.closed().await;
+        let serving = async {
+            listen::serve(listeners.into(), router.clone(), bounds, metrics, drain).await;
+            service.partings.closed().await;
+        };
+        let overdue = async {
+            service.drained().await;
+            sleep(service.drain_max).await;
+        };
+        let watched = async {
+            match &service.watchdog {
+                Some(watchdog) => watchdog.feed(&router, &service.locks).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            () = serving => Ok(()),
+            () = overdue => Err(CutOff { connections: metrics.connections() }),
+            () = watched => unreachable!("it goes on for ever"),
+        }
     }
 
     /// Room for new work of this caller, until it is dropped.
@@ -226,6 +271,7 @@ fn router(service: Arc<Service>) -> Router {
         .layer(axum::middleware::from_fn_with_state(Arc::clone(&service), caller::identify))
         .with_state(Arc::clone(&service))
         .layer(axum::middleware::from_fn_with_state(service.hosts.clone(), origin::check))
+        .layer(axum::middleware::from_fn_with_state(Arc::clone(&service), drain::layer))
         .layer(axum::middleware::from_fn_with_state(service, log::layer))
         .layer(axum::middleware::from_fn(grant::hand_over))
 }

@@ -14,11 +14,13 @@ use axum::Router;
 use futures_util::future::join_all;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
+use tokio::time::sleep;
 
 use self::connection::{Connection, Http};
 pub(crate) use self::socket::Socket;
 pub use self::socket::SocketError;
 use self::socket::Stream;
+use crate::drain::{LISTENS_ON, LOOKS_EVERY};
 use crate::metrics::Metrics;
 use crate::tls::Tls;
 
@@ -92,9 +94,20 @@ pub(crate) async fn serve(
             (Stream::Tcp(stream), Some(tls)) => tokio::spawn(connection.encrypted(stream, tls.clone())),
         };
     };
+    let mut accepting = Box::pin(join_all(listeners.sockets.iter().map(accept)));
     tokio::select! {
-        _ = join_all(listeners.sockets.iter().map(accept)) => {}
+        _ = &mut accepting => {}
         () = end => {}
+    }
+    let all_have_ended = async {
+        while places.available_permits() < bounds.connections {
+            sleep(LOOKS_EVERY).await;
+        }
+    };
+    tokio::select! {
+        _ = accepting => {}
+        () = all_have_ended => {}
+        () = sleep(LISTENS_ON) => {}
     }
     drop(listeners);
     ending.send_replace(true);

@@ -123,6 +123,11 @@ impl Metrics {
         Present::new(&self.0.connections)
     }
 
+    /// How many there are.
+    pub(crate) fn connections(&self) -> i64 {
+        self.0.connections.get()
+    }
+
     /// A connection that was closed at once.
     pub(crate) fn refused_connection(&self) {
         self.0.connections_refused.inc();

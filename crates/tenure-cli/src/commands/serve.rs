@@ -1,5 +1,7 @@
 //! `tenure serve`: locks for programs in any language, over HTTP.
 
+mod systemd;
+
 use std::fs::File;
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
@@ -28,7 +30,7 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) 
         Some(path) => (LeaseKeys::read(path).map_err(|error| no_key(&error))?, None),
         None => key_of_machine()?,
     };
-    let metrics = Metrics::default();
+    let metrics = Metrics::new(serve.metrics_groups.value.clone());
     let events = Events::default();
     let observers = (metrics.clone(), events.clone());
     let locks = settings.connect_aloud(output, move |event| {
@@ -44,7 +46,12 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) 
         has_callers: door.callers().are_listed(),
     })?;
     let service = logs.of(Service::new(locks.clone(), keys).metrics(metrics).events(events).behind(&door));
-    service.serve(listeners, until_the_end(signals, door, logs, *output)).await;
+    let service = systemd::watched(service);
+    systemd::tell_ready(&listeners.urls());
+    let served = service.serve(listeners, until_the_end(signals, door, logs, *output)).await;
+    if let Err(cut_off) = served {
+        output.warn_all(&[cut_off.to_string()]);
+    }
     finish(&Backend::Nodes(locks), output).await;
     Ok(Exit::DONE)
 }
@@ -54,8 +61,12 @@ async fn until_the_end(mut signals: Signals, door: Door, logs: Logs, output: Out
     let at_terminal = std::io::stdin().is_terminal();
     loop {
         match signals.next().await {
-            Signal::SIGHUP if !(at_terminal && terminal_is_gone()) => reload(&door, &logs, &output),
-            signal if ends_wait(signal) => return,
+            Signal::SIGHUP if !(at_terminal && terminal_is_gone()) => {
+                systemd::tell_reloading();
+                reload(&door, &logs, &output);
+                systemd::tell_reloaded();
+            }
+            signal if ends_wait(signal) => return systemd::tell_stopping(),
             _ => {}
         }
     }

@@ -84,6 +84,8 @@ pub(super) fn settings(serve: &Serve) -> Vec<(&'static str, Value, &Source)> {
         entry("acquires_max", &serve.acquires_max, |most| json!(most)),
         entry("acquires_per_caller", &serve.acquires_per_caller, |most| json!(most)),
         entry("silence_max_ms", &serve.silence_max, |most| json!(most.map(milliseconds))),
+        entry("drain_max_ms", &serve.drain_max, |most| json!(most.map(milliseconds))),
+        entry("metrics_groups", &serve.metrics_groups, |groups| json!(groups)),
         entry("access_log", &serve.access_log, path),
         entry("audit_log", &serve.audit_log, path),
     ]

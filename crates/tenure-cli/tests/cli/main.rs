@@ -29,6 +29,7 @@ mod serve;
 mod serve_contract;
 mod serve_door;
 mod serve_leases;
+mod serve_systemd;
 #[cfg(feature = "otlp")]
 mod serve_trace;
 mod store;

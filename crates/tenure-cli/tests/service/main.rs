@@ -6,6 +6,7 @@
 
 mod campaign;
 mod counter;
+mod drain;
 mod instances;
 mod leaving;
 mod loss;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 use tenure::config::{Listen, Serve, Source, Sourced};
-use tenure_server::{Callers, Door, Service, Verb};
+use tenure_server::{Callers, CutOff, Door, Service, Verb};
 use tenure_testkit::certificates::Authority;
 use tokio::process::Command;
 use tokio::sync::oneshot;
@@ -18,7 +18,7 @@ pub(crate) struct Open {
     pub(crate) door: Door,
     pub(crate) url: String,
     end: Option<oneshot::Sender<()>>,
-    ended: JoinHandle<()>,
+    ended: JoinHandle<Result<(), CutOff>>,
 }
 
 impl Open {
@@ -42,7 +42,7 @@ impl Open {
 
     pub(crate) async fn stop(mut self) {
         let _ = self.end.take().unwrap().send(());
-        (&mut self.ended).await.unwrap();
+        (&mut self.ended).await.unwrap().unwrap();
     }
 }
 

@@ -5,6 +5,7 @@ mod callers;
 mod connections;
 mod contract;
 mod door;
+mod drain;
 mod events;
 mod everywhere;
 mod force;
@@ -25,7 +26,7 @@ use std::net::SocketAddr;
 
 use serde_json::{Value, json};
 use tenure::{Locks, MemoryNode};
-use tenure_server::{LeaseKeys, Service};
+use tenure_server::{CutOff, LeaseKeys, Service};
 use tenure_testkit::http as client;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
@@ -35,7 +36,7 @@ use tokio::task::JoinHandle;
 struct Instance {
     address: SocketAddr,
     end: oneshot::Sender<()>,
-    ended: JoinHandle<()>,
+    ended: JoinHandle<Result<(), CutOff>>,
 }
 
 impl Instance {
@@ -51,7 +52,7 @@ impl Instance {
 
     async fn stop(self) {
         let _ = self.end.send(());
-        self.ended.await.unwrap();
+        self.ended.await.unwrap().unwrap();
     }
 }
 

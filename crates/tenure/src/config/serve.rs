@@ -52,6 +52,10 @@ pub struct Serve {
     pub acquires_per_caller: Sourced<Option<usize>>,
     /// How long a connection may say nothing.
     pub silence_max: Sourced<Option<Duration>>,
+    /// How long its end may take.
+    pub drain_max: Sourced<Option<Duration>>,
+    /// By which beginnings of their names locks are told apart in metrics.
+    pub metrics_groups: Sourced<Vec<String>>,
     /// Where a line is written for each call: a file, or `stderr`.
     pub access_log: Sourced<Option<PathBuf>>,
     /// Where it is written who took a lock from its holder: a file, or `stderr`.
@@ -85,6 +89,8 @@ pub(super) struct Section {
     acquires_max: Option<Spanned<Count>>,
     acquires_per_caller: Option<Spanned<Count>>,
     silence_max: Option<Spanned<TtlText>>,
+    drain_max: Option<Spanned<TtlText>>,
+    metrics_groups: Option<Spanned<Vec<String>>>,
     access_log: Option<Spanned<PathBuf>>,
     audit_log: Option<Spanned<PathBuf>>,
 }
@@ -126,6 +132,10 @@ impl Serve {
             acquires_max: count(&section.acquires_max),
             acquires_per_caller: count(&section.acquires_per_caller),
             silence_max: optional(file.sourced(&section.silence_max, |silence| silence.0)),
+            drain_max: optional(file.sourced(&section.drain_max, |drain| drain.0)),
+            metrics_groups: file
+                .sourced(&section.metrics_groups, Clone::clone)
+                .unwrap_or(fallback.metrics_groups),
             access_log: log(&section.access_log),
             audit_log: log(&section.audit_log),
         }
@@ -163,6 +173,8 @@ impl Default for Serve {
             acquires_max: default(None),
             acquires_per_caller: default(None),
             silence_max: default(None),
+            drain_max: default(None),
+            metrics_groups: default(vec![]),
             access_log: default(None),
             audit_log: default(None),
         }
