@@ -7,6 +7,9 @@
 //! have set the key all the same. The caller hears as soon as the votes decide; nodes that may
 //! still have the key and did not confirm are asked again, with growing pauses, until they confirm
 //! or the key has freed itself. So a lost message costs moments, not the ttl.
+//!
+//! A node that has not answered yet is not asked again: its connection delivers in order, or breaks
+//! and says so. A second release would only keep a busy node from catching up.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -66,9 +69,12 @@ pub struct Release {
     deadlines: Deadlines,
     /// Nodes that may have the key and have not confirmed that it is gone.
     owed: NodeSet,
+    /// Nodes that have been asked and have not answered, neither so nor with a fault.
+    asked: NodeSet,
     pause: Duration,
     send_again_at: Time,
-    sent_again: bool,
+    /// Whether the first deadline has passed.
+    overdue: bool,
     /// When the key has freed itself on every node.
     give_up_at: Time,
     reported: bool,
@@ -153,10 +159,11 @@ impl Release {
             round: Round::open(RoundNumber::default(), quorum, quorum.all(), now),
             deadlines,
             owed: may_hold,
+            asked: NodeSet::default(),
             // A far node has had its time by then; from there on all are asked alike.
             pause: term.node_timeout() / 2,
             send_again_at: again,
-            sent_again: false,
+            overdue: false,
             give_up_at: now + Duration::from_millis(term.node_ttl_ms()) + term.drift(),
             reported: false,
             passed_on: false,
@@ -182,6 +189,7 @@ impl Release {
         }
         match input {
             Input::Answer { node, answer } => {
+                self.asked.remove(node);
                 if let Ok(reply) = &answer {
                     self.owed.remove(node);
                     self.passed_on |= reply.line.is_some();
@@ -226,7 +234,11 @@ impl Release {
             return None;
         }
         let report = if self.reported { None } else { self.round.timeout(&self.deadlines) };
-        let again = (!self.owed.is_empty()).then_some(self.send_again_at.min(self.give_up_at));
+        let again = match (self.owed.is_empty(), self.overdue && self.unasked().is_empty()) {
+            (true, _) => None,
+            (false, true) => Some(self.give_up_at),
+            (false, false) => Some(self.send_again_at.min(self.give_up_at)),
+        };
         report.into_iter().chain(again).min()
     }
 
@@ -281,7 +293,12 @@ impl Release {
     /// Whether nodes have let the first deadline pass without confirming.
     #[must_use]
     pub const fn is_overdue(&self) -> bool {
-        self.sent_again && !self.owed.is_empty()
+        self.overdue && !self.owed.is_empty()
+    }
+
+    /// Nodes that may have the key and wait to be asked again.
+    fn unasked(&self) -> NodeSet {
+        self.owed.iter().filter(|node| !self.asked.contains(*node)).collect()
     }
 
     /// A node that answers the second release with "not held" has most likely executed the first,
@@ -290,15 +307,16 @@ impl Release {
     /// the second.
     fn send_again_if_due(&mut self, now: Time) {
         if now >= self.send_again_at && now < self.give_up_at {
-            self.sent_again = true;
+            self.overdue = true;
             self.pause = (self.pause * 2).min(PAUSE_MAX);
             self.send_again_at = now + self.pause;
-            self.send(self.owed);
+            self.send(self.unasked());
         }
     }
 
     fn send(&mut self, nodes: NodeSet) {
         for node in nodes.iter() {
+            self.asked.insert(node);
             let (key, token) = (self.key.clone(), self.token);
             let command = match self.ending {
                 Ending::Undo { requeue } => Command::Undo { key, token, requeue },

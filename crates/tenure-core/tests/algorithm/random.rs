@@ -88,7 +88,7 @@ proptest! {
         cluster.run(ms(80)); // What is under way arrives.
         cluster.nodes.iter_mut().for_each(|node| (node.mode, node.latency) = (Mode::Up, ms(2)));
         (0..ttls.len()).for_each(|client| cluster.abandon(client));
-        cluster.run(ms(1_000));
+        cluster.run(STALL + ms(1_000));
         prop_assert_eq!(cluster.keys(), 0);
         prop_assert!(cluster.is_clean());
         // Those who are gone may still be in line where they could not say so. They hold nobody up

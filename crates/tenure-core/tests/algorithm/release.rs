@@ -23,7 +23,7 @@ fn a_release_is_sent_again_until_the_node_confirms() {
     let mut cluster = Cluster::of(3);
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
-    cluster.nodes[0].mode = Mode::Silent;
+    cluster.nodes[0].mode = Mode::Broken;
     cluster.release(client);
     cluster.run(ms(3_000));
     assert_eq!(cluster.outcomes, [ReleaseOutcome::Released], "told long ago, by the other two");
@@ -33,6 +33,36 @@ fn a_release_is_sent_again_until_the_node_confirms() {
     assert_eq!(cluster.keys(), 0, "gone a moment after the node is back, not after the ttl");
     cluster.run(ms(1_000));
     assert_eq!(cluster.unconfirmed, [NodeSet::default()]);
+}
+
+/// Whoever asks a busy node again and again keeps it from ever catching up.
+#[test]
+fn a_node_that_has_not_answered_is_not_asked_again() {
+    let mut cluster = Cluster::of(3);
+    cluster.nodes[0].latency = ms(1_900);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    cluster.release(client);
+    cluster.run(ms(4_000));
+    let releases = |command: &&Command| matches!(command, Command::Release { .. });
+    let told = cluster.nodes.iter().map(|node| node.log.iter().filter(releases).count());
+    assert_eq!(told.collect::<Vec<_>>(), [1, 1, 1], "late is not lost");
+    assert_eq!((cluster.keys(), &cluster.unconfirmed[..]), (0, &[NodeSet::default()][..]));
+}
+
+#[test]
+fn a_release_that_was_lost_with_its_connection_is_sent_again() {
+    let mut cluster = Cluster::of(3);
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    cluster.nodes[0].mode = Mode::Silent;
+    cluster.release(client);
+    cluster.run(ms(100));
+    cluster.nodes[0].mode = Mode::Up;
+    cluster.run(STALL - ms(110));
+    assert_eq!(cluster.keys(), 1, "nobody knows yet");
+    cluster.run(ms(300));
+    assert_eq!((cluster.keys(), &cluster.unconfirmed[..]), (0, &[NodeSet::default()][..]));
 }
 
 #[test]
@@ -91,7 +121,7 @@ fn a_caller_that_goes_away_at_any_moment_leaves_no_key() {
             cluster.abandon(client);
             cluster.run(ms(40));
             cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Up);
-            cluster.run(ms(1_000));
+            cluster.run(STALL + ms(1_000));
             assert_eq!(cluster.keys(), 0, "nodes {first:?} and {second:?}, gone after {moment} ms");
             assert!(cluster.is_clean(), "no timer left");
         }

@@ -16,6 +16,9 @@ use crate::machine::clock::memory_node_time;
 /// The longest delay: as good as for ever, and short enough to be added to any moment.
 const DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What was lost is known to be after this, as when a connection breaks.
+const LOST_AFTER: Duration = Duration::from_millis(250);
+
 /// A node that keeps its locks in memory, and can be made slow, silent or faulty.
 ///
 /// Clones are the same node. It exists to try things out and to test: what you learn about your
@@ -66,7 +69,8 @@ struct Inbox {
 pub struct Faults {
     /// How long a command, and then its answer, is under way: a random time from this range each.
     pub delay: RangeInclusive<Duration>,
-    /// The share of commands, from 0 to 1, that never arrive.
+    /// The share of commands, from 0 to 1, that never arrive. The client hears of that a quarter of
+    /// a second later, as of a connection that broke.
     pub request_loss: f64,
     /// The share of answers, from 0 to 1, that never come back, although the command was executed.
     pub reply_loss: f64,
@@ -124,12 +128,13 @@ impl MemoryNode {
     }
 
     pub(super) fn connect(self, client: ClientId) -> MemoryConnection {
-        let (requests, answers, forgotten) = (OneWay::default(), OneWay::default(), self.lock().forgotten);
+        let (requests, answers, lost) = (OneWay::default(), OneWay::default(), OneWay::default());
+        let forgotten = self.lock().forgotten;
         let inbox = Arc::new(Mutex::new(Inbox::default()));
         self.lock().listeners.insert(client, Arc::clone(&inbox));
         self.lock().table.listen(client);
         let news = VecDeque::from([NodeEvent::Connected(Box::new(self.server()))]);
-        MemoryConnection { node: self, client, inbox, requests, answers, news, forgotten, sleep: None }
+        MemoryConnection { node: self, client, inbox, requests, answers, lost, news, forgotten, sleep: None }
     }
 
     fn server(&self) -> Server {
@@ -243,6 +248,8 @@ pub(super) struct MemoryConnection {
     inbox: Arc<Mutex<Inbox>>,
     requests: OneWay<Command>,
     answers: OneWay<Result<Reply, Fault>>,
+    /// Those whose command or answer was lost.
+    lost: OneWay<()>,
     news: VecDeque<NodeEvent>,
     /// How often the node had forgotten everything when we last looked.
     forgotten: u64,
@@ -254,7 +261,9 @@ impl Connection for MemoryConnection {
         let mut state = self.node.lock();
         if state.faults.unreachable {
             self.answers.push(Duration::ZERO, tag, Err(Fault::Unreachable("connection refused".into())));
-        } else if !state.loses_request() {
+        } else if state.loses_request() {
+            self.lost.push(LOST_AFTER, tag, ());
+        } else {
             self.requests.push(state.delay(), tag, command);
         }
     }
@@ -287,9 +296,11 @@ impl Connection for MemoryConnection {
             if let Some((tag, answer)) = self.answers.pop_due() {
                 return Poll::Ready(NodeEvent::Answer(tag, answer));
             }
-            let Some(due) = self.requests.next_due().into_iter().chain(self.answers.next_due()).min() else {
-                return Poll::Pending;
-            };
+            if let Some((tag, ())) = self.lost.pop_due() {
+                return Poll::Ready(NodeEvent::Answer(tag, Err(Fault::Disconnected)));
+            }
+            let due = [self.requests.next_due(), self.answers.next_due(), self.lost.next_due()];
+            let Some(due) = due.into_iter().flatten().min() else { return Poll::Pending };
             let sleep = self.sleep.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(due)));
             if sleep.deadline() != due {
                 sleep.as_mut().reset(due);
@@ -320,10 +331,10 @@ impl MemoryConnection {
             None => Ok(state.table.execute(memory_node_time(), command)),
         };
         state.wake();
-        if !state.loses_reply() {
-            let delay = state.delay();
-            drop(state);
-            self.answers.push(delay, tag, answer);
+        if state.loses_reply() {
+            self.lost.push(LOST_AFTER, tag, ());
+        } else {
+            self.answers.push(state.delay(), tag, answer);
         }
     }
 }

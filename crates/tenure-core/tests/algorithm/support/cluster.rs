@@ -53,14 +53,17 @@ pub fn terms(options: &Options) -> Terms {
     options.check(MaxTtl::default()).unwrap()
 }
 
+/// How long a connection may be silent.
+pub const STALL: Duration = ms(2_000);
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     Up,
     /// Refuses connections: the command is not sent and the client knows at once.
     Down,
-    /// Requests vanish.
+    /// Requests vanish. When nothing has come for [`STALL`], the connection counts as broken.
     Silent,
-    /// Commands are executed, answers vanish.
+    /// Commands are executed, answers vanish; the connection breaks as well.
     Deaf,
     /// Answers every command with an error.
     Broken,
@@ -464,14 +467,17 @@ impl Cluster {
     fn arrive(&mut self, call: u64) {
         let Some(Call { node, commands, .. }) = self.calls.get(&call) else { return };
         let Node { mode, latency, .. } = self.nodes[node.get()];
-        let answers = match mode {
-            Mode::Down | Mode::Silent => return,
-            Mode::Broken => vec![Err(Fault::Error("ERR broken".into())); commands.len()],
-            Mode::Up | Mode::Deaf => self.execute(call),
+        let broken = vec![Err(Fault::Disconnected); commands.len()];
+        let (after, answers) = match mode {
+            Mode::Down | Mode::Silent => (STALL, broken),
+            Mode::Broken => (latency / 2, vec![Err(Fault::Error("ERR broken".into())); commands.len()]),
+            Mode::Up => (latency / 2, self.execute(call)),
+            Mode::Deaf => {
+                self.execute(call);
+                (STALL, broken)
+            }
         };
-        if mode != Mode::Deaf {
-            self.push(latency / 2, Event::Answers { call, answers });
-        }
+        self.push(after, Event::Answers { call, answers });
     }
 
     /// What a node answers to a call. Whoever it wakes hears of it, unless its answers vanish.
