@@ -62,13 +62,13 @@ fn asked(call: &[String]) -> Vec<Asked> {
         _ if name != "EVALSHA" => vec![],
         // lock fence fences record; owner ..
         [key, fence, _, _] if fence.starts_with("tenure~fence:") => vec![one(true, key, &arguments[0])],
-        // fences record lock.. fence..; nonce life [owner ttl fence ends]..
+        // fences record lock.. fence..; nonce life lowest highest ends owner.. fence.. ttl
         [fences, _, locks @ ..] if fences.starts_with("tenure~fences:") => {
-            let owners = arguments[2..].chunks(4);
-            locks.iter().zip(owners).map(|(lock, owner)| one(true, lock, &owner[0])).collect()
+            let locks = &locks[..locks.len() / 2];
+            locks.iter().zip(&arguments[5..]).map(|(lock, owner)| one(true, lock, owner)).collect()
         }
-        // lock.. line.. open..; owner..
-        [.., open] if open.starts_with("tenure~open:") => {
+        // lock line open; owner: or lock.. line..; owner..
+        [.., last] if last.starts_with("tenure~open:") || last.starts_with("tenure~queue:") => {
             keys.iter().zip(arguments).map(|(key, owner)| one(false, key, owner)).collect()
         }
         _ => vec![],

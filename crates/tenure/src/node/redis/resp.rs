@@ -35,9 +35,9 @@ pub(super) fn push_part(buffer: &mut Vec<u8>, part: &[u8]) {
 }
 
 /// Appends one part of a command that is made of pieces.
-pub(super) fn push_joined(buffer: &mut Vec<u8>, pieces: &[&str]) {
+pub(super) fn push_joined(buffer: &mut Vec<u8>, pieces: &[&[u8]]) {
     push_header(buffer, b'$', pieces.iter().map(|piece| piece.len()).sum());
-    pieces.iter().for_each(|piece| buffer.extend_from_slice(piece.as_bytes()));
+    pieces.iter().for_each(|piece| buffer.extend_from_slice(piece));
     buffer.extend_from_slice(b"\r\n");
 }
 

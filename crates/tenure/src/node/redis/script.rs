@@ -180,17 +180,17 @@ impl Scripts {
 
     /// Appends a key that is kept for all locks, for a lock, or is the lock itself.
     fn push_key(&self, buffer: &mut Vec<u8>, key: Key, lock: &str) {
-        let kind = match key {
+        let kind: &[u8] = match key {
             Key::Lock => return push_part(buffer, lock.as_bytes()),
             Key::Record => return push_part(buffer, self.record_key.as_bytes()),
             Key::Fences => return push_part(buffer, self.fences_key.as_bytes()),
-            Key::Fence => "fence:{",
-            Key::Line => "queue:{",
-            Key::Label => "label:{",
-            Key::Open => "open:{",
+            Key::Fence => b"fence:{",
+            Key::Line => b"queue:{",
+            Key::Label => b"label:{",
+            Key::Open => b"open:{",
         };
         // In the same slot as the lock.
-        push_joined(buffer, &[KEY_LEAD_RESERVED, kind, lock, "}"]);
+        push_joined(buffer, &[KEY_LEAD_RESERVED.as_bytes(), kind, lock.as_bytes(), b"}"]);
     }
 
     /// Appends the question how long a lock lives, for an acquire that was refused.

@@ -5,7 +5,7 @@
 
 use tenure_core::{Batch, Command, LockKey, OwnerToken};
 
-use super::super::resp::{Decimal, push_part};
+use super::super::resp::{Decimal, push_joined, push_part};
 use super::parameters::{Key, SOURCES, ScriptName};
 use super::text::Limits;
 use super::{Form, Scripts, life_of};
@@ -88,30 +88,36 @@ impl Scripts {
         form: Form,
     ) {
         let count = commands.len();
+        let acquires = commands.filter_map(|command| match command {
+            Command::Acquire { key, token, node_ttl_ms, nonce, fence: Some(proposed), .. } => {
+                Some((key, token, *node_ttl_ms, *nonce, proposed))
+            }
+            _ => None,
+        });
+        let ttls = acquires.clone().map(|(_, _, ttl, ..)| ttl);
+        let is_same = ttls.clone().all(|ttl| Some(ttl) == ttls.clone().next());
+        let ttls = ttls.take(if is_same { 1 } else { count });
         let script = &self.batches[Batch::Acquires as usize];
-        script.encode_head(buffer, form, 2 + 2 * count, 2 + 4 * count);
+        script.encode_head(buffer, form, 2 + 2 * count, 5 + 2 * count + ttls.clone().count());
         self.push_key(buffer, Key::Fences, "");
         self.push_key(buffer, Key::Record, "");
-        let mut life = None;
         for kind in [Key::Lock, Key::Fence] {
-            for command in commands.clone() {
-                if let Command::Acquire { key, nonce, .. } = command {
-                    life = *nonce;
-                    self.push_key(buffer, kind, key.as_str());
-                }
-            }
+            acquires.clone().for_each(|(key, ..)| self.push_key(buffer, kind, key.as_str()));
         }
-        let nonce = life.map(tenure_core::Nonce::to_hex).unwrap_or_default();
+        // They are all of one life.
+        let nonce = acquires.clone().find_map(|(_, _, _, nonce, _)| nonce);
+        let nonce = nonce.map(tenure_core::Nonce::to_hex).unwrap_or_default();
+        let life = life_of(nonce);
         push_part(buffer, &nonce);
-        push_part(buffer, &life_of(nonce));
-        for command in commands {
-            if let Command::Acquire { token, node_ttl_ms, fence: Some(proposed), .. } = command {
-                push_part(buffer, &token.to_hex());
-                for number in [*node_ttl_ms, proposed.fence.get(), proposed.ends_ms] {
-                    push_part(buffer, Decimal::of(number).as_bytes());
-                }
-            }
+        push_part(buffer, &life);
+        let fences = acquires.clone().map(|(.., proposed)| proposed.fence.get());
+        let ends = acquires.clone().map(|(.., proposed)| proposed.ends_ms);
+        for number in [fences.clone().min(), fences.clone().max(), ends.max()] {
+            push_part(buffer, Decimal::of(number.unwrap_or_default()).as_bytes());
         }
+        acquires.for_each(|(_, token, ..)| push_part(buffer, &token.to_hex()));
+        fences.for_each(|fence| push_joined(buffer, &[Decimal::of(fence).as_bytes(), &life]));
+        ttls.for_each(|ttl| push_part(buffer, Decimal::of(ttl).as_bytes()));
     }
 
     fn encode_releases<'a>(
@@ -121,8 +127,8 @@ impl Scripts {
         form: Form,
     ) {
         let count = commands.len();
-        self.batches[Batch::Releases as usize].encode_head(buffer, form, 3 * count, count);
-        for kind in [Key::Lock, Key::Line, Key::Open] {
+        self.batches[Batch::Releases as usize].encode_head(buffer, form, 2 * count, count);
+        for kind in [Key::Lock, Key::Line] {
             for command in commands.clone() {
                 self.push_key(buffer, kind, command.key().map_or("", LockKey::as_str));
             }

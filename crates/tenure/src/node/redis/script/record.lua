@@ -13,7 +13,7 @@ if ARGV.text and record == ARGV.expected then
     else
         redis.call('DEL', KEYS.record)
         for _, entry in ipairs(redis.call('LRANGE', KEYS.fences, 0, -1)) do
-            local name = string.match(entry, '^%d+:tenure~fence:(.*)$')
+            local name = string.match(entry, '^%d*:?tenure~fence:(.*)$')
             -- What begins with 0 is a mark alone.
             local last = name and redis.call('GET', 'tenure~fence:' .. name)
             if last and string.sub(last, 1, 1) ~= '0' then
