@@ -10,20 +10,34 @@ else
     return 0
 end"#;
 
-/// A fence and nothing else: a second key, which is set with the lock and outlives it.
-pub(crate) const ACQUIRE_FENCED: &str = r"if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-    redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[4])
-    return 1
-else
-    return 0
-end";
+/// Locks with a fence each, and nothing else: a second key, which is set with the lock and outlives
+/// it. All of a batch at once; what is the same for all is said once.
+pub(crate) const ACQUIRE_FENCED: &str = r"local call, count, granted = redis.call, #KEYS / 2, 1
+for i = 1, count do
+    if call('SET', KEYS[i], ARGV[2 + i], 'NX', 'PX', ARGV[1]) then
+        call('SET', KEYS[count + i], ARGV[2 + count + i], 'PX', ARGV[2])
+    else
+        granted = 0
+    end
+end
+return granted";
+
+/// Their release, if each is still its owner's.
+pub(crate) const RELEASE_ALL: &str = r"local owners = redis.call('MGET', unpack(KEYS))
+for i = 1, #KEYS do
+    if owners[i] ~= ARGV[i] then
+        return 0
+    end
+end
+redis.call('DEL', unpack(KEYS))
+return 1";
 
 /// Collects the commands of one round.
 pub(crate) struct Commands {
     keys: String,
     release: Vec<u8>,
-    /// What begins an acquire with a fence, if they are to have one.
-    acquire_fenced: Option<Vec<u8>>,
+    /// The scripts of locks with fences, if they are to have one.
+    fenced: Option<Fenced>,
     /// Makes owner values of cycle numbers.
     seed: u64,
     /// The key of the command that is being encoded: its length comes before it.
@@ -31,16 +45,22 @@ pub(crate) struct Commands {
     buffer: Vec<u8>,
 }
 
+/// The names of [`ACQUIRE_FENCED`] and [`RELEASE_ALL`].
+pub(crate) struct Fenced {
+    pub(crate) acquire: String,
+    pub(crate) release: String,
+}
+
 impl Commands {
     pub(crate) fn new(keys: &str, release_sha: &str) -> Self {
-        let release = call(release_sha, 1, 1);
+        let release = call(release_sha, 1, 1).into_bytes();
         let seed = keys.bytes().fold(0, |seed, byte| mixed(seed ^ u64::from(byte)));
-        Self { keys: keys.to_owned(), release, acquire_fenced: None, seed, key: vec![], buffer: vec![] }
+        Self { keys: keys.to_owned(), release, fenced: None, seed, key: vec![], buffer: vec![] }
     }
 
-    /// From now on locks have fences, by the script [`ACQUIRE_FENCED`] of this name.
-    pub(crate) fn fenced(mut self, sha: &str) -> Self {
-        self.acquire_fenced = Some(call(sha, 2, 4));
+    /// From now on locks have fences, by these scripts.
+    pub(crate) fn fenced(mut self, scripts: Fenced) -> Self {
+        self.fenced = Some(scripts);
         self
     }
 
@@ -52,35 +72,52 @@ impl Commands {
         &self.buffer
     }
 
-    /// `SET key value NX PX 33000`: a ttl of 30 s, and the guard band that Tenure adds to it. With
-    /// a fence `EVALSHA sha 2 key fence-key value 33000 fence 86400000`: kept for a day.
-    pub(crate) fn acquire(&mut self, cycle: u64) {
-        if let Some(head) = &self.acquire_fenced {
-            self.buffer.extend_from_slice(head);
-            self.key(cycle, "");
-            self.key(cycle, "fence:");
-            self.owner(cycle);
-            let fence = 1_700_000_000_000_000 + cycle;
-            let _ = write!(self.buffer, "$5\r\n33000\r\n$16\r\n{fence}\r\n$8\r\n86400000\r\n");
-            return;
+    /// The acquire of each of these cycles: how many replies that makes.
+    pub(crate) fn acquire(&mut self, cycles: Range<u64>) -> usize {
+        if let Some(scripts) = &self.fenced {
+            let count = cycles.clone().count();
+            self.buffer.extend_from_slice(call(&scripts.acquire, 2 * count, 2 + 2 * count).as_bytes());
+            cycles.clone().for_each(|cycle| self.key(cycle, ""));
+            cycles.clone().for_each(|cycle| self.key(cycle, "fence:"));
+            self.buffer.extend_from_slice(b"$5\r\n33000\r\n$8\r\n86400000\r\n");
+            cycles.clone().for_each(|cycle| self.owner(cycle));
+            for cycle in cycles {
+                let _ = write!(self.buffer, "$16\r\n{}\r\n", 1_700_000_000_000_000 + cycle);
+            }
+            return 1;
         }
+        cycles.map(|cycle| self.acquire_one(cycle)).count()
+    }
+
+    /// The release of each of these cycles: how many replies that makes.
+    pub(crate) fn release(&mut self, cycles: Range<u64>) -> usize {
+        if let Some(scripts) = &self.fenced {
+            let count = cycles.clone().count();
+            self.buffer.extend_from_slice(call(&scripts.release, count, count).as_bytes());
+            cycles.clone().for_each(|cycle| self.key(cycle, ""));
+            cycles.for_each(|cycle| self.owner(cycle));
+            return 1;
+        }
+        cycles.map(|cycle| self.release_one(cycle)).count()
+    }
+
+    /// `SET key value NX PX 33000`: a ttl of 30 s, and the guard band that Tenure adds to it.
+    fn acquire_one(&mut self, cycle: u64) {
         self.buffer.extend_from_slice(b"*6\r\n$3\r\nSET\r\n");
         self.key_and_owner(cycle);
         self.buffer.extend_from_slice(b"$2\r\nNX\r\n$2\r\nPX\r\n$5\r\n33000\r\n");
     }
 
     /// `EVALSHA sha 1 key value`.
-    pub(crate) fn release(&mut self, cycle: u64) {
+    fn release_one(&mut self, cycle: u64) {
         self.buffer.extend_from_slice(&self.release);
         self.key_and_owner(cycle);
     }
 
     /// `EVALSHA sha count key... value 33000...` for several locks.
     pub(crate) fn extend(&mut self, sha: &str, cycles: Range<u64>) {
-        let count = cycles.end - cycles.start;
-        let (parts, digits) = (3 + 3 * count, count.to_string());
-        let head = format!("*{parts}\r\n$7\r\nEVALSHA\r\n$40\r\n{sha}\r\n${}\r\n{digits}\r\n", digits.len());
-        self.buffer.extend_from_slice(head.as_bytes());
+        let count = cycles.clone().count();
+        self.buffer.extend_from_slice(call(sha, count, 2 * count).as_bytes());
         cycles.clone().for_each(|cycle| self.key(cycle, ""));
         for cycle in cycles {
             self.owner(cycle);
@@ -113,8 +150,9 @@ impl Commands {
 }
 
 /// Everything of a call up to its keys.
-fn call(sha: &str, keys: usize, arguments: usize) -> Vec<u8> {
-    format!("*{}\r\n$7\r\nEVALSHA\r\n$40\r\n{sha}\r\n$1\r\n{keys}\r\n", 3 + keys + arguments).into_bytes()
+fn call(sha: &str, keys: usize, arguments: usize) -> String {
+    let (parts, keys) = (3 + keys + arguments, keys.to_string());
+    format!("*{parts}\r\n$7\r\nEVALSHA\r\n$40\r\n{sha}\r\n${}\r\n{keys}\r\n", keys.len())
 }
 
 fn hex(buffer: &mut Vec<u8>, bytes: &[u8]) {
@@ -137,24 +175,26 @@ mod tests {
     #[test]
     fn commands_are_what_redis_reads() {
         let mut commands = Commands::new("floor", &"5".repeat(40));
-        commands.acquire(7);
+        assert_eq!(commands.acquire(7..8), 1);
         let acquire = String::from_utf8(commands.as_bytes().to_vec()).unwrap();
         let parts: Vec<&str> = acquire.split("\r\n").collect();
         assert_eq!(parts[..5], ["*6", "$3", "SET", "$7", "floor:7"]);
         assert_eq!((parts[5], parts[6].len()), ("$40", 40));
         assert_eq!(parts[7..], ["$2", "NX", "$2", "PX", "$5", "33000", ""]);
         commands.clear();
-        commands.release(7);
+        assert_eq!(commands.release(7..8), 1);
         let release = String::from_utf8(commands.as_bytes().to_vec()).unwrap();
         assert!(release.starts_with("*5\r\n$7\r\nEVALSHA\r\n$40\r\n5555"));
         assert!(release.ends_with(&format!("$1\r\n1\r\n$7\r\nfloor:7\r\n$40\r\n{}\r\n", parts[6])));
         commands.clear();
-        let mut fenced = Commands::new("floor", &"5".repeat(40)).fenced(&"4".repeat(40));
-        fenced.acquire(7);
+        let scripts = Fenced { acquire: "4".repeat(40), release: "3".repeat(40) };
+        let mut fenced = Commands::new("floor", &"5".repeat(40)).fenced(scripts);
+        assert_eq!(fenced.acquire(6..8), 1);
         let acquire = String::from_utf8(fenced.as_bytes().to_vec()).unwrap();
         let words: Vec<&str> = acquire.split("\r\n").skip(2).step_by(2).collect();
-        let expected = ["2", "floor:7", "fence:floor:7", parts[6], "33000", "1700000000000007", "86400000"];
-        assert_eq!((words[0], &words[2..]), ("EVALSHA", &expected[..]));
+        let keys = ["4", "floor:6", "floor:7", "fence:floor:6", "fence:floor:7", "33000", "86400000"];
+        assert_eq!((words[0], &words[2..9]), ("EVALSHA", &keys[..]));
+        assert_eq!(words[10..], [parts[6], "1700000000000006", "1700000000000007"]);
         commands.extend(&"6".repeat(40), 6..8);
         let extend = String::from_utf8(commands.as_bytes().to_vec()).unwrap();
         let words: Vec<&str> = extend.split("\r\n").collect();

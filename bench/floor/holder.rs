@@ -41,9 +41,8 @@ impl Holder {
     /// # Errors
     /// If one was refused.
     pub fn acquire(&mut self, locks: Range<u64>) -> io::Result<()> {
-        let count = locks.clone().count();
         self.commands.clear();
-        locks.for_each(|lock| self.commands.acquire(lock));
+        let count = self.commands.acquire(locks);
         self.round(count, b'+')
     }
 

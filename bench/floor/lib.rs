@@ -7,7 +7,8 @@
 //! during a later round and are counted then, so nothing is lost and nothing is taken for a reply
 //! of that round.
 //!
-//! A batch runs many cycles at once: all their commands to a server leave in one write.
+//! A batch runs many cycles at once: all their commands to a server leave in one write. With fences
+//! they are one call of a script: the least that fenced locks can cost.
 #![forbid(unsafe_code)]
 
 mod command;
@@ -20,7 +21,7 @@ use std::ops::Range;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::command::Commands;
+use crate::command::{Commands, Fenced};
 pub use crate::holder::Holder;
 pub use crate::pass_on::Party;
 use crate::server::Server;
@@ -54,24 +55,20 @@ impl Floor {
                 ports.len()
             )));
         }
-        let mut sha = String::new();
-        for server in &mut servers {
-            sha = server.load(command::RELEASE)?;
-        }
+        let sha = load(&mut servers, command::RELEASE)?;
         Ok(Self { servers, majority, commands: Commands::new(keys, &sha), batch: 0..0 })
     }
 
     /// From now on every lock has a fence: a small script sets a second key, which outlives the
-    /// lock. One call per lock, also in a batch.
+    /// lock, for all locks of a batch at once.
     ///
     /// # Errors
     /// If a server cannot load the script.
     pub fn fenced(mut self) -> io::Result<Self> {
-        let mut sha = String::new();
-        for server in &mut self.servers {
-            sha = server.load(command::ACQUIRE_FENCED)?;
-        }
-        self.commands = self.commands.fenced(&sha);
+        let mut load = |script| load(&mut self.servers, script);
+        let scripts =
+            Fenced { acquire: load(command::ACQUIRE_FENCED)?, release: load(command::RELEASE_ALL)? };
+        self.commands = self.commands.fenced(scripts);
         Ok(self)
     }
 
@@ -113,10 +110,9 @@ impl Floor {
         }
     }
 
-    fn round(&mut self, command: fn(&mut Commands, u64)) -> io::Result<()> {
+    fn round(&mut self, command: fn(&mut Commands, Range<u64>) -> usize) -> io::Result<()> {
         self.commands.clear();
-        self.batch.clone().for_each(|cycle| command(&mut self.commands, cycle));
-        let count = self.batch.clone().count();
+        let count = command(&mut self.commands, self.batch.clone());
         for server in &mut self.servers {
             server.send(self.commands.as_bytes(), count)?;
         }
@@ -141,6 +137,11 @@ impl Floor {
         }
         Ok(())
     }
+}
+
+/// Loads a script at all of them, where it has the same name.
+fn load(servers: &mut [Server], script: &str) -> io::Result<String> {
+    servers.iter_mut().try_fold(String::new(), |_, server| server.load(script))
 }
 
 /// How many of these servers decide.
