@@ -16,6 +16,7 @@ mod clients;
 mod clock_preload;
 mod dice;
 pub mod http;
+pub mod http2;
 pub mod nursery;
 mod port;
 mod proxy;

@@ -7,6 +7,7 @@
 mod campaign;
 mod counter;
 mod drain;
+mod hostile;
 mod instances;
 mod leaving;
 mod loss;

@@ -1,24 +1,18 @@
 //! HTTP/2: calls that are taken back, many of them, and connections that say nothing.
 
-use std::sync::Arc;
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::body::Bytes;
-use axum::http::Request;
-use h2::client::{ResponseFuture, SendRequest};
-use h2::{Reason, SendStream};
-use serde_json::{Value, json};
+use serde_json::json;
 use tenure::{LockState, Locks};
 use tenure_server::{Service, Verb};
 use tenure_testkit::certificates::Authority;
+use tenure_testkit::http2::{Client, Frames, Reason, Request, encrypted};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
-use tokio_rustls::TlsConnector;
-use tokio_rustls::rustls::crypto::ring;
-use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
-use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tokio_rustls::client::TlsStream;
 
 use crate::callers::ListFile;
 use crate::door::{Open, set};
@@ -35,13 +29,6 @@ struct Encrypted {
     _list: ListFile,
 }
 
-/// A connection.
-struct Client {
-    requests: SendRequest<Bytes>,
-    token: String,
-    ended: JoinHandle<()>,
-}
-
 impl Encrypted {
     async fn start(silence_max: Option<Duration>) -> Self {
         let (authority, list, nodes) = (Authority::new(), ListFile::new(), nodes());
@@ -55,44 +42,16 @@ impl Encrypted {
     }
 
     async fn connect(&self) -> Client {
-        let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_file(self.authority.file()).unwrap()).unwrap();
-        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
-        let builder = builder.with_safe_default_protocol_versions().unwrap();
-        let mut config = builder.with_root_certificates(roots).with_no_client_auth();
-        config.alpn_protocols = vec![b"h2".to_vec()];
-        let stream = TcpStream::connect(self.open.url.strip_prefix("https://").unwrap()).await.unwrap();
-        let name = ServerName::try_from("127.0.0.1").unwrap();
-        let stream = TlsConnector::from(Arc::new(config)).connect(name, stream).await.unwrap();
-        let (requests, connection) = h2::client::handshake(stream).await.unwrap();
-        let ended = tokio::spawn(async move {
-            let _ = connection.await;
-        });
-        Client { requests, token: self.token.clone(), ended }
-    }
-}
-
-impl Client {
-    /// Sends a call; none if the connection has ended.
-    async fn send(&mut self, call: &str, body: &Value) -> Option<(ResponseFuture, SendStream<Bytes>)> {
-        let request = Request::post(format!("https://127.0.0.1/v1/{call}"))
-            .header("authorization", format!("Bearer {}", self.token))
-            .header("content-type", "application/json")
-            .body(())
-            .unwrap();
-        self.requests = self.requests.clone().ready().await.ok()?;
-        let (answer, mut stream) = self.requests.send_request(request, false).ok()?;
-        stream.send_data(body.to_string().into(), true).ok()?;
-        Some((answer, stream))
+        Client::connect(self.address(), &self.authority.file(), &self.token).await
     }
 
-    async fn post(&mut self, call: &str, body: &Value) -> u16 {
-        let (answer, _stream) = self.send(call, body).await.unwrap();
-        answer.await.unwrap().status().as_u16()
+    /// A connection without anything that keeps to the rules.
+    async fn dial(&self) -> TlsStream<TcpStream> {
+        encrypted(self.address(), &self.authority.file()).await
     }
 
-    async fn is_closed_within(&mut self, limit: Duration) -> bool {
-        timeout(limit, &mut self.ended).await.is_ok()
+    fn address(&self) -> SocketAddr {
+        self.open.url.strip_prefix("https://").unwrap().parse().unwrap()
     }
 }
 
@@ -121,7 +80,7 @@ async fn whoever_takes_back_a_call_leaves_the_line_and_the_connection_goes_on() 
     until(async || service.locks.inspect("x").await.unwrap().waiters == Some(0)).await;
     holder.release().await.unwrap();
     until(async || matches!(service.locks.inspect("x").await.unwrap().state, LockState::Free)).await;
-    assert_eq!(client.post("acquire", &json!({ "name": "x" })).await, 200);
+    assert_eq!(client.post("acquire", &json!({ "name": "x" })).await.0, 200);
 }
 
 /// Each connection opens calls and takes them back at once, as long as it is let.
@@ -129,33 +88,45 @@ async fn whoever_takes_back_a_call_leaves_the_line_and_the_connection_goes_on() 
 async fn rapid_resets_are_hung_up_on_and_others_notice_nothing() {
     let service = Encrypted::start(None).await;
     let mut other = service.connect().await;
-    assert_eq!(other.post("acquire", &json!({ "name": "other" })).await, 200);
+    assert_eq!(other.post("acquire", &json!({ "name": "other" })).await.0, 200);
     let held = service.locks.lock("x").acquire().await.unwrap();
+    let wait = json!({ "name": "x", "wait_ms": 60_000 }).to_string();
     let mut hostile = vec![];
     for _ in 0..20 {
-        let mut client = service.connect().await;
+        let (mut stream, token, wait) = (service.dial().await, service.token.clone(), wait.clone());
         hostile.push(tokio::spawn(async move {
-            let (wait, mut sent) = (json!({ "name": "x", "wait_ms": 60_000 }), 0);
-            while sent < 1_000 {
-                let Some((_, mut stream)) = client.send("acquire", &wait).await else { break };
-                stream.send_reset(Reason::CANCEL);
-                sent += 1;
+            // A few are nothing special.
+            let mut frames = Frames::of_new_connection();
+            for number in 0..5 {
+                frames.call(2 * number + 1, "acquire", &token, &wait);
+                frames.reset(2 * number + 1);
             }
-            sent
+            stream.write_all(frames.bytes()).await.unwrap();
+            let mut answer = vec![];
+            let read = timeout(Duration::from_millis(300), stream.read_to_end(&mut answer)).await;
+            assert!(read.is_err() && !answer.is_empty(), "it listens");
+            let mut frames = Frames::default();
+            for number in 5..2_000 {
+                frames.call(2 * number + 1, "acquire", &token, &wait);
+                frames.reset(2 * number + 1);
+            }
+            // It hangs up long before it has read all of it.
+            let _ = stream.write_all(frames.bytes()).await;
+            let read = timeout(Duration::from_secs(10), stream.read_to_end(&mut vec![])).await;
+            assert!(read.is_ok(), "it is hung up on");
         }));
     }
     let mut slowest = Duration::ZERO;
     while !hostile.iter().all(JoinHandle::is_finished) {
         let begun = Instant::now();
-        let status = other.post("acquire", &json!({ "name": "other" })).await;
+        let (status, _) = other.post("acquire", &json!({ "name": "other" })).await;
         assert_eq!(status, 409, "it is held, and told at once");
         slowest = slowest.max(begun.elapsed());
         sleep(Duration::from_millis(5)).await;
     }
     assert!(slowest < Duration::from_secs(2), "{slowest:?}");
     for client in hostile {
-        let sent = client.await.unwrap();
-        assert!(sent > 0, "each got through to begin with");
+        client.await.unwrap();
     }
     until(async || service.locks.inspect("x").await.unwrap().waiters == Some(0)).await;
     held.release().await.unwrap();
@@ -191,7 +162,7 @@ async fn a_head_that_is_too_large_is_refused() {
     let request = Request::get("https://127.0.0.1/livez").header("x", "x".repeat(20_000)).body(()).unwrap();
     let (answer, _) = client.requests.send_request(request, true).unwrap();
     assert_eq!(answer.await.unwrap().status(), 431);
-    assert_eq!(client.post("acquire", &json!({ "name": "x" })).await, 200);
+    assert_eq!(client.post("acquire", &json!({ "name": "x" })).await.0, 200);
 }
 
 #[tokio::test]
