@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tenure_testkit::{Client, Port, RedisServer, nursery};
+use tenure_testkit::{Client, Port, Proxy, RedisServer, nursery};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -19,6 +19,8 @@ pub(crate) struct Nodes {
 /// One instance, which has its address also while it is down.
 pub(crate) struct Instance {
     port: Port,
+    /// How it reaches the nodes.
+    urls: String,
     process: Option<Client>,
 }
 
@@ -28,16 +30,26 @@ impl Nodes {
         let key = folder.path().join("lease_key");
         std::fs::write(&key, "5e".repeat(32)).unwrap();
         std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        // Instances may reach the nodes under different addresses.
+        std::fs::write(folder.path().join("tenure.toml"), "fleet = \"campaign\"\n").unwrap();
         Self { servers: RedisServer::start_many(&[]), folder }
     }
 
     /// Instances that take calls.
     pub(crate) fn instances<const N: usize>(&self) -> [Instance; N] {
         std::array::from_fn(|_| {
-            let mut instance = Instance { port: Port::claim(), process: None };
+            let mut instance = Instance { port: Port::claim(), urls: self.urls(), process: None };
             instance.launch(self);
             instance
         })
+    }
+
+    /// One that reaches the nodes through these alone.
+    pub(crate) fn instance_through(&self, proxies: &[Proxy; 5]) -> Instance {
+        let urls = proxies.each_ref().map(Proxy::url).join(",");
+        let mut instance = Instance { port: Port::claim(), urls, process: None };
+        instance.launch(self);
+        instance
     }
 
     pub(crate) fn urls(&self) -> String {
@@ -57,7 +69,7 @@ impl Instance {
         let mut command = nursery::command(env!("CARGO_BIN_EXE_tenure"));
         command.args(["serve", "--listen", &self.address().to_string(), "--lease-key", "lease_key"]);
         command.current_dir(nodes.folder.path()).env_clear().env("HOME", nodes.folder.path());
-        command.env("PATH", std::env::var_os("PATH").unwrap()).env("TENURE_NODES", nodes.urls());
+        command.env("PATH", std::env::var_os("PATH").unwrap()).env("TENURE_NODES", &self.urls);
         command.stdout(Stdio::null()).stderr(Stdio::null());
         let mut process = Client::of(command);
         let deadline = Instant::now() + PATIENCE;

@@ -8,6 +8,7 @@ mod campaign;
 mod counter;
 mod drain;
 mod hostile;
+mod holding;
 mod instances;
 mod leaving;
 mod loss;

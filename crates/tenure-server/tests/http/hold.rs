@@ -7,6 +7,7 @@ use tenure::{Faults, LockState, MemoryNode};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::client::Client;
+use crate::everywhere::everywhere;
 use crate::{Instance, given, locks, nodes, service};
 
 const TTL: Duration = Duration::from_millis(900);
@@ -83,49 +84,54 @@ async fn a_lock_is_renewed_for_as_long_as_the_connection_lives() {
 /// A build that drops the guard with the connection frees the lock at once, and fails here.
 #[tokio::test]
 async fn a_connection_that_ends_releases_nothing_before_the_validity_that_was_told() {
-    let nodes = nodes();
-    let instance = Instance::start(service(&nodes)).await;
-    let locks = locks(&nodes);
-    for lines in [1, 2, 4] {
-        let mut holding = Holding::begin(&instance, &ask("x")).await;
-        let mut line = holding.expect("acquired").await;
-        for _ in 1..lines {
-            line = holding.expect("renewed").await;
+    everywhere(async |fleet| {
+        let instance = Instance::start(fleet.service().await).await;
+        let locks = fleet.locks().await;
+        for lines in [1, 3] {
+            let mut holding = Holding::begin(&instance, &ask("x")).await;
+            let mut line = holding.expect("acquired").await;
+            for _ in 1..lines {
+                line = holding.expect("renewed").await;
+            }
+            let end = holding.end(&line);
+            drop(holding);
+            let next = locks.lock("x").wait(Duration::from_secs(10)).acquire().await.unwrap();
+            assert!(Instant::now() >= end, "{:?} too early", end - Instant::now());
+            // Renewal has ended with the connection: one ttl, its guard band, and a turn in line.
+            assert!(Instant::now() < end + Duration::from_secs(2));
+            next.release().await.unwrap();
         }
-        let end = holding.end(&line);
-        drop(holding);
-        let next = locks.lock("x").wait(Duration::from_secs(10)).acquire().await.unwrap();
-        assert!(Instant::now() >= end, "{:?} too early", end - Instant::now());
-        // Renewal has ended with the connection: one ttl, its guard band, and a turn in line.
-        assert!(Instant::now() < end + Duration::from_secs(1));
-        next.release().await.unwrap();
-    }
+    })
+    .await;
 }
 
 #[tokio::test]
 async fn a_lock_goes_on_at_another_instance_with_the_same_fence() {
-    let nodes = nodes();
-    let [one, other] = [Instance::start(service(&nodes)).await, Instance::start(service(&nodes)).await];
-    let mut holding = Holding::begin(&one, &ask("x")).await;
-    let lease = holding.expect("acquired").await["lease"].clone();
-    one.ended.abort();
-    drop(holding);
-    let mut holding = Holding::begin(&other, &given(&lease)).await;
-    assert_eq!(holding.expect("acquired").await["lease"]["fence"], lease["fence"]);
-    let renewed = holding.expect("renewed").await["lease"].clone();
-    assert_eq!(renewed["fence"], lease["fence"]);
-    // Released elsewhere, while it is held here.
-    let mut client = Client::connect(other.address).await;
-    assert_eq!(client.post("/v1/release", &given(&renewed)).await.status, 200);
-    loop {
-        let line = holding.next().await.unwrap();
-        if line["event"] == "lost" {
-            break assert_eq!(line, json!({ "event": "lost", "name": "x", "reason": "taken" }));
+    everywhere(async |fleet| {
+        let one = Instance::start(fleet.service().await).await;
+        let other = Instance::start(fleet.service().await).await;
+        let mut holding = Holding::begin(&one, &ask("x")).await;
+        let lease = holding.expect("acquired").await["lease"].clone();
+        one.ended.abort();
+        drop(holding);
+        let mut holding = Holding::begin(&other, &given(&lease)).await;
+        assert_eq!(holding.expect("acquired").await["lease"]["fence"], lease["fence"]);
+        let renewed = holding.expect("renewed").await["lease"].clone();
+        assert_eq!(renewed["fence"], lease["fence"]);
+        // Released elsewhere, while it is held here.
+        let mut client = Client::connect(other.address).await;
+        assert_eq!(client.post("/v1/release", &given(&renewed)).await.status, 200);
+        loop {
+            let line = holding.next().await.unwrap();
+            if line["event"] == "lost" {
+                break assert_eq!(line, json!({ "event": "lost", "name": "x", "reason": "taken" }));
+            }
         }
-    }
-    assert_eq!(holding.next().await, None);
-    let again = client.post("/v1/hold", &given(&renewed)).await;
-    assert_eq!((again.status, &again.body["type"]), (410, &json!("urn:tenure:not-held")), "{again:?}");
+        assert_eq!(holding.next().await, None);
+        let again = client.post("/v1/hold", &given(&renewed)).await;
+        assert_eq!((again.status, &again.body["type"]), (410, &json!("urn:tenure:not-held")), "{again:?}");
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -1,9 +1,11 @@
 //! What can be seen of locks and nodes, and what cannot.
 
 use serde_json::{Value, json};
+use tenure::Faults;
 
 use crate::client::Client;
-use crate::{Instance, nodes, service};
+use crate::everywhere::everywhere;
+use crate::{Instance, given, nodes, service};
 
 #[tokio::test]
 async fn a_lock_is_seen_without_its_token() {
@@ -30,6 +32,62 @@ async fn a_lock_is_seen_without_its_token() {
     client.post("/v1/release", &json!({ "name": "x", "token": lease["token"] })).await;
     client.post("/v1/acquire", &json!({ "name": "x" })).await;
     assert_ne!(client.get("/v1/lock?name=x").await.body["holder"], holder);
+}
+
+#[tokio::test]
+async fn a_lock_is_told_alike_on_all_kinds_of_nodes() {
+    everywhere(async |fleet| {
+        let instance = Instance::start(fleet.service().await).await;
+        let mut client = Client::connect(instance.address).await;
+        let ask = json!({ "name": "x", "ttl_ms": 10_000, "label": "billing" });
+        let lease = client.post("/v1/acquire", &ask).await.body;
+        let mut waiter = Client::connect(instance.address).await;
+        waiter.send("/v1/acquire", &json!({ "name": "x", "wait_ms": 20_000 })).await;
+        let seen = loop {
+            let seen = client.get("/v1/lock?name=x").await.body;
+            if seen["waiters"] != json!(0) {
+                break seen;
+            }
+        };
+        let (nodes, agree) = (seen["nodes"].as_array().unwrap(), seen["agree"].as_array().unwrap());
+        assert_eq!((&seen["state"], &seen["label"]), (&json!("held"), &json!("billing")), "{seen}");
+        assert_eq!((&seen["fence"], &seen["waiters"]), (&lease["fence"], &json!(1)), "{seen}");
+        assert_eq!((agree.len(), &seen["disagree"]), (nodes.len(), &json!([])), "{seen}");
+        assert!(nodes.iter().all(|node| node["holder"] == seen["holder"] && node["votes"] == json!(true)));
+        let listed = client.get("/v1/locks?prefix=x").await.body["locks"][0].clone();
+        assert_eq!((&listed["state"], &listed["holder"]), (&json!("held"), &seen["holder"]), "{listed}");
+    })
+    .await;
+}
+
+/// One answer, and who says otherwise; no answer without a majority.
+#[tokio::test]
+async fn nodes_that_say_otherwise_or_nothing_are_named() {
+    let nodes = nodes();
+    let instance = Instance::start(service(&nodes)).await;
+    let mut client = Client::connect(instance.address).await;
+    // The node that did not hear of the release says otherwise, but is soon told again.
+    let seen = loop {
+        let lease = client.post("/v1/acquire", &json!({ "name": "x", "ttl_ms": 30_000 })).await.body;
+        nodes[2].set_faults(Faults::silent());
+        assert_eq!(client.post("/v1/release", &given(&lease)).await.status, 200);
+        nodes[2].set_faults(Faults::none());
+        let seen = client.get("/v1/lock?name=x").await.body;
+        if seen["disagree"] != json!([]) {
+            break seen;
+        }
+    };
+    assert_eq!((&seen["state"], &seen["holder"]), (&json!("free"), &Value::Null), "{seen}");
+    assert_eq!(seen["agree"].as_array().map(Vec::len), Some(2), "{seen}");
+    assert_eq!(
+        (&seen["disagree"], &seen["nodes"][2]["state"]),
+        (&json!(["memory:c"]), &json!("held")),
+        "{seen}"
+    );
+    nodes[..2].iter().for_each(|node| node.set_faults(Faults::unreachable()));
+    let seen = client.get("/v1/lock?name=x").await;
+    assert_eq!((seen.status, &seen.body["state"]), (200, &json!("unknown")), "{seen:?}");
+    assert!(seen.body["nodes"][0]["error"].is_string(), "{seen:?}");
 }
 
 #[tokio::test]
