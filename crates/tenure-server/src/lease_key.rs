@@ -13,6 +13,7 @@
 mod file;
 
 use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
 
 use ring::{digest, hmac};
 use tenure::LeaseToken;
@@ -30,8 +31,11 @@ const KEY_DIGITS: usize = 8;
 const NAME_DIGITS: usize = 16;
 const MARK_DIGITS: usize = 32;
 
-/// The keys that lease tokens are sealed with.
-pub struct LeaseKeys(Vec<LeaseKey>);
+/// The keys that lease tokens are sealed with. Clones share them.
+#[derive(Clone)]
+pub struct LeaseKeys(Arc<RwLock<List>>);
+
+type List = Arc<[Arc<LeaseKey>]>;
 
 struct LeaseKey {
     id: String,
@@ -84,7 +88,7 @@ impl LeaseKeys {
                 keys.push(LeaseKey::of(&bytes));
             }
         }
-        if keys.is_empty() { Err(LeaseKeyError::Missing) } else { Ok(Self(keys)) }
+        if keys.is_empty() { Err(LeaseKeyError::Missing) } else { Ok(Self::of(keys)) }
     }
 
     /// A key that nobody else has, and its text for others to read.
@@ -95,7 +99,21 @@ impl LeaseKeys {
         let mut bytes = [0; KEY_BYTES];
         getrandom::fill(&mut bytes).map_err(|_| LeaseKeyError::NoRandomness)?;
         let text = format!("{}\n", hex(&bytes));
-        Ok((Self(vec![LeaseKey::of(&bytes)]), text))
+        Ok((Self::of(vec![LeaseKey::of(&bytes)]), text))
+    }
+
+    fn of(keys: Vec<LeaseKey>) -> Self {
+        Self(Arc::new(RwLock::new(keys.into_iter().map(Arc::new).collect())))
+    }
+
+    /// Has these keys instead, and so has every clone.
+    fn replace(&self, keys: &Self) {
+        let keys = keys.now();
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = keys;
+    }
+
+    fn now(&self) -> List {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Seals the token of this lock.
@@ -113,7 +131,7 @@ impl LeaseKeys {
 
     /// Whether this owner is called so, by this instance or one with another key in front.
     pub(crate) fn is_holder(&self, owner: &str, called: &str) -> bool {
-        self.0.iter().any(|key| key.named("holder", owner) == called)
+        self.now().iter().any(|key| key.named("holder", owner) == called)
     }
 
     /// What stands for a client's key for a lock, in the label of that lock: 128 bits.
@@ -123,7 +141,7 @@ impl LeaseKeys {
 
     /// Whether this is such a mark, of this instance or one with another key in front.
     pub(crate) fn is_mark(&self, mark: &str, caller: &str, name: &str, key: &str) -> bool {
-        self.0.iter().any(|own| own.mark(caller, name, key) == mark)
+        self.now().iter().any(|own| own.mark(caller, name, key) == mark)
     }
 
     /// What stands for a client's key, whatever lock it is for.
@@ -133,8 +151,8 @@ impl LeaseKeys {
         mac.as_ref()[..16].try_into().expect("16 of 32 bytes")
     }
 
-    fn first(&self) -> &LeaseKey {
-        self.0.first().expect("there is a key, or these could not have been made")
+    fn first(&self) -> Arc<LeaseKey> {
+        Arc::clone(self.now().first().expect("there is a key, or these could not have been made"))
     }
 
     /// The token of this lock that was sealed.
@@ -150,7 +168,8 @@ impl LeaseKeys {
             return Err(SealError::Damaged);
         };
         let is_id = id.len() == KEY_DIGITS && id.bytes().all(|digit| digit.is_ascii_hexdigit());
-        let key = self.0.iter().find(|key| key.id == id);
+        let keys = self.now();
+        let key = keys.iter().find(|key| key.id == id);
         let key = key.ok_or(if is_id { SealError::UnknownKey } else { SealError::Damaged })?;
         let mac = read_hex::<KEY_BYTES>(mac).ok_or(SealError::Damaged)?;
         hmac::verify(&key.key, &signed("lease", sealed), &mac).map_err(|_| SealError::Damaged)?;
@@ -198,7 +217,7 @@ fn signed(purpose: &str, text: &str) -> Vec<u8> {
 
 impl fmt::Debug for LeaseKeys {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.0.iter().map(|key| &key.id)).finish()
+        f.debug_list().entries(self.now().iter().map(|key| &key.id)).finish()
     }
 }
 

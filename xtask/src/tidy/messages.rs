@@ -60,7 +60,7 @@ const NO_PROBLEMS: &[&str] = &[
     "the node was emptied",
     "the other one had it before it was emptied",
     "(a long text)",
-    "callers and certificates were read again, log files opened again",
+    "callers, certificates and lease keys were read again, log files opened again",
     "the service of [serve] can start",
     "a label's owner",
     "(ARGV[…] ~= '' and ARGV[…])",

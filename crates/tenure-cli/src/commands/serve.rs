@@ -45,10 +45,16 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) 
         made_key,
         has_callers: door.callers().are_listed(),
     })?;
+    let reloaded = Reloaded {
+        door: door.clone(),
+        keys: keys.clone(),
+        key_file: serve.lease_key.value,
+        logs: logs.clone(),
+    };
     let service = logs.of(Service::new(locks.clone(), keys).metrics(metrics).events(events).behind(&door));
     let service = systemd::watched(service);
     systemd::tell_ready(&listeners.urls());
-    let served = service.serve(listeners, until_the_end(signals, door, logs, *output)).await;
+    let served = service.serve(listeners, until_the_end(signals, reloaded, *output)).await;
     if let Err(cut_off) = served {
         output.warn_all(&[cut_off.to_string()]);
     }
@@ -57,13 +63,13 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) 
 }
 
 /// Resolves when a signal says that it is to end; reads files again when one says so.
-async fn until_the_end(mut signals: Signals, door: Door, logs: Logs, output: Output) {
+async fn until_the_end(mut signals: Signals, files: Reloaded, output: Output) {
     let at_terminal = std::io::stdin().is_terminal();
     loop {
         match signals.next().await {
             Signal::SIGHUP if !(at_terminal && terminal_is_gone()) => {
                 systemd::tell_reloading();
-                reload(&door, &logs, &output);
+                files.reload(&output);
                 systemd::tell_reloaded();
             }
             signal if ends_wait(signal) => return systemd::tell_stopping(),
@@ -77,18 +83,33 @@ fn terminal_is_gone() -> bool {
     File::open(Path::new("/dev/tty")).is_err()
 }
 
-/// What cannot be read or opened again stays as it was, and the others are read all the same.
-fn reload(door: &Door, logs: &Logs, output: &Output) {
-    let mut errors: Vec<String> = door.reload().iter().map(ToString::to_string).collect();
-    errors.extend(logs.reopen());
-    if errors.is_empty() {
-        output.note("callers and certificates were read again, log files opened again");
+/// What is read again while it runs.
+struct Reloaded {
+    door: Door,
+    keys: LeaseKeys,
+    /// The one of this machine is never changed.
+    key_file: Option<PathBuf>,
+    logs: Logs,
+}
+
+impl Reloaded {
+    /// What cannot be read or opened again stays as it was, and the others are read all the same.
+    fn reload(&self, output: &Output) {
+        let mut errors: Vec<String> = self.door.reload().iter().map(ToString::to_string).collect();
+        if let Some(Err(error)) = self.key_file.as_deref().map(|path| self.keys.reload(path)) {
+            errors.push(error.to_string());
+        }
+        errors.extend(self.logs.reopen());
+        if errors.is_empty() {
+            output.note("callers, certificates and lease keys were read again, log files opened again");
+        }
+        let warning = |error| format!("not reloaded, what was read before stays in force: {error}");
+        output.warn_all(&errors.into_iter().map(warning).collect::<Vec<_>>());
     }
-    let warning = |error| format!("not reloaded, what was read before stays in force: {error}");
-    output.warn_all(&errors.into_iter().map(warning).collect::<Vec<_>>());
 }
 
 /// Where the service writes what happens.
+#[derive(Clone)]
 struct Logs {
     access: Option<LogFile>,
     audit: LogFile,

@@ -334,6 +334,38 @@ fn a_unix_socket_is_a_way_in_and_its_owner_may_use_force_there() {
     next.end();
 }
 
+#[test]
+fn a_lease_key_is_exchanged_without_ending_a_lease() {
+    let deployment = embedded_store();
+    let (old, new) = ("a".repeat(64), "b".repeat(64));
+    let write = |text: &str| {
+        let key = deployment.write("key", text);
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+    };
+    write(&old);
+    let mut service = Open::start(&deployment, "listen = \"127.0.0.1:0\"\nlease_key = \"key\"\n");
+    let url = service.url.clone();
+    let call = |call: &str, body: &Value| {
+        curl(&deployment, "", &["--json", &body.to_string(), &format!("{url}/v1/{call}")])
+    };
+    let given = |lease: &Value| json!({ "name": lease["name"], "token": lease["token"] });
+    let key_of = |lease: &Value| lease["token"].as_str().unwrap().split('.').nth(1).unwrap().to_owned();
+    let (_, first) = call("acquire", &json!({ "name": "x" }));
+    write(&format!("{new}\n{old}\n"));
+    assert!(service.reload().contains("read again"));
+    let (status, second) = call("extend", &given(&first));
+    assert_eq!(status, 200, "{second}");
+    assert_ne!(key_of(&first), key_of(&second), "it is sealed with the new one");
+    write("what?");
+    let said = service.reload();
+    assert!(said.contains("stays in force") && said.contains("line 1"), "{said}");
+    write(&new);
+    assert!(service.reload().contains("read again"));
+    assert_eq!(call("release", &given(&first)).0, 401, "sealed with a key that is gone");
+    assert_eq!(call("release", &given(&second)).0, 200);
+    service.end();
+}
+
 /// Everything that somebody else on the machine, or behind the network, can see.
 #[test]
 fn no_secret_is_seen_in_ps_logs_errors_or_metrics() {

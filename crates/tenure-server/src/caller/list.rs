@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::{self, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, LazyLock, PoisonError, RwLock};
 
 use jiff::Timestamp;
 
@@ -18,6 +18,9 @@ const CALLERS_MAX: usize = 1_000;
 
 /// Whoever may write the list may do everything.
 const OTHERS_WRITE: u32 = 0o002;
+
+/// What does no harm to others.
+const HARMLESS: [Verb; 3] = [Verb::Read, Verb::Lock, Verb::Metrics];
 
 /// Those who may call. Clones share one list.
 #[derive(Clone, Debug, Default)]
@@ -146,7 +149,7 @@ impl Callers {
         peer: &Peer,
         now: Timestamp,
     ) -> Result<Arc<Principal>, Unknown> {
-        let Some(list) = self.now() else { return Ok(Arc::new(unlisted(peer))) };
+        let Some(list) = self.now() else { return Ok(unlisted(peer)) };
         let found = match token {
             Some(token) => of_token(&list, &TokenHash::of(token)).ok_or(Unknown::Token)?,
             None => {
@@ -185,15 +188,17 @@ fn of_token<'a>(list: &'a List, shown: &TokenHash) -> Option<&'a Arc<Principal>>
 /// Without a list everybody may do what does no harm to others: a lock is released by whoever has
 /// its lease alone. Whoever the system says is the service's own user, or root, could do everything
 /// without it, too.
-fn unlisted(peer: &Peer) -> Principal {
-    let mut may = vec![Verb::Read, Verb::Lock, Verb::Metrics];
-    let Some(user) = peer.user else {
-        return Principal::unlisted(NOBODY.to_owned(), Rights { may, prefixes: vec![] });
-    };
+fn unlisted(peer: &Peer) -> Arc<Principal> {
+    /// Most calls are such, so it is made once.
+    static ANYBODY: LazyLock<Arc<Principal>> = LazyLock::new(|| {
+        Arc::new(Principal::unlisted(NOBODY.to_owned(), Rights { may: HARMLESS.to_vec(), prefixes: vec![] }))
+    });
+    let Some(user) = peer.user else { return Arc::clone(&ANYBODY) };
+    let mut may = HARMLESS.to_vec();
     if [0, rustix::process::geteuid().as_raw()].contains(&user) {
         may.push(Verb::Force);
     }
-    Principal::unlisted(format!("uid:{user}"), Rights { may, prefixes: vec![] })
+    Arc::new(Principal::unlisted(format!("uid:{user}"), Rights { may, prefixes: vec![] }))
 }
 
 fn read(path: &Path) -> Result<List, CallersError> {

@@ -63,6 +63,15 @@ impl LeaseKeys {
         Self::parse(&text).map_err(|error| LeaseKeyFileError::Wrong { path: path.into(), error })
     }
 
+    /// Reads them again. If that fails, they stay as they are.
+    ///
+    /// # Errors
+    /// As [`LeaseKeys::read`].
+    pub fn reload(&self, path: &Path) -> Result<(), LeaseKeyFileError> {
+        self.replace(&Self::read(path)?);
+        Ok(())
+    }
+
     /// The key of this machine, from this folder; it is made there the first time. Enough for
     /// instances on one machine. Tells where it is.
     ///
@@ -120,6 +129,27 @@ mod tests {
         set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         let error = LeaseKeys::of_machine(&state).unwrap_err().to_string();
         assert!(error.contains("chmod o="), "{error}");
+    }
+
+    #[test]
+    fn keys_are_exchanged_while_they_are_in_use_and_a_wrong_file_changes_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys");
+        let write = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
+        };
+        let (old, new) = ("a".repeat(64), "b".repeat(64));
+        write(&old);
+        let keys = LeaseKeys::read(&path).unwrap();
+        let (clone, first) = (keys.clone(), format!("{keys:?}"));
+        write("none");
+        assert!(clone.reload(&path).is_err());
+        assert_eq!(format!("{keys:?}"), first);
+        write(&format!("{new}\n{old}\n"));
+        clone.reload(&path).unwrap();
+        assert_eq!(format!("{keys:?}"), format!("{:?}", LeaseKeys::read(&path).unwrap()));
+        assert_ne!(format!("{keys:?}"), first);
     }
 
     #[test]
