@@ -1,5 +1,6 @@
 //! What a client sends: JSON of one form, or a query of one form, and nothing else.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::to_bytes;
@@ -9,6 +10,7 @@ use axum::http::request::Parts;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
 
+use crate::Service;
 use crate::grant::Received;
 use crate::problem::{Kind, Problem};
 
@@ -30,19 +32,19 @@ pub(crate) struct Asked<T> {
 /// The same for many things at once.
 pub(crate) struct AskedMany<T>(pub(crate) Asked<T>);
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for Asked<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<Service>> for Asked<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        read(request, BODY_MAX).await
+    async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, Problem> {
+        read(request, BODY_MAX, service).await
     }
 }
 
-impl<S: Send + Sync, T: DeserializeOwned> FromRequest<S> for AskedMany<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<Service>> for AskedMany<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, _: &S) -> Result<Self, Problem> {
-        read(request, BODY_MAX_MANY).await.map(Self)
+    async fn from_request(request: Request, service: &Arc<Service>) -> Result<Self, Problem> {
+        read(request, BODY_MAX_MANY, service).await.map(Self)
     }
 }
 
@@ -58,7 +60,12 @@ impl<S: Send + Sync, T: DeserializeOwned> FromRequestParts<S> for Query<T> {
     }
 }
 
-async fn read<T: DeserializeOwned>(request: Request, most: usize) -> Result<Asked<T>, Problem> {
+async fn read<T: DeserializeOwned>(
+    request: Request,
+    most: usize,
+    service: &Service,
+) -> Result<Asked<T>, Problem> {
+    let limit = SEND_LIMIT.min(service.bounds.head);
     let received = request.extensions().get::<Received>().map_or_else(Instant::now, |received| received.0);
     if !is_json(&request) {
         return Err(Problem::new(
@@ -66,7 +73,7 @@ async fn read<T: DeserializeOwned>(request: Request, most: usize) -> Result<Aske
             "send JSON, with the header `Content-Type: application/json`",
         ));
     }
-    let bytes = timeout(SEND_LIMIT, to_bytes(request.into_body(), most)).await;
+    let bytes = timeout(limit, to_bytes(request.into_body(), most)).await;
     let bytes =
         bytes.map_err(|_| Problem::new(Kind::SlowRequest, "the request did not come to its end in time"))?;
     // A connection that breaks has nobody left to tell.

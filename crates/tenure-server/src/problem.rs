@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Map, Value, json};
 use tenure::{AcquireError, ExtendError, ReleaseError, Votes};
 
-pub(crate) use self::contract::{ANY, Body, OF_BODY, OF_PROBE, problems, responses};
+pub(crate) use self::contract::{ANY, Body, OF_BODY, OF_PROBE, OF_RIGHTS, problems, responses};
 use crate::form::{milliseconds, votes};
 use crate::lease_key::SealError;
 

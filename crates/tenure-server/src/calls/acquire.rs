@@ -18,7 +18,7 @@ use crate::caller::{Caller, Verb};
 use crate::grant::Grant;
 use crate::idempotency::{Claim, IdempotencyKey, Known};
 use crate::lease::{Lease, lease};
-use crate::problem::{ANY, Kind, OF_BODY, Problem, problems};
+use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
 /// Nobody waits for longer with one call: connections do not live for ever.
 const WAIT_MAX: Duration = Duration::from_secs(3_600);
@@ -48,7 +48,8 @@ pub(crate) struct AcquireRequest {
     pub(super) min_margin: Option<usize>,
 }
 
-problems!(Problems: ANY, OF_BODY, &[
+problems!(Problems: ANY, OF_RIGHTS, OF_BODY, &[
+    Kind::OutOfBounds,
     Kind::Contended,
     Kind::Unavailable,
     Kind::TooLate,

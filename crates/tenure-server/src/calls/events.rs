@@ -20,9 +20,9 @@ use crate::Service;
 use crate::body::Query;
 use crate::caller::{Caller, Verb};
 use crate::events::{Happened, Next};
-use crate::problem::{ANY, Kind, Problem, problems};
+use crate::problem::{ANY, Kind, OF_RIGHTS, Problem, problems};
 
-problems!(Problems: ANY, &[Kind::BadRequest, Kind::Draining]);
+problems!(Problems: ANY, OF_RIGHTS, &[Kind::BadRequest, Kind::Draining]);
 
 /// A sign of life comes so often: proxies cut connections that are silent for a minute.
 const HEARTBEAT: Duration = Duration::from_secs(10);

@@ -11,10 +11,10 @@ use crate::Service;
 use crate::body::{Asked, AskedMany};
 use crate::caller::Caller;
 use crate::lease::{Lease, lease};
-use crate::problem::{ANY, Kind, OF_BODY, Problem, problems};
+use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
-problems!(Problems: ANY, OF_BODY, OF_LEASE, &[Kind::MaxHold]);
-problems!(ProblemsOfMany: ANY, OF_BODY);
+problems!(Problems: ANY, OF_RIGHTS, OF_BODY, OF_LEASE, &[Kind::MaxHold]);
+problems!(ProblemsOfMany: ANY, OF_BODY, &[Kind::OutOfBounds]);
 
 /// Extends a lease by its ttl, from now on.
 #[utoipa::path(

@@ -15,7 +15,7 @@ use crate::body::Asked;
 use crate::caller::{Caller, Verb};
 use crate::form::votes;
 use crate::log::Act;
-use crate::problem::{ANY, Kind, OF_BODY, Problem, problems};
+use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
 /// The most that a reason can be: as a label.
 const REASON_MAX: usize = 256;
@@ -32,7 +32,8 @@ pub(crate) struct ForceReleaseRequest {
     reason: String,
 }
 
-problems!(Problems: ANY, OF_BODY, &[
+problems!(Problems: ANY, OF_RIGHTS, OF_BODY, &[
+    Kind::OutOfBounds,
     Kind::NotHeld,
     Kind::Foreign,
     Kind::Unavailable,

@@ -15,7 +15,7 @@ use crate::Service;
 use crate::body::Asked;
 use crate::caller::{Caller, Verb};
 use crate::hold::{Hold, Kept, Line, OnDisconnect, Stage, Waiting};
-use crate::problem::{ANY, Kind, OF_BODY, Problem, problems};
+use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
 /// As for an acquire; or a name and a token, to go on with a lease.
 #[derive(Debug, Deserialize, ToSchema)]
@@ -43,7 +43,8 @@ pub(crate) struct HoldRequest {
     on_disconnect: Option<OnDisconnect>,
 }
 
-problems!(Problems: ANY, OF_BODY, OF_LEASE, &[
+problems!(Problems: ANY, OF_RIGHTS, OF_BODY, OF_LEASE, &[
+    Kind::OutOfBounds,
     Kind::Contended,
     Kind::MaxHold,
     Kind::TooLate,

@@ -14,10 +14,11 @@ use crate::Service;
 use crate::body::Query;
 use crate::caller::{Caller, Verb};
 use crate::form::{Node, node};
-use crate::problem::{ANY, Kind, Problem, problems};
+use crate::problem::{ANY, Kind, OF_RIGHTS, Problem, problems};
 
-problems!(Problems: ANY);
-problems!(ProblemsOfQuery: ANY, &[Kind::BadRequest, Kind::OutOfBounds, Kind::Draining]);
+problems!(ProblemsOfLock: ANY, OF_RIGHTS, &[Kind::BadRequest, Kind::OutOfBounds, Kind::Draining]);
+problems!(ProblemsOfLocks: ANY, OF_RIGHTS, &[Kind::BadRequest, Kind::Draining]);
+problems!(ProblemsOfNodes: ANY, OF_RIGHTS);
 
 #[derive(Debug, Deserialize, IntoParams)]
 #[serde(deny_unknown_fields)]
@@ -47,7 +48,7 @@ pub(crate) struct Nodes {
 #[utoipa::path(
     get, path = "/v1/lock", operation_id = "lock", tag = "look",
     params(LockQuery),
-    responses((status = 200, description = "What the nodes say about it", body = LockReport), ProblemsOfQuery),
+    responses((status = 200, description = "What the nodes say about it", body = LockReport), ProblemsOfLock),
 )]
 pub(crate) async fn lock(
     State(service): State<Arc<Service>>,
@@ -63,7 +64,7 @@ pub(crate) async fn lock(
 #[utoipa::path(
     get, path = "/v1/locks", operation_id = "locks", tag = "look",
     params(LocksQuery),
-    responses((status = 200, description = "The locks", body = Locks), ProblemsOfQuery),
+    responses((status = 200, description = "The locks", body = Locks), ProblemsOfLocks),
 )]
 pub(crate) async fn locks(
     State(service): State<Arc<Service>>,
@@ -79,7 +80,7 @@ pub(crate) async fn locks(
 /// Tells how the nodes are.
 #[utoipa::path(
     get, path = "/v1/nodes", operation_id = "nodes", tag = "look",
-    responses((status = 200, description = "The nodes", body = Nodes), Problems),
+    responses((status = 200, description = "The nodes", body = Nodes), ProblemsOfNodes),
 )]
 pub(crate) async fn nodes(
     State(service): State<Arc<Service>>,

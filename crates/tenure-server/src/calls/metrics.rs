@@ -8,9 +8,9 @@ use axum::response::{IntoResponse, Response};
 
 use crate::Service;
 use crate::caller::{Caller, Verb};
-use crate::problem::{ANY, Kind, Problem, problems};
+use crate::problem::{ANY, Kind, OF_RIGHTS, Problem, problems};
 
-problems!(Problems: ANY);
+problems!(Problems: ANY, OF_RIGHTS);
 
 /// The metrics of this instance, as text for Prometheus.
 #[utoipa::path(

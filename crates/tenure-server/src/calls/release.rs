@@ -14,10 +14,10 @@ use crate::body::{Asked, AskedMany};
 use crate::caller::{Caller, Verb};
 use crate::form::{Vote, votes};
 use crate::idempotency::Claim;
-use crate::problem::{ANY, Kind, OF_BODY, Problem, problems};
+use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
-problems!(Problems: ANY, OF_BODY, OF_LEASE);
-problems!(ProblemsOfMany: ANY, OF_BODY);
+problems!(Problems: ANY, OF_RIGHTS, OF_BODY, OF_LEASE, &[Kind::OutOfBounds]);
+problems!(ProblemsOfMany: ANY, OF_BODY, &[Kind::OutOfBounds]);
 
 /// A lease that has ended.
 #[derive(Debug, Serialize, ToSchema)]

@@ -15,11 +15,13 @@ use crate::form::Vote;
 pub(crate) const OF_PROBE: &[Kind] = &[Kind::WebPage, Kind::Internal];
 
 /// And any other these.
-pub(crate) const ANY: &[Kind] = &[Kind::WebPage, Kind::Internal, Kind::Unauthenticated, Kind::Forbidden];
+pub(crate) const ANY: &[Kind] = &[Kind::WebPage, Kind::Internal, Kind::Unauthenticated];
+
+/// And any that not every caller may make these.
+pub(crate) const OF_RIGHTS: &[Kind] = &[Kind::Forbidden];
 
 /// And any that has a body these.
-pub(crate) const OF_BODY: &[Kind] =
-    &[Kind::BadRequest, Kind::SlowRequest, Kind::TooLarge, Kind::NotJson, Kind::OutOfBounds];
+pub(crate) const OF_BODY: &[Kind] = &[Kind::BadRequest, Kind::SlowRequest, Kind::TooLarge, Kind::NotJson];
 
 /// Says which problems a call can have, for its description.
 macro_rules! problems {

@@ -1,6 +1,7 @@
 //! The service over real connections, on memory nodes and on real ones.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
+mod answers;
 mod callers;
 mod connections;
 mod contract;
