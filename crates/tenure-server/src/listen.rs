@@ -61,7 +61,7 @@ impl Listeners {
 }
 
 impl From<TcpListener> for Listeners {
-    /// Without encryption.
+    /// Without encryption, and without a look at who can reach it: [`Door`](crate::Door) does that.
     fn from(listener: TcpListener) -> Self {
         Self::new(vec![Socket::Tcp(listener)], None)
     }

@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 
-use crate::deployment::{Deployment, TOOL, deployments, deployments_and_service, pid, wait_until};
+use crate::deployment::{
+    Deployment, TOOL, deployments, deployments_and_service, embedded_store, is_alive, pid, read_line,
+    wait_until,
+};
 use crate::keeper::keeper_of;
 
 /// A shell that a person types into.
@@ -373,4 +376,21 @@ fn a_benchmark_shows_how_far_it_is_and_the_interrupt_key_ends_it() {
         assert!(!rest.contains("never"), "{rest:?}");
         assert!(deployment.tenure(&["ls"]).stdout.contains("no locks"));
     }
+}
+
+/// SIGHUP means "read your files again" to a service, and "your terminal is gone" to what a person
+/// started there.
+#[test]
+fn a_service_ends_with_its_terminal_and_reads_its_files_again_before() {
+    let deployment = embedded_store();
+    let mut shell = Shell::start(&deployment);
+    shell.types("echo $$ > shell; sh -c 'echo $$ > service; exec tenure serve --listen 127.0.0.1:0'\r");
+    let [shell_process, service] =
+        ["shell", "service"].map(|file| read_line(&deployment.folder().join(file)).trim().parse().unwrap());
+    shell.shows("try: curl");
+    kill(pid(service), Signal::SIGHUP).unwrap();
+    shell.shows("were read again");
+    assert!(is_alive(service));
+    kill(pid(shell_process), Signal::SIGKILL).unwrap();
+    wait_until(|| !is_alive(service));
 }

@@ -7,8 +7,8 @@
 mod campaign;
 mod counter;
 mod drain;
-mod hostile;
 mod holding;
+mod hostile;
 mod instances;
 mod leaving;
 mod loss;

@@ -58,7 +58,7 @@ pub(super) fn run(extent: Extent, mut dice: Dice) -> String {
 
 /// What a client that behaves does.
 async fn cycle(client: &mut Client) {
-    let lease = client.post("/v1/acquire", &json!({ "name": "others" })).await;
+    let lease = client.post("/v1/acquire", &json!({ "name": "others", "wait_ms": 20_000 })).await;
     assert_eq!(lease.status, 200, "{lease:?}");
     let given: Value = json!({ "name": "others", "token": lease.body["token"] });
     assert_eq!(client.post("/v1/release", &given).await.status, 200);
