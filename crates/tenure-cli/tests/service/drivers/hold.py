@@ -1,4 +1,4 @@
-"""Holds the lock until it is lost: URL."""
+"""Holds the lock until it is lost: URL TTL_MS."""
 
 import os
 import sys
@@ -8,7 +8,7 @@ sys.path.insert(0, os.environ["CLIENTS"])
 from tenure_lock import Lock, LockLost
 
 try:
-    with Lock([sys.argv[1]], "x", ttl=3, wait=60) as lock:
+    with Lock([sys.argv[1]], "x", ttl=int(sys.argv[2]) / 1000, wait=60) as lock:
         print("held", flush=True)
         while True:
             lock.check()
