@@ -5,6 +5,7 @@ mod connection;
 mod idle;
 mod leftover;
 mod socket;
+mod vanished;
 
 use std::future::Future;
 use std::sync::Arc;

@@ -11,6 +11,7 @@ use tenure::config::Listen;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::time::sleep;
 
+use super::vanished::notice;
 use crate::caller::Peer;
 
 /// When the machine has no descriptor left, it has one again after this.
@@ -111,6 +112,7 @@ impl Socket {
 fn of_tcp(stream: TcpStream, address: SocketAddr) -> (Stream, Peer) {
     // Answers are small, and somebody waits for each.
     let _ = stream.set_nodelay(true);
+    let _ = notice(&stream);
     (Stream::Tcp(stream), Peer { address: Some(address), ..Peer::default() })
 }
 
