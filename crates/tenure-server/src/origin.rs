@@ -1,10 +1,11 @@
 //! Who may speak to a service: programs, and no web page.
 //!
-//! A browser sends what a page asks for to any address, loopback among them. Two headers give it
+//! A browser sends what a page asks for to any address, loopback among them. Three headers give it
 //! away, and no page can choose them: `Origin`, which a browser adds to every request that can
-//! change something, and `Host`, which names the page's own host when its name was made to point to
-//! this machine. So the service is called by an address, by `localhost`, by a name in its
-//! certificate, or by one that its settings name.
+//! change something; `Sec-Fetch-Site`, which it adds to all that a page asks for, such as a
+//! picture; and `Host`, which names the page's own host when its name was made to point to this
+//! machine. So the service is called by an address, by `localhost`, by a name in its certificate,
+//! or by one that its settings name.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -34,7 +35,9 @@ pub(crate) async fn check(State(hosts): State<Hosts>, request: Request, next: Ne
 
 fn refusal(hosts: &Hosts, request: &Request) -> Option<&'static str> {
     let headers = request.headers();
-    if headers.contains_key(ORIGIN) {
+    // What a person typed into the address bar is from no page.
+    let from_page = headers.get("sec-fetch-site").is_some_and(|site| site != "none");
+    if from_page || headers.contains_key(ORIGIN) {
         return Some("web pages may not use this service");
     }
     // HTTP/2 has it in the request itself, HTTP/1 may have it in both.

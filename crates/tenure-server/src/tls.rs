@@ -6,6 +6,7 @@
 mod certificate;
 
 use std::fmt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -18,6 +19,9 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, ServerConnection};
 
 use self::certificate::Certificate;
+
+/// Whoever is neither the owner nor in its group.
+const OTHERS: u32 = 0o007;
 
 /// The files.
 #[derive(Clone, Debug)]
@@ -55,6 +59,13 @@ pub enum TlsError {
         reason: String,
         /// What should be in it.
         expected: &'static str,
+    },
+    /// Others may read the key, and could pass for the service.
+    #[error("the key {} can be read by everybody; take that right away: chmod o= {}", path.display(), path.display())]
+    #[non_exhaustive]
+    Open {
+        /// The file.
+        path: PathBuf,
     },
     /// They do not belong together.
     #[error("the certificate in {} cannot be used with the key in {}: {reason}", certificate.display(), key.display())]
@@ -119,6 +130,9 @@ impl Read {
         let chain = certificates(&files.certificate, "the service's certificate and those up to the root")?;
         let own = chain.first().map(Certificate::read).transpose().map_err(|reason| pair(&reason))?;
         let own = own.ok_or_else(|| pair(&"there is none"))?;
+        if files.key.metadata().is_ok_and(|found| found.mode() & OTHERS != 0) {
+            return Err(TlsError::Open { path: files.key.clone() });
+        }
         let key = PrivateKeyDer::from_pem_file(&files.key)
             .map_err(|error| wrong(&files.key, &error, "the key of the certificate"))?;
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));

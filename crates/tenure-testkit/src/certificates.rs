@@ -1,5 +1,7 @@
 //! A private authority, and certificates of it.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd};
@@ -60,6 +62,7 @@ impl Authority {
         let write = |end: &str, text: String| {
             let path = self.folder.path().join(format!("{common}{end}"));
             std::fs::write(&path, text).unwrap();
+            std::fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
             path
         };
         CertificateFiles {

@@ -56,7 +56,13 @@ async fn one_connection_too_many_is_closed_and_the_others_go_on() {
 async fn a_web_page_can_do_nothing() {
     let instance = Instance::start(service(&nodes())).await;
     let mut client = Client::connect(instance.address).await;
-    for header in ["Host: evil.example", "Host: localhost\r\nOrigin: https://evil.example"] {
+    for header in [
+        "Host: evil.example",
+        "Host: localhost\r\nOrigin: https://evil.example",
+        "Host: localhost\r\nSec-Fetch-Site: cross-site",
+        "Host: localhost\r\nSec-Fetch-Site: same-site",
+        "Host: localhost\r\nHost: evil.example",
+    ] {
         let body = json!({ "name": "x" }).to_string();
         let length = body.len();
         client

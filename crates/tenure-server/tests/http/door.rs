@@ -1,5 +1,7 @@
 //! Who gets in: refused starts, unix sockets, and names by which the service is called.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -149,6 +151,9 @@ fn files_that_cannot_be_used_are_named_and_their_secrets_are_not() {
     let (own, other) = (authority.issue("own", &["localhost"]), authority.issue("other", &["localhost"]));
     let broken = authority.folder().join("broken");
     std::fs::write(&broken, "s3cret").unwrap();
+    std::fs::set_permissions(&broken, Permissions::from_mode(0o600)).unwrap();
+    let open = authority.issue("open", &["localhost"]);
+    std::fs::set_permissions(&open.key, Permissions::from_mode(0o604)).unwrap();
     let nowhere = Path::new("/nowhere/file");
     let refusal = |certificate: &Path, key: &Path, client_ca: Option<&Path>| {
         let (mut settings, list) = (on_loopback(), ListFile::new());
@@ -165,6 +170,7 @@ fn files_that_cannot_be_used_are_named_and_their_secrets_are_not() {
         (refusal(&own.certificate, nowhere, None), ["/nowhere/file", "the key of the certificate"]),
         (refusal(&own.certificate, &other.key, None), ["other.key.pem", "cannot be used with the key"]),
         (refusal(&own.certificate, &broken, None), ["broken", "the key of the certificate"]),
+        (refusal(&open.certificate, &open.key, None), ["open.key.pem", "chmod o="]),
         (refusal(&own.key, &own.key, None), ["own.key.pem", "no certificate in it"]),
         (refusal(&own.certificate, &own.key, Some(&broken)), ["broken", "who sign"]),
     ] {
