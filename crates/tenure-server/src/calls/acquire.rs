@@ -117,6 +117,7 @@ async fn acquire(
     if let Some(claim) = claim {
         request.label = Some(claim.mark(request.label.as_deref()));
     }
+    let waits = request.wait_ms > 0;
     let (acquire, in_line) = request.lock(service)?.acquire_in_line();
     let mut acquire = pin!(acquire);
     loop {
@@ -130,7 +131,9 @@ async fn acquire(
                 }
                 return Ok(outcome?);
             }
-            () = service.drained() => return Err(Problem::draining()),
+            // Whoever asks once has an answer in a moment. A lock that was granted and is just being
+            // given back would look taken to the next instance.
+            () = service.drained(), if waits => return Err(Problem::draining()),
             () = sleep(LOOK), if claim.is_some() => {}
         }
         if let (Some(claim), Some(place)) = (claim, in_line.place())
