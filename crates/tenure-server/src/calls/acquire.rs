@@ -131,8 +131,8 @@ async fn acquire(
                 }
                 return Ok(outcome?);
             }
-            // Whoever asks once has an answer in a moment. A lock that was granted and is just being
-            // given back would look taken to the next instance.
+            // Whoever asks once has an answer in a moment. A lock that was granted and is just
+            // being given back would look taken to the next instance.
             () = service.drained(), if waits => return Err(Problem::draining()),
             () = sleep(LOOK), if claim.is_some() => {}
         }
