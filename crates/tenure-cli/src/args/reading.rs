@@ -63,21 +63,26 @@ pub(crate) fn described() -> clap::Command {
     tool.build();
     tool.mut_subcommands(|command| {
         let word = command.get_name().to_owned();
-        command.mut_args(|argument| {
-            let ignored = argument.get_long().is_some_and(|flag| is_ignored(flag, &word));
-            let argument = argument.hide(ignored);
-            let of_its_own = match (&*word, argument.get_long()) {
-                ("plan", Some("nodes")) => ("How many nodes a fleet has, or their URLs [default: 5]", "N"),
-                ("token", Some("prefix")) => (
-                    "What the names begin with that the caller may use; may be repeated [default: all names]",
-                    "P",
-                ),
-                _ => return argument,
-            };
-            let (help, value) = of_its_own;
-            argument.help(help).long_help(help).value_name(value)
-        })
+        described_as(command, &word)
     })
+}
+
+/// A command, or a part of it, with the flags that are not ignored by it.
+fn described_as(command: clap::Command, word: &str) -> clap::Command {
+    let command = command.mut_args(|argument| {
+        let ignored = argument.get_long().is_some_and(|flag| is_ignored(flag, word));
+        let argument = argument.hide(ignored);
+        let (help, value) = match (word, argument.get_long()) {
+            ("plan", Some("nodes")) => ("How many nodes a fleet has, or their URLs [default: 5]", "N"),
+            ("token", Some("prefix")) => (
+                "What the names begin with that the caller may use; may be repeated [default: all names]",
+                "P",
+            ),
+            _ => return argument,
+        };
+        argument.help(help).long_help(help).value_name(value)
+    });
+    command.mut_subcommands(|part| described_as(part, word))
 }
 
 /// Whether a common flag means nothing to a command.

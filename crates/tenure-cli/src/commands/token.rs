@@ -70,7 +70,11 @@ fn unusable(error: &CallersError) -> Failure {
 /// A duration from now, a day that is the last one, or a time.
 fn until(text: &str) -> Result<Timestamp, Failure> {
     let now = Timestamp::now();
-    let from_now = |duration| now.checked_add(SignedDuration::try_from(duration).ok()?).ok();
+    // In whole seconds: nobody means parts of one.
+    let from_now = |duration| {
+        let end = now.checked_add(SignedDuration::try_from(duration).ok()?).ok()?;
+        Timestamp::from_second(end.as_second()).ok()
+    };
     let end_of = |day: Date| Some(day.checked_add(1.day()).ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
     let read = (parse_duration(text).ok().and_then(from_now))
         .or_else(|| text.parse().ok())
