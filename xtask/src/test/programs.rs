@@ -23,7 +23,7 @@ const LANES: usize = 2;
 
 /// What makes some tests longer runs, where the time is there.
 const LONG_RUNS: &[(&str, &str)] =
-    &[("TENURE_INCREMENTS", "1000"), ("TENURE_PARTITION_RUNS", "50"), ("TENURE_CONTRACT_EXAMPLES", "150")];
+    &[("TENURE_INCREMENTS", "1000"), ("TENURE_PARTITION_RUNS", "50"), ("TENURE_CONTRACT_EXAMPLES", "100")];
 
 /// A program that takes longer than this hangs: several times the longest, on a busy machine.
 const LIMIT: Duration = Duration::from_secs(20 * 60);

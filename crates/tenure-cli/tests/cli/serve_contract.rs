@@ -12,7 +12,7 @@ use crate::serve::Serving;
 const DESCRIPTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
 
 /// How many requests are made up for each call; more where the time is there.
-const EXAMPLES: &str = "25";
+const EXAMPLES: &str = "15";
 
 #[test]
 fn the_description_is_openapi() {
