@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
 
 use super::target::{SILENCE, Target};
-use super::{timed, waves};
+use super::{timed, until_done, waves};
 use crate::campaign::Extent;
 
 /// So many attack at the same time: more would measure the attackers.
@@ -58,10 +58,15 @@ pub(super) fn run(extent: Extent, mut dice: Dice) -> String {
 
 /// What a client that behaves does.
 async fn cycle(client: &mut Client) {
-    let lease = client.post("/v1/acquire", &json!({ "name": "others", "wait_ms": 20_000 })).await;
-    assert_eq!(lease.status, 200, "{lease:?}");
-    let given: Value = json!({ "name": "others", "token": lease.body["token"] });
-    assert_eq!(client.post("/v1/release", &given).await.status, 200);
+    let mut done = async |path: &str, body: Value| {
+        let call = async || {
+            let answer = client.post(path, &body).await;
+            (answer.status, answer.body)
+        };
+        until_done(call).await
+    };
+    let lease = done("/v1/acquire", json!({ "name": "others", "wait_ms": 20_000 })).await;
+    done("/v1/release", json!({ "name": "others", "token": lease["token"] })).await;
 }
 
 async fn attack(address: SocketAddr, count: usize, mut dice: Dice) {
