@@ -222,6 +222,11 @@ fn tokens_are_printed_once_with_what_they_allow() {
         (&json!(["read", "force"]), &json!("2999-12-31T00:00:00Z"), 64)
     );
     assert!(!done.stderr.contains(token), "{done:?}");
+    let help = deployment.tenure(&["token", "new", "--help"]);
+    assert!(
+        help.stdout.contains("What the names begin with") && !help.stdout.contains("--nodes"),
+        "{help:?}"
+    );
     deployment.tenure(&[
         "token",
         "new",
