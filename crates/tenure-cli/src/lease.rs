@@ -6,7 +6,6 @@ mod exported;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tenure::{Fence, Guard, LeaseToken};
-use tokio::time::{Instant, sleep};
 
 pub(crate) use self::exported::lock as exported_lock;
 use crate::ballot::Ballot;
@@ -34,10 +33,7 @@ impl Lease {
     /// takes the lock out of its guard. An extension shortens nothing: what the token promised that
     /// it was `extended` with still stands if that is longer.
     pub(crate) async fn hand_over(guard: Guard, ttl: Duration, extended: Option<&LeaseToken>) -> Self {
-        let until = Instant::now() + WIDENING_LIMIT.min(ttl / 10);
-        while guard.votes().iter().any(|vote| vote.vote.is_none()) && Instant::now() < until {
-            sleep(Duration::from_millis(1)).await;
-        }
+        guard.late_votes(WIDENING_LIMIT.min(ttl / 10)).await;
         let (mut valid_for, margin, votes) =
             (guard.valid_for(), guard.margin(), Ballot::from(&guard.votes()));
         let handover = guard.hand_over();

@@ -49,6 +49,35 @@ impl fmt::Debug for Grant {
     }
 }
 
+/// A lock that its client has already: it is handed over when this is dropped.
+pub(crate) struct Kept(Option<Guard>);
+
+impl Kept {
+    pub(crate) const fn new(guard: Guard) -> Self {
+        Self(Some(guard))
+    }
+
+    pub(crate) const fn guard(&self) -> &Guard {
+        self.0.as_ref().expect("it was not taken")
+    }
+
+    pub(crate) fn take(mut self) -> Guard {
+        self.0.take().expect("it is taken once")
+    }
+
+    /// The same, in another's hands. Nothing is left here.
+    pub(crate) const fn pass_on(&mut self) -> Self {
+        Self(self.0.take())
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        // The client has what it says.
+        self.0.take().map(Guard::hand_over);
+    }
+}
+
 /// The outermost layer.
 pub(crate) async fn hand_over(mut request: Request, next: Next) -> Response {
     request.extensions_mut().insert(Received(Instant::now()));

@@ -24,11 +24,11 @@ use tenure::Guard;
 use utoipa::ToSchema;
 
 use self::held::Held;
-pub(crate) use self::held::Kept;
 pub(crate) use self::line::Line;
 pub(crate) use self::waiting::Waiting;
 use crate::Service;
 use crate::caller::Caller;
+use crate::grant::Kept;
 use crate::metrics::Present;
 
 /// A line comes at least so often: proxies cut connections that are silent for a minute.

@@ -95,6 +95,18 @@ pub(crate) struct Lease {
     votes: Vec<Vote>,
 }
 
+/// Late votes are waited for as long again as the majority took, but at least and at most so long.
+const LATE_LEAST: Duration = Duration::from_millis(2);
+const LATE_MOST: Duration = Duration::from_millis(60);
+
+/// Waits for nodes that are a little slower than the majority. A token names the nodes that had
+/// answered when it was made, and an extension counts no others: one that names a bare majority is
+/// worth nothing as soon as one of those nodes fails.
+pub(crate) async fn gather(guard: &Guard) {
+    let (took, _) = guard.validity();
+    guard.late_votes(took.clamp(LATE_LEAST, LATE_MOST)).await;
+}
+
 /// What a client is told of the lock that this guard holds, asked for by a request received then.
 pub(crate) fn lease(guard: &Guard, received: Instant, keys: &LeaseKeys) -> Lease {
     lease_told(guard, Told::of(guard, received), keys)

@@ -12,6 +12,8 @@ use tenure_core::{
     Fence, HandedOver, HoldState, LockKey, NodeSet, Nonce, NotExtended, Options, ReleaseOutcome, Risk,
     Standing,
 };
+use tokio::task::yield_now;
+use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
@@ -20,6 +22,9 @@ use crate::error::votes::Votes;
 use crate::error::{ExtendError, ReleaseError};
 use crate::guard::watch::{GuardChanges, GuardStates, Watch};
 use crate::locks::Inner;
+
+/// How often other tasks run before a timer is set to wait for late votes.
+const TURNS: u32 = 32;
 
 /// A lock that is held.
 ///
@@ -245,6 +250,45 @@ impl Guard {
     #[must_use]
     pub fn votes(&self) -> Votes {
         self.hold.votes()
+    }
+
+    /// Waits until every node has answered the round that gave or last extended the lock, but no
+    /// longer than this.
+    ///
+    /// The lock is ours as soon as a majority has granted it. Nodes that answer later raise the
+    /// margin; and whoever goes on with a lock that was [handed over](Guard::hand_over) counts only
+    /// nodes that had answered by then, so one of them that fails may be one too many.
+    ///
+    /// # Cancel safety
+    /// It may be dropped at any time.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let nodes = ["a", "b", "c"].map(tenure::MemoryNode::new);
+    /// let locks = tenure::Locks::builder().nodes(&nodes).build()?;
+    /// let guard = locks.lock("import").acquire().await?;
+    /// guard.late_votes(Duration::from_millis(60)).await;
+    /// assert_eq!(guard.margin(), 1);
+    /// # Ok(()) }
+    /// ```
+    pub async fn late_votes(&self, within: Duration) {
+        let until = Instant::now() + within;
+        // On a fast network they are here before a timer could be set.
+        let mut turns = 0..TURNS;
+        while self.has_late_votes() && Instant::now() < until {
+            match turns.next() {
+                Some(_) => yield_now().await,
+                None => sleep(Duration::from_millis(1)).await,
+            }
+        }
+    }
+
+    fn has_late_votes(&self) -> bool {
+        let pending = |standing: &Standing| standing.round().ballots().iter().any(Option::is_none);
+        self.hold.standing(|standing| standing.is_some_and(pending))
     }
 
     /// Holds the lock for a further ttl from now.

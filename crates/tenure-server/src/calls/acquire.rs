@@ -15,9 +15,9 @@ use utoipa::ToSchema;
 use crate::Service;
 use crate::body::Asked;
 use crate::caller::{Caller, Verb};
-use crate::grant::Grant;
+use crate::grant::{Grant, Kept};
 use crate::idempotency::{Claim, IdempotencyKey, Known};
-use crate::lease::{Lease, lease};
+use crate::lease::{Lease, gather, lease};
 use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
 /// Nobody waits for longer with one call: connections do not live for ever.
@@ -101,6 +101,7 @@ pub(crate) async fn call(
     };
     let _room = service.room(&caller)?;
     let guard = acquire(&service, request, claim.as_ref()).await?;
+    gather(&guard).await;
     // A guard that is dropped gives the lock back.
     caller.is_still(&service.callers)?;
     let mut response = Json(lease(&guard, received, &service.keys)).into_response();
@@ -146,11 +147,10 @@ async fn acquire(
 
 /// The lease that a key led to before, if the nodes say that it still is one.
 async fn again(service: &Service, before: &Handover, received: Instant) -> Result<Response, Problem> {
-    let guard = service.locks.resume(before).await?;
-    let told = lease(&guard, received, &service.keys);
     // The client may have the lock already.
-    let _ = guard.hand_over();
-    Ok(Json(told).into_response())
+    let kept = Kept::new(service.locks.resume(before).await?);
+    gather(kept.guard()).await;
+    Ok(Json(lease(kept.guard(), received, &service.keys)).into_response())
 }
 
 impl AcquireRequest {

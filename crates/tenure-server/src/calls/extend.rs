@@ -10,7 +10,8 @@ use super::{LeaseRef, LeaseRefs, OF_LEASE, Results, results};
 use crate::Service;
 use crate::body::{Asked, AskedMany};
 use crate::caller::Caller;
-use crate::lease::{Lease, lease};
+use crate::grant::Kept;
+use crate::lease::{Lease, gather, lease};
 use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
 problems!(Problems: ANY, OF_RIGHTS, OF_BODY, OF_LEASE, &[Kind::MaxHold]);
@@ -64,9 +65,8 @@ async fn extend(
     given: LeaseRef,
     received: Instant,
 ) -> Result<Lease, Problem> {
-    let guard = service.locks.resume(&given.handover(&service, &caller)?).await?;
-    let told = lease(&guard, received, &service.keys);
     // The client has the lock already, so nothing that happens to this call gives it back.
-    let _ = guard.hand_over();
-    Ok(told)
+    let kept = Kept::new(service.locks.resume(&given.handover(&service, &caller)?).await?);
+    gather(kept.guard()).await;
+    Ok(lease(kept.guard(), received, &service.keys))
 }

@@ -14,7 +14,9 @@ use super::{LeaseRef, OF_LEASE};
 use crate::Service;
 use crate::body::Asked;
 use crate::caller::{Caller, Verb};
-use crate::hold::{Hold, Kept, Line, OnDisconnect, Stage, Waiting};
+use crate::grant::Kept;
+use crate::hold::{Hold, Line, OnDisconnect, Stage, Waiting};
+use crate::lease::gather;
 use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
 /// As for an acquire; or a name and a token, to go on with a lease.
@@ -122,6 +124,8 @@ impl HoldRequest {
             return Err(Problem::draining());
         }
         let handover = LeaseRef { name, token }.handover(service, caller)?;
-        Ok(Stage::GoingOn(Kept::new(service.locks.resume(&handover).await?)))
+        let kept = Kept::new(service.locks.resume(&handover).await?);
+        gather(kept.guard()).await;
+        Ok(Stage::GoingOn(kept))
     }
 }

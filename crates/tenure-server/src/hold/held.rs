@@ -9,6 +9,7 @@ use tokio::time::sleep_until;
 
 use super::line::{Event, Line, Reason};
 use super::{HEARTBEAT, Hold, OnDisconnect, Stage};
+use crate::grant::Kept;
 use crate::lease::{Told, lease_told};
 
 /// A client whose lock is released with its connection is told no longer validities than this,
@@ -20,26 +21,6 @@ const BRIEF_BEAT: Duration = Duration::from_secs(1);
 /// When the clocks of client and instance may be a fifth of the ttl apart, the client has to ask
 /// again, which brings them together.
 const APART_PART: u32 = 5;
-
-/// A lock that is handed over when this is dropped: its client may be at work.
-pub(crate) struct Kept(Option<Guard>);
-
-impl Kept {
-    pub(crate) const fn new(guard: Guard) -> Self {
-        Self(Some(guard))
-    }
-
-    pub(super) fn take(mut self) -> Guard {
-        self.0.take().expect("it is taken once")
-    }
-}
-
-impl Drop for Kept {
-    fn drop(&mut self) {
-        // The client has what it says.
-        self.0.take().map(Guard::hand_over);
-    }
-}
 
 pub(crate) struct Held {
     guard: Kept,
@@ -96,7 +77,7 @@ impl Held {
     }
 
     fn guard(&self) -> &Guard {
-        self.guard.0.as_ref().expect("it is there until the end")
+        self.guard.guard()
     }
 
     /// When there is something to say or to look at, if nothing happens before.
@@ -142,7 +123,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         let Some(partings) = self.partings.take() else { return };
-        let kept = Kept(self.guard.0.take());
+        let kept = self.guard.pass_on();
         let over = self.received + self.told_until;
         // Without a runtime it is handed over, and ends with its validity.
         let Ok(runtime) = Handle::try_current() else { return };

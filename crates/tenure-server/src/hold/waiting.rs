@@ -8,6 +8,7 @@ use tokio::time::{sleep, timeout};
 
 use super::line::{Event, Line};
 use super::{HEARTBEAT, Hold, Stage};
+use crate::lease::gather;
 use crate::problem::Problem;
 use crate::room::Seat;
 
@@ -35,7 +36,11 @@ impl Waiting {
     /// Whether there is something to wait for.
     pub(crate) async fn begin(mut self) -> Result<Stage, Problem> {
         match timeout(SOON, &mut self.acquire).await {
-            Ok(outcome) => Ok(Stage::Granted(Box::new(outcome?))),
+            Ok(outcome) => {
+                let guard = outcome?;
+                gather(&guard).await;
+                Ok(Stage::Granted(Box::new(guard)))
+            }
             Err(_) => Ok(Stage::Waiting(Box::new(self))),
         }
     }
@@ -47,7 +52,10 @@ impl Waiting {
             tokio::select! {
                 biased;
                 outcome = &mut self.acquire => return match outcome {
-                    Ok(guard) => hold.give(guard),
+                    Ok(guard) => {
+                        gather(&guard).await;
+                        hold.give(guard)
+                    }
                     Err(error) => (Line::refusal(&self.name, &error.into()), Stage::Over),
                 },
                 () = hold.service.drained() => {
