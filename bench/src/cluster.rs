@@ -24,9 +24,18 @@ impl Cluster {
         Self::of(SERVERS)
     }
 
+    /// A cluster that writes to disk before it answers.
+    pub(crate) fn start_durable() -> Self {
+        Self::with(SERVERS, &["--save", "", "--appendonly", "yes", "--appendfsync", "always"])
+    }
+
     /// A cluster of so many.
     pub(crate) fn of(count: usize) -> Self {
-        let start = |_| RedisServer::start(&["--save", "", "--appendonly", "no"]);
+        Self::with(count, &["--save", "", "--appendonly", "no"])
+    }
+
+    fn with(count: usize, arguments: &[&str]) -> Self {
+        let start = |_| RedisServer::start(arguments);
         let servers: Vec<RedisServer> = (0..count).map(start).collect();
         let ports = servers.iter().map(RedisServer::port).collect();
         Self { servers, ports }

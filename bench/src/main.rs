@@ -25,6 +25,7 @@ mod peers;
 mod pipelined;
 mod report;
 mod runtimes;
+mod service;
 mod settings;
 mod start;
 mod suite;
@@ -61,6 +62,8 @@ Benchmarks:
                 trips to servers far away
   distance      acquire, release, pass-on and the start of a client where a round trip takes 1, 10, 50 and 150 ms, and
                 to servers at different distances, in round trips to the third-nearest
+  service       the lock service over HTTP, plain and with TLS, beside the library, a call that does nothing, and three
+                members of etcd: cycles on one and on 64 connections, and hand-over
   capacity      what each operation costs a server, for `tenure plan`, and how far its plans are from points that were
                 not used to make them
 
@@ -115,6 +118,7 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((name, options)) if name == "distance" && !wants_help => {
             distance::run(&Settings::parse(options)?)
         }
+        Some((name, options)) if name == "service" && !wants_help => service::run(&Settings::parse(options)?),
         Some((name, options)) if name == "capacity" && !wants_help => {
             capacity::run(&Settings::parse(options)?)
         }

@@ -25,6 +25,8 @@ mod tasks;
 mod turns;
 mod workload;
 
+pub(crate) use self::etcd::Etcd;
+
 use std::fs;
 use std::path::Path;
 use std::time::Instant;

@@ -33,7 +33,7 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
 }
 
 /// The tool as it was built beside this program.
-fn tool() -> Result<PathBuf> {
+pub(crate) fn tool() -> Result<PathBuf> {
     let tool = std::env::current_exe()?.with_file_name("tenure");
     ensure!(tool.exists(), "there is no tool to measure; build it: cargo build --release -p tenure-cli");
     Ok(tool)

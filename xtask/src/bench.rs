@@ -18,6 +18,7 @@ const BENCHMARKS: &[&str] = &[
     "peers",
     "start",
     "distance",
+    "service",
     "capacity",
 ];
 
@@ -28,12 +29,12 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         }
         _ => {}
     }
-    if matches!(arguments.first(), Some(&"start" | &"capacity")) {
+    if matches!(arguments.first(), Some(&"start" | &"capacity" | &"service")) {
         // What they measure, or ask, is a program of its own.
         let built = cargo(["build", "--release", "--quiet", "--package", "tenure-cli"]).status();
         ensure!(built.context("cargo could not be started")?.success(), "the tool could not be built");
     }
-    if arguments.first() == Some(&"peers")
+    if matches!(arguments.first(), Some(&"peers" | &"service"))
         && !arguments.iter().any(|word| ["--help", "-h", "--list"].contains(word))
     {
         prerequisites::install_for_peers();
