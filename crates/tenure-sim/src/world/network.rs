@@ -122,9 +122,10 @@ impl World {
     pub(crate) fn break_link(&mut self, link: usize, broken: Broken) {
         let notice_ns = self.dice.of_any_size(50_000, self.options.max_ttl_ms * 500_000);
         let state = &mut self.links[link];
-        if state.broken.is_some() {
+        if let Some(before) = state.broken {
             if broken.strays_ns.is_none() {
-                state.broken = Some(broken);
+                // A connection that has lost an answer brings none of those behind it.
+                state.broken = Some(Broken { answers: before.answers && broken.answers, ..broken });
             }
             return;
         }
