@@ -27,6 +27,7 @@ mod report;
 mod runtimes;
 mod service;
 mod settings;
+mod sharing;
 mod start;
 mod suite;
 mod uncontended;
@@ -52,6 +53,8 @@ Benchmarks:
                 beside processes that only pass messages
   cohort        one lock that 64 tasks of one process want, passed on among them and not; and how long a second process
                 waits that wants it, too
+  sharing       readers and writers of one lock: what a reader costs beside a writer, and how much more eight readers
+                get done beside two writers than with a lock that all have alone
   outsider      the longest wait of a client of another library beside five that pass the lock on to each other, on one,
                 three and five servers, and what its turns cost those in line
   line          the same time with up to 10,000 others in line
@@ -104,6 +107,9 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((name, options)) if name == "outsider" && !wants_help => {
             outsider::run(&Settings::parse(options)?)
         }
+        Some((name, options)) if name == "sharing" && !wants_help => sharing::run(&Settings::parse(options)?),
+        // What `sharing` starts.
+        Some((name, options)) if name == "sharing-worker" => sharing::run_worker(options),
         Some((name, options)) if name == "peers" && !wants_help => peers::run(options),
         // What `peers` starts.
         Some((name, options)) if name == "peers-driver" => peers::run_driver(options),

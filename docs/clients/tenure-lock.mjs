@@ -54,21 +54,30 @@ export class Lock {
   #urls; #name; #ttl; #headers; #token; #timers = []; #lost = new AbortController(); #released = false;
   fence; validUntil = 0;
 
-  // Waits in line for at most `wait` ms; throws Refused with type `contended` after that.
+  // Waits in line for at most `wait` ms; throws Refused with type `contended` after that. Without an
+  // answer nobody knows who has the lock, so the same question is sent again, with the same key:
+  // whoever got the lock by it gets it again, and does not wait for itself.
   static async acquire(urls, name, { ttl = 30_000, wait = 0, label, callerToken } = {}) {
     const lock = new Lock();
     [lock.#urls, lock.#name, lock.#ttl] = [[...urls], name, ttl];
     lock.#headers = { 'Content-Type': 'application/json' };
     if (callerToken) lock.#headers.Authorization = `Bearer ${callerToken}`;
     const deadline = now() + wait;
+    let key, left;
     while (lock.validFor() <= 0) { // An answer that came too late is no lock.
-      const left = Math.round(Math.max(0, Math.min(deadline - now(), WAIT_PER_CALL)));
+      if (!key) {
+        left = Math.round(Math.max(0, Math.min(deadline - now(), WAIT_PER_CALL)));
+        key = crypto.randomUUID();
+      }
+      const body = { name, ttl_ms: ttl, wait_ms: left, label };
       try {
-        lock.#keep(await lock.#call('/v1/acquire', { name, ttl_ms: ttl, wait_ms: left, label }, left + 5_000));
+        lock.#keep(await lock.#call('/v1/acquire', body, left + 5_000, { 'Idempotency-Key': key }));
       } catch (error) {
-        const again = error instanceof Unavailable || error.type === 'contended';
-        if (!again || now() >= deadline) throw error;
-        if (error instanceof Unavailable) await sleep(PAUSE);
+        const same = error instanceof Unavailable || error.type === 'still-running';
+        if (error.problem?.yours) await lock.#giveBack(key, error.problem.holder);
+        else if (!(same || ['contended', 'not-held'].includes(error.type)) || now() >= deadline) throw error;
+        if (same) await sleep(PAUSE);
+        else key = undefined;
       }
     }
     lock.#renewIn(ttl / 3);
@@ -94,6 +103,15 @@ export class Lock {
       // It is not held any more, or it ends by itself.
     }
     this.validUntil = 0;
+  }
+
+  // Releases a lock that is ours by its key, at an instance that does not know its token.
+  async #giveBack(key, holder) {
+    try {
+      await this.#call('/v1/release', { name: this.#name, idempotency_key: key, holder }, 5_000);
+    } catch {
+      // It is not held any more, or it ends by itself.
+    }
   }
 
   #renewIn(pause) {
@@ -126,13 +144,14 @@ export class Lock {
   }
 
   // When it was sent, and the answer of the first instance that gives one.
-  async #call(path, body, timeout) {
+  async #call(path, body, timeout, more = {}) {
+    const headers = { ...this.#headers, ...more };
     let trouble;
     for (const url of [...this.#urls]) {
       const sent = now();
       try {
         const signal = AbortSignal.timeout(Math.ceil(timeout));
-        const request = { method: 'POST', headers: this.#headers, body: JSON.stringify(body), signal };
+        const request = { method: 'POST', headers, body: JSON.stringify(body), signal };
         const response = await fetch(url + path, request);
         const answer = await response.json();
         if (response.ok) return { sent, answer };

@@ -30,7 +30,7 @@ field() { sed -n 's/.*"'"$1"'":"\{0,1\}\([^",}]*\).*/\1/p' "$state/answer" | hea
 
 seconds() { printf '%d.%03d' "$(($1 / 1000))" "$(($1 % 1000))"; }
 
-# POST: call PATH BODY LIMIT_MS. Leaves the answer, when it was asked for, and its status; tries one
+# POST: call PATH BODY LIMIT_MS [KEY]. Leaves the answer, when it was asked for, and its status; tries one
 # instance after the other while they cannot help. Secrets go through a pipe: arguments are for all to
 # see.
 call() {
@@ -40,6 +40,7 @@ call() {
       echo "url = $(quoted "$instance$1")"
       echo "data = $(quoted "$2")"
       echo 'header = "Content-Type: application/json"'
+      [ -z "$4" ] || echo "header = $(quoted "Idempotency-Key: $4")"
       [ -z "$LOCK_CALLER_TOKEN" ] || echo "header = $(quoted "Authorization: Bearer $LOCK_CALLER_TOKEN")"
     } | curl -s -K - --max-time "$(seconds "$3")" -o "$state/answer" -w '%{http_code}')
     case $status in
@@ -58,25 +59,36 @@ keep() {
 
 lease() { printf '{"name":%s,"token":"%s"}' "$(quoted "$name")" "$(cat "$state/token")"; }
 
+# Without an answer nobody knows who has the lock, so the same question is sent again, with the same
+# key: whoever got the lock by it gets it again, and does not wait for itself.
 acquire() {
-  deadline=$(($(now) + wait))
+  deadline=$(($(now) + wait)) key=
   while :; do
-    # One call waits for half a minute at most: many proxies close connections that are silent.
-    left=$((deadline - $(now))); left=$((left < 0 ? 0 : left > 30000 ? 30000 : left))
-    if call /v1/acquire "{\"name\":$(quoted "$name"),\"ttl_ms\":$ttl,\"wait_ms\":$left}" $((left + 5000)); then
+    if [ -z "$key" ]; then
+      # One call waits for half a minute at most: many proxies close connections that are silent.
+      left=$((deadline - $(now))); left=$((left < 0 ? 0 : left > 30000 ? 30000 : left))
+      key=$(cat /proc/sys/kernel/random/uuid)
+      question="{\"name\":$(quoted "$name"),\"ttl_ms\":$ttl,\"wait_ms\":$left}"
+    fi
+    code=69
+    if call /v1/acquire "$question" $((left + 5000)) "$key"; then
       if [ "$status" = 200 ]; then
         keep
         [ "$(now)" -ge "$until" ] || return 0 # An answer that came too late is no lock.
-      elif [ "$(field type)" != urn:tenure:contended ]; then
-        cat "$state/answer" >&2; return 64
-      elif [ "$(now)" -ge "$deadline" ]; then
-        return 75
+        continue
+      elif [ "$(field yours)" = true ]; then
+        # By its key, at an instance that does not know its token. It is given back.
+        call /v1/release "{\"name\":$(quoted "$name"),\"idempotency_key\":\"$key\",\"holder\":\"$(field holder)\"}" 5000
+        key=; continue
       fi
-    elif [ "$(now)" -ge "$deadline" ]; then
-      return 69
-    else
-      sleep 0.2
+      case $(field type) in
+        urn:tenure:contended | urn:tenure:not-held) code=75 key= ;;
+        urn:tenure:still-running) code=75 ;;
+        *) cat "$state/answer" >&2; return 64 ;;
+      esac
     fi
+    [ "$(now)" -lt "$deadline" ] || return "$code"
+    [ -z "$key" ] || sleep 0.2
   done
 }
 

@@ -18,6 +18,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+import uuid
 
 # One call waits no longer than this: many proxies close a connection that is silent for a minute.
 WAIT_PER_CALL = 30.0
@@ -69,21 +70,33 @@ class Lock:
             raise LockLost(f"lock {self.name!r} was lost before the work had ended")
 
     def acquire(self):
-        """Waits in line for at most `wait` seconds; raises Refused with type `contended` after that."""
-        deadline = now() + self.wait
+        """Waits in line for at most `wait` seconds; raises Refused with type `contended` after that.
+
+        Without an answer nobody knows who has the lock, so the same question is sent again, with
+        the same key: whoever got the lock by it gets it again, and does not wait for itself.
+        """
+        deadline, key = now() + self.wait, None
         while True:
-            wait = max(0.0, min(deadline - now(), WAIT_PER_CALL))
-            body = {"name": self.name, "ttl_ms": int(self.ttl * 1000), "wait_ms": int(wait * 1000)}
-            if self.label:
-                body["label"] = self.label
+            if key is None:
+                wait = max(0.0, min(deadline - now(), WAIT_PER_CALL))
+                body = {"name": self.name, "ttl_ms": int(self.ttl * 1000), "wait_ms": int(wait * 1000)}
+                if self.label:
+                    body["label"] = self.label
+                key = uuid.uuid4().hex
             try:
-                self.keep(*self.call("/v1/acquire", body, timeout=wait + 5))
+                self.keep(*self.call("/v1/acquire", body, timeout=wait + 5, key=key))
                 # An answer that came too late is no lock.
                 if self.valid_for() > 0:
                     break
             except Refused as refused:
-                if refused.type != "contended" or now() >= deadline:
+                if refused.problem.get("yours"):
+                    self.give_back(key, refused.problem["holder"])
+                elif refused.type not in ("contended", "not-held", "still-running") or now() >= deadline:
                     raise
+                if refused.type == "still-running":
+                    time.sleep(PAUSE)
+                else:
+                    key = None
             except Unavailable:
                 if now() >= deadline:
                     raise
@@ -109,6 +122,14 @@ class Lock:
             pass  # It is not held any more, or it ends by itself.
         self.valid_until = 0.0
 
+    def give_back(self, key, holder):
+        """Releases a lock that is ours by its key, at an instance that does not know its token."""
+        try:
+            body = {"name": self.name, "idempotency_key": key, "holder": holder}
+            self.call("/v1/release", body, timeout=5)
+        except (Refused, Unavailable):
+            pass  # It is not held any more, or it ends by itself.
+
     def renew(self):
         pause = self.ttl / 3
         while not self.released.wait(pause) and self.valid_for() > 0:
@@ -125,11 +146,11 @@ class Lock:
         self.token, self.fence = lease["token"], lease["fence"]
         self.valid_until = sent + (lease["started_after_ms"] + lease["valid_ms"]) / 1000
 
-    def call(self, path, body, timeout):
+    def call(self, path, body, timeout, key=None):
         """When it was sent, and the answer of the first instance that gives one."""
-        trouble = None
+        trouble, headers = None, self.headers | ({"Idempotency-Key": key} if key else {})
         for url in list(self.urls):
-            request = urllib.request.Request(url + path, json.dumps(body).encode(), self.headers)
+            request = urllib.request.Request(url + path, json.dumps(body).encode(), headers)
             sent = now()
             try:
                 with urllib.request.urlopen(request, timeout=timeout) as response:

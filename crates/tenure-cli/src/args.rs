@@ -142,10 +142,12 @@ Examples:
   tenure run nightly -- ./import.sh
   tenure run nightly --wait forever --ttl 10s -- sh -c 'echo \"fence $TENURE_FENCE\"; ./import.sh'
   tenure run nightly -E 0 -- ./import.sh           nothing to do if the lock is taken
+  tenure run nightly --shared -- ./export.sh       beside others with --shared, never beside an import
+  tenure run site --owner job-42 -- ./deploy.sh    in deploy.sh: tenure run site --owner job-42 -- ...
 
-The command sees TENURE_LOCK, TENURE_TOKEN, TENURE_FENCE, TENURE_VALID_UNTIL_MS, and TENURE_NODES or
-TENURE_CONFIG. If the lock is lost, the command and everything in its process group get SIGTERM, and
-SIGKILL before another can have the lock; the exit code is 79 then.")]
+The command sees TENURE_LOCK, TENURE_TOKEN, TENURE_FENCE, TENURE_VALID_UNTIL_MS, TENURE_OWNER (with
+--owner), and TENURE_NODES or TENURE_CONFIG. If the lock is lost, the command and everything in its
+process group get SIGTERM, and SIGKILL before another can have the lock; the exit code is 79 then.")]
 pub(crate) struct RunArgs {
     /// The lock
     pub(crate) name: String,
@@ -159,9 +161,26 @@ pub(crate) struct RunArgs {
     /// Stop the command after this time at the latest: a duration or `forever` [default: 1d]
     #[arg(long, value_name = "DURATION")]
     pub(crate) max_hold: Option<String>,
+    #[command(flatten)]
+    pub(crate) mode: ModeArgs,
     /// The command and its arguments
     #[arg(last = true, required = true, num_args = 1.., value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
+}
+
+/// Whom the lock keeps out: everybody else, unless one of these says otherwise.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ModeArgs {
+    /// Share the lock with others who do so: many readers, or one without this
+    #[arg(long)]
+    pub(crate) shared: bool,
+    /// Hold the lock for this owner: others with the same ID hold it, too, and everybody else is
+    /// kept out (a reentrant lock)
+    ///
+    /// 1 to 128 bytes without spaces, such as the id of a job. The command of `run` finds it in
+    /// `TENURE_OWNER`.
+    #[arg(long, value_name = "ID", conflicts_with = "shared")]
+    pub(crate) owner: Option<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -179,6 +198,8 @@ pub(crate) struct AcquireArgs {
     /// Exit with this code if another holds the lock
     #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE", default_value_t = 75)]
     pub(crate) conflict_exit_code: u8,
+    #[command(flatten)]
+    pub(crate) mode: ModeArgs,
 }
 
 #[derive(Debug, clap::Args)]

@@ -102,7 +102,7 @@ impl Backend {
     pub(crate) async fn release(&self, baton: &Baton) -> Result<Ballot, Failure> {
         match (self, baton) {
             (Self::Nodes(locks), Baton::Nodes(handover)) => {
-                Ok(Ballot::from(&locks.release(handover).await?.votes))
+                Ok(Ballot::from(&locks.release_everywhere(handover).await?.votes))
             }
             (Self::Service(service), Baton::Service { name, token }) => service.release(name, token).await,
             // A process and its keeper have the same settings.

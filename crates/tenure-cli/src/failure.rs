@@ -6,6 +6,7 @@ use tenure::config::ConfigError;
 use tenure::{
     AcquireError, BuildError, ExtendError, Fault, LockReport, NodeAnswer, ReleaseError, Vote, Votes,
 };
+use tenure_server::form::kind_word;
 
 use crate::ballot::Ballot;
 use crate::exit_code::Exit;
@@ -107,6 +108,23 @@ impl Failure {
         Self::new(exit, word, message).of_lock(name)
     }
 
+    /// The name is used for something else, which `found` is the word for: no retry helps.
+    pub(crate) fn other_kind(name: &str, found: &str) -> Self {
+        let message = match found {
+            "plain" => format!(
+                "lock {name:?} is in use as a plain or read-write lock; leave out --owner, or use another name"
+            ),
+            "reentrant" => {
+                format!("lock {name:?} is in use as a reentrant lock; add --owner ID, or use another name")
+            }
+            _ => format!(
+                "lock {name:?} cannot be acquired: the nodes have a key of another program under this name; \
+                 use another name or --prefix"
+            ),
+        };
+        Self::new(Exit::USAGE, "other_kind", message).of_lock(name)
+    }
+
     pub(crate) fn acquire(error: &AcquireError, contended: Exit) -> Self {
         let message = error.to_string();
         match error {
@@ -132,6 +150,9 @@ impl Failure {
             }
             AcquireError::TooLate { name, votes, .. } => {
                 Self::unavailable("too_late", message, votes).of_lock(name)
+            }
+            AcquireError::OtherKind { name, votes, found, .. } => {
+                Self::other_kind(name, kind_word(*found)).with_votes(votes)
             }
             AcquireError::InvalidName { name, .. } | AcquireError::InvalidOption { name, .. } => {
                 Self::usage(message).of_lock(name)

@@ -7,6 +7,7 @@ use tenure::{Cause, Event};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
+use crate::args::ModeArgs;
 use crate::backend::{Backend, Holding};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
@@ -26,6 +27,7 @@ const TICK: Duration = Duration::from_millis(200);
 pub(crate) async fn hold(
     name: &str,
     note: &str,
+    mode: &ModeArgs,
     settings: &Settings,
     conflict: Exit,
     signals: &mut Signals,
@@ -35,7 +37,7 @@ pub(crate) async fn hold(
     let note = settings.label.value.as_deref().unwrap_or(note);
     if let Some(service) = settings.service() {
         let service = Service::connect(service)?;
-        let asking = Asking::new(name, note, settings, conflict);
+        let asking = Asking::new(name, note, settings, conflict).mode(mode);
         let told = wait_for(name, service.acquire(&asking, &sender), signals, news, output).await?;
         let held = Held::keep(service.clone(), told);
         return Ok((Backend::Service(service), Holding::Service(held)));
@@ -53,6 +55,11 @@ pub(crate) async fn hold(
         let _ = sender.send(news);
     })?;
     let lock = locks.lock(name).label(note);
+    let lock = match &mode.owner {
+        Some(owner) => lock.owner(owner),
+        None if mode.shared => lock.shared(),
+        None => lock,
+    };
     let acquire = async { lock.acquire().await.map_err(|error| Failure::acquire(&error, conflict)) };
     match wait_for(name, acquire, signals, news, output).await {
         Ok(guard) => Ok((Backend::Nodes(locks), Holding::Nodes(guard))),

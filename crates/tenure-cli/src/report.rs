@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure::{Fence, LockList, LockReport, LockState, NodeAnswer, NodeList};
+use tenure::{Fence, Kind, LockList, LockReport, LockState, NodeAnswer, NodeList, OwnerToken};
+use tenure_server::form::kind_word;
 
 /// A lock, and what each node says of it.
 #[derive(Clone, Debug)]
@@ -14,6 +15,16 @@ pub(crate) struct Report {
     pub(crate) left: Option<Duration>,
     pub(crate) fence: Option<Fence>,
     pub(crate) waiters: Option<u64>,
+    /// How many share it, if it is shared.
+    pub(crate) readers: Option<u64>,
+    /// `plain` or `reentrant`, if it is held.
+    pub(crate) kind: Option<String>,
+    /// Who has it, if it is reentrant.
+    pub(crate) owner: Option<String>,
+    /// How often its owner has it.
+    pub(crate) holds: Option<u64>,
+    /// Its holder is a client of another library: what it wrote is no token of ours.
+    pub(crate) is_foreign: bool,
     pub(crate) agree: Vec<String>,
     pub(crate) disagree: Vec<String>,
     pub(crate) nodes: Vec<Answer>,
@@ -80,6 +91,19 @@ impl State {
 
 impl From<LockReport> for Report {
     fn from(report: LockReport) -> Self {
+        let (readers, kind, owner, holds) = match &report.state {
+            LockState::Held { kind: Kind::Reentrant, owner, sharers, .. } => {
+                (None, Some(Kind::Reentrant), Some(owner.to_string()), *sharers)
+            }
+            LockState::Held { kind, sharers, .. } => (*sharers, Some(*kind), None, None),
+            _ => (None, None, None, None),
+        };
+        let is_foreign = match &report.state {
+            LockState::Held { kind: Kind::Plain, sharers: None, owner, .. } => {
+                OwnerToken::parse(owner.split('~').next().unwrap_or_default()).is_err()
+            }
+            _ => false,
+        };
         let (state, label, left, fence) = match report.state {
             LockState::Free => (State::Free, None, None, None),
             LockState::Held { label, left, fence, .. } => (State::Held, label, left, fence),
@@ -95,6 +119,11 @@ impl From<LockReport> for Report {
             left,
             fence,
             waiters: report.waiters,
+            readers,
+            kind: kind.map(|kind| kind_word(kind).to_owned()),
+            owner,
+            holds,
+            is_foreign,
             agree: addresses(&report.agree),
             disagree: addresses(&report.disagree),
             nodes: report.nodes.into_iter().map(Answer::from).collect(),
@@ -159,6 +188,12 @@ impl Report {
             left: milliseconds(&told["left_ms"]),
             fence: told["fence"].as_u64().map(Fence::new),
             waiters: told["waiters"].as_u64(),
+            readers: told["readers"].as_u64(),
+            kind: text(&told["kind"]),
+            owner: text(&told["owner"]),
+            holds: told["holds"].as_u64(),
+            // A service does not tell.
+            is_foreign: false,
             agree: each(&told["agree"], |node| text(node).unwrap_or_default()),
             disagree: each(&told["disagree"], |node| text(node).unwrap_or_default()),
             nodes: each(&told["nodes"], Answer::read),

@@ -28,7 +28,8 @@
 //! - Where the node can tell that its record was changed, [`Input::Changed`] comes before any
 //!   answer that the node gave in its new life.
 //! - [`Input::Woken`] comes for every lock that the node sets aside for a waiter of ours, unless
-//!   the message is lost.
+//!   the message is lost; and, where the node can tell, for one that a client of another library
+//!   had, when that changes.
 //!
 //! ```
 //! use tenure_core::client::{Client, Id, Input, News, Output, Request};

@@ -9,8 +9,9 @@ use std::time::Duration;
 pub use self::gathered::{Batch, Gathered};
 use crate::fence::{Fence, ProposedFence};
 use crate::line::{Beside, LineReport, Ticket};
+use crate::mode::{Kind, Mode};
 use crate::names::{LockKey, Prefix};
-use crate::node::RESERVED_LEAD;
+use crate::node::{RESERVED_LEAD, SHARED};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
 use crate::trust::{Distrust, Nonce};
@@ -49,6 +50,8 @@ pub enum Command {
         fence: Option<Fence>,
         /// For how long, by its clock, the node answers extensions with [`Answer::PutBack`].
         quarantine_ms: u64,
+        /// Whom the hold keeps out.
+        mode: Mode,
     },
     /// Lengthen the key's life if it is ours; never shorten it.
     Extend {
@@ -58,6 +61,8 @@ pub enum Command {
         token: OwnerToken,
         /// How long the node keeps the key from now on, unless it already lives longer.
         node_ttl_ms: u64,
+        /// Whom the hold keeps out from now on. One that kept everybody out becomes one of several.
+        mode: Mode,
     },
     /// Give back what a lost attempt may have set: delete the key if it is ours, as the acquire set
     /// it. Nobody is woken. A key that was put back is not touched: it belongs to a lock that was
@@ -287,6 +292,14 @@ pub struct Holding {
     pub fence: Option<Fence>,
     /// What the owner wrote beside the lock. `None` in a list, which does not look.
     pub label: Option<Arc<str>>,
+    /// The tokens of those who share it, or of its owner's holds, in order: at most
+    /// [`SHARERS_MAX`](crate::SHARERS_MAX). `None` if there is but one, if they are another
+    /// library's, and in a list, which does not look.
+    pub sharers: Option<Vec<Arc<str>>>,
+    /// What kind of lock it is.
+    pub kind: Kind,
+    /// How often its owner holds it, if it is reentrant.
+    pub count: Option<u64>,
 }
 
 impl Holding {
@@ -294,6 +307,12 @@ impl Holding {
     #[must_use]
     pub fn is_reserved(&self) -> bool {
         self.owner.starts_with(RESERVED_LEAD)
+    }
+
+    /// Whether several may hold the lock.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.kind == Kind::Plain && &*self.owner == SHARED
     }
 }
 
@@ -323,6 +342,16 @@ pub enum Refusal {
     Ahead,
     /// The node has another memory than the client knows: it was restarted, flushed or replaced.
     Stranger,
+    /// The key is of another kind than the lock that was asked for.
+    OtherKind {
+        /// What it is.
+        found: Kind,
+    },
+    /// The owner holds the lock already, with this fence: it is to be asked for with the same.
+    Rejoin {
+        /// The fence.
+        fence: Fence,
+    },
 }
 
 /// Why a node gave no answer that counts.

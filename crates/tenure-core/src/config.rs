@@ -13,6 +13,7 @@ use std::time::Duration;
 pub use self::error::OptionError;
 use crate::lease::{Renewal, Retry};
 use crate::line::LABEL_BYTES_MAX;
+use crate::mode::Mode;
 use crate::round::Quorum;
 
 /// The shortest ttl: below it, round trips and timer precision eat the validity.
@@ -90,6 +91,9 @@ pub struct Options {
     /// ([`COHORT_TIME`](crate::COHORT_TIME)), so that the nodes are asked once for many. Only for
     /// acquires with a fence that wait in line. Default no.
     pub cohort: bool,
+    /// Whom the lock keeps out: others may hold it at the same time if they want to share it, too,
+    /// or if they are the same owner. Default everybody.
+    pub mode: Mode,
     /// The margin that an acquisition must have: how many nodes may forget it at once. Default 0, a
     /// bare majority.
     pub min_margin: usize,
@@ -153,7 +157,7 @@ pub struct Term {
 }
 
 /// Checked options of one lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Terms {
     /// The term asked for.
     pub term: Term,
@@ -173,6 +177,8 @@ pub struct Terms {
     pub queued: bool,
     /// Whether callers of one client that wait for the lock pass it on among themselves.
     pub cohort: bool,
+    /// Whom the hold keeps out.
+    pub mode: Mode,
     /// The margin that an acquisition must have.
     pub min_margin: usize,
     /// How long a node that may have forgotten something is not counted.
@@ -207,7 +213,8 @@ impl Options {
             }
         }
         let Self { wait, retry, renewals_max, fenced, queued, cohort, min_margin, .. } = *self;
-        let cohort = cohort && fenced && queued && wait != Wait::No;
+        let mode = self.mode.clone();
+        let cohort = cohort && fenced && queued && wait != Wait::No && mode.is_exclusive();
         let (renewal, quarantine) = (self.renewal.interval(self.ttl), max_ttl.quarantine());
         Ok(Terms {
             term,
@@ -219,6 +226,7 @@ impl Options {
             fenced,
             queued,
             cohort,
+            mode,
             min_margin,
             quarantine,
         })
@@ -293,6 +301,7 @@ impl Default for Options {
             fenced: true,
             queued: true,
             cohort: false,
+            mode: Mode::Exclusive,
             min_margin: 0,
             label: None,
         }

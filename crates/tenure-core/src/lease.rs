@@ -42,6 +42,8 @@ pub use self::standing::{HandedOver, HoldState, Risk, Standing};
 use self::waiter::Waiter;
 use crate::command::{Answer, Command, Fault, Reply};
 use crate::config::{Term, Terms};
+use crate::fence::Fence;
+use crate::mode::Mode;
 use crate::names::LockKey;
 use crate::round::{Ballot, NodeIndex, NodeSet, Patience, Quorum, RoundNumber};
 use crate::time::Time;
@@ -69,6 +71,8 @@ pub struct Lease {
     closed: bool,
     /// It has waited for another caller of this client, which is a line as well.
     led: bool,
+    /// The next attempt joins the holds of its owner, which have this fence.
+    joins: Option<Fence>,
     /// The place in line, if the lock was not free.
     waiter: Option<Box<Waiter>>,
     phase: Phase,
@@ -147,6 +151,8 @@ pub enum Input {
     Timeout,
     /// Hold the lock for a further term.
     Extend(Term),
+    /// Share the lock from now on, for a further term.
+    Share,
     /// Give the lock up.
     Release,
     /// The caller is gone: give up whatever there is.
@@ -173,6 +179,8 @@ pub enum Output {
         fenced: bool,
         /// Whether a ticket is to be drawn ([`Fleet::draw_ticket`](crate::Fleet::draw_ticket)).
         ticket: bool,
+        /// The fence to propose, if the owner holds the lock with it already.
+        joins: Option<Fence>,
     },
     /// The lock is held by another, and we wait in line: see [`Lease::place`]. The next attempt is
     /// made when we are woken, or at this time.
@@ -195,8 +203,9 @@ pub enum Output {
     Acquired,
     /// The lock could not be had; the lease is over.
     NotAcquired(NotAcquired),
-    /// A late vote changed the [`Standing`].
-    Widened,
+    /// Every node has answered the last round that won. Comes if it was
+    /// [asked for](Lease::await_votes).
+    AllVoted,
     /// The lock is held for longer: see [`Lease::standing`].
     Extended,
     /// The extension failed; the old validity stands.
@@ -224,6 +233,7 @@ impl Lease {
             label: None,
             closed: false,
             led: false,
+            joins: None,
             waiter: None,
             phase: Phase::Waiting { until: None },
             outputs: VecDeque::new(),
@@ -267,6 +277,7 @@ impl Lease {
             Input::Lead { ticket, pause } => self.handle_lead(now, ticket, pause),
             Input::Timeout => self.handle_timeout(now),
             Input::Extend(term) => self.handle_extend(now, term),
+            Input::Share => self.handle_share(now),
             Input::Release | Input::Abandon => self.handle_end(now),
             Input::HandOver => self.phase = Phase::Ended,
         }
@@ -325,6 +336,12 @@ impl Lease {
         &self.key
     }
 
+    /// Whom it keeps out, or will.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.standing().map_or(&self.terms.mode, Standing::mode).clone()
+    }
+
     /// Whether the lock has a fence.
     #[must_use]
     pub fn is_fenced(&self) -> bool {
@@ -335,6 +352,14 @@ impl Lease {
     #[must_use]
     pub const fn attempts(&self) -> u32 {
         self.attempts
+    }
+
+    /// Tells by [`Output::AllVoted`] when every node has answered the last round that won. Nothing
+    /// comes if all have answered already: see [`Standing::has_all_votes`].
+    pub fn await_votes(&mut self) {
+        if let Phase::Held(standing) = &mut self.phase {
+            standing.votes_awaited = !standing.has_all_votes();
+        }
     }
 
     /// The time from the first attempt to `now`.
@@ -366,7 +391,7 @@ impl Lease {
                 if refused {
                     self.leave_node(number, node);
                 }
-                self.outputs.push_back(Output::Widened);
+                self.tell_all_voted();
                 self.heal();
                 self.advance_extend(now);
             }

@@ -46,6 +46,7 @@ mod fence;
 mod inspect;
 pub mod lease;
 mod line;
+mod mode;
 mod names;
 pub mod node;
 mod round;
@@ -64,12 +65,15 @@ pub use lease::{
     Cause, HandedOver, HoldState, Lease, NotAcquired, NotExtended, Renewal, Retry, Risk, Standing,
 };
 pub use line::{
-    Beside, CLAIM_WINDOW, COHORT_PASSES_MAX, COHORT_TIME, ClientId, DEAD_MAX, LABEL_BYTES_MAX,
-    LABEL_RETENTION, LINE_RETENTION, LineReport, OPENING, OPENING_EVERY, POLL_MAX, Place, PlaceRequest,
-    REFRESH, RESERVATION, Ticket, WAITERS_MAX,
+    ADMITTED_MAX, Beside, CLAIM_WINDOW, COHORT_PASSES_MAX, COHORT_TIME, ClientId, DEAD_MAX, GIVES_WAY_MAX,
+    LABEL_BYTES_MAX, LABEL_RETENTION, LINE_RETENTION, LineReport, OPENING, OPENING_EVERY, POLL_MAX, Place,
+    PlaceRequest, REFRESH, RESERVATION, Seeks, Ticket, WAITERS_MAX,
 };
+pub use mode::{Kind, Mode, OWNER_ID_BYTES_MAX, OwnerId, OwnerIdError};
 pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
-pub use node::{Entry, LockTable, Owner, RESERVED_LEAD, TRIM_FENCES};
+pub use node::{
+    Entry, Group, Hold, LockTable, OWNED, Owner, RESERVED_LEAD, SHARED, SHARERS_MAX, TRIM_FENCES,
+};
 pub use round::{Ballot, Round, RoundNumber};
 pub use round::{NODES_MAX, NodeIndex, NodeSet, Patience, Quorum, QuorumError, Tally, Validity, Verdict};
 pub use time::{NodeTime, Rounded, Time};

@@ -18,8 +18,11 @@
 //! by itself now and then.
 
 use std::fmt;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
+
+use crate::mode::{Kind, Mode};
 
 /// How long a node keeps a lock for the waiter whose turn it is: many times a wake-up and a round
 /// trip.
@@ -63,6 +66,19 @@ pub const WAITERS_MAX: usize = 65_536;
 /// How many waiters that are gone a node passes over at a time.
 pub const DEAD_MAX: usize = 32;
 
+/// How many who share a lock are let in at once when the one before them had it alone.
+pub const ADMITTED_MAX: usize = 32;
+
+/// How often a waiter that wants to share a lock gives way to those who want it alone, before it is
+/// let in beside those who share it already. Whoever is in line and does not come, because it
+/// reaches only some nodes, must not stop it for ever.
+pub const GIVES_WAY_MAX: u32 = 16;
+
+/// What ends the text of a ticket of one who shares the lock, and of one who wants it as an owner.
+/// Clients of versions that know no such tickets pass over them.
+const SHARED_TICKET: char = 'r';
+const OWNED_TICKET: char = 'o';
+
 /// The most bytes of a label.
 pub const LABEL_BYTES_MAX: usize = 256;
 
@@ -92,6 +108,20 @@ pub struct Ticket {
     pub number: u64,
     /// Who waits.
     pub client: ClientId,
+    /// How it wants the lock.
+    pub seeks: Seeks,
+}
+
+/// How a waiter wants the lock.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Seeks {
+    /// Alone.
+    #[default]
+    Alone,
+    /// With others who share it.
+    Shared,
+    /// As an owner that may hold it again.
+    Owned,
 }
 
 /// A waiter asks for a place in line.
@@ -110,6 +140,13 @@ pub struct Beside {
     pub place: Option<PlaceRequest>,
     /// To keep this beside the lock, for whoever asks who holds it.
     pub label: Option<Arc<str>>,
+    /// To share it, or to hold it as an owner.
+    pub mode: Mode,
+    /// To be refused while somebody is in line who wants it alone, although others share it. A node
+    /// refuses only those who ask for that: whoever reaches a minority of nodes stops nobody.
+    pub gives_way: bool,
+    /// The fence is the one that the owner holds the lock with elsewhere: it joins its own group.
+    pub joins: bool,
 }
 
 /// What a node says about those who wait for a lock.
@@ -121,6 +158,8 @@ pub struct LineReport {
     pub place: Option<(u64, u64)>,
     /// Refused: what the holder wrote beside the lock.
     pub holder: Option<Arc<str>>,
+    /// Refused: the holder is a client of another library, which wakes nobody.
+    pub foreign: bool,
 }
 
 /// Where a waiter stands, as the nodes said last.
@@ -153,13 +192,43 @@ impl ClientId {
 
 impl Ticket {
     /// Smaller than all others: somebody is ahead, but the node did not say who.
-    pub const SOMEBODY: Self = Self { number: 0, client: ClientId(0) };
+    pub const SOMEBODY: Self = Self::exclusive(0, ClientId(0));
+
+    /// A place in line for a lock that nobody else is to have.
+    #[must_use]
+    pub const fn exclusive(number: u64, client: ClientId) -> Self {
+        Self { number, client, seeks: Seeks::Alone }
+    }
+
+    /// The same place for a lock of this mode.
+    #[must_use]
+    pub const fn seeking(self, mode: &Mode) -> Self {
+        let seeks = match mode {
+            Mode::Exclusive => Seeks::Alone,
+            Mode::Shared => Seeks::Shared,
+            Mode::Owned(_) => Seeks::Owned,
+        };
+        Self { seeks, ..self }
+    }
+
+    /// The kind of lock that is waited for.
+    #[must_use]
+    pub const fn kind(self) -> Kind {
+        match self.seeks {
+            Seeks::Alone | Seeks::Shared => Kind::Plain,
+            Seeks::Owned => Kind::Reentrant,
+        }
+    }
 
     /// Reads what [`fmt::Display`] wrote.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (number, client) = text.split_once(':')?;
-        Some(Self { number: number.parse().ok()?, client: ClientId::parse(client)? })
+        let seeks = |end, seeks| Some((client.strip_suffix(end)?, seeks));
+        let (client, seeks) = seeks(SHARED_TICKET, Seeks::Shared)
+            .or_else(|| seeks(OWNED_TICKET, Seeks::Owned))
+            .unwrap_or((client, Seeks::Alone));
+        Some(Self { number: number.parse().ok()?, client: ClientId::parse(client)?, seeks })
     }
 }
 
@@ -171,7 +240,12 @@ impl fmt::Display for ClientId {
 
 impl fmt::Display for Ticket {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}", self.number, self.client)
+        write!(f, "{}:{}", self.number, self.client)?;
+        match self.seeks {
+            Seeks::Alone => Ok(()),
+            Seeks::Shared => f.write_char(SHARED_TICKET),
+            Seeks::Owned => f.write_char(OWNED_TICKET),
+        }
     }
 }
 
@@ -189,13 +263,20 @@ pub(crate) fn opens(acquired_us: u64, held: Duration) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mode::OwnerId;
 
     #[test]
     fn tickets_read_back_as_they_were_written_and_sort_by_number_first() {
-        let ticket = Ticket { number: 1_700_000_000_000_000, client: ClientId(0xab) };
+        let ticket = Ticket::exclusive(1_700_000_000_000_000, ClientId(0xab));
+        let shared = ticket.seeking(&Mode::Shared);
+        let owned = ticket.seeking(&Mode::Owned(OwnerId::new("x").unwrap()));
         assert_eq!(ticket.to_string(), "1700000000000000:00000000000000ab");
-        assert_eq!(Ticket::parse(&ticket.to_string()), Some(ticket));
-        assert!(ticket < Ticket { number: ticket.number + 1, client: ClientId(0) });
+        assert_eq!(shared.to_string(), "1700000000000000:00000000000000abr");
+        assert_eq!(owned.to_string(), "1700000000000000:00000000000000abo");
+        for ticket in [ticket, shared, owned] {
+            assert_eq!(Ticket::parse(&ticket.to_string()), Some(ticket));
+            assert!(ticket < Ticket::exclusive(ticket.number + 1, ClientId(0)));
+        }
         for damaged in ["", "7", "7:", "x:00000000000000ab", "7:ab", "rsv:7:00000000000000ab"] {
             assert_eq!(Ticket::parse(damaged), None, "{damaged}");
         }

@@ -9,6 +9,7 @@
 //! Time is the node's own, in the way Redis counts it: a key set with `PX p` at millisecond *t* is
 //! there up to and including millisecond *t + p*.
 
+mod holds;
 mod line;
 mod name;
 mod rules;
@@ -16,7 +17,7 @@ mod table;
 
 use std::sync::Arc;
 
-pub use self::name::{Entry, Label, LastFence, Name, Owner, RESERVED_LEAD};
+pub use self::name::{Entry, Group, Hold, Label, LastFence, Name, OWNED, Owner, RESERVED_LEAD, SHARED};
 pub use self::rules::execute;
 pub use self::table::LockTable;
 use crate::command::Answer;
@@ -25,6 +26,9 @@ use crate::names::{LockKey, Prefix};
 
 /// How many fences a node looks at when it is told to trim: well below a millisecond of its time.
 pub const TRIM_FENCES: u64 = 500;
+
+/// Of so many holds of one lock a node tells which they are.
+pub const SHARERS_MAX: usize = 1_000;
 
 /// How many keys a page of a list has.
 pub const PAGE_KEYS: usize = 100;
@@ -48,6 +52,8 @@ pub trait Shelf {
     fn in_line_listening(&self, key: &LockKey) -> Result<u64, Self::Trouble>;
     /// The first in line.
     fn first(&self, key: &LockKey) -> Result<Option<Ticket>, Self::Trouble>;
+    /// The first in line of those who share the lock, or of those who do not.
+    fn first_of(&self, key: &LockKey, sharing: bool) -> Result<Option<Ticket>, Self::Trouble>;
     /// The last in line.
     fn last(&self, key: &LockKey) -> Result<Option<Ticket>, Self::Trouble>;
     /// Whether this one is in line.

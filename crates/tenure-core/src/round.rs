@@ -4,6 +4,7 @@ mod patience;
 mod quorum;
 mod validity;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 pub use self::patience::Patience;
@@ -11,6 +12,7 @@ pub(crate) use self::patience::{Deadlines, Pause, RoundTrips};
 pub use self::quorum::{NODES_MAX, NodeIndex, NodeSet, Quorum, QuorumError, Tally, Verdict};
 pub use self::validity::Validity;
 use crate::command::{Answer, Fault, Refusal, Reply, Vote};
+use crate::fence::Fence;
 use crate::time::Time;
 
 /// Tells the rounds of one lease apart, so that a late answer is never counted in another round.
@@ -127,6 +129,20 @@ impl Round {
         });
         let Tally { refused, unknown, .. } = self.tally();
         !behind.is_empty() && self.quorum.nodes() + behind.len() - refused - unknown >= self.needed
+    }
+
+    /// The fence that the owner holds the lock with already, if the round would still be won had
+    /// those nodes granted that name it: the one that most do, of several the largest.
+    pub(crate) fn rejoins(&self) -> Option<Fence> {
+        let mut named = BTreeMap::<Fence, usize>::new();
+        for ballot in self.ballots.iter().flatten() {
+            if let Vote::Refused(Refusal::Rejoin { fence }) = ballot.vote {
+                *named.entry(fence).or_default() += 1;
+            }
+        }
+        let (fence, nodes) = named.into_iter().max_by_key(|(fence, nodes)| (*nodes, *fence))?;
+        let Tally { refused, unknown, .. } = self.tally();
+        (self.quorum.nodes() + nodes - refused - unknown >= self.needed).then_some(fence)
     }
 
     /// Whether a majority is still possible, though not the margin that was asked for.

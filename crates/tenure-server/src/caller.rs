@@ -17,12 +17,10 @@ mod token;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use axum::extract::{FromRequestParts, Request, State};
+use axum::extract::{FromRequestParts, Request};
 use axum::http::HeaderMap;
 use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 use jiff::Timestamp;
 
 pub use self::list::{Callers, CallersError};
@@ -127,39 +125,25 @@ impl Caller {
     }
 }
 
-/// The layer that finds out who calls.
-pub(crate) async fn identify(
-    State(service): State<Arc<Service>>,
-    mut request: Request,
-    next: Next,
-) -> Response {
+/// Finds out who calls.
+pub(crate) fn identify(service: &Service, request: &mut Request) -> Result<(), Problem> {
     if OPEN.contains(&request.uri().path()) {
-        return next.run(request).await;
+        return Ok(());
     }
     let record = request.extensions().get::<Record>().cloned().unwrap_or_default();
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
-    let found = match shown(request.headers()) {
-        Ok(token) => service.callers.find(token, &peer, Timestamp::now()).map_err(Problem::from),
-        Err(problem) => Err(problem),
-    };
-    let caller = match found {
-        Ok(principal) => Caller { principal, record },
-        Err(problem) => return problem.into_response(),
-    };
+    let principal = service.callers.find(shown(request.headers())?, &peer, Timestamp::now())?;
+    let caller = Caller { principal, record };
     caller.record.caller(caller.name());
     request.extensions_mut().insert(caller);
-    next.run(request).await
+    Ok(())
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {
     type Rejection = Infallible;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
-        Ok(parts
-            .extensions
-            .get::<Self>()
-            .cloned()
-            .expect("a call comes through the layer that finds out who calls"))
+        Ok(parts.extensions.get::<Self>().cloned().expect("it is found out who calls, around every call"))
     }
 }
 

@@ -3,10 +3,10 @@
 //! Nothing is open by accident. Whatever other machines can reach needs a list of callers, and TLS
 //! by itself or by a proxy before it; without them the service does not start.
 
-use tenure::config::{Listen, Serve, Source};
+use tenure::config::{Listen, Serve, Source, Sourced};
 
 use crate::caller::{Callers, CallersError};
-use crate::listen::{Listeners, Socket, SocketError};
+use crate::listen::{CONNECTIONS_MAX, Listeners, Socket, SocketError, make_room};
 use crate::tls::{Tls, TlsError, TlsFiles};
 
 /// What settings mean, with the files that they name.
@@ -53,6 +53,20 @@ pub enum DoorError {
         setting: &'static str,
         /// The one that is not.
         needed: &'static str,
+        /// What says so.
+        by: Source,
+    },
+    /// Each connection is an open file.
+    #[error(
+        "{by}: connections_max is {wanted}, and the system lets this process have {room}; raise its limit on open files \
+         (`ulimit -Hn`, or LimitNOFILE= under systemd), or lower connections_max"
+    )]
+    #[non_exhaustive]
+    Descriptors {
+        /// How many connections there were to be.
+        wanted: usize,
+        /// For how many there is room.
+        room: usize,
         /// What says so.
         by: Source,
     },
@@ -132,11 +146,21 @@ impl Door {
     /// # Errors
     /// Where that is not possible, and why.
     pub async fn listen(&self) -> Result<Listeners, DoorError> {
-        let mut sockets = vec![];
+        let (room, mut sockets) = (self.room()?, vec![]);
         for listen in &self.settings.listen.value {
             sockets.push(Socket::bind(listen, self.settings.socket_mode.value).await?);
         }
-        Ok(Listeners::new(sockets, self.tls.clone()))
+        Ok(Listeners::new(sockets, self.tls.clone(), room))
+    }
+
+    /// Room for as many connections as there may be. Fewer are enough if nobody asked for more.
+    fn room(&self) -> Result<usize, DoorError> {
+        let Sourced { value, source } = &self.settings.connections_max;
+        let room = make_room(value.unwrap_or(CONNECTIONS_MAX));
+        match *value {
+            Some(wanted) if wanted > room => Err(DoorError::Descriptors { wanted, room, by: source.clone() }),
+            _ => Ok(room),
+        }
     }
 
     /// Those who may call.

@@ -6,13 +6,10 @@
 //! closed in the middle of a request could not know whether it was done. Then the calls under way
 //! get their answers, within `drain_max`.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{Request, State};
 use axum::http::header::CONNECTION;
 use axum::http::{HeaderValue, Version};
-use axum::middleware::Next;
 use axum::response::Response;
 
 use crate::Service;
@@ -40,12 +37,9 @@ pub struct CutOff {
 }
 
 /// Tells those who call to come no more.
-pub(crate) async fn layer(State(service): State<Arc<Service>>, request: Request, next: Next) -> Response {
-    let version = request.version();
-    let mut response = next.run(request).await;
+pub(crate) fn tell(service: &Service, version: Version, response: &mut Response) {
     // HTTP/2 has a way of its own.
     if service.is_draining() && version < Version::HTTP_2 {
         response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
     }
-    response
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tenure::{Finding, NodeReport, Votes};
+use tenure::{Finding, Kind, NodeReport, Votes};
 use utoipa::ToSchema;
 
 /// What a node said, and how long that took.
@@ -102,6 +102,16 @@ pub fn node(report: &NodeReport) -> Node {
         clock_offset_us: report.clock_offset_us,
         rtt_us: report.round_trip.map(microseconds),
         findings: report.findings.iter().map(noted).collect(),
+    }
+}
+
+/// The word for a kind of lock.
+#[must_use]
+pub const fn kind_word(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Plain => "plain",
+        Kind::Reentrant => "reentrant",
+        _ => "foreign",
     }
 }
 

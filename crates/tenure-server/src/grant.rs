@@ -8,12 +8,13 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use axum::extract::Request;
-use axum::middleware::Next;
 use axum::response::Response;
-use tenure::Guard;
+use tenure::{ExtendError, Guard, Handover, LockState};
 
+use crate::Service;
 use crate::idempotency::Running;
+use crate::lease::gather;
+use crate::problem::{Kind, Problem};
 
 /// When the request was received: what a client is told of times counts from here.
 #[derive(Clone, Copy, Debug)]
@@ -57,6 +58,24 @@ impl Kept {
         Self(Some(guard))
     }
 
+    /// A lock that its client goes on with, if the nodes say that it still has it.
+    pub(crate) async fn resume(service: &Service, lease: &Handover) -> Result<Self, Problem> {
+        let resumed = service.locks.resume(lease).await;
+        if let Err(ExtendError::MaxHold { .. }) = &resumed
+            && has_ended(service, lease).await
+        {
+            // How long it may be held matters no more.
+            let name = &lease.name;
+            return Err(Problem::new(
+                Kind::NotHeld,
+                format!("lock {name:?} is not held any more: it has ended"),
+            ));
+        }
+        let kept = Self::new(resumed?);
+        gather(kept.guard()).await;
+        Ok(kept)
+    }
+
     pub(crate) const fn guard(&self) -> &Guard {
         self.0.as_ref().expect("it was not taken")
     }
@@ -78,12 +97,16 @@ impl Drop for Kept {
     }
 }
 
-/// The outermost layer.
-pub(crate) async fn hand_over(mut request: Request, next: Next) -> Response {
-    request.extensions_mut().insert(Received(Instant::now()));
-    let mut response = next.run(request).await;
+/// Whether no node has this lease any more, as far as a majority tells.
+async fn has_ended(service: &Service, lease: &Handover) -> bool {
+    let Ok(report) = service.locks.inspect(&lease.name).await else { return false };
+    let owner = lease.token.to_string();
+    !matches!(report.state, LockState::Unknown) && !report.owners().contains(owner.as_str())
+}
+
+/// The last thing that is done with an answer.
+pub(crate) fn hand_over(response: &mut Response) {
     if let Some(grant) = response.extensions_mut().remove::<Grant>() {
         grant.hand_over();
     }
-    response
 }

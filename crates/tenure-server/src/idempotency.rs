@@ -27,7 +27,7 @@ use crate::caller::Caller;
 use crate::problem::{Kind, Problem};
 
 /// The header.
-const HEADER: &str = "idempotency-key";
+pub(crate) const HEADER: &str = "idempotency-key";
 
 /// The most that a key can be.
 const KEY_MAX: usize = 255;

@@ -8,11 +8,12 @@
 //! A call that holds a lock by its connection goes on in `hold.rs` when it has been answered.
 //!
 //! ```text
-//!   listen.rs ─► grant.rs ─► log.rs ─► origin.rs ─► caller.rs ─► body.rs ─► calls/*.rs ─► tenure
-//!                                                          ◄─ lease.rs or problem.rs ◄─┘
+//!   listen.rs ─► around.rs ─► body.rs ─► calls/*.rs ─► turns.rs ─► tenure
+//!                     ◄─ lease.rs or problem.rs ◄─┘
 //! ```
 #![forbid(unsafe_code)]
 
+mod around;
 mod body;
 mod caller;
 mod calls;
@@ -34,6 +35,7 @@ mod problem;
 mod room;
 mod tls;
 mod trace;
+mod turns;
 mod watchdog;
 
 use std::future::{Future, pending};
@@ -64,8 +66,10 @@ use crate::origin::Hosts;
 pub use crate::problem::Problem;
 use crate::room::{Room, Seat};
 pub use crate::tls::TlsError;
+pub use crate::trace::collector;
 #[cfg(feature = "otlp")]
 pub use crate::trace::{Traces, TracesError};
+use crate::turns::Turns;
 use crate::watchdog::Watchdog;
 
 /// The service, before it listens.
@@ -76,6 +80,7 @@ pub struct Service {
     callers: Callers,
     hosts: Hosts,
     room: Room,
+    turns: Turns,
     bounds: Bounds,
     access_log: Option<AccessLog>,
     audit_log: AuditLog,
@@ -101,6 +106,7 @@ impl Service {
             callers: Callers::default(),
             hosts: Hosts::default(),
             room: Room::default(),
+            turns: Turns::default(),
             bounds: Bounds::default(),
             access_log: None,
             audit_log: AuditLog::new(LogFile::stderr()),
@@ -212,10 +218,12 @@ impl Service {
     /// # Errors
     /// [`CutOff`] if some calls did not have their answer in time.
     pub async fn serve(
-        self,
+        mut self,
         listeners: impl Into<Listeners>,
         end: impl Future<Output = ()> + Send + 'static,
     ) -> Result<(), CutOff> {
+        let listeners = listeners.into();
+        self.bounds.connections = listeners.connections_max(self.bounds.connections);
         let service = Arc::new(self);
         let router = router(Arc::clone(&service));
         let (bounds, metrics) = (service.bounds, &service.metrics);
@@ -224,7 +232,7 @@ impl Service {
             service.draining.send_replace(true);
         };
         let serving = async {
-            listen::serve(listeners.into(), router.clone(), bounds, metrics, drain).await;
+            listen::serve(listeners, router.clone(), bounds, metrics, drain).await;
             service.partings.closed().await;
         };
         let overdue = async {
@@ -268,12 +276,8 @@ fn router(service: Arc<Service>) -> Router {
     router
         .method_not_allowed_fallback(calls::wrong_method)
         .fallback(calls::no_such_call)
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(&service), caller::identify))
         .with_state(Arc::clone(&service))
-        .layer(axum::middleware::from_fn_with_state(service.hosts.clone(), origin::check))
-        .layer(axum::middleware::from_fn_with_state(Arc::clone(&service), drain::layer))
-        .layer(axum::middleware::from_fn_with_state(service, log::layer))
-        .layer(axum::middleware::from_fn(grant::hand_over))
+        .layer(axum::middleware::from_fn_with_state(service, around::layer))
 }
 
 /// The calls with their descriptions: what `/openapi.json` says is what is served.

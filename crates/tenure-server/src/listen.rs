@@ -2,6 +2,7 @@
 //! what they want.
 
 mod connection;
+mod descriptors;
 mod idle;
 mod leftover;
 mod socket;
@@ -18,12 +19,16 @@ use tokio::sync::{Semaphore, watch};
 use tokio::time::sleep;
 
 use self::connection::{Connection, Http};
+pub(crate) use self::descriptors::make_room;
 pub(crate) use self::socket::Socket;
 pub use self::socket::SocketError;
 use self::socket::Stream;
 use crate::drain::{LISTENS_ON, LOOKS_EVERY};
 use crate::metrics::Metrics;
 use crate::tls::Tls;
+
+/// How many connections there may be, unless settings say otherwise.
+pub(crate) const CONNECTIONS_MAX: usize = 20_000;
 
 /// What bounds the connections.
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +41,7 @@ pub(crate) struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { connections: 20_000, head: Duration::from_secs(60) }
+        Self { connections: CONNECTIONS_MAX, head: Duration::from_secs(60) }
     }
 }
 
@@ -45,12 +50,20 @@ impl Default for Bounds {
 pub struct Listeners {
     sockets: Vec<Socket>,
     tls: Option<Tls>,
+    /// For how many connections the process may have files open.
+    room: usize,
 }
 
 impl Listeners {
-    /// These sockets; what comes by network is encrypted, if this says how.
-    pub(crate) const fn new(sockets: Vec<Socket>, tls: Option<Tls>) -> Self {
-        Self { sockets, tls }
+    /// These sockets, with room for so many connections; what comes by network is encrypted, if
+    /// this says how.
+    pub(crate) const fn new(sockets: Vec<Socket>, tls: Option<Tls>, room: usize) -> Self {
+        Self { sockets, tls, room }
+    }
+
+    /// How many connections there may be, if so many are wanted.
+    pub(crate) fn connections_max(&self, wanted: usize) -> usize {
+        wanted.min(self.room)
     }
 
     /// Where each of them is, as a URL.
@@ -64,7 +77,7 @@ impl Listeners {
 impl From<TcpListener> for Listeners {
     /// Without encryption, and without a look at who can reach it: [`Door`](crate::Door) does that.
     fn from(listener: TcpListener) -> Self {
-        Self::new(vec![Socket::Tcp(listener)], None)
+        Self::new(vec![Socket::Tcp(listener)], None, usize::MAX)
     }
 }
 

@@ -9,7 +9,7 @@ mod record;
 
 use jiff::Timestamp;
 
-pub(crate) use self::access::{AccessLog, layer};
+pub(crate) use self::access::{AccessLog, Call};
 pub(crate) use self::audit::{Act, AuditLog};
 pub use self::file::LogFile;
 pub(crate) use self::record::Record;

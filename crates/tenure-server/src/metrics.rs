@@ -177,6 +177,7 @@ pub(crate) const fn outcome(cause: &Cause) -> &'static str {
         Cause::Unavailable => "unavailable",
         Cause::ClocksSetBack { .. } => "clocks_set_back",
         Cause::TooLate => "too_late",
+        Cause::OtherKind { .. } => "other_kind",
         _ => "other",
     }
 }

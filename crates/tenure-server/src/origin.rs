@@ -10,10 +10,8 @@
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::http::header::{HOST, ORIGIN};
-use axum::middleware::Next;
-use axum::response::{IntoResponse, Response};
 
 use crate::problem::{Kind, Problem};
 use crate::tls::Tls;
@@ -26,11 +24,8 @@ pub(crate) struct Hosts {
 }
 
 /// Refuses what a web page may have asked for.
-pub(crate) async fn check(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
-    match refusal(&hosts, &request) {
-        Some(reason) => Problem::new(Kind::WebPage, reason).into_response(),
-        None => next.run(request).await,
-    }
+pub(crate) fn check(hosts: &Hosts, request: &Request) -> Result<(), Problem> {
+    refusal(hosts, request).map_or(Ok(()), |reason| Err(Problem::new(Kind::WebPage, reason)))
 }
 
 fn refusal(hosts: &Hosts, request: &Request) -> Option<&'static str> {

@@ -14,7 +14,7 @@ use serde_json::{Map, Value, json};
 use tenure::{AcquireError, ExtendError, ReleaseError, Votes};
 
 pub(crate) use self::contract::{ANY, Body, OF_BODY, OF_PROBE, OF_RIGHTS, problems, responses};
-use crate::form::{milliseconds, votes};
+use crate::form::{kind_word, milliseconds, votes};
 use crate::lease_key::SealError;
 
 /// Who is refused new work comes back after this.
@@ -66,6 +66,7 @@ kinds! {
     Contended "contended" CONFLICT,
     MaxHold "max-hold" CONFLICT,
     Foreign "foreign" CONFLICT,
+    Mismatched "other-kind" CONFLICT,
     StillRunning "still-running" CONFLICT,
     NotHeld "not-held" GONE,
     TooLarge "too-large" PAYLOAD_TOO_LARGE,
@@ -205,6 +206,10 @@ impl From<AcquireError> for Problem {
                 Self::new(Kind::ClocksSetBack, detail).votes(&votes).retry_after(Some(retry_after))
             }
             AcquireError::TooLate { votes, .. } => Self::new(Kind::TooLate, detail).votes(&votes),
+            AcquireError::OtherKind { votes, asked, found, .. } => Self::new(Kind::Mismatched, detail)
+                .fact("asked", kind_word(asked))
+                .fact("found", kind_word(found))
+                .votes(&votes),
             AcquireError::InvalidName { .. } | AcquireError::InvalidOption { .. } => {
                 Self::new(Kind::OutOfBounds, detail)
             }

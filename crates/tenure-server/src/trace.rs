@@ -17,6 +17,17 @@ pub use self::otlp::{Traces, TracesError};
 use crate::hex::read_hex;
 use crate::log::Record;
 
+/// Where a collector is, by the usual variables: the first counts.
+const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+
+/// The collector that the environment names, and by which variable. Only with the feature `otlp`
+/// is anything sent there.
+#[must_use]
+pub fn collector() -> Option<(&'static str, String)> {
+    let named = |variable: &&'static str| Some((*variable, std::env::var(variable).ok()?));
+    ENDPOINTS.iter().filter_map(named).find(|(_, url)| !url.is_empty())
+}
+
 /// What a client says of its span.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TraceParent {

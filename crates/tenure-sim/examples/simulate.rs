@@ -1,12 +1,13 @@
 //! Runs a campaign, or one history again: `simulate [HISTORIES [FIRST_SEED]]`, `simulate replay
-//! SEED SCENARIO [MUTANT]`, `simulate story SEED SCENARIO`, `simulate mutants [NAME...]`.
+//! SEED SCENARIO [MUTANT]`, `simulate story SEED SCENARIO [MUTANT]`, `simulate find SCENARIO SEEDS
+//! [FIRST_SEED]`, `simulate mutants [NAME...]`.
 #![allow(clippy::print_stdout, reason = "it is a program")]
 
 use std::process::ExitCode;
 #[allow(clippy::disallowed_types, reason = "it says how fast the world is, from outside")]
 use std::time::Instant;
 
-use tenure_sim::{Catch, Missed, Mutant, Options, Scenario, campaign, first_broken, run, tell};
+use tenure_sim::{Catch, Marks, Missed, Mutant, Options, Scenario, campaign, run, tell};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -57,15 +58,18 @@ fn processor_seconds() -> Option<f64> {
     (nanos > 0.0).then_some(nanos / 1e9)
 }
 
-/// Tells a whole history, broken or not: `simulate story SEED SCENARIO`.
+/// Tells a whole history, broken or not: `simulate story SEED SCENARIO [MUTANT]`, with a mutant the
+/// history in which it is looked for, but without it.
 fn story(arguments: &[String]) -> ExitCode {
     let seed = arguments.first().and_then(|text| text.parse().ok());
     let scenario = arguments.get(1).and_then(|name| scenario_named(name));
     let (Some(seed), Some(scenario)) = (seed, scenario) else {
-        println!("usage: simulate story SEED SCENARIO; scenarios: {:?}", Scenario::ALL);
+        println!("usage: simulate story SEED SCENARIO [MUTANT]; scenarios: {:?}", Scenario::ALL);
         return ExitCode::FAILURE;
     };
+    let mutant = arguments.get(2).and_then(|name| mutant_named(name));
     let options = Options::draw(seed, scenario);
+    let options = mutant.map_or(options.clone(), |mutant| options.with(mutant).without_mutant());
     let outcome = run(&options, true);
     println!("{options:#?}");
     outcome.story.iter().for_each(|line| println!("{line}"));
@@ -73,18 +77,26 @@ fn story(arguments: &[String]) -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Looks for the first broken history of a scenario: `simulate find SCENARIO SEEDS`.
+/// Looks for the first broken history of a scenario: `simulate find SCENARIO SEEDS [FIRST_SEED]`.
 fn find(arguments: &[String]) -> ExitCode {
     let scenario = arguments.first().and_then(|name| scenario_named(name));
-    let (Some(scenario), Some(seeds)) = (scenario, arguments.get(1).and_then(|text| text.parse().ok()))
-    else {
-        println!("usage: simulate find SCENARIO SEEDS");
+    let number = |index: usize| arguments.get(index).and_then(|text| text.parse::<u64>().ok());
+    let (Some(scenario), Some(seeds)) = (scenario, number(1)) else {
+        println!("usage: simulate find SCENARIO SEEDS [FIRST_SEED]");
         return ExitCode::FAILURE;
     };
-    match first_broken(0..seeds, |seed| Options::draw(seed, scenario)) {
-        Some(story) => println!("{story}"),
-        None => println!("nothing is broken in {seeds} histories"),
+    let (mut events, mut marks, first) = (0, Marks::default(), number(2).unwrap_or(0));
+    for seed in first..first.saturating_add(seeds) {
+        let options = Options::draw(seed, scenario);
+        let outcome = run(&options, false);
+        events += outcome.events;
+        marks.add(&outcome.marks);
+        if let Some(story) = outcome.violation.and_then(|_| tell(&options)) {
+            println!("{story}");
+            return ExitCode::SUCCESS;
+        }
     }
+    println!("{marks}nothing is broken in {seeds} histories, {events} events");
     ExitCode::SUCCESS
 }
 
@@ -122,17 +134,20 @@ fn scenario_named(name: &str) -> Option<Scenario> {
     Scenario::ALL.into_iter().find(|scenario| format!("{scenario:?}") == name)
 }
 
+fn mutant_named(name: &str) -> Option<Mutant> {
+    Mutant::ALL.iter().copied().find(|mutant| format!("{mutant:?}") == name)
+}
+
 fn replay(arguments: &[String]) -> ExitCode {
-    let named = |index: usize, name: &dyn Fn() -> String| arguments.get(index) == Some(&name());
     let seed = arguments.first().and_then(|text| text.parse().ok());
     let scenario = arguments.get(1).and_then(|name| scenario_named(name));
     let (Some(seed), Some(scenario)) = (seed, scenario) else {
         println!("usage: simulate replay SEED SCENARIO [MUTANT]; scenarios: {:?}", Scenario::ALL);
         return ExitCode::FAILURE;
     };
-    let mutant = Mutant::ALL.iter().find(|mutant| named(2, &|| format!("{mutant:?}")));
+    let mutant = arguments.get(2).and_then(|name| mutant_named(name));
     let options = Options::draw(seed, scenario);
-    let options = mutant.map_or(options.clone(), |mutant| options.with(*mutant));
+    let options = mutant.map_or(options.clone(), |mutant| options.with(mutant));
     match tell(&options) {
         Some(story) => println!("{story}"),
         None => println!("nothing is broken in history {seed}"),

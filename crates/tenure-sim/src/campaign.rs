@@ -99,6 +99,8 @@ impl Summary {
 #[must_use]
 pub const fn scenario_of(seed: u64) -> Scenario {
     match seed % 100 {
+        2..5 | 19..24 | 38..42 => Scenario::Owning,
+        10..16 | 30..37 => Scenario::Sharing,
         50..58 => Scenario::Cohort,
         0..62 => Scenario::WithinAssumptions,
         62..88 => Scenario::FencingOnly,

@@ -6,6 +6,7 @@ pub(crate) mod exclusion;
 pub(crate) mod extension;
 pub(crate) mod fencing;
 pub(crate) mod healing;
+pub(crate) mod kinds;
 pub(crate) mod leftovers;
 pub(crate) mod liveness;
 pub(crate) mod loss;
@@ -45,6 +46,22 @@ pub enum Violation {
         fence: u64,
         /// Who has it.
         holders: (Holder, Holder),
+    },
+    /// Two holds of one owner at one moment have different fences.
+    FencesApart {
+        /// The lock.
+        name: usize,
+        /// Who held it, with which fence.
+        one: (Holder, u64),
+        /// Who got it meanwhile.
+        other: (Holder, u64),
+    },
+    /// Somebody waits for a lock although the name is another kind of lock on too many nodes.
+    WaitsForOtherKind {
+        /// The lock.
+        name: usize,
+        /// Who waits.
+        waiter: Holder,
     },
     /// An extension succeeded although another client had acquired the lock meanwhile.
     Interrupted {
@@ -190,7 +207,8 @@ impl Violation {
     pub const fn checker(&self) -> &'static str {
         match self {
             Self::TwoHolders { .. } => "exclusion",
-            Self::FenceNotLarger { .. } | Self::FenceNotUnique { .. } => "fencing",
+            Self::FenceNotLarger { .. } | Self::FenceNotUnique { .. } | Self::FencesApart { .. } => "fencing",
+            Self::WaitsForOtherKind { .. } => "kinds",
             Self::Interrupted { .. } => "extension",
             Self::CountedEarly { .. } => "healing",
             Self::LossToldLate { .. } | Self::LossTakenBack { .. } => "loss signal",
@@ -226,6 +244,13 @@ impl fmt::Display for Violation {
             ),
             Self::FenceNotUnique { name, fence, holders: (one, other) } => {
                 write!(f, "lock {name}: {one} and {other} both have fence {fence}")
+            }
+            Self::FencesApart { name, one: (one, fence), other: (other, apart) } => write!(
+                f,
+                "lock {name}: {one} and {other} hold it for one owner with fences {fence} and {apart}"
+            ),
+            Self::WaitsForOtherKind { name, waiter } => {
+                write!(f, "lock {name}: {waiter} waits, but it is another kind of lock")
             }
             Self::Interrupted { name, holder, by } => {
                 write!(f, "lock {name}: {holder} extended although {by} had acquired it since")

@@ -8,9 +8,11 @@
 mod extensions;
 mod fences;
 mod owners;
+mod owning;
 mod passing;
 mod pipeline;
 mod queue;
+mod sharing;
 mod trust;
 mod tuning;
 mod votes;
@@ -18,7 +20,7 @@ mod votes;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tenure_core::{
-    Answer, Command, LockKey, NodeTime, OwnerToken, Prefix, Refusal, Reply, RoundNumber, Ticket,
+    Answer, Command, Hold, LockKey, NodeTime, OwnerToken, Prefix, Refusal, Reply, RoundNumber, Ticket,
 };
 
 pub(crate) use self::extensions::forget_distrust;
@@ -99,6 +101,19 @@ mutants! {
     PassedAfterEnd Cohort "exclusion" "ours" "a lock is passed on inside a client without a look at its validity",
     PassedAfterCopy Cohort "exclusion" "ours" "a lock is passed on inside a client though others know its token",
     PassedForLong Cohort "passing" "ours" "a lock is passed on inside a client for as long as there is somebody to take it",
+    ReadersAside Sharing "exclusion" "kinds" "those who share a lock are kept aside, where whoever wants it alone does not look",
+    MarkerOfLast Sharing "exclusion" "kinds" "a lock that is shared lives as long as the hold that came last",
+    ReaderFenceUnrecorded Sharing "fencing" "kinds" "whoever shares a lock is granted any fence, and it is not kept",
+    RenewsEverybody Sharing "ownership" "kinds" "an extension of one who shares a lock renews all holds: those of the dead live on",
+    DowngradeGap Sharing "extension" "kinds" "a lock is shared that was had alone: it is released and acquired again",
+    HoldsWithoutMarker Sharing "exclusion" "kinds" "holds count without the key beside them: they outlive it, and the next one brings them back",
+    WriterInLineRefuses Sharing "liveness" "kinds" "a node refuses everybody who would share a lock while somebody is in line who wants it alone",
+    ReadersNeverGiveWay Sharing "liveness" "kinds" "those who share a lock let nobody go first who wants it alone",
+    CountsIncremented Owning "exclusion" "kinds" "nodes count the holds of an owner up and down, and do not know which they are",
+    CountsAbsolute Owning "exclusion" "kinds" "each process of an owner writes down how often it holds the lock itself",
+    OwnerIsToken Owning "exclusion" "kinds" "the id of the owner is the token of all its attempts: one that is undone takes away what another has",
+    JoinOwnFence Owning "fencing" "kinds" "an owner that holds a lock again gets a fence of its own for it",
+    JoinerYields Owning "liveness" "kinds" "an owner that holds a lock already gets in line behind others who wait for it",
     NoYield Waiting "order of the queue" "ours" "a waiter that is granted the lock yields to nobody ahead",
     RenewalForgotten Distance "continuity" "ours" "grants of renewals that are sent together are dropped after 20 ms",
     TimeoutFixed Distance "continuity" "ours" "the default node timeout does not follow the round trips",
@@ -153,6 +168,9 @@ pub const HISTORIES_MAX: u64 = 20_000;
 /// How many of the histories are played again without the mutant, up to the one that broke.
 const REPLAYED_MAX: u64 = 100;
 
+/// And at least so many, also if the first one broke: one that is whole by luck proves little.
+const REPLAYED_MIN: u64 = 20;
+
 impl Mutant {
     /// Whether it is about locks that are passed on inside a client.
     pub(crate) const fn is_about_passing(self) -> bool {
@@ -174,7 +192,7 @@ impl Mutant {
     }
 
     /// Looks for the first history in which the mutant breaks a promise. The same history without
-    /// it, and those before, must break none: else it was not the mutant.
+    /// it, those before, and twenty at the least, must break none: else it was not the mutant.
     ///
     /// # Errors
     /// [`Missed`].
@@ -189,7 +207,7 @@ impl Mutant {
             if caught.violation.checker() != self.known().checker {
                 return Err(Missed::Otherwise(Box::new(caught)));
             }
-            for seed in seed.saturating_sub(REPLAYED_MAX)..=seed {
+            for seed in seed.saturating_sub(REPLAYED_MAX)..(seed + 1).max(REPLAYED_MIN) {
                 let right = self.history(seed).without_mutant();
                 if run(&right, false).violation.is_some() {
                     return Err(Missed::ByAccident(Box::new(right)));
@@ -208,7 +226,7 @@ pub(crate) struct BentLease {
     shown: u64,
     /// Owner and round of the present attempt.
     token: Option<OwnerToken>,
-    round: Option<RoundNumber>,
+    pub(crate) round: Option<RoundNumber>,
     grants: usize,
 }
 
@@ -238,6 +256,8 @@ pub(crate) struct BentNode {
     numbers: BTreeMap<LockKey, u64>,
     /// Everybody who was ever in line.
     tickets: BTreeSet<Ticket>,
+    /// Holds whose key has vanished.
+    pub(crate) unmarked: BTreeMap<LockKey, Vec<Hold>>,
     /// Clients that know that its record is not the first, and would have said so.
     pub(crate) returned_to: BTreeSet<(usize, u32)>,
 }
@@ -272,12 +292,14 @@ impl World {
             self.bend_fence(mutant, &asked)
                 .or_else(|| self.bend_range(mutant, &asked))
                 .or_else(|| self.bend_owner(mutant, &asked))
+                .or_else(|| self.bend_sharing(mutant, &asked))
+                .or_else(|| self.bend_owning(mutant, &asked))
                 .or_else(|| self.bend_extension(mutant, &asked))
                 .or_else(|| self.bend_record(mutant, &asked))
                 .or_else(|| self.bend_line(mutant, &asked))
         });
         let reply = bent.unwrap_or_else(|| self.nodes[server].table.execute_natively(now, command));
-        if self.options.mutant.is_some() {
+        if self.options.mutant.is_some() || self.options.owners.ids > 0 {
             self.note_command(&asked, &reply);
         }
         reply

@@ -10,6 +10,7 @@ use tenure_core::{MaxTtl, Quorum, RestartGuard, Settings};
 
 use crate::dice::Dice;
 use crate::mutant::{Extra, Mutant};
+use crate::workload::owners::Owners;
 use crate::world::strangers::Strangers;
 
 /// How many leases one client has at a time.
@@ -37,6 +38,12 @@ pub enum Scenario {
     /// Callers of one client pass locks on among themselves, beside others who do not. For the rest
     /// everything that the guarantees allow for.
     Cohort,
+    /// Some share locks, beside others who do not, and some share what they had alone. For the rest
+    /// everything that the guarantees allow for.
+    Sharing,
+    /// A few owners hold locks again and again, from several clients, beside others who want them
+    /// alone or share them. For the rest everything that the guarantees allow for.
+    Owning,
     /// Many wait in line for one lock; some die, give up, or reach only a minority of nodes. Nobody
     /// is overtaken, and nobody is stuck.
     Waiting,
@@ -108,6 +115,10 @@ pub struct Options {
     pub(crate) queued_per_mille: u64,
     /// How many of the locks are passed on inside their client.
     pub(crate) cohort_per_mille: u64,
+    /// How many of the locks are shared.
+    pub(crate) shared_per_mille: u64,
+    /// Who holds reentrant locks.
+    pub(crate) owners: Owners,
     pub(crate) strangers: Strangers,
     /// What only the histories of known-bad variants have.
     pub(crate) extra: Extra,
@@ -134,10 +145,12 @@ pub(crate) struct Kinds {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 15] = [
         Self::WithinAssumptions,
         Self::FencingOnly,
         Self::Cohort,
+        Self::Sharing,
+        Self::Owning,
         Self::RollingRestart,
         Self::Distance,
         Self::Waiting,
@@ -175,7 +188,7 @@ impl Scenario {
     }
 
     const fn is_within(self) -> bool {
-        matches!(self, Self::WithinAssumptions | Self::Cohort | Self::Waiting)
+        matches!(self, Self::WithinAssumptions | Self::Cohort | Self::Sharing | Self::Owning | Self::Waiting)
     }
 }
 
@@ -191,6 +204,8 @@ impl Options {
             Scenario::Distance => Self::distance(seed, &mut dice),
             Scenario::Waiting => Self::waiting(seed, &mut dice),
             Scenario::Cohort => Self::cohort(seed, &mut dice),
+            Scenario::Sharing => Self::sharing(seed, &mut dice),
+            Scenario::Owning => Self::owning(seed, &mut dice),
             _ => Self::outside(seed, scenario, &mut dice),
         };
         options.possible = options.kinds;

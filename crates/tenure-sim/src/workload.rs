@@ -2,13 +2,14 @@
 
 mod cohort;
 mod holding;
+pub(crate) mod owners;
 mod trouble;
 
 use std::time::Duration;
 
 use tenure_core::client::{Input, Request, Resuming};
 use tenure_core::{
-    HandedOver, HoldState, Lease, LockKey, MaxHold, NodeSet, Nonce, Prefix, Renewal, Term, Terms, Wait,
+    HandedOver, HoldState, Lease, LockKey, MaxHold, Mode, NodeSet, Nonce, Prefix, Renewal, Term, Terms, Wait,
 };
 
 use crate::mutant::BentLease;
@@ -59,8 +60,12 @@ impl World {
     pub(crate) fn handle_act(&mut self, client: usize, act: Act) {
         match act {
             Act::Begin if self.stage == Stage::Safety => self.begin_any_lease(client),
-            Act::Join { name, terms } if self.stage == Stage::Safety => self.join_cohort(client, name, terms),
+            Act::Join { name, terms } if self.stage == Stage::Safety => {
+                self.join_cohort(client, name, *terms);
+            }
             Act::Begin | Act::Join { .. } => {}
+            Act::Enter { name, terms, outer } => self.enter(client, name, *terms, outer),
+            Act::AskAgain { name, terms } => self.ask_again(client, name, *terms),
             Act::Cancel { lease } => self.cancel_lease(client, lease),
             Act::ReleaseCopy { name, token } => self.release_copy(client, name, token),
             Act::Extend { lease } if self.stage == Stage::Safety => {
@@ -73,6 +78,7 @@ impl World {
                     self.ask(client, Request::Extend { id: id(lease), term });
                 }
             }
+            Act::Share { lease } => self.share_lease(client, lease),
             Act::Extend { lease } | Act::End { lease } => self.end_lease(client, lease),
             Act::Forget { lease } => self.forget_lease(client, lease),
             Act::TellLoss { lease } => self.handle_state(client, lease, HoldState::Lost),
@@ -94,9 +100,11 @@ impl World {
             if self.options.names > 1 && !long_hold && bursts {
                 // They are sent together, and their renewals fall on one moment.
                 for name in 0..self.options.names {
+                    let terms = self.terms_for(name, terms.clone());
                     self.begin_lease(client, name, terms);
                 }
             } else {
+                let terms = self.terms_for(name, terms);
                 self.begin_lease(client, name, terms);
             }
         }
@@ -105,9 +113,12 @@ impl World {
 
     /// Asks for a lock.
     pub(crate) fn begin_lease(&mut self, client: usize, name: usize, terms: Terms) -> u32 {
-        let lease = self.add_slot(client, name, terms);
+        let lease = self.add_slot(client, name, terms.clone());
         self.bend_place(client, lease);
-        self.note(|| format!("client {client} lease {lease}: wants lock {name} for {:?}", terms.term.ttl()));
+        self.note(|| {
+            let owner = terms.mode.owner().map(|owner| format!(" as {owner}")).unwrap_or_default();
+            format!("client {client} lease {lease}: wants lock {name} for {:?}{owner}", terms.term.ttl())
+        });
         let wanted = Lease::new(key(name), terms, self.clients[client].core.quorum());
         self.ask(client, Request::Acquire { id: id(lease), lease: wanted });
         let state = &mut self.clients[client];
@@ -128,14 +139,14 @@ impl World {
         lives: Vec<Nonce>,
     ) {
         self.ownership.draw(self.now_ns, handover.token, client, self.clients[client].generation);
-        let lease = self.add_slot(client, name, terms);
+        let lease = self.add_slot(client, name, terms.clone());
         self.note(|| format!("client {client} lease {lease}: goes on with lock {name}"));
         if let Some(slot) = self.clients[client].slot(lease) {
             (slot.asked, slot.unproved) = (true, true);
-            slot.copy = Some((handover, lives.clone()));
+            slot.copy = Some((handover.clone(), lives.clone()));
         }
         let lives = self.bend_lives(client, &handover, lives);
-        let resuming = Box::new(Resuming { key: key(name), terms, handover, lives });
+        let resuming = Box::new(Resuming { key: key(name), terms: terms.clone(), handover, lives });
         let resumed = Lease::new(key(name), terms, self.clients[client].core.quorum());
         self.ask(client, Request::Resume { id: id(lease), lease: resumed, resuming });
     }
@@ -182,7 +193,8 @@ impl World {
         }
         // A waiter that wants a margin needs more nodes than a majority, and lets others go first
         // while it cannot have them.
-        if self.dice.chance(100) && self.options.scenario != Scenario::Waiting {
+        let in_turn = self.options.scenario == Scenario::Waiting || self.options.extra.nobody_stuck;
+        if self.dice.chance(100) && !in_turn {
             options.min_margin = self.options.nodes / 2;
         }
         if self.options.scenario == Scenario::Waiting {
@@ -193,6 +205,9 @@ impl World {
             options.node_timeout = Some(options.ttl / 2);
         } else if self.dice.chance(300) && ttl_ms > 200 && !whole_term {
             options.node_timeout = Some(Duration::from_millis(self.dice.between(1, ttl_ms / 2)));
+        }
+        if self.options.shared_per_mille > 0 && self.dice.chance(self.options.shared_per_mille) {
+            options.mode = Mode::Shared;
         }
         self.bend_options(&mut options);
         options.check(self.options.max_ttl()).expect("drawn within the limits")
@@ -229,8 +244,14 @@ impl World {
         let Some(slot) = self.clients[client].slot(lease) else { return };
         let ttl_us = u64::try_from(slot.terms.term.ttl().as_micros()).unwrap_or(u64::MAX);
         let left = slot.extensions_left.unwrap_or(0);
-        let act = if left > 0 { Act::Extend { lease } } else { Act::End { lease } };
+        let mut act = if left > 0 { Act::Extend { lease } } else { Act::End { lease } };
         slot.extensions_left = Some(left.saturating_sub(1));
+        if self.options.shared_per_mille > 0
+            && self.mode(client, lease).is_exclusive()
+            && self.dice.chance(300)
+        {
+            act = Act::Share { lease };
+        }
         let generation = self.clients[client].generation;
         self.at(
             self.now_ns + ttl_us * share,
@@ -238,7 +259,24 @@ impl World {
         );
     }
 
+    /// Shares what it had alone. From this moment on nobody is kept out who does so, too.
+    fn share_lease(&mut self, client: usize, lease: u32) {
+        let holder = self.holder(client, lease);
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        slot.asked = true;
+        // A copy from before would say that it is had alone: nobody may go on by that.
+        slot.copy.iter_mut().for_each(|(handover, _)| handover.mode = Mode::Shared);
+        let name = slot.name;
+        self.marks.see(Mark::SharedSince);
+        self.note(|| format!("client {client} lease {lease}: shares lock {name} from now on"));
+        self.exclusion.share(name, holder);
+        self.ask(client, Request::Share { id: id(lease) });
+    }
+
     fn end_lease(&mut self, client: usize, lease: u32) {
+        if self.holds_on(client, lease) {
+            return;
+        }
         let holder = self.holder(client, lease);
         let hands_over_per_mille = if self.options.extra.copies { 900 } else { 150 };
         let (release, hands_over) = (self.dice.chance(800), self.dice.chance(hands_over_per_mille));
@@ -294,7 +332,7 @@ impl World {
         let other = self.dice.index(self.clients.len());
         let earlier = self.dice.chance(500);
         let Some(slot) = self.clients[client].slot(lease) else { return };
-        let (name, terms, copy) = (slot.name, slot.terms, slot.copy.take());
+        let (name, terms, copy) = (slot.name, slot.terms.clone(), slot.copy.take());
         let handover = self.clients[client].handover(lease, self.now_ns);
         self.forget_lease(client, lease);
         let Some(handover) = handover else { return };
@@ -344,6 +382,10 @@ impl Slot {
             unproved: false,
             copy: None,
             healed: NodeSet::default(),
+            inner: None,
+            is_inner: false,
+            other_kind: NodeSet::default(),
+            pauses: false,
             child: None,
             evicted_ns: vec![],
             grants: 0,

@@ -15,11 +15,11 @@ pub(crate) mod stage;
 pub(crate) mod strangers;
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::sync::Arc;
 
 use tenure_core::client::{Addressee, Renewals, Tag};
-use tenure_core::{Answer, Command, Reply};
+use tenure_core::{Answer, Command, OwnerId, OwnerToken, Reply};
 
 use crate::checker::exclusion::Exclusion;
 use crate::checker::extension::Extension;
@@ -84,6 +84,8 @@ pub(crate) struct World {
     pub(crate) loss: Loss,
     pub(crate) ownership: Ownership,
     pub(crate) passing: Passing,
+    /// Whose attempt a token was drawn for; only known-bad variants look.
+    pub(crate) owner_ids: BTreeMap<OwnerToken, OwnerId>,
     pub(crate) violation: Option<Violation>,
     pub(crate) marks: Marks,
     /// The next lock that is got or extended loses a key.
@@ -138,6 +140,7 @@ impl World {
             loss: Loss::default(),
             ownership: Ownership::default(),
             passing: Passing::default(),
+            owner_ids: BTreeMap::new(),
             violation: None,
             marks: Marks::default(),
             stepped_ns: None,

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::{nursery, signal};
+use crate::{nursery, proc, signal};
 
 /// A process that ends when this is dropped.
 #[derive(Debug)]
@@ -75,6 +75,18 @@ impl Client {
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.process.id()
+    }
+
+    /// For how long it has used a processor.
+    #[must_use]
+    pub fn cpu_time(&self) -> Duration {
+        proc::cpu_time(self.pid())
+    }
+
+    /// The memory that it has, in KiB.
+    #[must_use]
+    pub fn memory_kib(&self) -> u64 {
+        proc::memory_kib(self.pid())
     }
 
     /// Halts it with SIGSTOP; it stands still when this comes back.

@@ -19,6 +19,7 @@ pub mod http;
 pub mod http2;
 pub mod nursery;
 mod port;
+pub mod proc;
 mod proxy;
 mod redis_server;
 mod signal;

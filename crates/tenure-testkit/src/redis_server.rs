@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::port::Port;
 use crate::skipping::{on_path, require};
-use crate::{MovedClock, nursery, signal};
+use crate::{MovedClock, nursery, proc, signal};
 
 /// How long a server may take to start or to go.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -174,6 +174,21 @@ impl RedisServer {
     }
 
     /// Asks; a server that loads its data, or a copy of another's, is waited for.
+    /// How often it has executed this command.
+    #[must_use]
+    pub fn calls(&self, command: &str) -> u64 {
+        let info: String = self.ask(redis::cmd("INFO").arg("commandstats"));
+        let lead = format!("cmdstat_{command}:calls=");
+        let calls = info.lines().find_map(|line| line.strip_prefix(&lead)?.split(',').next());
+        calls.map_or(0, |calls| calls.parse().unwrap())
+    }
+
+    /// For how long it has used a processor.
+    #[must_use]
+    pub fn cpu_time(&self) -> Duration {
+        proc::cpu_time(self.pid())
+    }
+
     fn ask<T: redis::FromRedisValue>(&self, command: &redis::Cmd) -> T {
         let deadline = Instant::now() + PATIENCE;
         loop {

@@ -245,22 +245,6 @@ fn no_wake_up_that_is_lost_costs_more_than_the_backstop() {
     never_forgotten(&calls, ttl);
 }
 
-/// How often a server has executed this command.
-fn calls_of(server: &RedisServer, command: &str) -> u64 {
-    let info = format!("{:?}", server.execute(&["INFO", "commandstats"]));
-    let lead = format!("cmdstat_{command}:calls=");
-    let calls = info.split(&lead).nth(1).and_then(|rest| rest.split(',').next());
-    calls.map_or(0, |calls| calls.parse().unwrap())
-}
-
-/// The time for which a process has used a processor.
-fn cpu_of(pid: u32) -> Duration {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
-    let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-    let ticks: u64 = fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap();
-    Duration::from_millis(ticks * 10)
-}
-
 /// What a crowd of waiters costs.
 #[derive(Debug)]
 struct Cost {
@@ -308,12 +292,12 @@ fn cost_of_a_crowd(processes: usize, managers: usize, waiters: usize) -> Cost {
         assert!(start.elapsed() < ms(180_000), "in line: {:?} of {all}", servers.each_ref().map(in_line));
         sleep(ms(50));
     }
-    let cpu = || clients.iter().map(|client| cpu_of(client.pid())).sum::<Duration>();
+    let cpu = || clients.iter().map(Client::cpu_time).sum::<Duration>();
     let while_waiting = || {
-        let (scripts, used, start) = (calls_of(&servers[0], "evalsha"), cpu(), Instant::now());
+        let (scripts, used, start) = (servers[0].calls("evalsha"), cpu(), Instant::now());
         sleep(ms(5_000));
         let seconds = start.elapsed().as_secs_f64();
-        let scripts = (calls_of(&servers[0], "evalsha") - scripts) as f64 / seconds;
+        let scripts = (servers[0].calls("evalsha") - scripts) as f64 / seconds;
         (scripts, (cpu() - used).as_secs_f64() / seconds)
     };
     sleep(ms(2_000));
@@ -325,7 +309,7 @@ fn cost_of_a_crowd(processes: usize, managers: usize, waiters: usize) -> Cost {
         idle = while_waiting();
     }
     let (idle_scripts, idle_cpu) = idle;
-    let before = ["evalsha", "publish"].map(|command| calls_of(&servers[0], command));
+    let before = ["evalsha", "publish"].map(|command| servers[0].calls(command));
     let start = Instant::now();
     runtime.block_on(guard.release()).unwrap();
     while *served.lock().unwrap() < SERVED {
@@ -333,7 +317,7 @@ fn cost_of_a_crowd(processes: usize, managers: usize, waiters: usize) -> Cost {
         sleep(ms(1));
     }
     // Looked at together, so that both are of the same moment.
-    let after = ["evalsha", "publish"].map(|command| calls_of(&servers[0], command));
+    let after = ["evalsha", "publish"].map(|command| servers[0].calls(command));
     let (served, served_for) = (f64::from(*served.lock().unwrap()), start.elapsed().as_secs_f64());
     Cost {
         scripts_per_waiter: idle_scripts / all as f64,

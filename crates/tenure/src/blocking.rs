@@ -152,6 +152,14 @@ impl Guard {
         block_on(self.0.extend_for(ttl))
     }
 
+    /// Shares the lock from now on, as [`crate::Guard::downgrade`] does.
+    ///
+    /// # Errors
+    /// As [`crate::Guard::downgrade`], and [`Error::InsideRuntime`].
+    pub fn downgrade(&mut self) -> Result<(), Error<ExtendError>> {
+        block_on(self.0.downgrade())
+    }
+
     /// Releases the lock, as [`crate::Guard::release`] does.
     ///
     /// # Errors

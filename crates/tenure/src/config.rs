@@ -32,7 +32,7 @@ pub use self::serve::{Listen, Serve};
 pub use self::source::{Source, Sourced};
 use self::source::{default, first, optional};
 use crate::lock::label;
-use crate::{BuildError, Builder, Locks};
+use crate::{BuildError, Builder, KeyScheme, Locks};
 
 /// Set by `tenure run` in the environment of its command when the nodes have a password that is not
 /// passed on.
@@ -55,6 +55,8 @@ pub struct Config {
     pub require_nodes: Sourced<bool>,
     /// What stands before every lock name on the nodes.
     pub prefix: Sourced<String>,
+    /// How names become keys on the nodes: the same for every client of the locks.
+    pub key_scheme: Sourced<KeyScheme>,
     /// The term of a lock.
     pub ttl: Sourced<Duration>,
     /// How long to wait for a lock that another holds.
@@ -222,6 +224,7 @@ impl Config {
             known_nodes: known_nodes.unwrap_or(default(KnownNodes::OfThisUser)),
             require_nodes: require_nodes.unwrap_or(default(false)),
             prefix: prefix.unwrap_or_else(|| default(Prefix::default().as_str().to_owned())),
+            key_scheme: files.about_nodes(File::key_scheme).unwrap_or(default(KeyScheme::default())),
             ttl: ttl.unwrap_or(default(ttl_default)),
             wait: optional(wait),
             label: optional(label),
@@ -245,6 +248,7 @@ impl Config {
             nodes: default(nodes),
             require_nodes: default(false),
             prefix: default(Prefix::default().as_str().to_owned()),
+            key_scheme: default(KeyScheme::default()),
             ttl: default(Options::default().ttl),
             wait: default(None),
             label: default(None),
@@ -280,6 +284,7 @@ impl Config {
     pub fn builder(&self) -> Result<Builder, BuildError> {
         let mut builder = Locks::builder()
             .prefix(&self.prefix.value)
+            .key_scheme(self.key_scheme.value)
             .max_ttl(self.max_ttl.value)
             .restart_guard(self.restart_guard.value)
             .defaults(self.options());

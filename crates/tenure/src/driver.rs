@@ -11,6 +11,7 @@ mod call;
 mod callers;
 mod diary;
 mod mailbox;
+mod shared_lease;
 mod sockets;
 mod spans;
 mod survey;
@@ -18,14 +19,14 @@ mod survey;
 mod tests;
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
 use tenure_core::client::{Client, Input};
 pub(crate) use tenure_core::client::{Found, Id, Resuming, Unfinished};
-use tenure_core::{Entropy, Fleet, HoldState, Lease, Time};
+use tenure_core::{Entropy, Fleet, HoldState, Time};
 use tokio::sync::mpsc;
 use tokio::time::Sleep;
 
@@ -33,6 +34,7 @@ pub(crate) use self::asking::Asking;
 pub(crate) use self::call::{AcquireFailure, AcquireReply, Call, ReleaseReply, draw_entropy};
 use self::callers::{Caller, Replies};
 use self::diary::Diary;
+pub(crate) use self::shared_lease::SharedLease;
 use self::spans::Spans;
 pub(crate) use self::survey::Surveyed;
 use self::survey::Surveys;
@@ -59,15 +61,6 @@ const LATE: Duration = Duration::from_millis(2);
 
 /// How often the driver goes round before it lets other tasks run.
 const TURNS_MAX: usize = 32;
-
-/// A lease that its caller can look at while the driver moves it on.
-pub(crate) type SharedLease = Arc<Mutex<Lease>>;
-
-/// Locks a lease. A panic of another thread cannot have left it half changed in a way that matters
-/// more than the lock it protects.
-pub(crate) fn look(lease: &SharedLease) -> MutexGuard<'_, Lease> {
-    lease.lock().unwrap_or_else(PoisonError::into_inner)
-}
 
 pub(crate) struct Driver {
     clock: Clock,

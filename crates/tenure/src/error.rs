@@ -8,9 +8,18 @@ pub(crate) mod votes;
 
 use std::time::Duration;
 
-use tenure_core::{NameError, OptionError, Place, QuorumError, Rounded};
+use tenure_core::{Kind, NameError, OptionError, Place, QuorumError, Rounded};
 
 use crate::error::votes::Votes;
+
+/// A lock that is shared cannot become one that is had alone: of two readers that both wanted that,
+/// each would wait for the other to release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "a reader cannot become a writer: two readers that try would wait for each other for ever. Release the lock, \
+     acquire it with write(), and check again what you have read"
+)]
+pub struct UpgradeError;
 
 /// Why a lock was not acquired. Nothing is held, and whatever the attempts set on nodes is being
 /// removed.
@@ -87,6 +96,23 @@ pub enum AcquireError {
         votes: Votes,
         /// The ttl asked for.
         ttl: Duration,
+    },
+    /// The name is used for another kind of lock, or for something else. Nothing is waited for, and
+    /// nothing was changed.
+    #[error(
+        "lock {name:?} is asked for as {asked}, but under that name the nodes have {found} ({votes}). Give one of \
+         them another name"
+    )]
+    #[non_exhaustive]
+    OtherKind {
+        /// The lock.
+        name: String,
+        /// The votes of the last attempt.
+        votes: Votes,
+        /// What was asked for.
+        asked: Kind,
+        /// What is there.
+        found: Kind,
     },
     /// The name is not allowed.
     #[error("lock {name:?} cannot be asked for: {error}")]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tenure_core::OwnerToken;
+use tenure_core::{Holding, Kind, OwnerToken};
 
 use crate::error::ReleaseError;
 use crate::guard::Released;
@@ -11,11 +11,30 @@ use crate::inspect::LockReport;
 use crate::locks::Locks;
 
 impl LockReport {
-    /// Everybody who has the lock on some node, as the nodes know them: one if all is well.
+    /// Everybody who has the lock on some node, as the nodes know them: one if all is well, all who
+    /// share it, or each hold of its owner.
     #[must_use]
     pub fn owners(&self) -> BTreeSet<&str> {
+        let owners = self.holdings().flat_map(|holding| {
+            let alone = holding.sharers.is_none().then_some(&holding.owner);
+            holding.sharers.iter().flatten().chain(alone)
+        });
+        owners.map(|owner| &**owner).collect()
+    }
+
+    /// What a client of another library has on some node, if one has: no lock to release from here.
+    #[must_use]
+    pub fn foreign(&self) -> Option<&Holding> {
+        // The owner of a reentrant lock is any text; what makes it ours are the holds beside it.
+        self.holdings().find(|holding| {
+            let is_token = holding.kind == Kind::Plain && OwnerToken::parse(&holding.owner).is_ok();
+            holding.sharers.is_none() && !is_token
+        })
+    }
+
+    fn holdings(&self) -> impl Iterator<Item = &Holding> {
         let holdings = self.nodes.iter().filter_map(|answer| answer.holding.as_ref().ok()?.as_ref());
-        holdings.filter(|holding| !holding.is_reserved()).map(|holding| &*holding.owner).collect()
+        holdings.filter(|holding| !holding.is_reserved())
     }
 }
 
@@ -48,7 +67,7 @@ impl Locks {
     /// ```
     pub async fn release_by_force(&self, name: &str, owner: &str) -> Result<Released, ReleaseError> {
         let owner = OwnerToken::parse(owner).map_err(|_| ReleaseError::Foreign { name: name.to_owned() })?;
-        match self.release(&Handover::new(name, owner, self.inner.defaults.ttl)).await {
+        match self.release_everywhere(&Handover::new(name, owner, self.inner.defaults.ttl)).await {
             // Gone meanwhile; or only a minority had it, whose votes may come after the majority's.
             Err(ReleaseError::NotHeld { votes, .. }) => Ok(Released { votes }),
             done => done,

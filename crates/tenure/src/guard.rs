@@ -5,26 +5,24 @@ pub(crate) mod lease_token;
 pub(crate) mod watch;
 
 use std::fmt;
+use std::future::poll_fn;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tenure_core::{
-    Fence, HandedOver, HoldState, LockKey, NodeSet, Nonce, NotExtended, Options, ReleaseOutcome, Risk,
+    Fence, HandedOver, HoldState, LockKey, Mode, NodeSet, Nonce, NotExtended, Options, ReleaseOutcome, Risk,
     Standing,
 };
-use tokio::task::yield_now;
-use tokio::time::{Instant, sleep};
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
-use crate::driver::{Call, Id, ReleaseReply, SharedLease, look};
+use crate::driver::{Call, Id, ReleaseReply, SharedLease};
 use crate::error::votes::Votes;
-use crate::error::{ExtendError, ReleaseError};
+use crate::error::{ExtendError, ReleaseError, UpgradeError};
 use crate::guard::watch::{GuardChanges, GuardStates, Watch};
 use crate::locks::Inner;
-
-/// How often other tasks run before a timer is set to wait for late votes.
-const TURNS: u32 = 32;
 
 /// A lock that is held.
 ///
@@ -38,7 +36,8 @@ const TURNS: u32 = 32;
 /// happen twice; [`Lock::with`](crate::Lock::with) does it for you.
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct Guard {
-    hold: Hold,
+    /// Shared by all guards that [`Guard::reenter`] made of one.
+    hold: Arc<Hold>,
     options: Arc<Options>,
 }
 
@@ -52,11 +51,7 @@ pub struct Released {
 
 impl Guard {
     pub(crate) fn new(hold: Hold, options: Arc<Options>) -> Self {
-        Self { hold, options }
-    }
-
-    pub(crate) fn into_parts(self) -> (Hold, Arc<Options>) {
-        (self.hold, self.options)
+        Self { hold: Arc::new(hold), options }
     }
 
     pub(crate) fn parts(&self) -> (&Hold, &Options) {
@@ -166,6 +161,7 @@ impl Guard {
     /// println!("valid for {:?} now", guard.valid_for());
     /// # Ok(()) }
     /// ```
+    #[must_use]
     pub fn changes(&self) -> GuardChanges {
         self.hold.watch().changes()
     }
@@ -275,20 +271,9 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub async fn late_votes(&self, within: Duration) {
-        let until = Instant::now() + within;
-        // On a fast network they are here before a timer could be set.
-        let mut turns = 0..TURNS;
-        while self.has_late_votes() && Instant::now() < until {
-            match turns.next() {
-                Some(_) => yield_now().await,
-                None => sleep(Duration::from_millis(1)).await,
-            }
-        }
-    }
-
-    fn has_late_votes(&self) -> bool {
-        let pending = |standing: &Standing| standing.round().ballots().iter().any(Option::is_none);
-        self.hold.standing(|standing| standing.is_some_and(pending))
+        let heard = poll_fn(|cx| self.hold.lease.poll_all_voted(cx));
+        // Too late is all the same: who looks now sees who has answered.
+        let _ = timeout(within, heard).await;
     }
 
     /// Holds the lock for a further ttl from now.
@@ -338,8 +323,85 @@ impl Guard {
         extended.map_err(|reason| self.hold.extend_error(reason, self.valid_for()))
     }
 
+    /// Another guard of the same hold, for code that needs the lock and is called by code that has
+    /// it. Nothing is asked of the nodes. The lock is released when the last of these guards is.
+    ///
+    /// It works with every lock, and inside one process only: for others of the same owner there is
+    /// [`Lock::owner`](crate::Lock::owner).
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::memory();
+    /// let outer = locks.lock("import").acquire().await?;
+    /// let inner = outer.reenter();
+    /// assert_eq!(inner.fence(), outer.fence());
+    /// outer.release().await?;
+    /// assert!(locks.lock("import").try_acquire().await?.is_none(), "the inner one holds it");
+    /// inner.release().await?;
+    /// assert!(locks.lock("import").try_acquire().await?.is_some());
+    /// # Ok(()) }
+    /// ```
+    pub fn reenter(&self) -> Self {
+        Self { hold: Arc::clone(&self.hold), options: Arc::clone(&self.options) }
+    }
+
+    /// Whom the lock keeps out: others may hold it at the same time if it is shared, or if they are
+    /// the same owner.
+    #[must_use]
+    pub fn mode(&self) -> Mode {
+        self.hold.mode()
+    }
+
+    /// Shares the lock from now on: a writer becomes a reader, without a gap in which another
+    /// writer could get in. The fence stays. Readers that wait are let in, unless another writer is
+    /// in line.
+    ///
+    /// From this call on others may read, whatever comes of it, so the guard is a reader's in any
+    /// case ([`Guard::mode`]); it is not a writer's again. What [`Guard::to_handover`] gave before
+    /// says otherwise: do not resume it.
+    ///
+    /// # Errors
+    /// [`ExtendError`], as [`Guard::extend`]: no majority of nodes has confirmed it. The old term
+    /// stands, and the next renewal tries again.
+    ///
+    /// # Cancel safety
+    /// It goes on when the future is dropped, and the guard shows what came of it.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let locks = tenure::Locks::memory();
+    /// let table = locks.rwlock("table");
+    /// let mut guard = table.write().acquire().await?;
+    /// // ... write ...
+    /// guard.downgrade().await?;
+    /// let reader = table.read().acquire().await?;
+    /// assert!(guard.is_valid() && reader.is_valid());
+    /// # Ok(()) }
+    /// ```
+    pub async fn downgrade(&mut self) -> Result<(), ExtendError> {
+        let (manager, id) = (&self.hold.manager, self.hold.id);
+        let span = tracing::debug_span!(target: "tenure", "downgrade", lock = self.name());
+        manager.trace(id, &span);
+        let shared = manager.call(|reply| Call::Share { id, reply }).instrument(span);
+        let Some(shared) = shared.await else {
+            return Err(ExtendError::ShutDown { name: self.name().to_owned(), valid_for: self.valid_for() });
+        };
+        shared.map_err(|reason| self.hold.extend_error(reason, self.valid_for()))
+    }
+
+    /// Always an error: a reader cannot become a writer.
+    ///
+    /// # Errors
+    /// [`UpgradeError`] says why, and what to do instead.
+    pub const fn upgrade(&mut self) -> Result<(), UpgradeError> {
+        Err(UpgradeError)
+    }
+
     /// Releases the lock, and tells as soon as a majority of nodes has answered; the others are
-    /// told in the background.
+    /// told in the background. If other guards of the same hold are left ([`Guard::reenter`]), the
+    /// lock stays theirs, and this tells the votes that gave it.
     ///
     /// # Errors
     /// [`ReleaseError::NotHeld`] if the lock was no longer ours, [`ReleaseError::Unavailable`] if
@@ -359,9 +421,10 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub async fn release(self) -> Result<Released, ReleaseError> {
-        let name = self.name().to_owned();
-        let (manager, id) = (Arc::clone(&self.hold.manager), self.hold.id);
-        self.hold.forget();
+        let (name, votes) = (self.name().to_owned(), self.hold.votes());
+        let Some(hold) = Arc::into_inner(self.hold) else { return Ok(Released { votes }) };
+        let (manager, id) = (Arc::clone(&hold.manager), hold.id);
+        hold.forget();
         let span = tracing::debug_span!(target: "tenure", "release", lock = name);
         manager.trace(id, &span);
         let told = manager.call(|reply| Call::Release { id, reply }).instrument(span);
@@ -408,44 +471,36 @@ pub(crate) struct Hold {
     key: LockKey,
     lease: SharedLease,
     id: Id,
-    /// What becomes of the lease when this is dropped.
-    end: End,
+    /// It has ended in another way, and nothing is left to give up.
+    ended: bool,
+    /// It is left to another process.
+    left: AtomicBool,
     /// Made when somebody wants to hear how the lock stands.
     watch: OnceLock<Arc<Watch>>,
-}
-
-/// What becomes of a lease when nobody looks after it any more.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
-    /// It is given up.
-    Abandon,
-    /// It is left to another process.
-    HandOver,
-    /// It has ended in another way, and nothing is left to give up.
-    Nothing,
 }
 
 impl Hold {
     pub(crate) fn new(manager: Arc<Inner>, key: LockKey, lease: SharedLease) -> Self {
         let id = manager.next_id();
-        Self { manager, key, lease, id, end: End::Abandon, watch: OnceLock::new() }
+        Self { manager, key, lease, id, ended: false, left: AtomicBool::new(false), watch: OnceLock::new() }
     }
 
     /// A lease that goes on with a lock of another process: until it is [`Hold::kept`], dropping it
     /// leaves the lock to others.
     pub(crate) fn resuming(manager: Arc<Inner>, key: LockKey, lease: SharedLease) -> Self {
-        let mut hold = Self::new(manager, key, lease);
-        hold.end = End::HandOver;
+        let hold = Self::new(manager, key, lease);
+        hold.hand_over();
         hold
     }
 
     pub(crate) fn kept(mut self) -> Self {
-        self.end = End::Abandon;
+        *self.left.get_mut() = false;
         self
     }
 
-    pub(crate) fn hand_over(mut self) {
-        self.end = End::HandOver;
+    /// Leaves the lock to another process from the moment this is dropped.
+    pub(crate) fn hand_over(&self) {
+        self.left.store(true, Ordering::Release);
     }
 
     pub(crate) const fn id(&self) -> Id {
@@ -479,7 +534,7 @@ impl Hold {
 
     /// Drops the responsibility: the lease has ended, or the worker has been told to end it.
     pub(crate) fn forget(mut self) {
-        self.end = End::Nothing;
+        self.ended = true;
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -491,8 +546,12 @@ impl Hold {
         self.standing(|standing| standing.map_or(HoldState::Lost, |standing| standing.state(now)))
     }
 
+    pub(crate) fn mode(&self) -> Mode {
+        self.lease.look().mode()
+    }
+
     pub(crate) fn handover(&self) -> Option<HandedOver> {
-        look(&self.lease).handover(self.manager.clock.now())
+        self.lease.look().handover(self.manager.clock.now())
     }
 
     /// The lives of the memory of these nodes.
@@ -532,17 +591,20 @@ impl Hold {
     }
 
     fn standing<T>(&self, read: impl FnOnce(Option<&Standing>) -> T) -> T {
-        read(look(&self.lease).standing())
+        read(self.lease.look().standing())
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
+        if self.ended {
+            return;
+        }
+        let id = self.id;
         // A worker that is gone cannot be told anything.
-        let _ = match self.end {
-            End::Abandon => self.manager.send(Call::Abandon { id: self.id }),
-            End::HandOver => self.manager.send(Call::HandOver { id: self.id }),
-            End::Nothing => true,
+        let _ = match *self.left.get_mut() {
+            true => self.manager.send(Call::HandOver { id }),
+            false => self.manager.send(Call::Abandon { id }),
         };
     }
 }

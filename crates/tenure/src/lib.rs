@@ -50,10 +50,13 @@ mod lock;
 mod locks;
 mod machine;
 mod node;
+mod rwlock;
 
 pub use diagnostics::{Finding, FindingKind, NodeReport, Severity};
 pub use error::votes::{NodeVote, Votes};
-pub use error::{AcquireError, BuildError, ExtendError, ReleaseError, ShutdownError, WithError};
+pub use error::{
+    AcquireError, BuildError, ExtendError, ReleaseError, ShutdownError, UpgradeError, WithError,
+};
 pub use event::Event;
 pub use fleet::{FleetChange, FleetError, FleetProgress, forget_nodes, give_up_prefix};
 pub use guard::handover::{Handover, HandoverError};
@@ -72,10 +75,12 @@ pub use node::RedisNode;
 #[cfg(feature = "embedded")]
 pub use node::SqliteNode;
 pub use node::{Faults, MemoryNode, Node, Persistence, Role, UrlError};
+pub use rwlock::RwLock;
 pub use tenure_core::{
-    COHORT_PASSES_MAX, COHORT_TIME, Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, LockState,
-    MaxHold, NAME_BYTES_MAX, NODES_MAX, NameError, Nonce, OptionError, Options, OwnerToken, Place,
-    QuorumError, Refusal, Renewal, RestartGuard, Retry, Risk, Rounded, Vote, Wait,
+    COHORT_PASSES_MAX, COHORT_TIME, Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, Kind,
+    LockState, MaxHold, Mode, NAME_BYTES_MAX, NODES_MAX, NameError, Nonce, OWNER_ID_BYTES_MAX, OptionError,
+    Options, OwnerId, OwnerIdError, OwnerToken, Place, QuorumError, Refusal, Renewal, RestartGuard, Retry,
+    Risk, Rounded, Vote, Wait,
 };
 
 /// The Rust examples of the README, run as tests.

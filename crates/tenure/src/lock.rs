@@ -5,17 +5,17 @@ pub(crate) mod label;
 use std::fmt;
 use std::future::poll_fn;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, OnceLock};
 use std::task::Poll;
 use std::time::Duration;
 
 use tenure_core::{
-    Cause, Drift, Lease, LockKey, MaxHold, NameError, NotAcquired, OptionError, Options, Place, Renewal,
-    Retry, Terms, Wait,
+    Cause, Drift, Lease, LockKey, MaxHold, Mode, NameError, NotAcquired, OptionError, Options, OwnerId,
+    OwnerIdError, Place, Renewal, Retry, Terms, Wait,
 };
 use tracing::{Instrument, Span};
 
-use crate::driver::{AcquireFailure, Call, SharedLease, draw_entropy, look};
+use crate::driver::{AcquireFailure, Call, SharedLease, draw_entropy};
 use crate::error::{AcquireError, WithError};
 use crate::guard::{Guard, Hold};
 use crate::locks::Inner;
@@ -46,12 +46,14 @@ pub struct Lock {
     options: Arc<Options>,
     /// Nothing is left to those outside the line.
     closed: bool,
+    /// What is wrong with the owner that was named, if anything.
+    owner_error: Option<OwnerIdError>,
 }
 
 impl Lock {
     pub(crate) fn new(manager: Arc<Inner>, name: String) -> Self {
         let options = Arc::clone(&manager.defaults);
-        Self { manager, name, options, closed: false }
+        Self { manager, name, options, closed: false, owner_error: None }
     }
 
     /// The term: how long the lock lives unless it is extended or released. Default 30 s. While the
@@ -219,6 +221,50 @@ impl Lock {
         self
     }
 
+    /// Shares the lock with others who do so, and keeps out whoever does not: a reader's lock. See
+    /// [`RwLock`](crate::RwLock).
+    pub fn shared(mut self) -> Self {
+        self.options_mut().mode = Mode::Shared;
+        self
+    }
+
+    /// Lets this owner hold the lock again, in any process: a *reentrant* lock. Everybody else is
+    /// kept out until the owner has released it as often as it has acquired it.
+    ///
+    /// An owner is a text that all who belong together know: the id of a job, of a request, of a
+    /// deployment. Each acquire is a hold of its own, with a term, renewal and loss of its own; one
+    /// that dies frees itself, and the others go on. All holds of an owner that overlap have the
+    /// same fence. An owner that holds the lock never waits for others in line to get it again.
+    ///
+    /// On the nodes it is the hash that Redisson's `RLock` uses, so the two keep each other out and
+    /// wake each other. It is another kind of lock than a plain or a read-write one: whoever asks
+    /// for a name of the other kind gets [`AcquireError::OtherKind`].
+    ///
+    /// Inside one process [`Guard::reenter`] does the same for nothing.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), tenure::AcquireError> {
+    /// let locks = tenure::Locks::memory();
+    /// let deploy = locks.lock("site").owner("deploy-4711");
+    /// let outer = deploy.acquire().await?;
+    /// let inner = deploy.acquire().await?;
+    /// assert_eq!(inner.fence(), outer.fence());
+    /// assert!(locks.lock("site").owner("deploy-4712").try_acquire().await?.is_none());
+    /// # Ok(()) }
+    /// ```
+    pub fn owner(mut self, id: impl AsRef<str>) -> Self {
+        match OwnerId::new(id.as_ref()) {
+            Ok(id) => {
+                self.options_mut().mode = Mode::Owned(id);
+                self.owner_error = None;
+            }
+            // As with all options, it is told when the lock is asked for.
+            Err(error) => self.owner_error = Some(error),
+        }
+        self
+    }
+
     /// The margin an acquisition must have: how many nodes may forget the lock at once before
     /// another client could get it. Default 0, a bare majority. With 1 of five nodes, four must
     /// grant instead of three.
@@ -238,6 +284,7 @@ impl Lock {
     /// # Errors
     /// [`AcquireError::Contended`] if others have it, [`AcquireError::Unavailable`] if no majority
     /// of nodes can be asked, [`AcquireError::TooLate`] if the answers took longer than the ttl,
+    /// [`AcquireError::OtherKind`] at once if the name is used for another kind of lock,
     /// and the other variants for names, options and managers that cannot work. After a wait the
     /// reason is that of the last attempt. Whoever did not wait in line is told who holds the lock
     /// all the same, which takes another round trip, a node timeout at most.
@@ -409,12 +456,12 @@ impl Lock {
         let lease = Lease::new(key.clone(), Arc::clone(&terms), self.manager.quorum)
             .labelled(self.options.label.clone())
             .closed(self.closed);
-        let lease = Arc::new(Mutex::new(lease));
+        let lease = SharedLease::new(lease);
         if let Some(InLine(view)) = view {
-            let _ = view.set(Arc::clone(&lease));
+            let _ = view.set(lease.clone());
         }
         // From here on, dropping `hold` gives up whatever the lease has come to.
-        let hold = Hold::new(Arc::clone(&self.manager), key, Arc::clone(&lease));
+        let hold = Hold::new(Arc::clone(&self.manager), key, lease.clone());
         let id = hold.id();
         self.manager.trace(id, &Span::current());
         let answer = self.manager.call(|reply| Call::Acquire { id, lease, entropy, reply }).await;
@@ -432,6 +479,9 @@ impl Lock {
         let invalid_name = |error: NameError| AcquireError::InvalidName { name: name(), error };
         let invalid_option = |error: OptionError| AcquireError::InvalidOption { name: name(), error };
         let key = self.manager.key(&self.name).map_err(invalid_name)?;
+        if let Some(error) = self.owner_error {
+            return Err(invalid_option(OptionError::Owner(error)));
+        }
         let terms = match &self.manager.default_terms {
             Some(terms) if Arc::ptr_eq(&self.options, &self.manager.defaults) => Arc::clone(terms),
             _ => Arc::new(self.options.check(self.manager.max_ttl).map_err(invalid_option)?),
@@ -467,6 +517,9 @@ impl Lock {
             }
             Cause::ClocksSetBack { left } => AcquireError::ClocksSetBack { name, votes, retry_after: left },
             Cause::TooLate => AcquireError::TooLate { name, votes, ttl: terms.term.ttl() },
+            Cause::OtherKind { found } => {
+                AcquireError::OtherKind { name, votes, asked: terms.mode.kind(), found }
+            }
             _ => {
                 let retry_after = votes.retry_after();
                 AcquireError::Unavailable { name, votes, retry_after, attempts, elapsed }
@@ -483,7 +536,7 @@ impl InLine {
     /// The place, as far as the nodes have said; `None` while the acquire does not wait in line.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
-        let lease = look(self.0.get()?);
+        let lease = self.0.get()?.look();
         lease.ticket().and_then(|_| lease.place())
     }
 }

@@ -11,7 +11,8 @@ use crate::signals::Signals;
 pub(crate) async fn run(args: &AcquireArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let mut signals = Signals::install()?;
     let conflict = Exit::code(args.conflict_exit_code);
-    let (backend, holding) = hold(&args.name, "", settings, conflict, &mut signals, output).await?;
+    let (backend, holding) =
+        hold(&args.name, "", &args.mode, settings, conflict, &mut signals, output).await?;
     let lease = holding.lease(settings.ttl.value).await;
     let written = output.lease(&lease);
     if written.is_err() {

@@ -6,13 +6,18 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tenure::config::KnownNodes;
-use tenure::{Event, FindingKind, NodeReport, Persistence, RestartGuard, Severity};
+use tenure::{
+    Event, FindingKind, LockList, LockReport, LockState, NodeReport, Persistence, RestartGuard, Severity,
+};
 
 use crate::advice::{Advice, Level};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::settings::Settings;
+
+/// How many locks without an end are named one by one.
+const ENDLESS_NAMED_MAX: usize = 3;
 
 pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let complaints = Arc::new(Mutex::new(vec![]));
@@ -28,9 +33,33 @@ pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Fa
     let complaints = complaints.lock().unwrap_or_else(PoisonError::into_inner).clone();
     advice.extend(of_memory(settings, &nodes, complaints));
     advice.extend(service::advice(&settings.serve));
+    // Without a majority it is said above what is wrong.
+    if let Ok(list) = locks.list().await {
+        advice.extend(of_locks(&list));
+    }
     output.doctor(&nodes, &advice)?;
     let danger = advice.iter().any(|advice| advice.level == Level::Danger);
     Ok(if danger { Exit::NO } else { Exit::DONE })
+}
+
+/// Locks that nobody will ever get, unless somebody helps.
+fn of_locks(list: &LockList) -> Option<Advice> {
+    let is_endless = |lock: &&LockReport| matches!(lock.state, LockState::Held { left: None, .. });
+    let endless: Vec<String> =
+        list.locks.iter().filter(is_endless).map(|lock| format!("{:?}", lock.name)).collect();
+    let more = endless.len().saturating_sub(ENDLESS_NAMED_MAX);
+    let named = endless.get(..ENDLESS_NAMED_MAX).unwrap_or(&endless).join(", ");
+    let message = match (endless.len(), more) {
+        (0, _) => return None,
+        (1, _) => format!("{named} is held by another owner and never expires"),
+        (_, 0) => format!("{named} are held by other owners and never expire"),
+        (_, more) => format!("{named} and {more} more are held by other owners and never expire"),
+    };
+    Some(Advice {
+        level: Level::Warning,
+        message,
+        advice: "If a holder is gone, delete its key on every node; with an empty prefix the key may be other data",
+    })
 }
 
 fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {

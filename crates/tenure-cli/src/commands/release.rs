@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tenure::{Holding, LockReport, LockState, Locks, OwnerToken, label_of_process};
+use tenure::{LockReport, LockState, Locks, label_of_process};
 
 use crate::args::ReleaseArgs;
 use crate::backend::Backend;
@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::lease::{check_fence, exported_lock, token_of_nodes, token_of_service};
 use crate::looking::refuse_absent_store;
 use crate::output::{Output, plain};
+use crate::report::Report;
 use crate::service::Service;
 use crate::settings::Settings;
 
@@ -53,11 +54,7 @@ async fn from_nodes(
 ) -> Result<Exit, Failure> {
     let report = locks.inspect(name).await?;
     let owners = owners(&report, settings)?;
-    let label = match &report.state {
-        LockState::Held { label, .. } => label.as_deref(),
-        _ => None,
-    };
-    confirm(args, name, label, output)?;
+    confirm(args, &Report::from(report.clone()), output)?;
     let (mut released, mut failure) = (None, None);
     for owner in owners {
         match locks.release_by_force(name, owner).await {
@@ -83,18 +80,18 @@ async fn by_service(
 ) -> Result<Exit, Failure> {
     let (report, holder) = service.holder(name).await?;
     let holder = holder.ok_or_else(|| nobody(name))?;
-    confirm(args, name, report.label.as_deref(), output)?;
+    confirm(args, &report, output)?;
     let votes = service.release_by_force(name, &holder, &label_of_process("release --force")).await?;
     output.released(name, &votes, None)?;
     Ok(Exit::DONE)
 }
 
 /// Says what it breaks, and asks if there is somebody to ask.
-fn confirm(args: &ReleaseArgs, name: &str, label: Option<&str>, output: &Output) -> Result<(), Failure> {
-    if !args.yes && output.confirm(&breakage(name, label, true)) == Some(false) {
-        return Err(Failure::new(Exit::NO, "not_confirmed", "nothing was released").of_lock(name));
+fn confirm(args: &ReleaseArgs, report: &Report, output: &Output) -> Result<(), Failure> {
+    if !args.yes && output.confirm(&breakage(report, true)) == Some(false) {
+        return Err(Failure::new(Exit::NO, "not_confirmed", "nothing was released").of_lock(&report.name));
     }
-    output.note(&breakage(name, label, false));
+    output.note(&breakage(report, false));
     Ok(())
 }
 
@@ -106,10 +103,8 @@ fn nobody(name: &str) -> Failure {
 /// Everybody who has the lock on some node.
 fn owners<'a>(report: &'a LockReport, settings: &Settings) -> Result<BTreeSet<&'a str>, Failure> {
     let (name, owners) = (&report.name, report.owners());
-    let mut holdings = report.nodes.iter().filter_map(|answer| answer.holding.as_ref().ok()?.as_ref());
-    let foreign = |holding: &&Holding| !holding.is_reserved() && OwnerToken::parse(&holding.owner).is_err();
     // It would be refused after all was confirmed.
-    if let Some(holding) = holdings.find(foreign) {
+    if let Some(holding) = report.foreign() {
         return Err(Failure::new(
             Exit::NO,
             "foreign",
@@ -130,10 +125,22 @@ fn owners<'a>(report: &'a LockReport, settings: &Settings) -> Result<BTreeSet<&'
 }
 
 /// What a release by force breaks.
-fn breakage(name: &str, label: Option<&str>, question: bool) -> String {
-    let holder = label.map_or_else(|| "its holder".to_owned(), plain);
+fn breakage(report: &Report, question: bool) -> String {
+    let (name, label) = (&report.name, report.label.as_deref().map(plain));
     let (verb, end) = if question { ("take", "Take it?") } else { ("taking", "") };
+    let all = match (&report.owner, report.holds, report.readers) {
+        (Some(owner), Some(holds @ 2..), _) => Some(format!("all {holds} holds of owner {}", plain(owner))),
+        (None, _, Some(readers @ 2..)) => Some(format!("all {readers} readers")),
+        _ => None,
+    };
+    let Some(all) = all else {
+        let holder = label.unwrap_or_else(|| "its holder".to_owned());
+        return format!(
+            "{verb} {name:?} away from {holder}, who is not told at once and goes on working: until then two processes may run at once. {end}"
+        );
+    };
+    let one = label.map_or_else(String::new, |label| format!(" (one of them {label})"));
     format!(
-        "{verb} {name:?} away from {holder}, who is not told at once and goes on working: until then two processes may run at once. {end}"
+        "{verb} {name:?} away from {all}{one}, who are not told at once and go on working: until then others may run beside them. {end}"
     )
 }

@@ -31,9 +31,10 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
     let program = args.command.first().map(Path::new).and_then(Path::file_name);
     let note = program.map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
     let conflict = Exit::code(args.conflict_exit_code);
-    let (backend, holding) = hold(&args.name, &note, &settings, conflict, &mut signals, output).await?;
+    let (backend, holding) =
+        hold(&args.name, &note, &args.mode, &settings, conflict, &mut signals, output).await?;
 
-    let environment = environment::of(&holding, &settings);
+    let environment = environment::of(&holding, args.mode.owner.as_deref(), &settings);
     let mut terminal = Terminal::open();
     let prepared = Child::prepare(&args.command, &environment, terminal.is_wanted()).and_then(|child| {
         let keepers = Keepers::start(child.group(), &settings, &holding.baton());

@@ -4,6 +4,7 @@ mod systemd;
 
 use std::fs::File;
 use std::io::IsTerminal;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 use tenure::config::{Serve, state_folder};
@@ -20,12 +21,32 @@ use crate::output::{Output, Serving};
 use crate::settings::{Settings, Sourced};
 use crate::signals::{Signal, Signals, ends_wait};
 
+/// Tokio's own word for how many threads there are.
+const THREADS_VARIABLE: &str = "TOKIO_WORKER_THREADS";
+
+/// A thread for every two cores, unless it is said: what a call takes is little beside waking
+/// another thread for it, and the nodes may be on the same machine.
+pub(crate) fn runtime() -> tokio::runtime::Builder {
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    if std::env::var_os(THREADS_VARIABLE).is_none() {
+        let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+        runtime.worker_threads((cores / 2).max(1));
+    }
+    runtime
+}
+
 pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let serve = settings.for_serve(args)?;
     let door = Door::of(&serve).map_err(|error| refused(&error))?;
     let signals = Signals::install()?;
     #[cfg(feature = "otlp")]
     let _traces = Traces::begin().map_err(|error| Failure::usage(error.to_string()))?;
+    #[cfg(not(feature = "otlp"))]
+    if let Some((variable, _)) = tenure_server::collector() {
+        output.warn_all(&[format!(
+            "{variable} names a collector, but this build sends no spans; build it with --features otlp"
+        )]);
+    }
     let (keys, made_key) = match &serve.lease_key.value {
         Some(path) => (LeaseKeys::read(path).map_err(|error| no_key(&error))?, None),
         None => key_of_machine()?,

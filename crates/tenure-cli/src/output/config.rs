@@ -19,6 +19,10 @@ pub(super) fn text(settings: &Settings) -> String {
     let required = if settings.require_nodes.value { "yes" } else { "no" };
     row("require_nodes", required.to_owned(), &settings.require_nodes.source);
     row("prefix", format!("{:?}", settings.prefix.value), &settings.prefix.source);
+    // Few share locks with Yii2.
+    if settings.key_scheme.source != Source::Default {
+        row("key_scheme", settings.key_scheme.value.to_string(), &settings.key_scheme.source);
+    }
     row("ttl", duration(settings.ttl.value), &settings.ttl.source);
     let wait = match settings.wait() {
         Wait::AtMost(wait) => duration(wait),

@@ -50,6 +50,10 @@ pub(super) fn status(report: &Report) -> Value {
         "left_ms": report.left.map(milliseconds),
         "fence": report.fence.map(Fence::get),
         "waiters": report.waiters,
+        "readers": report.readers,
+        "kind": report.kind,
+        "owner": report.owner,
+        "holds": report.holds,
         "agree": report.agree,
         "disagree": report.disagree,
         "nodes": report.nodes.iter().map(answer).collect::<Vec<_>>(),
@@ -80,6 +84,7 @@ pub(super) fn config(settings: &Settings) -> Value {
         "nodes": entry(&settings.nodes, |nodes| nodes.iter().map(|node| json!(node.masked())).collect()),
         "require_nodes": entry(&settings.require_nodes, |required| json!(required)),
         "prefix": entry(&settings.prefix, |prefix| json!(prefix)),
+        "key_scheme": entry(&settings.key_scheme, |scheme| json!(scheme.to_string())),
         "ttl_ms": entry(&settings.ttl, |ttl| json!(milliseconds(*ttl))),
         "wait_ms": entry(&settings.wait, |_| match settings.wait() {
             Wait::AtMost(wait) => json!(milliseconds(wait)),

@@ -68,15 +68,16 @@ pub(super) fn released(name: &str, votes: &Ballot, unfinished: Option<&ShutdownE
 pub(super) fn status(report: &Report, colours: bool) -> String {
     let mut text = format!("{}  {}\n", paint(colours, BOLD, &plain(&report.name)), state(report, colours));
     if report.state == State::Held {
-        let Report { label, left, fence, .. } = report;
-        let holder = label.as_deref().map_or_else(|| "(no label)".to_owned(), plain);
-        let _ = writeln!(text, "  holder   {holder}");
-        if let Some(since) = fence.and_then(since_ms) {
+        let Report { left, fence, .. } = report;
+        let holder = Some(holder(report)).filter(|holder| !holder.is_empty());
+        let _ = writeln!(text, "  holder   {}", holder.as_deref().unwrap_or("(no label)"));
+        // A foreign holder has no fence: this one is our last.
+        if let Some(since) = fence.and_then(since_ms).filter(|_| !report.is_foreign) {
             let held = Duration::from_millis(now_ms().saturating_sub(since));
             let _ = writeln!(text, "  since    {} ({} ago)", time(since), duration(held));
         }
         let frees = left.map_or_else(
-            || "never: it has no end".to_owned(),
+            || "never: it does not expire. If its holder is gone, delete the key on every node".to_owned(),
             |left| {
                 let at = now_ms().saturating_add(super::milliseconds(left));
                 format!("{} if not extended (in {})", time(at), duration(left))
@@ -98,6 +99,27 @@ pub(super) fn status(report: &Report, colours: bool) -> String {
         let _ = writeln!(text, "  node     {}  {said}{counted}", answer.node);
     }
     text
+}
+
+/// Who holds a lock, as far as that is known.
+fn holder(report: &Report) -> String {
+    let label = report.label.as_deref().map(plain);
+    let of = |what: String, count: u64| match (&label, count) {
+        (None, _) => what,
+        (Some(label), 1) => format!("{what}: {label}"),
+        (Some(label), _) => format!("{what}, one of them {label}"),
+    };
+    match (&report.owner, report.holds, report.readers) {
+        (Some(owner), Some(holds), _) => {
+            let times = if holds == 1 { "1 hold".to_owned() } else { format!("{holds} holds") };
+            of(format!("owner {}, {times}", plain(owner)), holds)
+        }
+        (Some(owner), None, _) => of(format!("owner {}", plain(owner)), 1),
+        (None, _, Some(1)) => of("1 reader".to_owned(), 1),
+        (None, _, Some(readers)) => of(format!("{readers} readers"), readers),
+        (None, _, None) if report.is_foreign => "a client of another library".to_owned(),
+        (None, _, None) => label.unwrap_or_default(),
+    }
 }
 
 /// Why what a node said does not count, if it said something.
@@ -200,7 +222,7 @@ fn row(report: &Report) -> [String; 7] {
         report.left.map(duration).unwrap_or_default(),
         report.fence.map(|fence| fence.to_string()).unwrap_or_default(),
         report.waiters.map(|waiters| waiters.to_string()).unwrap_or_default(),
-        report.label.as_deref().map(plain).unwrap_or_default(),
+        holder(report),
     ]
 }
 

@@ -12,6 +12,7 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{ANSWER_LIMIT, Service, Told, Trouble};
+use crate::args::ModeArgs;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::WaitingNews;
@@ -37,6 +38,8 @@ pub(crate) struct Asking {
     wait: Wait,
     label: String,
     max_hold: Option<Duration>,
+    shared: bool,
+    owner: Option<String>,
     /// The exit code if another has it.
     contended: Exit,
 }
@@ -133,7 +136,15 @@ impl Asking {
             _ => FOR_EVER,
         });
         let (name, label) = (name.to_owned(), label_of_process(note));
-        Self { name, ttl: settings.ttl.value, wait: settings.wait(), label, max_hold, contended }
+        let (ttl, wait) = (settings.ttl.value, settings.wait());
+        Self { name, ttl, wait, label, max_hold, shared: false, owner: None, contended }
+    }
+
+    /// Whom it keeps out.
+    pub(crate) fn mode(mut self, mode: &ModeArgs) -> Self {
+        self.shared = mode.shared;
+        self.owner.clone_from(&mode.owner);
+        self
     }
 
     fn body(&self, wait: Duration) -> Value {
@@ -145,6 +156,12 @@ impl Asking {
         }
         if let Some(limit) = self.max_hold {
             body["max_hold_ms"] = json!(milliseconds(limit));
+        }
+        if self.shared {
+            body["shared"] = json!(true);
+        }
+        if let Some(owner) = &self.owner {
+            body["owner"] = json!(owner);
         }
         body
     }

@@ -84,6 +84,11 @@ impl Trouble {
     /// As it is told; `contended` is the exit code if another has the lock.
     pub(crate) fn failure(&self, name: Option<&str>, contended: Exit) -> Failure {
         let votes = Ballot::read(&self.problem["votes"]);
+        if let ("other-kind", Some(name)) = (&*self.kind, name) {
+            let mut failure = Failure::other_kind(name, self.problem["found"].as_str().unwrap_or_default());
+            failure.about.votes = Some(votes);
+            return failure;
+        }
         let (exit, word) = match (&*self.kind, self.status) {
             ("contended", _) => (contended, "contended"),
             ("not-held" | "other-lock", _) => (Exit::NO, "not_held"),

@@ -28,6 +28,7 @@ impl Settings {
         }
         self.nodes.value.iter().for_each(|node| entry("node", node.as_str()));
         entry("prefix", &self.prefix.value);
+        entry("key_scheme", &self.key_scheme.value.to_string());
         entry("ttl", &nanoseconds(self.ttl.value));
         entry("max_ttl", &nanoseconds(self.max_ttl.value));
         entry("restart_guard", &self.restart_guard.value.to_string());
@@ -71,6 +72,7 @@ impl Settings {
                 "service_ca" => settings.service.as_mut()?.ca = Some(value.into()),
                 "node" => settings.nodes.value.push(NodeUrl::new(value)),
                 "prefix" => settings.prefix.value = value,
+                "key_scheme" => settings.key_scheme.value = value.parse().ok()?,
                 "ttl" => settings.ttl.value = duration()?,
                 "max_ttl" => settings.max_ttl.value = duration()?,
                 "restart_guard" => settings.restart_guard.value = value.parse().ok()?,
@@ -89,7 +91,7 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use tenure::RestartGuard;
+    use tenure::{KeyScheme, RestartGuard};
 
     use super::*;
 
@@ -98,6 +100,7 @@ mod tests {
         let mut settings = Settings::from_text("").unwrap();
         settings.nodes.value = vec![NodeUrl::new("redis://:ge\nheim@a"), NodeUrl::new("redis://b")];
         settings.prefix.value = "ü\n:".to_owned();
+        settings.key_scheme.value = KeyScheme::Yii2;
         settings.ttl.value = Duration::from_millis(1500);
         settings.max_ttl.value = Duration::from_secs(60);
         settings.restart_guard.value = RestartGuard::Strict;

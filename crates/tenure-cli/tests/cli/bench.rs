@@ -202,6 +202,17 @@ fn nodes_that_go_down_meanwhile_are_named() {
 }
 
 #[test]
+fn nodes_that_go_down_at_the_end_are_named_too() {
+    let mut deployment = five_redis_nodes();
+    let bench = deployment.start(&["bench", "--seconds", "5", "--quiet"]);
+    // The last load or the hand-over has begun, and takes until the fifth second at least.
+    std::thread::sleep(Duration::from_millis(4_300));
+    deployment.servers.iter_mut().for_each(RedisServer::kill);
+    let done = bench.done();
+    assert!(done.ends_with(69).stderr.contains("connection refused"), "{done:?}");
+}
+
+#[test]
 fn the_round_trip_to_the_node_that_makes_the_majority_limits_nodes_far_away() {
     let servers: [RedisServer; 3] = RedisServer::start_many(&[]);
     let proxies: Vec<Proxy> = servers.iter().map(|server| Proxy::start_forgetful(server.port())).collect();

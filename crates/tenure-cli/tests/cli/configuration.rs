@@ -77,7 +77,7 @@ fn every_setting_of_the_file_is_understood() {
     deployment.write(
         "tenure.toml",
         "nodes = [\"redis://a\", { url = \"redis://b\", password_file = \"secret\" }]\npassword_file = \"for-all\"\n\
-         prefix = \"p:\"\nttl = \"10s\"\nwait = \"1m\"\nlabel = \"l\"\ngrace = \"2s\"\nmax_hold = \"2h\"\nmax_ttl = \"20s\"\n\
+         prefix = \"p:\"\nkey_scheme = \"yii2\"\nttl = \"10s\"\nwait = \"1m\"\nlabel = \"l\"\ngrace = \"2s\"\nmax_hold = \"2h\"\nmax_ttl = \"20s\"\n\
          node_timeout = \"30ms\"\nrestart_guard = \"strict\"\nfleet = \"f\"\n",
     );
     let shown = config(&deployment, &[], &[]);
@@ -92,7 +92,8 @@ fn every_setting_of_the_file_is_understood() {
         ("node_timeout_ms", 30.into()),
         ("restart_guard", "strict".into()),
         ("fleet", "f".into()),
-    ] as [(&str, serde_json::Value); 7]
+        ("key_scheme", "yii2".into()),
+    ] as [(&str, serde_json::Value); 8]
     {
         assert_eq!(shown[setting]["value"], value, "{setting}");
     }
@@ -108,6 +109,7 @@ fn what_is_wrong_in_the_file_is_told_with_its_line() {
         ("nodes = []\n", 1, "no node"),
         ("prefix = \n", 1, "value"),
         ("restart_guard = \"maybe\"\n", 1, "evidence, strict or off"),
+        ("key_scheme = \"yii1\"\n", 1, "plain or yii2"),
         ("nodes = [\n  \"redis://a\",\n  { uri = \"redis://:hunter2@b\" },\n]\n", 3, "node"),
     ] {
         deployment.write("tenure.toml", text);

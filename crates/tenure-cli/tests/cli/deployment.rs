@@ -1,5 +1,7 @@
 //! Where the contract is tested: every deployment must behave alike.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -77,6 +79,19 @@ impl Deployment {
 
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The program under test where every user may run it. Another process writes it: if we did,
+    /// whatever other tests start meanwhile would inherit a file that is open for writing, and a
+    /// program that somebody may still write cannot be run ("text file busy").
+    pub(crate) fn tool_for_everybody(&self) -> PathBuf {
+        let tool = self.folder().join("tenure");
+        if !tool.exists() {
+            let status = Command::new("install").args(["-m", "755", TOOL]).arg(&tool).status();
+            assert!(status.unwrap().success(), "the tool was not copied");
+        }
+        std::fs::set_permissions(self.folder(), Permissions::from_mode(0o755)).unwrap();
+        tool
     }
 
     /// Writes a file into the folder.

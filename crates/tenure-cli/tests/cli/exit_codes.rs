@@ -84,6 +84,8 @@ fn wrong_usage_is_64() {
             &["run", "x", "--ttl", "2h", "--", "true"],
             &["run", "x", "--grace", "20s", "--", "true"],
             &["run", "", "--", "true"],
+            &["run", "x", "--owner", "a b", "--", "true"],
+            &["acquire", "x", "--owner", "a", "--shared"],
             &["extend", "x"],
             &["extend", "x", "--token", "abc"],
             &["release", "x"],

@@ -40,6 +40,55 @@ fn a_node_that_says_otherwise_is_shown() {
     assert!(done.stdout.contains("#!!##"), "{done:?}");
 }
 
+/// Whatever other clients leave under a name: it is held by another, and nothing takes it.
+#[test]
+fn a_value_that_is_no_token_of_ours_is_shown_as_foreign_and_left_alone() {
+    let deployment = five_redis_nodes();
+    deployment.tenure(&["acquire", "other"]).ends_with(0);
+    let binary = [0, 255, 27, b'[', 10, 128];
+    for value in [&b""[..], b"c29tZWJvZHk=", &binary, &vec![b'x'; 1 << 20]] {
+        for server in &deployment.servers {
+            let set = tenure_testkit::cmd("SET").arg("tenure:x").arg(value).arg("PX").arg(60_000).to_owned();
+            set.query::<()>(&mut server.connection()).unwrap();
+        }
+        let done = deployment.tenure(&["status", "x"]);
+        assert!(done.ends_with(0).stdout.contains("holder   a client of another library"), "{done:?}");
+        assert!(!done.stdout.contains('\u{1b}') && !done.stdout.contains("since"), "{done:?}");
+        deployment.tenure(&["acquire", "x"]).ends_with(75);
+        deployment.tenure(&["release", "x", "--force", "--yes"]);
+        for server in &deployment.servers {
+            let kept = tenure_testkit::cmd("GET").arg("tenure:x").query::<Vec<u8>>(&mut server.connection());
+            assert_eq!(kept.unwrap(), value);
+        }
+    }
+}
+
+/// A client that died between two commands, or one that never sets a time.
+#[test]
+fn a_key_without_an_end_is_named_by_status_and_doctor() {
+    let deployment = five_redis_nodes();
+    deployment.tenure(&["acquire", "ours"]).ends_with(0);
+    for server in &deployment.servers {
+        server.execute(&["SET", "tenure:x", "somebody"]);
+        server.execute(&["HSET", "tenure:h", "c0ffee:1", "1"]);
+    }
+    for name in ["x", "h"] {
+        let done = deployment.tenure(&["status", name]);
+        assert!(done.stdout.contains("frees    never: it does not expire"), "{done:?}");
+    }
+    let done = deployment.tenure(&["doctor"]);
+    let line = done
+        .stdout
+        .lines()
+        .chain(done.stderr.lines())
+        .find(|line| line.contains("never expire"))
+        .expect("it is named");
+    // A hash without an end may be anything: it is not listed.
+    assert!(line.contains(r#""x" is held by another owner and never expires"#), "{line}");
+    deployment.servers.iter().for_each(|server| drop(server.execute(&["DEL", "tenure:x", "tenure:h"])));
+    assert!(!deployment.tenure(&["doctor"]).stdout.contains("never expire"));
+}
+
 #[test]
 fn ls_shows_every_lock_and_nodes_that_do_not_answer() {
     let mut deployment = five_redis_nodes();

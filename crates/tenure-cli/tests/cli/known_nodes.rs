@@ -11,7 +11,7 @@ use std::process::Command;
 
 use tenure_testkit::RedisServer;
 
-use crate::deployment::{Deployment, Done, TOOL, wait_until};
+use crate::deployment::{Deployment, Done, wait_until};
 
 const OFF: &[&str] = &["--known-nodes", "off"];
 
@@ -216,12 +216,7 @@ struct User {
 
 impl User {
     fn new(deployment: &Deployment, id: u32) -> Self {
-        set_mode(deployment.folder(), 0o755);
-        let tool = deployment.folder().join("tenure");
-        if !tool.exists() {
-            std::fs::copy(TOOL, &tool).unwrap();
-            set_mode(&tool, 0o755);
-        }
+        let tool = deployment.tool_for_everybody();
         let home = deployment.folder().join(format!("home-{id}"));
         std::fs::create_dir(&home).unwrap();
         let _ = chown(&home, Some(id), Some(id));

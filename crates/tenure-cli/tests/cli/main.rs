@@ -19,6 +19,7 @@ mod known_nodes;
 mod looking;
 mod nodes;
 mod one_node;
+mod owners;
 mod places;
 mod plan;
 mod program;
@@ -32,8 +33,10 @@ mod serve_leases;
 mod serve_systemd;
 #[cfg(feature = "otlp")]
 mod serve_trace;
+mod sharing;
 mod store;
 mod terminal;
 mod typing;
 mod unavailable;
 mod waiting;
+mod yii2;

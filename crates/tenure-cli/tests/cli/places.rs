@@ -231,9 +231,7 @@ fn who_has_no_home_at_all_has_no_default_store() {
         println!("not tried: this user is in the password file");
         return;
     }
-    let tool = deployment.folder().join("tenure");
-    std::fs::copy(TOOL, &tool).unwrap();
-    std::fs::set_permissions(deployment.folder(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let tool = deployment.tool_for_everybody();
     let mut command = deployment.program(tool.to_str().unwrap());
     command.args(["status", "x"]).env_remove("TENURE_NODES").env_remove("HOME").uid(STRANGER);
     let done = Done::of(command.output().unwrap());

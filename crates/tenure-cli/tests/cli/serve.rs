@@ -98,6 +98,20 @@ impl Drop for Serving {
     }
 }
 
+/// A build that sends no spans says so to whoever expects them.
+#[test]
+fn a_collector_is_used_or_said_to_be_of_no_use() {
+    let deployment = embedded_store();
+    let mut service = Serving::start_with(&deployment, &[], |command| {
+        command.env("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9");
+    });
+    kill(Pid::from_raw(service.child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+    let mut said = String::new();
+    service.child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+    let warned = said.contains("OTEL_EXPORTER_OTLP_ENDPOINT") && said.contains("--features otlp");
+    assert_eq!(warned, cfg!(not(feature = "otlp")), "{said}");
+}
+
 #[test]
 fn a_lock_of_the_service_is_a_lock_of_the_tool_and_outlives_the_service() {
     for deployment in deployments() {

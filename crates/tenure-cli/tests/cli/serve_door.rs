@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tenure_testkit::certificates::Authority;
 
-use crate::deployment::{Deployment, Done, embedded_store};
+use crate::deployment::{Deployment, Done, TOOL, embedded_store};
 
 /// A service with its standard error, line by line.
 struct Open {
@@ -25,8 +25,14 @@ struct Open {
 impl Open {
     /// Starts it by its `tenure.toml`.
     fn start(deployment: &Deployment, settings: &str) -> Self {
+        Self::start_with(deployment, settings, &[])
+    }
+
+    /// The same, with these variables.
+    fn start_with(deployment: &Deployment, settings: &str, environment: &[(&str, &str)]) -> Self {
         deployment.write("tenure.toml", &format!("[serve]\n{settings}"));
         let mut command = deployment.command(&["serve", "--json"]);
+        command.envs(environment.iter().copied());
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -167,6 +173,31 @@ fn every_setting_of_the_service_is_shown_with_its_line() {
         let said = &done.ends_with(64).stderr;
         assert!(said.contains(&format!("tenure.toml:{line}: ")) && said.contains(says), "{wrong}: {said}");
     }
+}
+
+#[test]
+fn connections_that_the_process_has_no_files_for_are_refused_at_the_start_if_they_were_asked_for() {
+    let deployment = embedded_store();
+    deployment.write("tenure.toml", "[serve]\nlisten = \"127.0.0.1:0\"\nconnections_max = 1000\n");
+    let limited = |soft: u32, hard: u32| {
+        let mut command = deployment.program("prlimit");
+        command.arg(format!("--nofile={soft}:{hard}")).args([TOOL, "serve", "--json"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let refused = limited(100, 1_000).wait_with_output().unwrap();
+    let said = String::from_utf8(refused.stdout).unwrap();
+    assert_eq!(refused.status.code(), Some(64), "{said}");
+    let expected = "tenure.toml:3: connections_max is 1000, and the system lets this process have 744; raise";
+    assert!(said.contains(expected), "{said}");
+    // The soft limit is its own matter.
+    let mut child = limited(100, 1_256);
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let limits = std::fs::read_to_string(format!("/proc/{}/limits", child.id())).unwrap();
+    let files = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    assert_eq!(files.split_whitespace().nth(3), Some("1256"), "{line}");
+    kill(Pid::from_raw(child.id().try_into().unwrap()), Signal::SIGTERM).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 #[test]
@@ -373,70 +404,109 @@ fn a_lease_key_is_exchanged_without_ending_a_lease() {
 
 /// Everything that somebody else on the machine, or behind the network, can see.
 #[test]
-fn no_secret_is_seen_in_ps_logs_errors_or_metrics() {
+fn no_secret_is_seen_in_ps_logs_errors_metrics_or_traces() {
     let deployment = embedded_store();
     let authority = Authority::new();
-    let files = authority.issue("own", &["127.0.0.1"]);
-    let token = new_token(&deployment, &["--name", "a", "--may", "read,lock,metrics"]);
+    let (files, client) = (authority.issue("own", &["127.0.0.1"]), authority.issue("client", &["w.example"]));
+    let token = new_token(&deployment, &["--name", "a", "--may", "read,lock,metrics,force"]);
+    let certificate = ["--name", "w", "--may", "lock", "--certificate", "w.example"];
+    deployment.tenure(&[&["token", "new", "--file", "callers"], &certificate[..]].concat()).ends_with(0);
     let unknown = new_token(&embedded_store(), &["--name", "a", "--may", "lock"]);
     let lease_key = "0123456789abcdef".repeat(4);
     let key = deployment.write("key", &lease_key);
     std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
     let settings = format!(
         "listen = \"127.0.0.1:0\"\ncallers = \"callers\"\nlease_key = \"key\"\naccess_log = \"access\"\naudit_log = \"audit\"\n\
-         tls_certificate = {:?}\ntls_key = {:?}\n",
-        files.certificate, files.key
+         tls_certificate = {:?}\ntls_key = {:?}\nclient_ca = {:?}\n",
+        files.certificate,
+        files.key,
+        authority.file()
     );
-    let mut service = Open::start(&deployment, &settings);
-    let ca = authority.file().display().to_string();
-    let mut seen = String::new();
-    let call = |token: &str, path: &str, body: Option<&Value>| {
+    #[cfg(feature = "otlp")]
+    let collector = crate::serve_trace::Collector::start();
+    #[cfg(feature = "otlp")]
+    let traced = [("OTEL_EXPORTER_OTLP_ENDPOINT", &*collector.url)];
+    #[cfg(not(feature = "otlp"))]
+    let traced = [];
+    let mut service = Open::start_with(&deployment, &settings, &traced);
+    let (ca, repeated) = (authority.file().display().to_string(), "idempotency-7d1f0c");
+    let shown = [&client.certificate, &client.key].map(|path| path.display().to_string());
+    let call = |token: &str, path: &str, body: Option<&Value>, more: &[&str]| {
         let (url, body) = (format!("{}{path}", service.url), body.map(ToString::to_string));
         let mut arguments = vec!["--cacert", &ca, &url];
         if let Some(body) = &body {
             arguments.extend(["--json", body]);
         }
-        let (_, answer) = curl(&deployment, token, &arguments);
+        let (_, answer) = curl(&deployment, token, &[&arguments, more].concat());
         answer
     };
-    let lease = call(&token, "/v1/acquire", Some(&json!({ "name": "x" })));
+    let x = json!({ "name": "x" });
+    let with_key = ["-H", &format!("Idempotency-Key: {repeated}")];
+    let with_certificate = ["--cert", &shown[0], "--key", &shown[1]];
+    let lease = call(&token, "/v1/acquire", Some(&x), &with_key);
     let lease_token = lease["token"].as_str().unwrap().to_owned();
+    let again = call(&token, "/v1/acquire", Some(&x), &with_key);
+    assert_eq!(again["fence"], lease["fence"], "{again}");
+    let of_certificate = call("", "/v1/acquire", Some(&json!({ "name": "y" })), &with_certificate);
+    let other_token = of_certificate["token"].as_str().unwrap().to_owned();
     let given = json!({ "name": "x", "token": lease_token });
-    for (caller, path, body) in [
-        (&*unknown, "/v1/acquire", Some(json!({ "name": "x" }))),
-        ("", "/v1/acquire", Some(json!({ "name": "x" }))),
-        (&token, "/v1/acquire", Some(json!({ "name": "x" }))),
-        (&token, "/v1/release", Some(json!({ "name": "y", "token": lease_token }))),
-        (&token, "/v1/release", Some(json!({ "name": "x", "token": format!("{lease_token}0") }))),
-        (&token, "/v1/release", Some(json!({ "name": "x", "token": lease_token, "more": 1 }))),
-        (&token, "/v1/lock?name=x", None),
-        (&token, "/v1/locks", None),
-        (&token, "/metrics", None),
-        (&token, "/v1/nodes", None),
-        (&token, "/v1/release", Some(given)),
+    let by_key = json!({ "name": "x", "idempotency_key": repeated, "holder": "h" });
+    let force = json!({ "name": "y", "holder": "h", "reason": "r" });
+    let mut seen = vec![];
+    for (caller, path, body, more) in [
+        (&*unknown, "/v1/acquire", Some(x.clone()), &with_key[..]),
+        ("", "/v1/acquire", Some(x.clone()), &[]),
+        (&token, "/v1/acquire", Some(x), &[]),
+        (&token, "/v1/acquire", Some(json!({ "name": "z" })), &with_key),
+        ("", "/v1/lock?name=y", None, &with_certificate),
+        (&token, "/v1/release", Some(by_key), &[]),
+        (&token, "/v1/force-release", Some(force), &[]),
+        (&token, "/v1/release", Some(json!({ "name": "y", "token": lease_token })), &[]),
+        (&token, "/v1/release", Some(json!({ "name": "x", "token": format!("{lease_token}0") })), &[]),
+        (&token, "/v1/release", Some(json!({ "name": "x", "token": lease_token, "more": 1 })), &[]),
+        (&token, "/v1/lock?name=x", None, &[]),
+        (&token, "/v1/locks", None, &[]),
+        (&token, "/metrics", None, &[]),
+        (&token, "/v1/nodes", None, &[]),
+        (&token, "/v1/release", Some(given), &[]),
     ] {
-        seen.push_str(&call(caller, path, body.as_ref()).to_string());
+        seen.push(call(caller, path, body.as_ref(), more).to_string().into_bytes());
     }
     service.reload();
     std::fs::write(deployment.folder().join("callers"), format!("{token}\n")).unwrap();
     service.reload();
     let process = format!("/proc/{}", service.child.id());
-    for file in ["cmdline", "environ"] {
-        seen.push_str(&String::from_utf8_lossy(&std::fs::read(format!("{process}/{file}")).unwrap()));
-    }
+    seen.extend(["cmdline", "environ"].map(|file| std::fs::read(format!("{process}/{file}")).unwrap()));
     for arguments in [&["config"][..], &["config", "--json"], &["doctor"], &["token", "ls"]] {
         let done = deployment.tenure(arguments);
-        seen.push_str(&format!("{}{}", done.stdout, done.stderr));
+        seen.push(format!("{}{}", done.stdout, done.stderr).into_bytes());
     }
-    seen.push_str(&service.end());
-    for log in ["access", "audit"] {
-        seen.push_str(&std::fs::read_to_string(deployment.folder().join(log)).unwrap_or_default());
+    seen.push(service.end().into_bytes());
+    seen.extend(["access", "audit"].map(|log| std::fs::read(deployment.folder().join(log)).unwrap()));
+    #[cfg(feature = "otlp")]
+    {
+        let exports = collector.exports();
+        assert!(contains(&exports.concat(), b"POST /v1/acquire"), "calls are traced");
+        seen.extend(exports);
     }
-    let owner = lease_token.split('.').nth(3).unwrap();
-    let pem = std::fs::read_to_string(&files.key).unwrap();
-    let tls_key = pem.lines().nth(1).unwrap();
-    for secret in [&token, &unknown, &lease_key, owner, tls_key, &lease_token] {
-        assert!(!seen.contains(secret), "{secret} in {seen}");
+    let seen = seen.concat();
+    let pem = |path| std::fs::read_to_string(path).unwrap();
+    let pem = [pem(&files.key), pem(&client.key), pem(&client.certificate)];
+    let mut secrets: Vec<&str> = pem.iter().map(|pem| pem.lines().nth(1).unwrap()).collect();
+    secrets.extend([&*token, &unknown, &lease_key, repeated]);
+    for lease in [&lease_token, &other_token] {
+        let owner = lease.split('.').nth(3).unwrap();
+        assert_eq!(owner.len(), 40, "{lease}");
+        secrets.extend([lease, owner]);
     }
-    assert!(seen.contains("\"caller\":\"a\""), "the log is there: {seen}");
+    for secret in secrets {
+        assert!(!contains(&seen, secret.as_bytes()), "{secret} in {}", String::from_utf8_lossy(&seen));
+    }
+    for caller in ["a", "w"] {
+        assert!(contains(&seen, format!("\"caller\":\"{caller}\"").as_bytes()), "the log is there");
+    }
+}
+
+fn contains(bytes: &[u8], part: &[u8]) -> bool {
+    bytes.windows(part.len()).any(|window| window == part)
 }

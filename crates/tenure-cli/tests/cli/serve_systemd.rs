@@ -1,13 +1,17 @@
 //! The service under systemd: what it tells, and the unit that starts it.
 
+mod machine;
+
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
+use serde_json::json;
 use tenure_testkit::installed;
 
+use self::machine::{Machine, answer};
 use crate::deployment::{TOOL, embedded_store};
 use crate::serve::Serving;
 
@@ -71,11 +75,12 @@ fn systemd_is_told_when_the_service_is_ready_lives_reloads_and_stops() {
     manager.awaits("STOPPING=1");
 }
 
+const UNIT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/tenure.service");
+
 /// The unit, with the tool that is tested here in the place of an installed one.
 fn unit() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/tenure.service");
-    let text = std::fs::read_to_string(file).unwrap();
+    let text = std::fs::read_to_string(UNIT).unwrap();
     assert!(text.contains("ExecStart=/usr/bin/tenure "), "{text}");
     let path = folder.path().join("tenure.service");
     std::fs::write(&path, text.replace("/usr/bin/tenure ", &format!("{TOOL} "))).unwrap();
@@ -99,4 +104,35 @@ fn the_unit_is_hardened() {
     let said = String::from_utf8(done.stdout).unwrap();
     let verdict = said.lines().find(|line| line.contains("Overall exposure level")).unwrap_or(&said);
     assert!(done.status.success() && ["OK", "SAFE"].iter().any(|word| verdict.contains(word)), "{verdict}");
+}
+
+/// All that the unit keeps from the service, the service does without.
+#[test]
+fn a_real_systemd_starts_reloads_watches_and_drains_it() {
+    let Some(machine) = Machine::start(UNIT.as_ref()) else { return };
+    machine.does("start");
+    assert_eq!(machine.property("StatusText"), "listening on http://127.0.0.1:7420");
+    let lease = machine.post("/v1/acquire", &json!({ "name": "x", "ttl_ms": 30_000 }));
+    assert!(lease["fence"].is_u64(), "{lease}");
+    machine.does("reload");
+    let reloaded = "callers, certificates and lease keys were read again";
+    assert!(machine.journal().contains(reloaded), "{}", machine.journal());
+
+    // Whoever does not serve is started again, and goes on with the leases of the one before.
+    machine.signal("-STOP");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while machine.property("NRestarts") != "1" || machine.property("ActiveState") != "active" {
+        assert!(Instant::now() < deadline, "{}", machine.journal());
+    }
+    assert!(machine.journal().contains("Watchdog timeout"), "{}", machine.journal());
+    let given = json!({ "name": "x", "token": lease["token"] });
+    let longer = machine.post("/v1/extend", &given);
+    assert_eq!(longer["fence"], lease["fence"], "{longer}");
+
+    let waiter = machine.call("/v1/acquire", &json!({ "name": "x", "wait_ms": 60_000 }));
+    while machine.post("/v1/acquire", &json!({ "name": "x" }))["waiters"] != 1 {}
+    machine.does("stop");
+    let told = answer(waiter);
+    assert_eq!(told["type"], json!("urn:tenure:draining"), "{told}");
+    assert_eq!(machine.property("Result"), "success");
 }

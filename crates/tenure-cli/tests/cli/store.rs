@@ -31,10 +31,7 @@ struct PlainUser {
 impl PlainUser {
     fn new() -> Self {
         let deployment = embedded_store();
-        let tool = deployment.folder().join("tenure");
-        std::fs::copy(TOOL, &tool).unwrap();
-        set_mode(deployment.folder(), 0o755);
-        set_mode(&tool, 0o755);
+        let tool = deployment.tool_for_everybody();
         Self { deployment, tool, is_root: is_root() }
     }
 

@@ -52,6 +52,33 @@ fn a_client_whose_service_is_gone_stops_before_another_gets_the_lock() {
     });
 }
 
+/// At the instance that gave it, and at another one: nobody waits for the end of a term that is its
+/// own.
+#[test]
+fn a_client_whose_first_answer_was_lost_does_not_wait_for_its_own_lock() {
+    let runtime = Runtime::new().unwrap();
+    for elsewhere in [false, true] {
+        with_each(|client| {
+            let nodes = Nodes::start();
+            let [instance, other]: [Instance; 2] = nodes.instances();
+            let proxy = Proxy::start_forgetful(instance.port());
+            proxy.set(Direction::Replies, Mode::Swallow);
+            let mut client = driver(client, &[&format!("http://127.0.0.1:{}", proxy.port()), "30000"]);
+            runtime.block_on(async {
+                let mut looking = http::Client::connect(other.address()).await;
+                while looking.get("/v1/lock?name=x").await.body["state"] != json!("held") {}
+            });
+            let lost = Instant::now();
+            if elsewhere {
+                proxy.lead_to(other.port());
+            }
+            proxy.set(Direction::Replies, Mode::Pass);
+            assert_eq!(client.hear(), "held");
+            assert!(lost.elapsed() < Duration::from_secs(20), "it waited for its own lock");
+        });
+    }
+}
+
 /// Whoever counted from the receipt of an answer would hold a lock that was over before.
 #[test]
 fn an_answer_that_is_held_up_for_longer_than_its_lock_lasts_is_none() {

@@ -6,10 +6,13 @@
 
 mod campaign;
 mod counter;
+mod crowd;
 mod drain;
 mod holding;
 mod hostile;
 mod instances;
 mod leaving;
 mod loss;
+mod overload;
 mod promises;
+mod wire;

@@ -94,14 +94,16 @@ impl<L: LeaseCell> Client<L> {
                     let before = clean_up.replace(release);
                     assert!(before.is_none(), "a lease ends one attempt at a time");
                 }
-                lease::Output::Propose { fenced, ticket } => {
+                lease::Output::Propose { fenced, ticket, joins } => {
                     let span = if lease.is_cohort() { self.cohorts.begin_round(lease.key(), id) } else { 0 };
-                    let mut proposal = self.fleet.propose_range(now, fenced, span);
+                    let mut proposal = match joins {
+                        Some(fence) => self.fleet.propose_joining(now, fence),
+                        None => self.fleet.propose_range(now, fenced, span),
+                    };
                     proposal.ticket = ticket.then(|| self.fleet.draw_ticket(now));
                     self.outbox.say(Output::Draw { lease: id, proposal });
                 }
-                // Whoever looks at the lease sees late votes.
-                lease::Output::Widened => {}
+                lease::Output::AllVoted => told.push(News::AllVoted),
                 lease::Output::Acquired => told.push(News::Acquired),
                 lease::Output::NotAcquired(end) => told.push(News::NotAcquired(end)),
                 lease::Output::Waiting { at, free_after } => told.push(News::Waiting { at, free_after }),

@@ -166,6 +166,9 @@ pub enum News {
         /// The votes, in the order of the node list.
         ballots: Vec<Option<Ballot>>,
     },
+    /// Every node has answered the last round that won. Comes if
+    /// [`Lease::await_votes`](crate::Lease::await_votes) asked for it.
+    AllVoted,
     /// The lock is held for longer.
     Extended,
     /// The extension failed; the old validity stands.

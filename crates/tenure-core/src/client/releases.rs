@@ -12,9 +12,10 @@ use crate::lease::release::{self, Release, ReleaseOutcome};
 use crate::round::{NodeSet, RoundNumber};
 use crate::time::Time;
 
-/// How long the votes of the other nodes are waited for when a majority has decided, for callers
-/// who want to know of all: longer than a near node takes, also on an overloaded machine.
-const ALL_VOTES_MAX: Duration = Duration::from_millis(150);
+/// Callers who want to know of all nodes wait for the others as long again as it took a majority to
+/// decide, but at least and at most so long: a node that hangs must not hold up every release.
+const ALL_VOTES_LEAST: Duration = Duration::from_millis(2);
+const ALL_VOTES_MOST: Duration = Duration::from_millis(150);
 
 /// What a release is known by: the lease that acquired, and the round that it ends. Each ends once.
 pub(super) type ReleaseId = (Id, RoundNumber);
@@ -33,8 +34,8 @@ pub(super) struct ReleaseEntry {
 struct ReleaseCaller {
     /// The lease of whoever asked, which need not be the one that acquired.
     id: Id,
-    /// How long the votes of all nodes are waited for when the outcome is known.
-    patience: Duration,
+    /// The votes of all nodes are waited for when the outcome is known.
+    hears_all: bool,
     /// The outcome, and until when the other votes are waited for.
     decided: Option<(ReleaseOutcome, Time)>,
 }
@@ -46,8 +47,7 @@ impl<L: LeaseCell> Client<L> {
         let release = self.advance_lease(now, lease, lease::Input::Release);
         match release.and_then(|release| self.releases.get_mut(release)) {
             Some(entry) => {
-                let patience = if hears_all { ALL_VOTES_MAX } else { Duration::ZERO };
-                entry.caller = Some(ReleaseCaller { id: lease, patience, decided: None });
+                entry.caller = Some(ReleaseCaller { id: lease, hears_all, decided: None });
             }
             None => self.outbox.say(Output::NotReleased { lease }),
         }
@@ -82,8 +82,9 @@ impl<L: LeaseCell> Client<L> {
                         let nudge_after = entry.release.nudge_after();
                         self.waiters.passed_on(now, entry.release.key(), nudge_after);
                     }
+                    let took = now.since(entry.release.started());
                     if let Some(caller) = &mut entry.caller {
-                        caller.decided = Some((outcome, now + caller.patience));
+                        caller.decided = Some((outcome, now + caller.patience(took)));
                     }
                 }
                 release::Output::Done { unconfirmed } => done = Some(unconfirmed),
@@ -104,6 +105,13 @@ impl<L: LeaseCell> Client<L> {
             self.outbox.say(Output::CleanedUp { key, unconfirmed });
             self.releases.remove(id);
         }
+    }
+}
+
+impl ReleaseCaller {
+    /// How long others are waited for when a majority took so long.
+    fn patience(&self, took: Duration) -> Duration {
+        if self.hears_all { took.clamp(ALL_VOTES_LEAST, ALL_VOTES_MOST) } else { Duration::ZERO }
     }
 }
 

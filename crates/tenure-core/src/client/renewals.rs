@@ -73,8 +73,8 @@ impl Renewals {
     /// What to send to a node that gets them one by one.
     pub fn commands(&self) -> impl Iterator<Item = (Tag, Command)> {
         self.tags().zip(&self.locks).map(|(tag, (_, lock))| {
-            let Renewing { key, token, node_ttl_ms, .. } = lock.clone();
-            (tag, Command::Extend { key, token, node_ttl_ms })
+            let Renewing { key, token, node_ttl_ms, mode, .. } = lock.clone();
+            (tag, Command::Extend { key, token, node_ttl_ms, mode })
         })
     }
 }

@@ -31,6 +31,11 @@ pub enum Request<L> {
         /// For how long.
         term: Term,
     },
+    /// Share a lock from now on that is held alone. Told as an extension is.
+    Share {
+        /// The lease.
+        id: Id,
+    },
     /// Go on with a lock that another process held. Told as an extension is.
     Resume {
         /// How the lease is called from now on.
@@ -51,12 +56,14 @@ pub enum Request<L> {
         /// The lease.
         id: Id,
     },
-    /// Release a lock that another process held. Told when all nodes had a moment to answer.
+    /// Release a lock that another process held.
     ReleaseResumed {
         /// How the lease is called from now on.
         id: Id,
         /// A lease that goes on with the lock ([`Resuming::begin`]).
         lease: L,
+        /// Told when all nodes had a moment to answer.
+        hears_all: bool,
     },
     /// The caller is gone: give up whatever there is.
     Abandon {
@@ -118,7 +125,7 @@ impl Resuming {
     /// The lease that counts these nodes, and was held for so long.
     #[must_use]
     pub fn begin(&self, quorum: Quorum, members: NodeSet, held: Duration, now: Time) -> Lease {
-        let handover = HandedOver { members, held, ..self.handover };
-        Lease::resume(self.key.clone(), self.terms, quorum, &handover, now)
+        let handover = HandedOver { members, held, ..self.handover.clone() };
+        Lease::resume(self.key.clone(), self.terms.clone(), quorum, &handover, now)
     }
 }

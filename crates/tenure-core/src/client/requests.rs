@@ -48,6 +48,9 @@ impl<L: LeaseCell> Client<L> {
             Request::Extend { id, term } => {
                 self.advance_lease(now, id, lease::Input::Extend(term));
             }
+            Request::Share { id } => {
+                self.advance_lease(now, id, lease::Input::Share);
+            }
             Request::Resume { id, lease, resuming } => self.begin_resume(now, id, lease, &resuming),
             Request::HandOver { id } => {
                 self.forget(id);
@@ -57,9 +60,9 @@ impl<L: LeaseCell> Client<L> {
                 Some(ballots) => self.tell_passed_on(id, ballots),
                 None => self.release(now, id, false),
             },
-            Request::ReleaseResumed { id, lease } => {
+            Request::ReleaseResumed { id, lease, hears_all } => {
                 self.leases.insert(id, LeaseEntry::of(id, lease));
-                self.release(now, id, true);
+                self.release(now, id, hears_all);
             }
             Request::Abandon { id } => {
                 self.forget(id);
@@ -115,7 +118,8 @@ impl<L: LeaseCell> Client<L> {
         let members = self.fleet.nodes_in(&resuming.lives);
         // By the clock of the nodes: that goes on while nobody has the lock in hand, and no process
         // can set it. What the other process says counts if there is no fence, or if it is more.
-        let HandedOver { fence, held, .. } = resuming.handover;
+        let HandedOver { fence, held, .. } = &resuming.handover;
+        let (fence, held) = (*fence, *held);
         let held = held.max(fence.and_then(|fence| self.fleet.time_since(now, fence)).unwrap_or_default());
         *cell.open() = resuming.begin(self.quorum(), members, held, now);
         self.leases.insert(id, LeaseEntry::of(id, cell));

@@ -80,7 +80,8 @@ fn ten_thousand_short_locks_that_would_be_renewed_leave_no_timer() {
     let terms = Options::default().check(MaxTtl::default()).unwrap();
     for cycle in 0..10_000 {
         let (id, name) = (Id(cycle), cycle.to_string());
-        let lease = Lease::new(LockKey::new(&Prefix::default(), &name).unwrap(), terms, near.client.quorum());
+        let lease =
+            Lease::new(LockKey::new(&Prefix::default(), &name).unwrap(), terms.clone(), near.client.quorum());
         near.ask(Request::Acquire { id, lease });
         near.ask(match cycle % 3 {
             0 => Request::Abandon { id },

@@ -8,7 +8,7 @@ use super::tag::Addressee;
 use super::{Client, LeaseCell};
 use crate::command::Command;
 use crate::lease;
-use crate::line::Ticket;
+use crate::line::{Seeks, Ticket};
 use crate::names::LockKey;
 use crate::round::NodeIndex;
 use crate::time::Time;
@@ -123,9 +123,12 @@ impl<L: LeaseCell> Client<L> {
         } else if let Some(name) = key.strip_prefix(self.fleet.prefix().as_str())
             && let Ok(key) = LockKey::new(self.fleet.prefix(), name)
         {
-            // It waits no longer, and must not keep the lock from others.
-            let ticket = Ticket { number, client: self.fleet.client() };
-            self.outbox.send(now, Addressee::Nobody, node, Command::Leave { key, ticket });
+            // It waits no longer, and must not keep the lock from others, however it wanted it.
+            for seeks in [Seeks::Alone, Seeks::Owned] {
+                let ticket = Ticket { number, client: self.fleet.client(), seeks };
+                let leave = Command::Leave { key: key.clone(), ticket };
+                self.outbox.send(now, Addressee::Nobody, node, leave);
+            }
         }
     }
 
@@ -150,7 +153,7 @@ mod tests {
     }
 
     fn ticket(number: u64) -> Option<Ticket> {
-        Some(Ticket { number, client: ClientId::new(1) })
+        Some(Ticket::exclusive(number, ClientId::new(1)))
     }
 
     #[test]

@@ -13,7 +13,7 @@ const BATCH_MAX: usize = 64;
 /// Commands that can be sent together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Batch {
-    /// Releases without label or ticket. The first to leave: they make way for others.
+    /// Releases without ticket. The first to leave: they make way for others.
     Releases,
     /// Acquires with one fence, without ticket or label, in one life of the node's memory.
     Acquires,
@@ -32,7 +32,7 @@ impl Batch {
     #[must_use]
     pub const fn of(command: &Command) -> Option<Self> {
         match command {
-            Command::Release { labelled: false, next: Next::InLine, .. } => Some(Self::Releases),
+            Command::Release { next: Next::InLine, .. } => Some(Self::Releases),
             Command::Acquire {
                 nonce: Some(_),
                 fence: Some(ProposedFence { span: 0, .. }),
@@ -53,11 +53,12 @@ impl Batch {
 /// leave; and whatever comes after them is sent behind them.
 ///
 /// ```
-/// use tenure_core::{Batch, Command, Gathered, LockKey, OwnerToken, Prefix};
+/// use tenure_core::{Batch, Command, Gathered, LockKey, Mode, OwnerToken, Prefix};
 ///
 /// let extend = |name, tag| {
 ///     let key = LockKey::new(&Prefix::default(), name)?;
-///     Ok((tag, Command::Extend { key, token: OwnerToken::from_bytes([7; 20]), node_ttl_ms: 1_000 }))
+///     let (token, mode) = (OwnerToken::from_bytes([7; 20]), Mode::Exclusive);
+///     Ok((tag, Command::Extend { key, token, node_ttl_ms: 1_000, mode }))
 /// };
 /// let mut gathered = Gathered::default();
 /// gathered.push(Batch::Extends, extend("a", 1)?);

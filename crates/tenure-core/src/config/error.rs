@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{MAX_TTL_CEILING, TTL_MIN};
 use crate::line::LABEL_BYTES_MAX;
+use crate::mode::OwnerIdError;
 
 /// Why options are not allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,8 @@ pub enum OptionError {
         /// The largest that is allowed with this ttl.
         guard_band_max: Duration,
     },
+    /// The owner is not allowed.
+    Owner(OwnerIdError),
     /// `max_hold` is shorter than the ttl.
     MaxHold {
         /// What was asked for.
@@ -112,6 +115,7 @@ impl fmt::Display for OptionError {
                 f,
                 "a min_margin of {min_margin} cannot be reached; with all of these nodes the margin is {margin_max}"
             ),
+            Self::Owner(error) => error.fmt(f),
             Self::MaxHold { max_hold, ttl } => write!(
                 f,
                 "a max_hold of {max_hold:?} is shorter than the ttl of {ttl:?}; raise it or shorten the ttl"

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::command::Holding;
 use crate::fence::Fence;
+use crate::mode;
 use crate::round::{NodeIndex, NodeSet, Quorum};
 
 /// What a majority of nodes says about a lock.
@@ -34,6 +35,11 @@ pub enum LockState {
         /// acquired without one or is a client of another library; of a lock that is passed on
         /// inside a client, the last that it may be passed on with.
         fence: Option<Fence>,
+        /// How many share it, if it is shared, by the middle of what the nodes say: the owner is
+        /// `shared` then. How often its owner holds it, if it is reentrant.
+        sharers: Option<u64>,
+        /// What kind of lock it is.
+        kind: mode::Kind,
     },
     /// Nobody has it, but a majority of nodes has set it aside for whoever is next in line.
     #[non_exhaustive]
@@ -109,6 +115,15 @@ impl Agreement {
                 label: holdings.iter().find_map(|holding| holding.label.clone()),
                 left: left(),
                 fence: holdings.iter().filter_map(|holding| holding.fence).max(),
+                kind: holdings.first().map(|holding| holding.kind).unwrap_or_default(),
+                sharers: middle(
+                    holdings
+                        .iter()
+                        .filter_map(|holding| {
+                            holding.count.or_else(|| Some(holding.sharers.as_ref()?.len() as u64))
+                        })
+                        .collect(),
+                ),
             },
         };
         let those = |same: bool| {
@@ -148,7 +163,16 @@ mod tests {
 
     fn held(owner: &str, left_ms: u64) -> Option<Holding> {
         let left = Some(Duration::from_millis(left_ms));
-        Some(Holding { key: "x".into(), owner: owner.into(), left, fence: None, label: None })
+        Some(Holding {
+            key: "x".into(),
+            owner: owner.into(),
+            left,
+            fence: None,
+            label: None,
+            sharers: None,
+            kind: mode::Kind::Plain,
+            count: None,
+        })
     }
 
     /// What they come to, for nodes that answer with these keys; the first `voters` of them are
@@ -167,7 +191,17 @@ mod tests {
         let nodes = [held("a", 50), held("a", 70), held("b", 99), held("a", 10), None].map(Some);
         let (state, sets) = agreement(5, &nodes);
         let left = Some(Duration::from_millis(10));
-        assert_eq!(state, LockState::Held { owner: "a".into(), label: None, left, fence: None });
+        assert_eq!(
+            state,
+            LockState::Held {
+                owner: "a".into(),
+                label: None,
+                left,
+                fence: None,
+                sharers: None,
+                kind: mode::Kind::Plain
+            }
+        );
         assert_eq!(sets, [vec![0, 1, 3], vec![2, 4]]);
     }
 

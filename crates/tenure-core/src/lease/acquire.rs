@@ -35,12 +35,14 @@ impl Lease {
         let number = self.rounds.take_next();
         let (terms, patience) = (&self.terms, &self.patience);
         let mut acquire = Acquire::begin(number, self.quorum, now, terms, entropy, proposal, patience);
-        if proposal.ticket.is_some() {
+        if let Some(ticket) = proposal.ticket {
+            let ticket = ticket.seeking(&self.terms.mode);
             let waiter = self.waiter.get_or_insert_default();
-            (waiter.ticket, waiter.draws) = (proposal.ticket, waiter.draws.max(1));
+            (waiter.ticket, waiter.draws) = (Some(ticket), waiter.draws.max(1));
         }
-        let beside = self.beside();
         let woken = self.waiter.as_mut().and_then(|waiter| waiter.claims.take());
+        let joins = self.joins.take().is_some();
+        let beside = self.beside(woken.is_some(), joins);
         acquire.from_line = woken.is_some();
         let mut unasked = vec![];
         for (node, command) in acquire.commands(&self.key, self.terms.term, proposal, beside) {
@@ -80,9 +82,10 @@ impl Lease {
                 let (leftovers, round) = (acquire.leftovers(self.terms.term, ending), acquire.round.clone());
                 let fence = acquire.fence.map(|proposed| proposed.fence);
                 let span = acquire.fence.map_or(0, |proposed| proposed.span);
-                let from_line = (acquire.from_line || self.led) && !self.closed;
+                let mode = self.terms.mode.clone();
+                let from_line = (acquire.from_line || self.led) && !self.closed && !mode.is_shared();
                 let mut standing = Standing::new(leftovers, fence, validity, round);
-                standing.span = span;
+                (standing.span, standing.mode) = (span, mode);
                 standing.from_line = from_line;
                 standing.plan_renewal(&self.terms, standing.acquired);
                 self.leave_refused(&standing);
@@ -93,8 +96,8 @@ impl Lease {
                 if wait::has_time(self.waiter.as_deref(), &acquire.round) {
                     return;
                 }
-                let (is_behind, lacks_margin) =
-                    (acquire.round.is_behind(), acquire.round.lacks_only_margin());
+                let (is_behind, lacks_margin, rejoins) =
+                    (acquire.round.is_behind(), acquire.round.lacks_only_margin(), acquire.round.rejoins());
                 if !std::mem::replace(&mut acquire.cleaned_up, true) {
                     // Whom we have not asked by now is asked no more: that would come behind the
                     // clean-up.
@@ -109,7 +112,11 @@ impl Lease {
                     let leftovers = acquire.leftovers(self.terms.term, ending);
                     self.clean_up(now, leftovers);
                 }
-                if is_behind && self.proposals < PROPOSALS_MAX {
+                if rejoins.is_some() && self.proposals < PROPOSALS_MAX {
+                    // It is our owner's already, with another fence than we asked for.
+                    self.joins = rejoins;
+                    self.propose_again(self.proposals + 1, false);
+                } else if is_behind && self.proposals < PROPOSALS_MAX {
                     // The nodes are free, only our number was too small. Another attempt with
                     // another owner, behind the release of this one on the same connections: still
                     // one round trip.
@@ -149,7 +156,8 @@ impl Lease {
         if let Some(waiter) = &mut self.waiter {
             waiter.begin();
         }
-        self.outputs.push_back(Output::Propose { fenced: self.terms.fenced, ticket });
+        let (fenced, joins) = (self.terms.fenced, self.joins);
+        self.outputs.push_back(Output::Propose { fenced, ticket, joins });
     }
 
     pub(super) fn retry_or_end(&mut self, now: Time, cause: Cause) {
@@ -161,7 +169,9 @@ impl Lease {
             return self.wait_in_line(now, retry_after);
         }
         let pause = self.terms.retry.pause(now.since(acquire.round.started()), acquire.entropy.dice);
-        match self.next_attempt(now, pause) {
+        // A key of another kind does not become one of this kind.
+        let hopeful = !matches!(cause, Cause::OtherKind { .. });
+        match self.next_attempt(now, pause).filter(|_| hopeful) {
             Some(at) => {
                 let ballots = acquire.round.ballots().to_vec();
                 self.outputs.push_back(Output::Retrying { cause, at, ballots });

@@ -13,6 +13,7 @@ use crate::command::{Answer, Command, Fault, Refusal, Reply, Vote};
 use crate::config::{Term, Terms};
 use crate::fence::ProposedFence;
 use crate::line::{Beside, Place};
+use crate::mode::Kind;
 use crate::names::LockKey;
 use crate::round::{
     Ballot, Deadlines, NodeIndex, NodeSet, Patience, Quorum, Round, RoundNumber, Validity, Verdict,
@@ -75,6 +76,12 @@ pub enum Cause {
     },
     /// A majority granted, but only when the validity was over already.
     TooLate,
+    /// So many nodes have a key of another kind under this name that no majority is possible:
+    /// somebody uses it for something else.
+    OtherKind {
+        /// What it is.
+        found: Kind,
+    },
 }
 
 /// The end of an acquire without a lock.
@@ -197,6 +204,9 @@ impl Acquire {
         if let Some(left) = self.set_back() {
             return Some(Cause::ClocksSetBack { left });
         }
+        if let Some(found) = self.other_kind() {
+            return Some(Cause::OtherKind { found });
+        }
         match self.round.quorum().answered(self.round.tally())? {
             true => Some(Cause::Contended { retry_after: self.retry_after() }),
             false => Some(Cause::Unavailable),
@@ -215,6 +225,16 @@ impl Acquire {
             return Err(Fault::Untrusted(Distrust::ClockSetBack { left }));
         }
         answer
+    }
+
+    /// What too many nodes for a majority have under this name, if it is of another kind.
+    fn other_kind(&self) -> Option<Kind> {
+        let other = self.round.ballots().iter().flatten().filter_map(|ballot| match ballot.vote {
+            Vote::Refused(Refusal::OtherKind { found }) => Some(found),
+            _ => None,
+        });
+        let quorum = self.round.quorum();
+        (quorum.nodes() - other.clone().count() < quorum.majority()).then(|| other.min())?
     }
 
     /// How long too many nodes for a majority grant no present fence.

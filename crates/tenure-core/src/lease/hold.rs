@@ -6,6 +6,7 @@ use super::standing::{HandedOver, Standing};
 use super::{Lease, Output, Phase};
 use crate::command::{Answer, Command, Reply};
 use crate::config::{MaxHold, Term, Terms};
+use crate::mode::Mode;
 use crate::names::LockKey;
 use crate::round::{NodeSet, Quorum, Round, RoundNumber};
 use crate::time::Time;
@@ -22,6 +23,8 @@ pub struct Renewing {
     pub token: OwnerToken,
     /// How long the nodes keep the key from now on.
     pub node_ttl_ms: u64,
+    /// Whom the hold keeps out.
+    pub mode: Mode,
 }
 
 impl Lease {
@@ -33,10 +36,11 @@ impl Lease {
         if let MaxHold::AtMost(limit) = &mut terms.max_hold {
             *limit = limit.saturating_sub(handover.held);
         }
+        let term = terms.term;
         let mut lease = Self::new(key, terms, quorum);
         let number = lease.rounds.take_next();
         let round = Round::open(number, quorum, handover.members, now);
-        lease.phase = Phase::Held(Box::new(Standing::resumed(round, handover, now, terms.term)));
+        lease.phase = Phase::Held(Box::new(Standing::resumed(round, handover, now, term)));
         lease
     }
 
@@ -65,9 +69,9 @@ impl Lease {
         }
         standing.renew_at = None;
         standing.renewals += 1;
-        let token = standing.leftovers.token;
+        let (token, mode) = (standing.leftovers.token, standing.mode.clone());
         let round = self.begin_extension(now, term)?;
-        Some(Renewing { round, key: self.key.clone(), token, node_ttl_ms: term.node_ttl_ms() })
+        Some(Renewing { round, key: self.key.clone(), token, node_ttl_ms: term.node_ttl_ms(), mode })
     }
 
     /// Takes the grants of several nodes at once.
@@ -82,7 +86,18 @@ impl Lease {
             self.advance_extend(now);
         } else if standing.round.number() == number {
             standing.take_late_grants(now, nodes);
-            self.outputs.push_back(Output::Widened);
+            self.tell_all_voted();
+        }
+    }
+
+    /// Whoever waits for late votes is told once.
+    pub(super) fn tell_all_voted(&mut self) {
+        if let Phase::Held(standing) = &mut self.phase
+            && standing.votes_awaited
+            && standing.has_all_votes()
+        {
+            standing.votes_awaited = false;
+            self.outputs.push_back(Output::AllVoted);
         }
     }
 
@@ -118,10 +133,28 @@ impl Lease {
             self.outputs.push_back(Output::NotExtended(reason));
             return;
         }
-        let token = standing.leftovers.token;
+        let (token, mode) = (standing.leftovers.token, standing.mode.clone());
         if let Some(number) = self.begin_extension(now, term) {
-            self.send_to_all(number, |key| Command::Extend { key, token, node_ttl_ms: term.node_ttl_ms() });
+            let node_ttl_ms = term.node_ttl_ms();
+            self.send_to_all(number, |key| {
+                let mode = mode.clone();
+                Command::Extend { key, token, node_ttl_ms, mode }
+            });
         }
+    }
+
+    /// Shares a lock from now on that was held alone. Nodes are told by an extension; whether they
+    /// hear of it or not, the hold keeps nobody out any more who shares the lock: some may have
+    /// done it although their answers were lost.
+    pub(super) fn handle_share(&mut self, now: Time) {
+        let Phase::Held(standing) = &mut self.phase else { return };
+        if standing.mode.is_exclusive() {
+            (standing.mode, standing.from_line) = (Mode::Shared, false);
+        }
+        self.handle_extend(now, self.terms.term);
+        // Those who wait to share it are woken behind it.
+        let number = self.rounds.take_next();
+        self.send_to_all(number, |key| Command::Nudge { key });
     }
 
     fn begin_extension(&mut self, now: Time, term: Term) -> Option<RoundNumber> {
@@ -166,12 +199,14 @@ impl Lease {
             return;
         }
         let (number, token, fence) = (self.rounds.take_next(), standing.leftovers.token, standing.top());
+        let mode = standing.mode.clone();
         let node_ttl_ms = standing.leftovers.term.node_ttl_ms();
         let quarantine_ms = u64::try_from(self.terms.quarantine.as_millis()).unwrap_or(u64::MAX);
         for node in std::mem::take(&mut standing.missing).iter() {
             standing.leftovers.may_hold.insert(node);
             standing.put_back(node);
-            let command = Command::Heal { key: self.key.clone(), token, node_ttl_ms, fence, quarantine_ms };
+            let (key, mode) = (self.key.clone(), mode.clone());
+            let command = Command::Heal { key, token, node_ttl_ms, fence, quarantine_ms, mode };
             self.outputs.push_back(Output::Send { round: number, node, command });
         }
     }

@@ -42,7 +42,7 @@ impl Lease {
 
     /// With whom. How long a caller waits, and how it retries, is its own matter.
     pub(crate) fn cohort_class(&self) -> CohortClass {
-        let terms = Terms { wait: Wait::Forever, retry: Retry::default(), ..*self.terms };
+        let terms = Terms { wait: Wait::Forever, retry: Retry::default(), ..(*self.terms).clone() };
         CohortClass { terms, label: self.label.clone(), closed: self.closed }
     }
 

@@ -272,6 +272,12 @@ impl Release {
         self.owed
     }
 
+    /// When it began.
+    #[must_use]
+    pub const fn started(&self) -> Time {
+        self.round.started()
+    }
+
     /// When the key has freed itself on every node, whatever happens.
     #[must_use]
     pub const fn give_up_at(&self) -> Time {

@@ -9,6 +9,7 @@ use crate::command::{Answer, Fault, Next, Refusal, Reply, Vote};
 use crate::config::{MaxHold, Term, Terms};
 use crate::fence::Fence;
 use crate::line;
+use crate::mode::Mode;
 use crate::round::{Ballot, NodeIndex, NodeSet, Round, RoundNumber, Validity};
 use crate::time::Time;
 use crate::token::OwnerToken;
@@ -23,6 +24,8 @@ pub struct Standing {
     /// How many fences above that are reserved, for those that the lock is passed on to.
     pub(crate) span: u32,
     pub(crate) acquired: Time,
+    /// Whom it keeps out.
+    pub(crate) mode: Mode,
     /// It came to us from the line: nobody outside could have it in between.
     pub(crate) from_line: bool,
     /// How long other processes had held it before, in nanoseconds: there are many of these.
@@ -51,10 +54,12 @@ pub struct Standing {
     pub(crate) renewals: u32,
     /// Others know the token, and may use it at any time.
     pub(crate) disclosed: bool,
+    /// Somebody waits for the votes that are late.
+    pub(crate) votes_awaited: bool,
 }
 
 /// What another process needs to go on with a lock that is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct HandedOver {
     /// The owner.
     pub token: OwnerToken,
@@ -65,6 +70,8 @@ pub struct HandedOver {
     pub members: NodeSet,
     /// How long it has been held.
     pub held: Duration,
+    /// Whom it keeps out.
+    pub mode: Mode,
 }
 
 /// How a held lock stands.
@@ -102,6 +109,7 @@ impl Standing {
             fence,
             span: 0,
             acquired,
+            mode: Mode::Exclusive,
             from_line: false,
             held_before: 0,
             validity,
@@ -116,6 +124,7 @@ impl Standing {
             renew_at: None,
             renewals: 0,
             disclosed: false,
+            votes_awaited: false,
         }
     }
 
@@ -125,7 +134,7 @@ impl Standing {
     /// does not count may have set it in a memory that nobody had asked, and says nothing: there it
     /// counts as one that was put back.
     pub(crate) fn resumed(round: Round, handover: &HandedOver, now: Time, term: Term) -> Self {
-        let HandedOver { token, fence, members, .. } = *handover;
+        let HandedOver { token, fence, members, ref mode, .. } = *handover;
         // It may have a label; removing one that is not there does no harm.
         let ending = Ending::Release { labelled: true, next: Next::InLine };
         let leftovers =
@@ -135,14 +144,15 @@ impl Standing {
         let healed = others.map(|node| (node, None)).collect();
         let standing = Self::new(leftovers, fence, presumed, round);
         let held_before = u64::try_from(handover.held.as_nanos()).unwrap_or(u64::MAX);
-        Self { members, healed, held_before, disclosed: true, ..standing }
+        Self { members, healed, held_before, mode: mode.clone(), disclosed: true, ..standing }
     }
 
     pub(crate) fn handover(&mut self, now: Time) -> HandedOver {
         self.disclosed = true;
-        let (token, fence, members) = (self.leftovers.token, self.fence, self.members);
+        let (token, fence, members, mode) =
+            (self.leftovers.token, self.fence, self.members, self.mode.clone());
         let held = Duration::from_nanos(self.held_before).saturating_add(now.since(self.acquired));
-        HandedOver { token, fence, members, held }
+        HandedOver { token, fence, members, held, mode }
     }
 
     /// What has to be released when the lock is given up at `now`, and who is next.
@@ -220,6 +230,12 @@ impl Standing {
         self.fence.map(|fence| fence.plus(self.span))
     }
 
+    /// Whom it keeps out.
+    #[must_use]
+    pub const fn mode(&self) -> &Mode {
+        &self.mode
+    }
+
     /// The nodes that count for this hold.
     #[must_use]
     pub const fn members(&self) -> NodeSet {
@@ -256,6 +272,12 @@ impl Standing {
     #[must_use]
     pub const fn round(&self) -> &Round {
         &self.round
+    }
+
+    /// Whether every node has answered that round, or will not any more.
+    #[must_use]
+    pub fn has_all_votes(&self) -> bool {
+        self.round.ballots().iter().all(Option::is_some)
     }
 
     /// Takes a vote that came after the round was won.

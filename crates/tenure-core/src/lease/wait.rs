@@ -37,10 +37,14 @@ impl Lease {
     }
 
     /// What the attempts ask for besides the lock.
-    pub(super) fn beside(&self) -> Option<Arc<Beside>> {
+    pub(super) fn beside(&mut self, woken: bool, joins: bool) -> Option<Arc<Beside>> {
         let place = self.waiter.as_ref().and_then(|waiter| waiter.place_request());
-        let label = self.label.clone();
-        (place.is_some() || label.is_some()).then(|| Arc::new(Beside { place, label }))
+        let (label, mode) = (self.label.clone(), self.terms.mode.clone());
+        // Whoever was woken has its turn.
+        let gives_way =
+            mode.is_shared() && !woken && self.waiter.as_mut().is_none_or(|waiter| waiter.gives_way());
+        let is_needed = place.is_some() || label.is_some() || !mode.is_exclusive();
+        is_needed.then(|| Arc::new(Beside { place, label, mode, gives_way, joins }))
     }
 
     /// Others have the lock. First of all we get in line; then we wait to be woken, but not for

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::line::{LineReport, POLL_MAX, Place, PlaceRequest, REFRESH, RESERVATION, Ticket};
+use crate::line::{GIVES_WAY_MAX, LineReport, POLL_MAX, Place, PlaceRequest, REFRESH, RESERVATION, Ticket};
 use crate::round::{NodeIndex, NodeSet, RoundNumber};
 
 /// Waiters so near the front ask again when the lock ends that they saw held, one after the other
@@ -26,6 +26,8 @@ pub(crate) struct Waiter {
     pub(crate) draws: u32,
     /// Who was yielded to last, and how often in a row.
     yielded: Option<(Ticket, u32)>,
+    /// How often we gave way to those who want the lock alone.
+    gave_way: u32,
     /// Nodes that have woken us since the last attempt began.
     woken: NodeSet,
     /// Those that have woken us when an attempt is to begin: they are asked first.
@@ -50,6 +52,12 @@ impl Waiter {
         self.ahead = None;
         self.places.clear();
         self.overtaken = NodeSet::default();
+    }
+
+    /// Whether those in line who want the lock alone go first this time.
+    pub(crate) fn gives_way(&mut self) -> bool {
+        self.gave_way = self.gave_way.saturating_add(1);
+        self.gave_way <= GIVES_WAY_MAX
     }
 
     pub(crate) fn place_request(&self) -> Option<PlaceRequest> {
@@ -183,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_waiter_yields_to_those_ahead_but_not_for_ever_and_to_none_that_is_behind() {
-        let ticket = |number| Ticket { number, client: ClientId::new(1) };
+        let ticket = |number| Ticket::exclusive(number, ClientId::new(1));
         let ahead = |waiter: &mut Waiter, number| {
             waiter.begin();
             waiter.learn(&LineReport { ahead: Some(ticket(number)), ..LineReport::default() });

@@ -62,7 +62,7 @@ impl<S: Shelf> Visit<'_, S> {
         }
         let waiters = self.get_in_line(key, ticket)?;
         let place = Some((self.shelf.ahead_of(key, ticket)?, waiters));
-        self.line = Some(Box::new(LineReport { ahead: None, place, holder: self.name.label() }));
+        self.line = Some(Box::new(LineReport { place, holder: self.name.label(), ..LineReport::default() }));
         Ok(Answer::Refused(refusal))
     }
 
@@ -76,14 +76,18 @@ impl<S: Shelf> Visit<'_, S> {
         self.shelf.remove(key, ticket)?;
         if self.name.is_reserved_for(ticket) {
             self.name.entry = None;
-            self.pass_on(key)?;
+            self.pass_on(key, true)?;
         }
         Ok(Answer::Granted)
     }
 
     pub(super) fn nudge(&mut self, key: &LockKey) -> Result<Answer, S::Trouble> {
         if self.name.entry.is_none() {
-            self.pass_on(key)?;
+            self.pass_on(key, false)?;
+        } else if self.name.is_shared() && !self.is_awaited_alone(key)? {
+            // Somebody who had it alone shares it since.
+            self.look_at_line(key)?;
+            self.admit(key)?;
         }
         Ok(Answer::Granted)
     }
@@ -110,15 +114,26 @@ impl<S: Shelf> Visit<'_, S> {
         Ok(waiters)
     }
 
-    /// Sets a free lock aside for the first waiter that listens, and wakes it. Others are gone, and
-    /// leave the line.
-    pub(super) fn pass_on(&mut self, key: &LockKey) -> Result<Option<Ticket>, S::Trouble> {
+    /// Sets a free lock aside for the next, and wakes them: those who share it, if the one before
+    /// did not, and else the first who does not. So neither keeps the other waiting for more than
+    /// one turn. Whoever does not listen is gone, and leaves the line.
+    pub(super) fn pass_on(&mut self, key: &LockKey, was_shared: bool) -> Result<Option<Ticket>, S::Trouble> {
         self.look_at_line(key)?;
         if self.name.open_for(self.now_ms).is_some() {
             return Ok(None);
         }
+        let next = if was_shared { self.pass_on_to_one(key)? } else { self.admit(key)? };
+        match (next, was_shared) {
+            (Some(_), _) => Ok(next),
+            (None, false) => self.pass_on_to_one(key),
+            (None, true) => self.admit(key),
+        }
+    }
+
+    /// Sets it aside for the first who wants it alone.
+    fn pass_on_to_one(&mut self, key: &LockKey) -> Result<Option<Ticket>, S::Trouble> {
         for _ in 0..DEAD_MAX {
-            let Some(ticket) = self.shelf.first(key)? else { break };
+            let Some(ticket) = self.shelf.first_of(key, false)? else { break };
             self.shelf.remove(key, ticket)?;
             if self.shelf.listens(ticket) {
                 self.reserve(ticket);
@@ -140,7 +155,7 @@ impl<S: Shelf> Visit<'_, S> {
     }
 
     /// A line that nobody has got into for long is none.
-    fn look_at_line(&mut self, key: &LockKey) -> Result<(), S::Trouble> {
+    pub(super) fn look_at_line(&mut self, key: &LockKey) -> Result<(), S::Trouble> {
         if self.name.is_line_over(self.now_ms) {
             self.shelf.clear(key)?;
             self.name.line_ends_ms = 0;
@@ -152,7 +167,13 @@ impl<S: Shelf> Visit<'_, S> {
     /// does.
     fn mark(&mut self) {
         let ends_ms = self.end_of(LINE_RETENTION);
-        let last = self.name.fence.get_or_insert(LastFence { fence: Fence::NONE, ends_ms, queued: true });
+        let last = self.name.fence.get_or_insert(LastFence {
+            fence: Fence::NONE,
+            owner: None,
+            alone: Fence::NONE,
+            ends_ms,
+            queued: true,
+        });
         last.queued = true;
         last.ends_ms = last.ends_ms.max(ends_ms);
     }

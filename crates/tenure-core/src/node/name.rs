@@ -7,16 +7,27 @@ use std::time::Duration;
 use crate::command::{Answer, Holding, Refusal};
 use crate::fence::Fence;
 use crate::line::Ticket;
+use crate::mode::{Kind, Mode, OwnerId};
 use crate::token::OwnerToken;
 
 /// What the value of a key begins with that is set aside for a waiter.
 pub const RESERVED_LEAD: &str = "rsv:";
+
+/// The value of a key that is shared.
+pub const SHARED: &str = "shared";
+
+/// What a key is called that an owner may hold again.
+pub const OWNED: &str = "owned";
 
 /// What a node keeps for one name. The fence and the line outlive the lock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Name {
     /// The key, if it is not free.
     pub entry: Option<Entry>,
+    /// The holds of a group, by their tokens; none, unless the key says that there is one.
+    pub holds: Vec<Hold>,
+    /// Whose group it is, if it is one owner's.
+    pub group: Option<Group>,
     /// The last fence: no smaller one is granted after it.
     pub fence: Option<LastFence>,
     /// What a holder wrote beside the lock.
@@ -46,13 +57,43 @@ pub enum Owner {
     Token(OwnerToken),
     /// It is set aside for this waiter.
     Reserved(Ticket),
+    /// Several: [`Name::holds`] says who. Nobody yet, if it is set aside for those who share it.
+    Shared,
+    /// One owner, perhaps several times: [`Name::group`] says which.
+    Owned,
+}
+
+/// The holds of one owner.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Group {
+    /// The owner.
+    pub owner: OwnerId,
+    /// The fence that all of them have. Kept here, because the last fence is forgotten while they
+    /// may go on.
+    pub fence: Option<Fence>,
+}
+
+/// One hold of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Hold {
+    /// The owner.
+    pub owner: OwnerToken,
+    /// The last millisecond of its life, by the node's clock.
+    pub ends_ms: u64,
+    /// As [`Entry::counts_from_ms`].
+    pub counts_from_ms: Option<u64>,
 }
 
 /// The last fence of a lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct LastFence {
     /// The fence; [`Fence::NONE`] if only the mark is kept.
     pub fence: Fence,
+    /// Whose it is, if an owner got it that may hold the lock again.
+    pub owner: Option<OwnerId>,
+    /// The largest fence of a rival: of another owner than that, or of one who did not share the
+    /// lock. Those who share it need a larger one than this, and have no order among themselves.
+    pub alone: Fence,
     /// The last millisecond at which it is remembered.
     pub ends_ms: u64,
     /// A mark that somebody may be in line: whoever is granted the lock is told so. Kept here
@@ -75,6 +116,7 @@ impl Name {
     /// Forgets what is over. The line is left to whoever can clear it.
     pub(super) fn expire(&mut self, now_ms: u64) {
         self.entry.take_if(|entry| entry.ends_ms < now_ms);
+        self.expire_holds(now_ms);
         self.fence.take_if(|fence| fence.ends_ms < now_ms);
         self.label.take_if(|label| label.ends_ms < now_ms);
         if self.open_ends_ms < now_ms {
@@ -85,7 +127,7 @@ impl Name {
     /// The last milliseconds of all that is kept.
     pub fn ends_ms(&self) -> impl Iterator<Item = u64> {
         let entry = self.entry.map(|entry| entry.ends_ms);
-        let fence = self.fence.map(|fence| fence.ends_ms);
+        let fence = self.fence.as_ref().map(|fence| fence.ends_ms);
         let label = self.label.as_ref().map(|label| label.ends_ms);
         let others = [self.line_ends_ms, self.open_ends_ms].into_iter().filter(|ends_ms| *ends_ms != 0);
         entry.into_iter().chain(fence).chain(label).chain(others)
@@ -105,16 +147,24 @@ impl Name {
 
     /// The last fence, whether it was granted or only stands beside the mark of a line.
     pub(super) fn last_fence(&self) -> Option<Fence> {
-        self.fence.map(|last| last.fence)
+        self.fence.as_ref().map(|last| last.fence)
+    }
+
+    /// The last fence of anybody whose hold excludes one of this mode.
+    pub(super) fn last_of_rivals(&self, mode: &Mode) -> Option<Fence> {
+        let last = self.fence.as_ref()?;
+        let alone = !mode.is_exclusive() && last.owner.as_ref() == mode.owner();
+        Some(if alone { last.alone } else { last.fence })
     }
 
     pub(super) fn is_marked(&self) -> bool {
-        self.fence.is_some_and(|last| last.queued)
+        self.fence.as_ref().is_some_and(|last| last.queued)
     }
 
     /// What the holder wrote beside the lock.
     pub(super) fn label(&self) -> Option<Arc<str>> {
-        let label = self.label.as_ref().filter(|label| self.is_held_by(label.owner))?;
+        let is_holder = |owner| self.is_held_by(owner) || self.hold(owner).is_some();
+        let label = self.label.as_ref().filter(|label| is_holder(label.owner))?;
         Some(Arc::clone(&label.text))
     }
 
@@ -133,9 +183,25 @@ impl Name {
         };
         let exclusive = match (owner(before), owner(self)) {
             (Some(before), Some(after)) => before == after,
+            // Whoever had it alone is one of those who share it now.
+            (Some(before), None) => self.holds.is_empty() || self.hold(before).is_some(),
+            (None, Some(_)) => before.holds.is_empty(),
+            (None, None) => true,
+        };
+        let same_group = match (&before.group, &self.group) {
+            (Some(before), Some(after)) => before == after,
             _ => true,
         };
-        exclusive && self.last_fence() >= before.last_fence()
+        let alone = |name: &Self| name.fence.as_ref().map(|last| last.alone);
+        exclusive && same_group && self.last_fence() >= before.last_fence() && alone(self) >= alone(before)
+    }
+}
+
+/// What an owner is told who has extended what counts from then on.
+pub(super) fn vote(counts_from_ms: Option<u64>, now_ms: u64) -> Answer {
+    match counts_from_ms.and_then(|from_ms| from_ms.checked_sub(now_ms)).filter(|left| *left > 0) {
+        Some(left_ms) => Answer::PutBack { left: Duration::from_millis(left_ms) },
+        None => Answer::Granted,
     }
 }
 
@@ -149,10 +215,7 @@ impl Entry {
 
     /// What its owner is told who has extended it.
     pub(super) fn vote(&self, now_ms: u64) -> Answer {
-        match self.counts_from_ms.and_then(|from_ms| from_ms.checked_sub(now_ms)).filter(|left| *left > 0) {
-            Some(left_ms) => Answer::PutBack { left: Duration::from_millis(left_ms) },
-            None => Answer::Granted,
-        }
+        vote(self.counts_from_ms, now_ms)
     }
 
     /// What others are told who want it.
@@ -161,6 +224,7 @@ impl Entry {
         match self.owner {
             Owner::Token(_) => Refusal::Held { left },
             Owner::Reserved(_) => Refusal::Reserved { left },
+            Owner::Shared | Owner::Owned => Refusal::Held { left },
         }
     }
 
@@ -168,11 +232,31 @@ impl Entry {
         Duration::from_millis(self.ends_ms.saturating_sub(now_ms))
     }
 
-    /// What is told about this key in a list.
+    /// What is told about this key in a list, and whose group it is.
     #[must_use]
-    pub fn holding(&self, now_ms: u64, key: &str) -> Holding {
-        let owner = self.owner.to_string().into();
-        Holding { key: key.into(), owner, left: Some(self.left(now_ms)), fence: None, label: None }
+    pub fn holding(&self, now_ms: u64, key: &str, group: Option<&Group>) -> Holding {
+        let owner = group.map_or_else(|| self.owner.to_string(), |group| group.owner.to_string()).into();
+        Holding {
+            key: key.into(),
+            owner,
+            left: Some(self.left(now_ms)),
+            fence: None,
+            label: None,
+            sharers: None,
+            kind: self.owner.kind(),
+            count: None,
+        }
+    }
+}
+
+impl Owner {
+    /// The kind of lock that it has.
+    pub(super) const fn kind(&self) -> Kind {
+        match self {
+            Self::Token(_) | Self::Shared => Kind::Plain,
+            Self::Owned => Kind::Reentrant,
+            Self::Reserved(ticket) => ticket.kind(),
+        }
     }
 }
 
@@ -181,6 +265,8 @@ impl fmt::Display for Owner {
         match self {
             Self::Token(token) => token.fmt(f),
             Self::Reserved(ticket) => write!(f, "{RESERVED_LEAD}{ticket}"),
+            Self::Shared => f.write_str(SHARED),
+            Self::Owned => f.write_str(OWNED),
         }
     }
 }

@@ -4,10 +4,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Entry, Label, LastFence, Name, Shelf};
+use super::{Entry, Hold, Label, LastFence, Name, SHARERS_MAX, Shelf};
 use crate::command::{Answer, Command, Holding, Next, Refusal, Reply, Swap};
 use crate::fence::{Fence, ProposedFence};
 use crate::line::{Beside, LABEL_RETENTION, LineReport, Ticket};
+use crate::mode::Mode;
 use crate::names::{LockKey, Prefix};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
@@ -28,12 +29,23 @@ pub fn execute<S: Shelf>(shelf: &mut S, now: NodeTime, command: &Command) -> Res
             let beside = beside.as_deref().cloned().unwrap_or_default();
             visit.acquire(key, *token, *node_ttl_ms, *nonce, *fence, &beside)?
         }
-        Command::Heal { token, node_ttl_ms, fence, quarantine_ms, .. } => {
+        Command::Heal { token, node_ttl_ms, fence, quarantine_ms, mode, .. } => {
             let counts_from_ms = Some(now_ms.saturating_add(*quarantine_ms));
             let entry = Entry { counts_from_ms, ..Entry::acquired(now_ms, *token, *node_ttl_ms) };
-            visit.heal(entry, *fence)
+            match mode {
+                Mode::Exclusive => visit.heal(entry, *fence),
+                Mode::Shared | Mode::Owned(_) => {
+                    let hold = Hold { owner: *token, ends_ms: entry.ends_ms, counts_from_ms };
+                    visit.heal_in_group(mode, hold, *fence)
+                }
+            }
         }
-        Command::Extend { token, node_ttl_ms, .. } => visit.extend(*token, *node_ttl_ms),
+        Command::Extend { token, node_ttl_ms, mode: Mode::Exclusive, .. } => {
+            visit.extend(*token, *node_ttl_ms)
+        }
+        Command::Extend { token, node_ttl_ms, mode, .. } => {
+            visit.extend_in_group(mode, *token, now_ms.saturating_add(*node_ttl_ms))
+        }
         Command::Undo { key, token, requeue } => visit.undo(key, *token, *requeue)?,
         Command::Release { key, token, labelled, next } => visit.release(key, *token, *labelled, *next)?,
         Command::Enqueue { key, ticket } => visit.enqueue(key, *ticket)?,
@@ -79,9 +91,21 @@ impl<S: Shelf> Visit<'_, S> {
         {
             return Ok(Answer::Refused(Refusal::Stranger));
         }
+        let mode = &beside.mode;
+        if let Some(found) =
+            self.name.entry.map(|entry| entry.owner.kind()).filter(|found| *found != mode.kind())
+        {
+            return Ok(Answer::Refused(Refusal::OtherKind { found }));
+        }
         let ticket = beside.place.map(|place| place.ticket);
         let aside = ticket.is_some_and(|ticket| self.name.is_reserved_for(ticket));
-        if let Some(entry) = self.name.entry.filter(|_| !aside) {
+        let group_fence = self.name.group.as_ref().map(|group| group.fence);
+        // An owner that has a fence cannot join its holds without one, nor the other way round.
+        let joins = self.name.is_joined_by(mode)
+            && group_fence.is_none_or(|fence| fence.is_some() == proposed.is_some());
+        let gives_way =
+            joins && beside.gives_way && self.name.hold(token).is_none() && self.is_awaited_alone(key)?;
+        if let Some(entry) = self.name.entry.filter(|_| !aside && (!joins || gives_way)) {
             let ours = self.name.is_held_by(token);
             let same_fence = proposed.is_none_or(|proposed| self.name.last_fence() == Some(proposed.top()));
             return match beside.place {
@@ -94,26 +118,62 @@ impl<S: Shelf> Visit<'_, S> {
                 _ => Ok(self.refuse(entry.refusal(self.now_ms), proposed)),
             };
         }
-        if let Some(place) = beside.place.filter(|_| !aside)
+        if let Some(hold) = self.name.hold(token).filter(|_| joins) {
+            return Ok(match (hold.counts_from_ms, self.name.entry) {
+                // What was put back is not what was asked for.
+                (Some(_), Some(entry)) => self.refuse(entry.refusal(self.now_ms), proposed),
+                _ => Answer::Granted,
+            });
+        }
+        if let Some(Some(fence)) = group_fence.filter(|fence| joins && *fence != proposed.map(|it| it.top()))
+        {
+            return Ok(Answer::Refused(Refusal::Rejoin { fence }));
+        }
+        if let Some(place) = beside.place.filter(|_| !aside && !joins)
             && let Some(left) = self.name.open_for(self.now_ms)
         {
             // Those in line had their turns.
             return self.line_up(key, place, Refusal::Reserved { left });
         }
-        if let Some(proposed) = proposed {
-            if let Some(refusal) = self.refusal_of(proposed) {
+        if let Some(proposed) = proposed.filter(|_| !joins || group_fence.is_none()) {
+            if let Some(refusal) = self.refusal_of(proposed, beside) {
                 if let Some(ticket) = ticket.filter(|_| aside) {
                     self.reserve(ticket);
                 }
                 return Ok(self.refuse(refusal, Some(proposed)));
             }
             // The mark stays until somebody in line looks.
-            let (fence, ends_ms) = (proposed.top(), proposed.ends_ms);
-            self.name.fence = Some(LastFence { fence, ends_ms, queued: self.name.is_marked() });
+            let (fence, queued) = (proposed.top(), self.name.is_marked());
+            let (owner, alone) = (mode.owner().cloned(), self.name.last_of_rivals(mode));
+            let before = self.name.fence.take().filter(|_| !mode.is_exclusive());
+            self.name.fence = Some(LastFence {
+                fence: before.as_ref().map_or(fence, |before| before.fence.max(fence)),
+                owner,
+                alone: if mode.is_exclusive() { fence } else { alone.unwrap_or(Fence::NONE) },
+                ends_ms: before.map_or(0, |before| before.ends_ms).max(proposed.ends_ms),
+                queued,
+            });
         }
-        self.name.entry = Some(Entry::acquired(self.now_ms, token, node_ttl_ms));
-        let ahead = self.step_out(key, ticket, aside, proposed.is_some())?;
-        self.tell_ahead(ahead);
+        let entry = Entry::acquired(self.now_ms, token, node_ttl_ms);
+        match mode {
+            Mode::Exclusive => (self.name.entry, self.name.holds) = (Some(entry), vec![]),
+            Mode::Shared | Mode::Owned(_) => {
+                let hold = Hold { owner: token, ends_ms: entry.ends_ms, counts_from_ms: None };
+                self.name.begin_group(mode, proposed.map(|proposed| proposed.top()));
+                self.name.lengthen(hold);
+            }
+        }
+        if joins && group_fence.is_some() {
+            // An owner never lets others go first that wait for itself.
+            if let Some(ticket) = ticket {
+                self.look_at_line(key)?;
+                self.shelf.remove(key, ticket)?;
+            }
+        } else {
+            let ahead = self.step_out(key, ticket, aside, proposed.is_some())?;
+            // Who shares the lock is in nobody's way whose turn it is.
+            self.tell_ahead(ahead.filter(|_| !mode.is_shared()));
+        }
         if let Some(text) = &beside.label {
             let (text, ends_ms) = (Arc::clone(text), self.end_of(LABEL_RETENTION));
             self.name.label = Some(Label { owner: token, text, ends_ms });
@@ -122,13 +182,16 @@ impl<S: Shelf> Visit<'_, S> {
     }
 
     /// Why a fence, or a range of them, is not granted, if it is not.
-    fn refusal_of(&self, proposed: ProposedFence) -> Option<Refusal> {
+    fn refusal_of(&self, proposed: ProposedFence, beside: &Beside) -> Option<Refusal> {
         // Whole milliseconds, in which nodes count.
         let now = NodeTime::from_micros(self.now_ms * 1_000);
         if proposed.top() > proposed.bounds.highest(now) {
             Some(Refusal::Ahead)
         } else {
-            let lowest = self.name.last_fence().max(Some(proposed.bounds.lowest(now)));
+            let among_own = beside.mode.is_shared() || beside.joins;
+            let last =
+                if among_own { self.name.last_of_rivals(&beside.mode) } else { self.name.last_fence() };
+            let lowest = last.max(Some(proposed.bounds.lowest(now)));
             (Some(proposed.fence) <= lowest).then_some(Refusal::Behind)
         }
     }
@@ -172,10 +235,11 @@ impl<S: Shelf> Visit<'_, S> {
         requeue: Option<Ticket>,
     ) -> Result<Answer, S::Trouble> {
         let put_back = self.name.entry.is_some_and(|entry| entry.counts_from_ms.is_some());
-        if !self.name.is_held_by(token) || put_back {
+        let shares = self.name.hold(token).is_some_and(|hold| hold.counts_from_ms.is_none());
+        if !shares && (!self.name.is_held_by(token) || put_back) {
             return Ok(Answer::Refused(Refusal::NotHeld));
         }
-        self.name.entry = None;
+        self.give_back(token);
         if let Some(ticket) = requeue {
             self.get_in_line(key, ticket)?;
         }
@@ -189,19 +253,25 @@ impl<S: Shelf> Visit<'_, S> {
         labelled: bool,
         next: Next,
     ) -> Result<Answer, S::Trouble> {
-        if !self.name.is_held_by(token) {
+        let in_group = self.name.hold(token).is_some();
+        if !in_group && !self.name.is_held_by(token) {
             return Ok(Answer::Refused(Refusal::NotHeld));
         }
-        self.name.entry = None;
-        if labelled {
+        let was_shared = self.name.is_shared();
+        if labelled && self.name.label.as_ref().is_some_and(|label| !in_group || label.owner == token) {
             self.name.label = None;
         }
+        self.give_back(token);
+        if self.name.entry.is_some() {
+            // Others of the group still hold it.
+            return Ok(Answer::Granted);
+        }
         let ahead = match next {
-            Next::InLine => self.pass_on(key)?,
+            Next::InLine => self.pass_on(key, was_shared)?,
             Next::InLineWith(ticket) => {
                 // Ahead of those who came later: where nobody is before us, it comes back to us.
                 self.get_in_line(key, ticket)?;
-                self.pass_on(key)?
+                self.pass_on(key, was_shared)?
             }
             Next::OutsideLine => self.open(key)?,
         };
@@ -209,11 +279,24 @@ impl<S: Shelf> Visit<'_, S> {
         Ok(Answer::Granted)
     }
 
+    /// The hold of this token ends, and the lock with it unless others of its group hold it.
+    fn give_back(&mut self, token: OwnerToken) {
+        match self.name.is_group() {
+            true => self.name.stop_holding(token),
+            false => self.name.entry = None,
+        }
+    }
+
     fn inspect(&self, key: &LockKey) -> Result<Answer, S::Trouble> {
         let holding = self.name.entry.map(|entry| Holding {
             fence: self.name.last_fence().filter(|fence| *fence != Fence::NONE),
             label: self.name.label(),
-            ..entry.holding(self.now_ms, key.as_str())
+            sharers: self.name.is_group().then(|| {
+                let holds = self.name.holds.iter().take(SHARERS_MAX);
+                holds.map(|hold| hold.owner.to_string().into()).collect()
+            }),
+            count: self.name.group.as_ref().map(|_| self.name.holds.len() as u64),
+            ..entry.holding(self.now_ms, key.as_str(), self.name.group.as_ref())
         });
         let line_is_over = self.name.is_line_over(self.now_ms);
         let waiters = if line_is_over { 0 } else { self.shelf.in_line_listening(key)? };
@@ -232,7 +315,7 @@ impl<S: Shelf> Visit<'_, S> {
                 let name = holding.key.strip_prefix(prefix.as_str()).unwrap_or_default();
                 let Ok(key) = LockKey::new(prefix, name) else { continue };
                 let mut name = self.shelf.load(&key)?;
-                name.entry = None;
+                (name.entry, name.holds, name.group) = (None, vec![], None);
                 self.shelf.store(self.now_ms, &key, name)?;
                 cleared.push(holding);
             }

@@ -6,10 +6,10 @@ use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::{Entry, Name, PAGE_KEYS, Shelf, execute};
+use super::{Entry, Group, Hold, Name, PAGE_KEYS, Shelf, execute};
 use crate::command::{Answer, Command, Holding, Refusal, Reply};
 use crate::fence::Fence;
-use crate::line::{ClientId, Ticket};
+use crate::line::{ClientId, Seeks, Ticket};
 use crate::names::{LockKey, Prefix};
 use crate::time::NodeTime;
 
@@ -58,6 +58,22 @@ impl LockTable {
         let now_ms = now.as_millis();
         let entries = self.names.iter().filter_map(|(key, name)| Some((key, name.entry.as_ref()?)));
         entries.filter(move |(_, entry)| now_ms <= entry.ends_ms)
+    }
+
+    /// Whose the holds of a lock are at the node's time `now`, if they are one owner's.
+    #[must_use]
+    pub fn group(&self, now: NodeTime, key: &LockKey) -> Option<Group> {
+        let mut name = self.names.get(key).cloned().unwrap_or_default();
+        name.expire(now.as_millis());
+        name.group
+    }
+
+    /// The holds of a lock's group at the node's time `now`.
+    #[must_use]
+    pub fn holds(&self, now: NodeTime, key: &LockKey) -> Vec<Hold> {
+        let mut name = self.names.get(key).cloned().unwrap_or_default();
+        name.expire(now.as_millis());
+        name.holds
     }
 
     /// How many fences the node remembers under a prefix.
@@ -187,6 +203,11 @@ impl Shelf for LockTable {
         Ok(self.lines.get(key).and_then(|line| line.first().copied()))
     }
 
+    fn first_of(&self, key: &LockKey, sharing: bool) -> Result<Option<Ticket>, Infallible> {
+        let mut line = self.lines.get(key).into_iter().flatten();
+        Ok(line.find(|ticket| (ticket.seeks == Seeks::Shared) == sharing).copied())
+    }
+
     fn last(&self, key: &LockKey) -> Result<Option<Ticket>, Infallible> {
         Ok(self.lines.get(key).and_then(|line| line.last().copied()))
     }
@@ -258,7 +279,10 @@ impl Shelf for LockTable {
         let under_prefix = self.keys(NodeTime::from_micros(now_ms * 1_000));
         let under_prefix = under_prefix.filter(|(key, _)| key.as_str().starts_with(prefix.as_str()));
         let skip = usize::try_from(cursor).unwrap_or(usize::MAX);
-        let mut rest = under_prefix.skip(skip).map(|(key, entry)| entry.holding(now_ms, key.as_str()));
+        let mut rest = under_prefix.skip(skip).map(|(key, entry)| {
+            let group = self.names.get(key).and_then(|name| name.group.as_ref());
+            entry.holding(now_ms, key.as_str(), group)
+        });
         let holdings: Vec<Holding> = rest.by_ref().take(PAGE_KEYS).collect();
         let next = if rest.next().is_some() { cursor + holdings.len() as u64 } else { 0 };
         Ok(Answer::Holdings { holdings, waiters: None, next })
@@ -272,6 +296,7 @@ mod tests {
     use super::*;
     use crate::command::Next;
     use crate::fence::{FenceBounds, ProposedFence};
+    use crate::mode::{Kind, Mode};
     use crate::token::OwnerToken;
 
     const A: OwnerToken = OwnerToken::from_bytes([0xa; 20]);
@@ -290,7 +315,9 @@ mod tests {
     }
 
     fn extend(table: &mut LockTable, ms: u64, token: OwnerToken, node_ttl_ms: u64) -> Answer {
-        table.execute(at(ms), &Command::Extend { key: key(), token, node_ttl_ms }).answer
+        table
+            .execute(at(ms), &Command::Extend { key: key(), token, node_ttl_ms, mode: Mode::Exclusive })
+            .answer
     }
 
     fn undo(table: &mut LockTable, ms: u64, token: OwnerToken) -> Answer {
@@ -359,7 +386,14 @@ mod tests {
     #[test]
     fn a_key_that_was_put_back_keeps_others_out_and_counts_a_quarantine_later() {
         let mut table = LockTable::default();
-        let heal = Command::Heal { key: key(), token: A, node_ttl_ms: 100, fence: None, quarantine_ms: 150 };
+        let heal = Command::Heal {
+            key: key(),
+            token: A,
+            node_ttl_ms: 100,
+            fence: None,
+            quarantine_ms: 150,
+            mode: Mode::Exclusive,
+        };
         assert_eq!(table.execute(at(0), &heal).answer, Answer::Granted);
         assert_eq!(acquire(&mut table, 40, B), held_for(60));
         assert_eq!(acquire(&mut table, 40, A), held_for(60), "not what this acquire has set");
@@ -398,7 +432,12 @@ mod tests {
         let heal = |table: &mut LockTable, fence_us: u64| {
             let fence = Some(Fence::new(1_000_000 + fence_us));
             let (key, token, node_ttl_ms, quarantine_ms) = (key(), A, 100, 7);
-            table.execute(at(1_000), &Command::Heal { key, token, node_ttl_ms, fence, quarantine_ms }).answer
+            table
+                .execute(
+                    at(1_000),
+                    &Command::Heal { key, token, node_ttl_ms, fence, quarantine_ms, mode: Mode::Exclusive },
+                )
+                .answer
         };
         let mut table = LockTable::default();
         let ahead = Answer::Refused(Refusal::Ahead);
@@ -433,8 +472,16 @@ mod tests {
         assert_eq!(inspect(&mut table, 0), []);
         acquire(&mut table, 0, A);
         let left = Some(Duration::from_millis(60));
-        let expected =
-            Holding { key: "tenure:x".into(), owner: A.to_string().into(), left, fence: None, label: None };
+        let expected = Holding {
+            key: "tenure:x".into(),
+            owner: A.to_string().into(),
+            left,
+            fence: None,
+            label: None,
+            sharers: None,
+            kind: Kind::Plain,
+            count: None,
+        };
         assert_eq!(inspect(&mut table, 40), [expected]);
         assert_eq!(inspect(&mut table, 101), []);
     }

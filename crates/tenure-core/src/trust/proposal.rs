@@ -69,10 +69,17 @@ impl Fleet {
         Proposal { ticket: None, fence, nodes }
     }
 
+    /// What to propose in an attempt that joins the holds of its owner, which have this fence.
+    pub fn propose_joining(&mut self, now: Time, fence: Fence) -> Proposal {
+        let fence = Some(ProposedFence::new(fence, self.settings.bounds));
+        let nodes = self.quorum.indexes().map(|node| self.voter(now, node, fence)).collect();
+        Proposal { ticket: None, fence, nodes }
+    }
+
     /// A new place in line, behind all that nodes have shown.
     pub fn draw_ticket(&mut self, now: Time) -> Ticket {
         let time = self.nodes_time(now).unwrap_or(NodeTime::from_micros(0));
-        Ticket { number: self.fences.draw(time), client: self.client }
+        Ticket::exclusive(self.fences.draw(time), self.client)
     }
 
     fn plan_trims(&mut self, now: Time) {

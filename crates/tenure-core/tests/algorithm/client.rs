@@ -19,7 +19,7 @@ fn a_renewal_that_one_node_granted_before_its_connection_broke_does_not_count() 
     cluster.run(ms(900));
     let end = cluster.standing(client).validity().end();
     cluster.nodes[1].latency = ms(20);
-    cluster.nodes[2].mode = Mode::Deaf;
+    cluster.nodes[2].mode = Behaviour::Deaf;
     let sent = cluster.clients[client].sent.len();
     while cluster.clients[client].sent.len() == sent {
         cluster.run(ms(1));

@@ -323,7 +323,7 @@ fn who_was_passed_a_lock_is_renewed_and_hears_of_its_loss() {
     assert_eq!(callers.holders(), [third]);
     callers.run(10_000);
     assert!(callers.told(third).iter().filter(|news| **news == News::Extended).count() >= 9);
-    (0..3).for_each(|node| callers.cluster.nodes[node].mode = Mode::Silent);
+    (0..3).for_each(|node| callers.cluster.nodes[node].mode = Behaviour::Silent);
     callers.run(3_000);
     assert_eq!(callers.told(third).last(), Some(&News::State(HoldState::Lost)));
     assert!(matches!(callers.told(second)[..], [News::Acquired, News::GivenUp { fence: Some(_) }]));

@@ -108,7 +108,6 @@ fn drain(lease: &mut Lease) -> (Option<Result>, usize) {
                 clean_ups += 1;
                 continue;
             }
-            lease::Output::Widened => continue,
             other => panic!("{other:?}"),
         };
         assert_eq!(told.replace(result), None, "told once");

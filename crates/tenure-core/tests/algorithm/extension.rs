@@ -10,7 +10,7 @@ fn an_extension_that_no_majority_answers_neither_releases_nor_shortens() {
     let mut cluster = Cluster::of(5);
     let client = cluster.acquire(&options());
     cluster.run(ms(4_000));
-    (0..3).for_each(|node| cluster.nodes[node].mode = Mode::Silent);
+    (0..3).for_each(|node| cluster.nodes[node].mode = Behaviour::Silent);
     cluster.clients[client].told.clear();
     let before = cluster.standing(client).validity();
     cluster.extend(client, &options());
@@ -33,6 +33,26 @@ fn an_extension_that_a_minority_refuses_still_succeeds_and_costs_margin() {
     assert_eq!(cluster.standing(client).margin(), 1);
 }
 
+#[test]
+fn whoever_waits_for_late_votes_is_told_once_when_the_last_has_come() {
+    let mut cluster = Cluster::of(5);
+    (3..5).for_each(|node| cluster.nodes[node].latency = ms(200));
+    let client = cluster.acquire(&options());
+    cluster.run(ms(5));
+    let mut lease = cluster.lease(client).clone();
+    let round = lease.standing().unwrap().round().number();
+    let mut told_after = |node: NodeIndex| {
+        lease.await_votes();
+        let answer = Ok(Reply::new(None, Answer::Granted));
+        lease.handle(cluster.now, lease::Input::Answer { round, node, answer });
+        std::iter::from_fn(|| lease.poll_output()).collect::<Vec<_>>()
+    };
+    let late: Vec<NodeIndex> = Quorum::of(5).unwrap().indexes().skip(3).collect();
+    assert_eq!(told_after(late[0]), [], "one is still missing");
+    assert_eq!(told_after(late[1]), [lease::Output::AllVoted]);
+    assert_eq!(told_after(late[1]), [], "there is nothing to wait for");
+}
+
 /// Found by the simulator: a node had lost the key, and another one's late vote for the round from
 /// before counted it again.
 #[test]
@@ -43,7 +63,7 @@ fn a_late_vote_does_not_bring_back_a_node_that_said_it_has_nothing() {
     cluster.run(ms(5));
     assert_eq!(cluster.standing(client).margin(), 1, "of the four that answered");
     cluster.delete(0);
-    (1..4).for_each(|node| cluster.nodes[node].mode = Mode::Silent);
+    (1..4).for_each(|node| cluster.nodes[node].mode = Behaviour::Silent);
     cluster.extend(client, &options());
     cluster.run(ms(100));
     assert_eq!(cluster.standing(client).margin(), 0, "one said that it has nothing");
@@ -74,7 +94,7 @@ fn an_extension_in_doubt_says_refused_and_the_validity_stands() {
     let client = cluster.acquire(&options());
     cluster.run(ms(4_000));
     (0..2).for_each(|node| cluster.delete(node));
-    cluster.nodes[2].mode = Mode::Down;
+    cluster.nodes[2].mode = Behaviour::Down;
     cluster.clients[client].told.clear();
     cluster.extend(client, &options());
     cluster.run(ms(5));
@@ -102,19 +122,19 @@ fn an_extension_for_a_shorter_term_shortens_nothing() {
 #[test]
 fn an_extension_counts_only_nodes_that_this_lease_counted() {
     let mut cluster = Cluster::of(5);
-    cluster.nodes[3].mode = Mode::Deaf;
-    cluster.nodes[4].mode = Mode::Deaf;
+    cluster.nodes[3].mode = Behaviour::Deaf;
+    cluster.nodes[4].mode = Behaviour::Deaf;
     let client = cluster.acquire(&options());
     cluster.run(ms(4_000));
     assert_eq!(cluster.keys(), 5);
-    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Up);
-    (0..2).for_each(|node| cluster.nodes[node].mode = Mode::Silent);
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Behaviour::Up);
+    (0..2).for_each(|node| cluster.nodes[node].mode = Behaviour::Silent);
     cluster.clients[client].told.clear();
     cluster.extend(client, &options());
     cluster.run(ms(60));
     assert!(matches!(cluster.told(client), Some(News::NotExtended(_))), "three grants, one of them counted");
     // Once a majority of counted nodes confirmed, the others count as well.
-    (0..2).for_each(|node| cluster.nodes[node].mode = Mode::Up);
+    (0..2).for_each(|node| cluster.nodes[node].mode = Behaviour::Up);
     cluster.extend(client, &options());
     cluster.run(ms(5));
     assert_eq!(cluster.told(client), Some(News::Extended));
@@ -131,12 +151,12 @@ fn a_shorter_extension_does_not_raise_the_margin() {
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
     assert_eq!(cluster.standing(client).margin(), 2);
-    (3..5).for_each(|node| cluster.nodes[node].mode = Mode::Silent);
+    (3..5).for_each(|node| cluster.nodes[node].mode = Behaviour::Silent);
     cluster.extend(client, &long);
     cluster.run(ms(60));
     assert_eq!(cluster.standing(client).margin(), 0);
     let end = cluster.standing(client).validity();
-    (3..5).for_each(|node| cluster.nodes[node].mode = Mode::Up);
+    (3..5).for_each(|node| cluster.nodes[node].mode = Behaviour::Up);
     cluster.extend(client, &short);
     cluster.run(ms(60));
     assert_eq!((cluster.standing(client).validity(), cluster.standing(client).margin()), (end, 0));
@@ -150,7 +170,7 @@ fn an_extension_that_fails_after_the_end_says_expired() {
     let mut cluster = Cluster::of(3);
     let client = cluster.acquire(&options());
     cluster.run(ms(9_890));
-    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Silent);
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Behaviour::Silent);
     cluster.clients[client].told.clear();
     cluster.extend(client, &options());
     // Nobody waits longer than the lock lives.
@@ -227,7 +247,7 @@ fn a_node_that_forgot_while_it_was_asked_counts_only_after_the_quarantine() {
     for told_first in [true, false] {
         let mut cluster = Cluster::of(5);
         let changed = Input::Changed { node: node(cluster.quorum, 4) };
-        cluster.nodes[4].mode = Mode::Deaf;
+        cluster.nodes[4].mode = Behaviour::Deaf;
         let client = cluster.acquire(&options());
         cluster.nodes[4].table.forget();
         if told_first {
@@ -238,7 +258,7 @@ fn a_node_that_forgot_while_it_was_asked_counts_only_after_the_quarantine() {
             cluster.input(client, changed);
         }
         assert!(cluster.owners()[4].is_some(), "it has the lock");
-        cluster.nodes[4].mode = Mode::Up;
+        cluster.nodes[4].mode = Behaviour::Up;
         let seen = cluster.now;
         loop {
             cluster.extend(client, &options());
@@ -260,11 +280,11 @@ fn a_node_that_forgot_while_it_was_asked_counts_only_after_the_quarantine() {
 fn whoever_goes_on_with_a_lock_counts_other_nodes_at_once_only_if_it_has_a_fence() {
     for fence in [None, Some(Fence::new(7))] {
         let mut cluster = Cluster::of(5);
-        cluster.nodes[4].mode = Mode::Deaf;
+        cluster.nodes[4].mode = Behaviour::Deaf;
         let first = cluster.acquire(&options());
         cluster.run(ms(100));
         assert!(cluster.owners()[4].is_some(), "it has the lock");
-        cluster.nodes[4].mode = Mode::Up;
+        cluster.nodes[4].mode = Behaviour::Up;
         let resuming = cluster.hand_over(first);
         let handover = HandedOver { fence, ..resuming.handover };
         let second = cluster.resume(ONLY, &Resuming { handover, ..resuming }, &options());
@@ -305,7 +325,14 @@ fn a_node_with_a_larger_fence_is_not_healed() {
     };
     let heal = |owner: u8, fence: u64| {
         let fence = Some(Fence::new(1_000_000_000 + fence));
-        Command::Heal { key: key.clone(), token: token(owner), node_ttl_ms: 100, fence, quarantine_ms: 500 }
+        Command::Heal {
+            key: key.clone(),
+            token: token(owner),
+            node_ttl_ms: 100,
+            fence,
+            quarantine_ms: 500,
+            mode: Mode::Exclusive,
+        }
     };
     assert_eq!(table.execute(now, &acquire(2, 7)).answer, Answer::Granted);
     table.execute(now, &Command::Undo { key: key.clone(), token: token(2), requeue: None });

@@ -390,6 +390,7 @@ fn locks_that_were_put_back_are_removed_too() {
         node_ttl_ms,
         fence: None,
         quarantine_ms: 66_000,
+        mode: Mode::Exclusive,
     });
     change(&mut world, &[0, 1, 2], &[0, 1, 3], &[], 10);
     assert!(!world.is_locked(0));

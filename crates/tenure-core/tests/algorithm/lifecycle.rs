@@ -117,7 +117,7 @@ fn contention_and_outage_are_told_apart_by_whether_a_majority_answered() {
     {
         let mut cluster = Cluster::of(5);
         (0..held).for_each(|node| cluster.occupy(node, token(9), 60_000));
-        let modes = [(down, Mode::Down), (silent, Mode::Silent), (broken, Mode::Broken)];
+        let modes = [(down, Behaviour::Down), (silent, Behaviour::Silent), (broken, Behaviour::Broken)];
         let failed = modes.iter().flat_map(|(count, mode)| std::iter::repeat_n(*mode, *count));
         failed.enumerate().for_each(|(node, mode)| cluster.nodes[4 - node].mode = mode);
         let client = cluster.acquire(&options());
@@ -136,7 +136,7 @@ fn contention_and_outage_are_told_apart_by_whether_a_majority_answered() {
 fn a_grant_of_a_node_whose_connection_broke_before_the_decision_does_not_count() {
     let mut cluster = Cluster::of(3);
     cluster.nodes[1].latency = ms(10);
-    cluster.nodes[2].mode = Mode::Silent;
+    cluster.nodes[2].mode = Behaviour::Silent;
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
     let node = node(cluster.quorum, 0);
@@ -220,7 +220,10 @@ fn a_fence_that_is_too_small_is_proposed_again_with_another_owner_to_all() {
     }
     // What the first proposal got is given back before the second is made.
     assert!(matches!(lease.poll_output(), Some(lease::Output::CleanUp(_))));
-    assert_eq!(lease.poll_output(), Some(lease::Output::Propose { fenced: true, ticket: false }));
+    assert_eq!(
+        lease.poll_output(),
+        Some(lease::Output::Propose { fenced: true, ticket: false, joins: None })
+    );
     assert_eq!(lease.poll_output(), None);
     lease.handle(now, lease::Input::Attempt { entropy: entropy(2), proposal: proposal(9) });
     let sends = std::iter::from_fn(|| lease.poll_output()).filter(|output| {

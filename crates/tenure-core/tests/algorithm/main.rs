@@ -20,6 +20,7 @@ mod fleet_trouble;
 mod fleet_wandering;
 mod lifecycle;
 mod lost_memory;
+mod owning;
 mod random;
 mod redlock_spec;
 mod release;

@@ -11,17 +11,17 @@ enum Step {
     Extend { client: usize },
     Release { client: usize },
     Abandon { client: usize },
-    Node { node: usize, mode: Mode, latency_ms: u64 },
+    Node { node: usize, mode: Behaviour, latency_ms: u64 },
     Run { millis: u64 },
 }
 
 fn step() -> impl Strategy<Value = Step> {
     let mode = prop_oneof![
-        4 => Just(Mode::Up),
-        1 => Just(Mode::Down),
-        1 => Just(Mode::Silent),
-        1 => Just(Mode::Deaf),
-        1 => Just(Mode::Broken),
+        4 => Just(Behaviour::Up),
+        1 => Just(Behaviour::Down),
+        1 => Just(Behaviour::Silent),
+        1 => Just(Behaviour::Deaf),
+        1 => Just(Behaviour::Broken),
     ];
     prop_oneof![
         3 => (50_u64..2_000, 0_u64..500).prop_map(|(ttl_ms, wait_ms)| Step::Acquire { ttl_ms, wait_ms }),
@@ -86,7 +86,7 @@ proptest! {
             prop_assert!(cluster.holders().len() <= 1, "holders {:?}", cluster.holders());
         }
         cluster.run(ms(80)); // What is under way arrives.
-        cluster.nodes.iter_mut().for_each(|node| (node.mode, node.latency) = (Mode::Up, ms(2)));
+        cluster.nodes.iter_mut().for_each(|node| (node.mode, node.latency) = (Behaviour::Up, ms(2)));
         (0..ttls.len()).for_each(|client| cluster.abandon(client));
         cluster.run(STALL + ms(1_000));
         prop_assert_eq!(cluster.keys(), 0);

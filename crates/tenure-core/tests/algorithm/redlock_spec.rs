@@ -79,8 +79,8 @@ fn with_five_nodes_any_two_may_fail() {
     for first in 0..5 {
         for second in first + 1..5 {
             let mut cluster = Cluster::of(5);
-            cluster.nodes[first].mode = Mode::Down;
-            cluster.nodes[second].mode = Mode::Silent;
+            cluster.nodes[first].mode = Behaviour::Down;
+            cluster.nodes[second].mode = Behaviour::Silent;
             let client = cluster.acquire(&options());
             cluster.run(ms(5));
             assert_eq!(cluster.holders(), [client], "nodes {first} and {second} failed");
@@ -120,7 +120,7 @@ fn all_nodes_are_asked_with_the_same_key_and_value() {
 #[test]
 fn a_node_that_does_not_answer_is_given_up_after_the_node_timeout() {
     let mut cluster = Cluster::of(3);
-    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Silent);
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Behaviour::Silent);
     let client = cluster.acquire(&options());
     cluster.run(ms(49));
     assert_eq!(cluster.told(client), None);
@@ -143,8 +143,8 @@ fn for_ten_seconds_the_default_timeout_is_in_the_advised_range() {
 #[test]
 fn a_node_that_is_down_does_not_delay_the_others() {
     let mut cluster = Cluster::of(5);
-    cluster.nodes[0].mode = Mode::Silent;
-    cluster.nodes[1].mode = Mode::Down;
+    cluster.nodes[0].mode = Behaviour::Silent;
+    cluster.nodes[1].mode = Behaviour::Down;
     let client = cluster.acquire(&options());
     // One round trip of the living nodes, nothing of the node timeout.
     cluster.run(ms(2));
@@ -213,8 +213,8 @@ fn a_failed_attempt_unlocks_all_nodes_also_those_that_did_not_answer() {
     let mut cluster = Cluster::of(5);
     cluster.occupy(0, token(9), 60_000);
     cluster.occupy(1, token(9), 60_000);
-    cluster.nodes[2].mode = Mode::Deaf;
-    cluster.nodes[3].mode = Mode::Deaf;
+    cluster.nodes[2].mode = Behaviour::Deaf;
+    cluster.nodes[3].mode = Behaviour::Deaf;
     let client = cluster.acquire(&options());
     cluster.run(ms(60));
     assert!(matches!(cluster.cause(client), Some(Cause::Contended { .. })));
@@ -294,7 +294,7 @@ fn behind_a_partition_the_key_stays_until_it_expires_and_no_longer() {
     let lost = cluster.acquire(&options());
     cluster.run(ms(5));
     assert_eq!(cluster.holders(), [lost]);
-    cluster.nodes[0].mode = Mode::Silent;
+    cluster.nodes[0].mode = Behaviour::Silent;
     cluster.abandon(lost);
     cluster.run(ms(10_990));
     assert_eq!(cluster.keys(), 1, "nobody could be told");
@@ -311,10 +311,10 @@ fn behind_a_partition_the_key_stays_until_it_expires_and_no_longer() {
 fn a_release_goes_to_all_nodes_whatever_the_acquire_saw() {
     let mut cluster = Cluster::of(5);
     cluster.occupy(0, token(9), 60_000);
-    cluster.nodes[1].mode = Mode::Deaf;
+    cluster.nodes[1].mode = Behaviour::Deaf;
     let client = cluster.acquire(&options());
     cluster.run(ms(60));
-    cluster.nodes[1].mode = Mode::Up;
+    cluster.nodes[1].mode = Behaviour::Up;
     cluster.release(client);
     cluster.run(ms(5));
     assert_eq!(cluster.outcomes, [ReleaseOutcome::Released]);

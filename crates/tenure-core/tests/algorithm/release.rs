@@ -23,12 +23,12 @@ fn a_release_is_sent_again_until_the_node_confirms() {
     let mut cluster = Cluster::of(3);
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
-    cluster.nodes[0].mode = Mode::Broken;
+    cluster.nodes[0].mode = Behaviour::Broken;
     cluster.release(client);
     cluster.run(ms(3_000));
     assert_eq!(cluster.outcomes, [ReleaseOutcome::Released], "told long ago, by the other two");
     assert_eq!(cluster.keys(), 1);
-    cluster.nodes[0].mode = Mode::Up;
+    cluster.nodes[0].mode = Behaviour::Up;
     cluster.run(ms(252));
     assert_eq!(cluster.keys(), 0, "gone a moment after the node is back, not after the ttl");
     cluster.run(ms(1_000));
@@ -55,10 +55,10 @@ fn a_release_that_was_lost_with_its_connection_is_sent_again() {
     let mut cluster = Cluster::of(3);
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
-    cluster.nodes[0].mode = Mode::Silent;
+    cluster.nodes[0].mode = Behaviour::Silent;
     cluster.release(client);
     cluster.run(ms(100));
-    cluster.nodes[0].mode = Mode::Up;
+    cluster.nodes[0].mode = Behaviour::Up;
     cluster.run(STALL - ms(110));
     assert_eq!(cluster.keys(), 1, "nobody knows yet");
     cluster.run(ms(300));
@@ -68,7 +68,7 @@ fn a_release_that_was_lost_with_its_connection_is_sent_again() {
 #[test]
 fn a_release_is_not_sent_again_to_nodes_that_cannot_have_the_key() {
     let mut cluster = Cluster::of(3);
-    cluster.nodes[0].mode = Mode::Down;
+    cluster.nodes[0].mode = Behaviour::Down;
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
     cluster.release(client);
@@ -80,7 +80,7 @@ fn a_release_is_not_sent_again_to_nodes_that_cannot_have_the_key() {
 #[test]
 fn a_release_learns_late_that_a_node_never_got_the_acquire() {
     let mut cluster = Cluster::of(3);
-    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Down);
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Behaviour::Down);
     let client = cluster.acquire(&options());
     cluster.run(ms(60));
     assert_eq!(cluster.cause(client), Some(Cause::Unavailable));
@@ -93,7 +93,7 @@ fn a_release_gives_up_when_the_key_has_freed_itself() {
     let mut cluster = Cluster::of(1);
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
-    cluster.nodes[0].mode = Mode::Silent;
+    cluster.nodes[0].mode = Behaviour::Silent;
     cluster.release(client);
     cluster.run(ms(11_000));
     assert_eq!(cluster.outcomes, [ReleaseOutcome::Unavailable]);
@@ -107,7 +107,7 @@ fn a_release_gives_up_when_the_key_has_freed_itself() {
 /// every kind: whatever was set is gone once the nodes can be reached again.
 #[test]
 fn a_caller_that_goes_away_at_any_moment_leaves_no_key() {
-    let modes = [Mode::Up, Mode::Down, Mode::Silent, Mode::Deaf, Mode::Broken];
+    let modes = [Behaviour::Up, Behaviour::Down, Behaviour::Silent, Behaviour::Deaf, Behaviour::Broken];
     for (first, second) in modes.iter().flat_map(|a| modes.iter().map(move |b| (*a, *b))) {
         for moment in 0..70 {
             let mut cluster = Cluster::of(3);
@@ -120,7 +120,7 @@ fn a_caller_that_goes_away_at_any_moment_leaves_no_key() {
             cluster.run(ms(moment / 2));
             cluster.abandon(client);
             cluster.run(ms(40));
-            cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Up);
+            cluster.nodes.iter_mut().for_each(|node| node.mode = Behaviour::Up);
             cluster.run(STALL + ms(1_000));
             assert_eq!(cluster.keys(), 0, "nodes {first:?} and {second:?}, gone after {moment} ms");
             assert!(cluster.is_clean(), "no timer left");
@@ -133,10 +133,10 @@ fn a_node_that_comes_back_is_told_at_once_what_it_missed() {
     let mut cluster = Cluster::of(3);
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
-    cluster.nodes[0].mode = Mode::Silent;
+    cluster.nodes[0].mode = Behaviour::Silent;
     cluster.release(client);
     cluster.run(ms(3_000));
-    cluster.nodes[0].mode = Mode::Up;
+    cluster.nodes[0].mode = Behaviour::Up;
     let node = node(cluster.quorum, 0);
     cluster.reconnect(client, node);
     cluster.run(ms(2));
@@ -174,10 +174,10 @@ fn a_release_sent_again_does_not_take_its_own_effect_for_not_held() {
     let client = cluster.acquire(&options());
     cluster.run(ms(5));
     cluster.nodes[0].latency = ms(50);
-    (1..3).for_each(|node| cluster.nodes[node].mode = Mode::Deaf);
+    (1..3).for_each(|node| cluster.nodes[node].mode = Behaviour::Deaf);
     cluster.release(client);
     cluster.run(ms(40));
-    (1..3).for_each(|node| cluster.nodes[node].mode = Mode::Up);
+    (1..3).for_each(|node| cluster.nodes[node].mode = Behaviour::Up);
     cluster.run(ms(1_000));
     assert_eq!(cluster.keys(), 0);
     assert_ne!(cluster.outcomes, [ReleaseOutcome::NotHeld]);
@@ -188,24 +188,24 @@ fn a_release_sent_again_does_not_take_its_own_effect_for_not_held() {
 #[test]
 fn a_key_that_was_put_back_is_owed() {
     let mut cluster = Cluster::of(3);
-    cluster.nodes[2].mode = Mode::Silent;
+    cluster.nodes[2].mode = Behaviour::Silent;
     let client = cluster.acquire(&options());
     cluster.run(ms(2_000));
-    cluster.nodes[2].mode = Mode::Up;
+    cluster.nodes[2].mode = Behaviour::Up;
     cluster.nodes[2].latency = ms(40);
     // Won by the first two. The third says "not held" after 40 ms, and is healed.
     cluster.extend(client, &options());
     cluster.run(ms(5));
-    (cluster.nodes[0].mode, cluster.nodes[1].mode) = (Mode::Silent, Mode::Silent);
+    (cluster.nodes[0].mode, cluster.nodes[1].mode) = (Behaviour::Silent, Behaviour::Silent);
     // It says so once more, to a command from before.
     cluster.extend(client, &options());
     cluster.run(ms(3_000));
     assert!(cluster.owners()[2].is_some(), "put back");
-    (cluster.nodes[0].mode, cluster.nodes[1].mode) = (Mode::Up, Mode::Up);
-    cluster.nodes[2].mode = Mode::Down;
+    (cluster.nodes[0].mode, cluster.nodes[1].mode) = (Behaviour::Up, Behaviour::Up);
+    cluster.nodes[2].mode = Behaviour::Down;
     cluster.release(client);
     cluster.run(ms(50));
-    cluster.nodes[2].mode = Mode::Up;
+    cluster.nodes[2].mode = Behaviour::Up;
     let node = node(cluster.quorum, 2);
     cluster.reconnect(client, node);
     cluster.run(ms(1_000));

@@ -142,13 +142,13 @@ fn waiters_that_reach_only_a_minority_of_nodes_hold_nobody_up_for_long() {
     // Each of three waiters gets in line on other nodes; none of them could ever win.
     for reach in [[0, 1], [2, 3], [4, 4]] {
         for node in 0..5 {
-            cluster.nodes[node].mode = if reach.contains(&node) { Mode::Up } else { Mode::Silent };
+            cluster.nodes[node].mode = if reach.contains(&node) { Behaviour::Up } else { Behaviour::Silent };
         }
         let stuck = cluster.acquire(&waiting());
         cluster.run(ms(300));
         cluster.stop(stuck);
     }
-    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Up);
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Behaviour::Up);
     let waiter = cluster.acquire(&waiting());
     cluster.run(ms(20));
     cluster.release(holder);
@@ -158,7 +158,7 @@ fn waiters_that_reach_only_a_minority_of_nodes_hold_nobody_up_for_long() {
 
 /// How long it takes until these many waiters were served, behind one that asks for more nodes than
 /// there are.
-fn served_behind(margin: Option<Mode>, min_margin: usize) -> Duration {
+fn served_behind(margin: Option<Behaviour>, min_margin: usize) -> Duration {
     let mut cluster = Cluster::of(3);
     let holder = cluster.acquire(&waiting());
     cluster.run(ms(5));
@@ -181,7 +181,7 @@ fn served_behind(margin: Option<Mode>, min_margin: usize) -> Duration {
 
 #[test]
 fn whoever_asks_for_a_margin_that_cannot_be_had_holds_up_nobody() {
-    for mode in [Mode::Down, Mode::Silent] {
+    for mode in [Behaviour::Down, Behaviour::Silent] {
         let modest = served_behind(Some(mode), 0);
         let took = served_behind(Some(mode), 1);
         println!("{mode:?}: {took:?} for eight waiters, {modest:?} behind one that asks for no margin");
@@ -192,13 +192,13 @@ fn whoever_asks_for_a_margin_that_cannot_be_had_holds_up_nobody() {
 #[test]
 fn whoever_asks_for_a_margin_gets_the_lock_when_the_nodes_are_back() {
     let mut cluster = Cluster::of(3);
-    cluster.nodes[2].mode = Mode::Silent;
+    cluster.nodes[2].mode = Behaviour::Silent;
     let mut demanding = waiting();
     demanding.min_margin = 1;
     let client = cluster.acquire(&demanding);
     cluster.run(ms(5_000));
     assert_eq!(cluster.holders(), [0; 0]);
-    cluster.nodes[2].mode = Mode::Up;
+    cluster.nodes[2].mode = Behaviour::Up;
     cluster.run(ms(3_000));
     assert_eq!(cluster.holders(), [client]);
     assert_eq!(cluster.standing(client).margin(), 1);
@@ -246,7 +246,7 @@ fn whoever_is_overtaken_by_clocks_that_differ_draws_again_and_comes_after() {
     cluster.acquire(&waiting());
     cluster.run(ms(5));
     // A client whose numbers run ahead.
-    let ahead = Ticket { number: cluster.now.as_nanos() / 1_000 + 20_000, client: ClientId::new(77) };
+    let ahead = Ticket::exclusive(cluster.now.as_nanos() / 1_000 + 20_000, ClientId::new(77));
     for node in 0..3 {
         let now = NodeTime::from_micros(cluster.now.as_nanos() / 1_000);
         cluster.nodes[node].table.execute(now, &Command::Enqueue { key: key("x"), ticket: ahead });
@@ -264,10 +264,10 @@ fn a_lost_wake_up_costs_no_more_than_the_backstop() {
     cluster.run(ms(5));
     let waiter = cluster.acquire(&waiting());
     cluster.run(ms(20));
-    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Deaf);
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Behaviour::Deaf);
     cluster.release(holder);
     cluster.run(ms(10));
-    cluster.nodes.iter_mut().for_each(|node| node.mode = Mode::Up);
+    cluster.nodes.iter_mut().for_each(|node| node.mode = Behaviour::Up);
     cluster.run(CLAIM_WINDOW);
     assert_eq!(cluster.holders(), [waiter]);
 }
@@ -295,7 +295,7 @@ fn a_label_is_shown_to_whoever_waits_and_is_gone_with_the_lock() {
 fn woken(nodes: usize, down: &[usize]) -> (Lease, Quorum, RoundNumber) {
     let quorum = Quorum::of(nodes).unwrap();
     let mut lease = Lease::new(key("x"), terms(&waiting()), quorum);
-    let ticket = Some(Ticket { number: 7, client: ClientId::new(1) });
+    let ticket = Some(Ticket::exclusive(7, ClientId::new(1)));
     lease.handle(at(1_000), attempt_without(quorum, down, 1, ticket));
     for output in outputs(&mut lease) {
         if let lease::Output::Send { round, node, .. } = output {
@@ -331,7 +331,7 @@ fn granted() -> Result<Reply, Fault> {
 
 fn in_line_behind_nobody() -> Result<Reply, Fault> {
     let refused = Reply::new(None, Answer::Refused(Refusal::Held { left: ms(9_000) }));
-    let report = LineReport { ahead: None, place: Some((0, 1)), holder: None };
+    let report = LineReport { place: Some((0, 1)), ..LineReport::default() };
     Ok(Reply { line: Some(Box::new(report)), ..refused })
 }
 
@@ -363,7 +363,7 @@ fn a_node_whose_connection_broke_in_the_round_is_asked_no_more_in_it() {
 #[test]
 fn whoever_yields_keeps_only_a_place_that_a_node_has_given() {
     let quorum = Quorum::of(3).unwrap();
-    let ticket = Ticket { number: 7, client: ClientId::new(1) };
+    let ticket = Ticket::exclusive(7, ClientId::new(1));
     let ahead = LineReport { ahead: Some(Ticket { number: 5, ..ticket }), ..LineReport::default() };
     let granted_behind = || Ok(Reply { line: Some(Box::new(ahead.clone())), ..granted().unwrap() });
     // What node 0 says; the others grant, and somebody is ahead there.
@@ -404,9 +404,9 @@ fn whoever_yields_keeps_only_a_place_that_a_node_has_given() {
 #[test]
 fn whoever_has_no_place_yet_yields_to_everybody_in_line() {
     let quorum = Quorum::of(3).unwrap();
-    let ticket = Ticket { number: 5, client: ClientId::new(1) };
+    let ticket = Ticket::exclusive(5, ClientId::new(1));
     // Who is in line has the larger ticket: another clock, or a fence of another lock, made it so.
-    let in_line = Ticket { number: 9, client: ClientId::new(2) };
+    let in_line = Ticket::exclusive(9, ClientId::new(2));
     let report = LineReport { ahead: Some(in_line), ..LineReport::default() };
     let mut lease = Lease::new(key("x"), terms(&waiting()), quorum);
     lease.handle(at(1_000), attempt_without(quorum, &[], 1, Some(ticket)));
@@ -423,7 +423,7 @@ fn whoever_has_no_place_yet_yields_to_everybody_in_line() {
 #[test]
 fn a_ticket_that_no_node_has_given_a_place_is_not_put_in_line_without_a_look() {
     let quorum = Quorum::of(3).unwrap();
-    let ticket = Ticket { number: 5, client: ClientId::new(1) };
+    let ticket = Ticket::exclusive(5, ClientId::new(1));
     let mut lease = Lease::new(key("x"), terms(&waiting()), quorum);
     lease.handle(at(1_000), attempt_without(quorum, &[], 1, Some(ticket)));
     for output in outputs(&mut lease) {
@@ -446,7 +446,7 @@ fn a_ticket_that_no_node_has_given_a_place_is_not_put_in_line_without_a_look() {
 #[test]
 fn whoever_is_overtaken_hears_all_nodes_before_it_leaves_the_line() {
     let quorum = Quorum::of(5).unwrap();
-    let ticket = Ticket { number: 5, client: ClientId::new(1) };
+    let ticket = Ticket::exclusive(5, ClientId::new(1));
     let overtaken = || Ok(Reply::new(None, Answer::Refused(Refusal::Overtaken)));
     // What the last node says decides whether a majority has it in line.
     let after = |last: Result<Reply, Fault>| {

@@ -46,11 +46,19 @@ pub(crate) struct AcquireRequest {
     pub(super) max_hold_ms: Option<u64>,
     /// Only if so many nodes may forget it.
     pub(super) min_margin: Option<usize>,
+    /// Share it with others who do so: many readers or one writer.
+    #[serde(default)]
+    pub(super) shared: bool,
+    /// Makes it reentrant: whoever names the same owner may hold it at the same time, nobody else.
+    /// At most 128 bytes, without spaces.
+    #[schema(min_length = 1, max_length = 128)]
+    pub(super) owner: Option<String>,
 }
 
 problems!(Problems: ANY, OF_RIGHTS, OF_BODY, &[
     Kind::OutOfBounds,
     Kind::Contended,
+    Kind::Mismatched,
     Kind::Unavailable,
     Kind::TooLate,
     Kind::ClocksSetBack,
@@ -91,7 +99,10 @@ pub(crate) async fn call(
     let Asked { received, what: request } = asked;
     let name = request.name.clone();
     caller.may(Verb::Lock, &name)?;
-    let claim = key.as_deref().map(|key| Claim { service: &service, caller: &caller, name: &name, key });
+    // What several may hold keeps nobody waiting for itself.
+    let is_alone = !request.shared && request.owner.is_none();
+    let claim = key.as_deref().filter(|_| is_alone);
+    let claim = claim.map(|key| Claim { service: &service, caller: &caller, name: &name, key });
     let running = match key.as_deref() {
         None => None,
         Some(key) => match service.idempotency.begin(&service, &caller, key, &request)? {
@@ -119,8 +130,9 @@ async fn acquire(
         request.label = Some(claim.mark(request.label.as_deref()));
     }
     let waits = request.wait_ms > 0;
+    let turn = service.turns.take().await?;
     let (acquire, in_line) = request.lock(service)?.acquire_in_line();
-    let mut acquire = pin!(acquire);
+    let mut acquire = pin!(turn.during(acquire, in_line.clone()));
     loop {
         tokio::select! {
             biased;
@@ -148,8 +160,7 @@ async fn acquire(
 /// The lease that a key led to before, if the nodes say that it still is one.
 async fn again(service: &Service, before: &Handover, received: Instant) -> Result<Response, Problem> {
     // The client may have the lock already.
-    let kept = Kept::new(service.locks.resume(before).await?);
-    gather(kept.guard()).await;
+    let kept = Kept::resume(service, before).await?;
     Ok(Json(lease(kept.guard(), received, &service.keys)).into_response())
 }
 
@@ -160,6 +171,12 @@ impl AcquireRequest {
             return Err(Problem::new(
                 Kind::OutOfBounds,
                 format!("wait_ms: at most {} are allowed; ask again after that", WAIT_MAX.as_millis()),
+            ));
+        }
+        if self.shared && self.owner.is_some() {
+            return Err(Problem::new(
+                Kind::BadRequest,
+                "owner: a lock is shared by many or held by one owner; leave out shared or owner",
             ));
         }
         let lock = service.locks.lock(self.name);
@@ -175,6 +192,12 @@ impl AcquireRequest {
         }
         if let Some(min_margin) = self.min_margin {
             lock = lock.min_margin(min_margin);
+        }
+        if self.shared {
+            lock = lock.shared();
+        }
+        if let Some(owner) = self.owner {
+            lock = lock.owner(owner);
         }
         Ok(lock)
     }

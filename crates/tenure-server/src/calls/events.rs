@@ -10,11 +10,10 @@ use axum::http::HeaderMap;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
-use serde::Deserialize;
-use serde_json::json;
+use serde::{Deserialize, Serialize};
 use tokio::sync::watch;
 use tokio::time::timeout;
-use utoipa::IntoParams;
+use utoipa::{IntoParams, ToSchema};
 
 use crate::Service;
 use crate::body::Query;
@@ -42,6 +41,32 @@ pub(crate) struct EventsQuery {
     prefix: String,
 }
 
+/// What the data of a message is.
+#[derive(ToSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "it says what the JSON looks like")]
+enum EventData {
+    Event(Happened),
+    Gap(Gap),
+}
+
+/// The data of the event `gap`: others were missed, so look with `/v1/locks`.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[schema(as = EventGap)]
+struct Gap {
+    reason: GapReason,
+    /// How many, if that is known.
+    missed: Option<u64>,
+}
+
+/// `too_old`: they are not kept any more; `other_instance`: the last one was not seen here.
+#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[serde(rename_all = "snake_case")]
+enum GapReason {
+    TooOld,
+    OtherInstance,
+}
+
 /// Follows what happens to locks, at this instance.
 ///
 /// Server-sent events, with ids: whoever comes back with `Last-Event-ID` goes on where it was, or
@@ -53,7 +78,7 @@ pub(crate) struct EventsQuery {
         ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen"),
     ),
     responses(
-        (status = 200, description = "Events, whose data is such an object", content_type = "text/event-stream", body = Happened),
+        (status = 200, description = "Events, whose data is such an object", content_type = "text/event-stream", body = EventData),
         Problems,
     ),
 )]
@@ -101,7 +126,7 @@ impl Reader {
         let mut greeting =
             [field("retry", RETRY_MS), field("id", &service.events.id(seen)), "\n".to_owned()].concat();
         if id.is_some() && known.is_none() {
-            greeting += &gap("other_instance", None);
+            greeting += &gap(Gap { reason: GapReason::OtherInstance, missed: None });
         }
         Self { service, caller, prefix, news, seen, greeting: Some(greeting) }
     }
@@ -119,7 +144,7 @@ impl Reader {
             match self.service.events.after(self.seen, BATCH) {
                 Next::Gap(lost) => {
                     self.seen += lost;
-                    return Some(gap("too_old", Some(lost)));
+                    return Some(gap(Gap { reason: GapReason::TooOld, missed: Some(lost) }));
                 }
                 Next::Events(events) if !events.is_empty() => {
                     let text = self.tell(&events);
@@ -165,9 +190,9 @@ impl Reader {
     }
 }
 
-/// Tells that events were missed, and how many if that is known.
-fn gap(reason: &str, missed: Option<u64>) -> String {
-    message(None, "gap", &json!({ "reason": reason, "missed": missed }).to_string())
+/// Tells that events were missed.
+fn gap(gap: Gap) -> String {
+    message(None, "gap", &serde_json::to_string(&gap).expect("it is made of texts and numbers"))
 }
 
 fn message(id: Option<&str>, event: &str, data: &str) -> String {

@@ -11,7 +11,7 @@ use crate::Service;
 use crate::body::{Asked, AskedMany};
 use crate::caller::Caller;
 use crate::grant::Kept;
-use crate::lease::{Lease, gather, lease};
+use crate::lease::{Lease, lease};
 use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
 problems!(Problems: ANY, OF_RIGHTS, OF_BODY, OF_LEASE, &[Kind::MaxHold]);
@@ -66,7 +66,6 @@ async fn extend(
     received: Instant,
 ) -> Result<Lease, Problem> {
     // The client has the lock already, so nothing that happens to this call gives it back.
-    let kept = Kept::new(service.locks.resume(&given.handover(&service, &caller)?).await?);
-    gather(kept.guard()).await;
+    let kept = Kept::resume(&service, &given.handover(&service, &caller)?).await?;
     Ok(lease(kept.guard(), received, &service.keys))
 }

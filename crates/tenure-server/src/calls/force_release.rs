@@ -1,12 +1,14 @@
 //! `POST /v1/force-release`: takes a lock from one certain holder, and from no later one.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use futures_util::future::join_all;
 use serde::Deserialize;
 use serde_json::json;
-use tenure::LockState;
+use tenure::{Holding, LockState};
 use utoipa::ToSchema;
 
 use super::release::Released;
@@ -25,7 +27,7 @@ const REASON_MAX: usize = 256;
 pub(crate) struct ForceReleaseRequest {
     #[schema(min_length = 1, max_length = 1024)]
     name: String,
-    /// Whom to take it from, as `/v1/lock` calls the holder.
+    /// Whom to take it from, as `/v1/lock` calls the holder, or one of the holders.
     holder: String,
     /// Why, for the audit log: at most 256 bytes.
     #[schema(min_length = 1, max_length = 256)]
@@ -62,22 +64,28 @@ pub(crate) async fn call(
     }
     let facts = json!({ "holder": holder, "reason": reason });
     let act = Act { caller: &caller, call: "/v1/force-release", name, facts };
-    let work = take(&service, name, |owner, _| service.keys.is_holder(owner, holder));
+    let work = take(&service, name, |holding| {
+        if service.keys.is_holder(&holding.owner, holder) {
+            return holding.sharers.clone().unwrap_or_else(|| vec![Arc::clone(&holding.owner)]);
+        }
+        let one = holding.sharers.iter().flatten().filter(|hold| service.keys.is_holder(hold, holder));
+        one.cloned().collect()
+    });
     service.audit_log.keep(&act, work).await.map(Json)
 }
 
-/// Takes a lock from the holder for whom `is_meant` says so, given the owner and its label as a
-/// node has them. The nodes compare the owner, so nobody who has it since is touched.
+/// Takes a lock from those whom `meant` names, given what a node has. The nodes compare each of
+/// them, so nobody who has it since is touched.
 pub(super) async fn take(
     service: &Service,
     name: &str,
-    is_meant: impl Fn(&str, Option<&str>) -> bool,
+    meant: impl Fn(&Holding) -> Vec<Arc<str>>,
 ) -> Result<Released, Problem> {
     let report = service.locks.inspect(name).await?;
     let held = report.nodes.iter().filter_map(|answer| answer.holding.as_ref().ok()?.as_ref());
-    let mut held = held.filter(|holding| !holding.is_reserved());
-    let meant = held.find(|holding| is_meant(&holding.owner, holding.label.as_deref()));
-    let Some(holding) = meant else {
+    let held = held.filter(|holding| !holding.is_reserved());
+    let meant: BTreeSet<Arc<str>> = held.flat_map(meant).collect();
+    if meant.is_empty() {
         return Err(match report.state {
             LockState::Unknown => Problem::new(
                 Kind::Unavailable,
@@ -85,7 +93,19 @@ pub(super) async fn take(
             ),
             _ => Problem::new(Kind::NotHeld, format!("lock {name:?} is not held by this holder any more")),
         });
-    };
-    let released = service.locks.release_by_force(name, &holding.owner).await?;
-    Ok(Released::of(name, votes(&released.votes)))
+    }
+    if report.foreign().is_some_and(|foreign| meant.contains(&foreign.owner)) {
+        let detail = format!(
+            "lock {name:?} is held by a client of another library, which is not released from here; delete its \
+             key on the nodes by hand"
+        );
+        return Err(Problem::new(Kind::Foreign, detail));
+    }
+    let each = join_all(meant.iter().map(|owner| service.locks.release_by_force(name, owner))).await;
+    let mut released = None;
+    for done in each {
+        released = Some(done?);
+    }
+    let given = released.map_or_else(Vec::new, |released| votes(&released.votes));
+    Ok(Released::of(name, given))
 }

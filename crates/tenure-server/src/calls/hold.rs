@@ -16,7 +16,6 @@ use crate::body::Asked;
 use crate::caller::{Caller, Verb};
 use crate::grant::Kept;
 use crate::hold::{Hold, Line, OnDisconnect, Stage, Waiting};
-use crate::lease::gather;
 use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
 /// As for an acquire; or a name and a token, to go on with a lease.
@@ -42,12 +41,19 @@ pub(crate) struct HoldRequest {
     max_hold_ms: Option<u64>,
     /// Only if so many nodes may forget it.
     min_margin: Option<usize>,
+    /// Share it with others who do so: many readers or one writer.
+    shared: Option<bool>,
+    /// Makes it reentrant: whoever names the same owner may hold it at the same time, nobody else.
+    /// At most 128 bytes, without spaces.
+    #[schema(min_length = 1, max_length = 128)]
+    owner: Option<String>,
     on_disconnect: Option<OnDisconnect>,
 }
 
 problems!(Problems: ANY, OF_RIGHTS, OF_BODY, OF_LEASE, &[
     Kind::OutOfBounds,
     Kind::Contended,
+    Kind::Mismatched,
     Kind::MaxHold,
     Kind::TooLate,
     Kind::ClocksSetBack,
@@ -91,7 +97,7 @@ impl HoldRequest {
     /// The first that is to be told, or why there is nothing to tell.
     async fn acquire(self, service: &Service, caller: &Caller) -> Result<Stage, Problem> {
         let room = service.room(caller)?;
-        let name = self.name.clone();
+        let (name, turn) = (self.name.clone(), service.turns.take().await?);
         let request = AcquireRequest {
             name: self.name,
             ttl_ms: self.ttl_ms,
@@ -99,22 +105,24 @@ impl HoldRequest {
             label: self.label,
             max_hold_ms: self.max_hold_ms,
             min_margin: self.min_margin,
+            shared: self.shared.unwrap_or_default(),
+            owner: self.owner,
         };
-        Waiting::new(name, &request.lock(service)?, room).begin().await
+        Waiting::new(name, &request.lock(service)?, room, turn).begin().await
     }
 
     /// Whoever has a lease needs no room, but an instance that does not end.
     async fn go_on(self, token: String, service: &Service, caller: &Caller) -> Result<Stage, Problem> {
-        let Self { name, token: _, ttl_ms, wait_ms, label, max_hold_ms, min_margin, on_disconnect } = self;
+        let Self { name, ttl_ms, wait_ms, label, max_hold_ms, min_margin, shared, owner, .. } = self;
         let terms = ttl_ms.is_some() || wait_ms.is_some() || max_hold_ms.is_some() || min_margin.is_some();
-        if terms || label.is_some() {
+        if terms || label.is_some() || shared.is_some() || owner.is_some() {
             return Err(Problem::new(
                 Kind::BadRequest,
                 "token: a lease goes on as it was acquired; leave out what is said when it is acquired",
             ));
         }
         // Its client may have it extended elsewhere, and count on that.
-        if on_disconnect == Some(OnDisconnect::Release) {
+        if self.on_disconnect == Some(OnDisconnect::Release) {
             return Err(Problem::new(
                 Kind::BadRequest,
                 "on_disconnect: a lease that goes on by its token is not released with the connection",
@@ -124,8 +132,6 @@ impl HoldRequest {
             return Err(Problem::draining());
         }
         let handover = LeaseRef { name, token }.handover(service, caller)?;
-        let kept = Kept::new(service.locks.resume(&handover).await?);
-        gather(kept.guard()).await;
-        Ok(Stage::GoingOn(kept))
+        Ok(Stage::GoingOn(Kept::resume(service, &handover).await?))
     }
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use serde::{Deserialize, Serialize};
+use tenure::Holding;
 use utoipa::ToSchema;
 
 use super::force_release::take;
@@ -65,10 +66,14 @@ pub(crate) async fn call(
         (None, Some(key), Some(holder)) => {
             caller.may(Verb::Lock, &name)?;
             let claim = Claim { service: &service, caller: &caller, name: &name, key: &key };
-            let is_meant = |owner: &str, label: Option<&str>| {
-                label.is_some_and(|label| claim.is_of(label)) && service.keys.is_holder(owner, &holder)
+            // What several hold has the label of one of them, and nobody knows of which.
+            let is_meant = |holding: &Holding| {
+                holding.sharers.is_none()
+                    && holding.label.as_deref().is_some_and(|label| claim.is_of(label))
+                    && service.keys.is_holder(&holding.owner, &holder)
             };
-            take(&service, &name, is_meant).await.map(Json)
+            let meant = |holding: &Holding| is_meant(holding).then(|| Arc::clone(&holding.owner));
+            take(&service, &name, |holding| meant(holding).into_iter().collect()).await.map(Json)
         }
         _ => Err(Problem::new(
             Kind::BadRequest,

@@ -135,3 +135,45 @@ impl Drop for Held {
         });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tenure::Locks;
+
+    use super::*;
+    use crate::caller::Caller;
+    use crate::lease_key::LeaseKeys;
+    use crate::{Metrics, Service};
+
+    /// A hold that is about to be so old that its client's clock may have run too far apart.
+    #[tokio::test]
+    async fn a_hold_ends_after_two_hundred_ttls_and_its_lease_goes_on() {
+        let (ttl, left) = (Duration::from_millis(300), Duration::from_millis(250));
+        let locks = Locks::memory();
+        let service = Arc::new(Service::new(locks.clone(), LeaseKeys::parse(&"a".repeat(64)).unwrap()));
+        let hold = Hold {
+            service,
+            caller: Caller::anybody(),
+            received: Instant::now().checked_sub(200 * ttl - left).expect("it runs for longer"),
+            on_disconnect: OnDisconnect::Keep,
+            _counted: Metrics::default().hold(),
+        };
+        let guard = locks.lock("x").ttl(ttl).acquire().await.unwrap();
+        let (line, mut stage) = Held::begin(guard, &hold);
+        let mut events = vec![line.event];
+        let mut last = line;
+        while let Some((line, next)) = stage.next(&hold).await {
+            events.push(line.event);
+            (last, stage) = (line, next);
+        }
+        assert!(hold.received.elapsed() >= 200 * ttl, "{:?}", hold.received.elapsed());
+        let (end, before) = events.split_last().unwrap();
+        assert_eq!(*end, Event::Draining, "{events:?}");
+        assert!(before.len() > 1 && before[1..].iter().all(|event| *event == Event::Renewed), "{events:?}");
+        // The client goes on with the token, and nothing was released.
+        assert!(last.lease.is_some());
+        assert!(locks.lock("x").try_acquire().await.unwrap().is_none());
+    }
+}

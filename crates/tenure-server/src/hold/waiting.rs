@@ -11,6 +11,7 @@ use super::{HEARTBEAT, Hold, Stage};
 use crate::lease::gather;
 use crate::problem::Problem;
 use crate::room::Seat;
+use crate::turns::Turn;
 
 /// Who gets the lock, or a refusal, within this time is told so at once; others that they wait.
 const SOON: Duration = Duration::from_millis(100);
@@ -28,9 +29,10 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    pub(crate) fn new(name: String, lock: &Lock, room: Seat) -> Self {
+    pub(crate) fn new(name: String, lock: &Lock, room: Seat, turn: Turn) -> Self {
         let (acquire, in_line) = lock.acquire_in_line();
-        Self { name, acquire: Box::pin(acquire), in_line, told: None, _room: room }
+        let acquire = Box::pin(turn.during(acquire, in_line.clone()));
+        Self { name, acquire, in_line, told: None, _room: room }
     }
 
     /// Whether there is something to wait for.

@@ -10,12 +10,11 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use axum::extract::{MatchedPath, Request, State};
+use axum::extract::{MatchedPath, Request};
 use axum::http::{HeaderValue, Method, StatusCode};
-use axum::middleware::Next;
 use axum::response::Response;
 use serde::Serialize;
-use tracing::Instrument;
+use tracing::Span;
 
 use super::record::REQUEST_ID;
 use super::{LogFile, Record, now};
@@ -87,26 +86,9 @@ fn write(file: &LogFile, lines: &Receiver<String>, lost: &AtomicU64) {
     }
 }
 
-/// The layer that notes what comes in, and counts and logs what goes out. What has an answer has a
-/// request id, too.
-pub(crate) async fn layer(State(service): State<Arc<Service>>, mut request: Request, next: Next) -> Response {
-    let record = Record::of(request.headers());
-    request.extensions_mut().insert(record.clone());
-    let mut call = Call::of(&request, record.clone(), service);
-    let span = trace::span(&request, call.path(), &record);
-    let mut response = next.run(request).instrument(span.clone()).await;
-    trace::answered(&span, response.status());
-    call.status = Some(response.status());
-    call.problem = response.extensions().get::<Kind>().copied();
-    if let Ok(id) = HeaderValue::from_str(record.id()) {
-        response.headers_mut().insert(REQUEST_ID, id);
-    }
-    response
-}
-
-/// A call that is being served. It has ended when this is dropped: one whose client has gone away
-/// is never answered.
-struct Call {
+/// A call that is being served. It has ended when this is dropped, and is counted and logged then:
+/// one whose client has gone away is never answered.
+pub(crate) struct Call {
     service: Arc<Service>,
     record: Record,
     received: Instant,
@@ -142,7 +124,10 @@ struct Line<'a> {
 }
 
 impl Call {
-    fn of(request: &Request, record: Record, service: Arc<Service>) -> Self {
+    /// Notes what has come in.
+    pub(crate) fn begin(service: Arc<Service>, request: &mut Request) -> Self {
+        let record = Record::of(request.headers());
+        request.extensions_mut().insert(record.clone());
         let known = request.extensions();
         Self {
             service,
@@ -154,6 +139,21 @@ impl Call {
             status: None,
             problem: None,
             trace: TraceParent::of(request.headers()),
+        }
+    }
+
+    /// The span that it is served in.
+    pub(crate) fn span(&self, request: &Request) -> Span {
+        trace::span(request, self.path(), &self.record)
+    }
+
+    /// Notes what goes out. What has an answer has a request id, too.
+    pub(crate) fn answer(&mut self, span: &Span, response: &mut Response) {
+        trace::answered(span, response.status());
+        self.status = Some(response.status());
+        self.problem = response.extensions().get::<Kind>().copied();
+        if let Ok(id) = HeaderValue::from_str(self.record.id()) {
+            response.headers_mut().insert(REQUEST_ID, id);
         }
     }
 

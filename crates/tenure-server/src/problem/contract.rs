@@ -63,6 +63,10 @@ pub(crate) struct Body {
     waiters: Option<u64>,
     /// When it is worth asking again.
     retry_after_ms: Option<u64>,
+    /// The kind of lock that was asked for: `plain` or `reentrant`.
+    asked: Option<String>,
+    /// What the nodes have under its name: `plain`, `reentrant`, or `foreign`, which is no lock.
+    found: Option<String>,
     /// When the lock is free by itself.
     frees_within_ms: Option<u64>,
     votes: Option<Vec<Vote>>,

@@ -23,10 +23,7 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::TraceParent;
-
-/// Where a collector is, by the usual variables: the first counts.
-const ENDPOINTS: [&str; 2] = ["OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT"];
+use super::{TraceParent, collector};
 
 /// A collector that takes longer is not there.
 const SEND_LIMIT: Duration = Duration::from_secs(10);
@@ -60,10 +57,7 @@ impl Traces {
     /// # Errors
     /// [`TracesError`].
     pub fn begin() -> Result<Option<Self>, TracesError> {
-        let named = |variable: &&'static str| {
-            std::env::var(variable).ok().filter(|url| !url.is_empty()).map(|url| (*variable, url))
-        };
-        let Some((variable, url)) = ENDPOINTS.iter().find_map(named) else { return Ok(None) };
+        let Some((variable, url)) = collector() else { return Ok(None) };
         if url.starts_with("https:") {
             return Err(TracesError::Encrypted { variable });
         }

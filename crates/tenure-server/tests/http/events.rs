@@ -3,26 +3,30 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tenure::{Locks, Node};
 use tenure_server::{Callers, Events, Service, Verb};
 use tokio::time::timeout;
 
 use crate::callers::ListFile;
 use crate::client::Client;
 use crate::everywhere::{Fleet, everywhere};
-use crate::{Instance, given, keys, nodes};
+use crate::{Instance, given, keys};
 
 /// One that reads events.
-struct Reader {
+pub(crate) struct Reader {
     client: Client,
     /// What came and was not asked for yet.
     text: String,
     /// The id that the last message had.
-    id: String,
+    pub(crate) id: String,
 }
 
 impl Reader {
-    async fn begin(instance: &Instance, path: &str, token: Option<&str>, last: Option<&str>) -> Self {
+    pub(crate) async fn begin(
+        instance: &Instance,
+        path: &str,
+        token: Option<&str>,
+        last: Option<&str>,
+    ) -> Self {
         let mut client = Client::connect(instance.address).await;
         if let Some(token) = token {
             client = client.token(token);
@@ -41,7 +45,7 @@ impl Reader {
     }
 
     /// The next message, as its kind and data; `None` at the end.
-    async fn next(&mut self) -> Option<(String, Value)> {
+    pub(crate) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             while let Some((message, rest)) = self.text.split_once("\n\n") {
                 let field = |name: &str| {
@@ -56,7 +60,7 @@ impl Reader {
                     self.id = id;
                 }
                 if let (Some(kind), Some(data)) = (kind, data) {
-                    return Some((kind, serde_json::from_str(&data).unwrap()));
+                    return Some((kind, self.client.described(&data)));
                 }
             }
             let chunk = timeout(Duration::from_secs(20), self.client.next_chunk()).await.expect("in time");
@@ -75,7 +79,7 @@ impl Reader {
     }
 
     /// Until it has heard where it is.
-    async fn settle(mut self) -> Self {
+    pub(crate) async fn settle(mut self) -> Self {
         while self.id.is_empty() {
             let chunk = self.client.next_chunk().await.unwrap();
             self.text += &chunk;
@@ -90,12 +94,10 @@ async fn service(fleet: &Fleet) -> Service {
     service_keeping(fleet, 1_000).await
 }
 
-async fn service_keeping(fleet: &Fleet, most: usize) -> Service {
+pub(crate) async fn service_keeping(fleet: &Fleet, most: usize) -> Service {
     let events = Events::keeping(most);
     let observer = events.clone();
-    let locks =
-        Locks::builder().nodes(fleet.nodes()).observer(move |event| observer.observe(event)).build().unwrap();
-    locks.ready().await;
+    let locks = fleet.observed(move |event| observer.observe(event)).await;
     Service::new(locks, keys('a')).events(events)
 }
 
@@ -131,7 +133,7 @@ async fn events_tell_what_becomes_of_a_lock() {
 
 #[tokio::test]
 async fn whoever_comes_back_goes_on_where_it_was_or_hears_of_a_gap() {
-    let fleet = Fleet::of(nodes().map(Node::from));
+    let fleet = Fleet::memory();
     let [one, other] =
         [Instance::start(service(&fleet).await).await, Instance::start(service(&fleet).await).await];
     let mut client = Client::connect(one.address).await;
@@ -162,7 +164,7 @@ async fn only_names_that_the_caller_may_read_and_asked_for_are_told() {
     let all = file.add("all", &[Verb::Read, Verb::Lock], &[], None);
     let some = file.add("some", &[Verb::Read], &["a/"], None);
     let none = file.add("none", &[Verb::Lock], &[], None);
-    let fleet = Fleet::of(nodes().map(Node::from));
+    let fleet = Fleet::memory();
     let service = service(&fleet).await.callers(Callers::read(&file.path()).unwrap());
     let instance = Instance::start(service).await;
     let mut some = Reader::begin(&instance, "/v1/events", Some(&some), None).await.settle().await;
@@ -188,7 +190,7 @@ async fn only_names_that_the_caller_may_read_and_asked_for_are_told() {
 /// Nobody waits for a reader, and one that was overtaken hears how much it missed.
 #[tokio::test]
 async fn whoever_comes_back_too_late_is_told_how_much_it_missed() {
-    let fleet = Fleet::of(nodes().map(Node::from));
+    let fleet = Fleet::memory();
     let instance = Instance::start(service_keeping(&fleet, 5).await).await;
     let reader = Reader::begin(&instance, "/v1/events", None, None).await.settle().await;
     let (seen, mut client) = (reader.id.clone(), Client::connect(instance.address).await);

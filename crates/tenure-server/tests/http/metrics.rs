@@ -46,6 +46,7 @@ async fn calls_locks_connections_and_nodes_are_counted() {
     client.post("/v1/acquire", &json!({ "name": "jobs/nightly/import" })).await;
     client.post("/v1/acquire", &json!({ "name": "jobs/x" })).await;
     client.post("/v1/acquire", &json!({ "name": "y" })).await;
+    client.post("/v1/acquire", &json!({ "name": "y", "owner": "job-1" })).await;
     client.post("/v1/extend", &given(&lease)).await;
     client.get("/v1/nothing").await;
     // One that waits and goes away; while it is there, another connection is one too many.
@@ -62,14 +63,15 @@ async fn calls_locks_connections_and_nodes_are_counted() {
     let text = text(&mut client).await;
     for (metric, expected) in [
         ("tenure_calls_total{call=\"/v1/acquire\",status=\"200\"}", 3.0),
-        ("tenure_calls_total{call=\"/v1/acquire\",status=\"409\"}", 1.0),
+        ("tenure_calls_total{call=\"/v1/acquire\",status=\"409\"}", 2.0),
         ("tenure_calls_total{call=\"/v1/acquire\",status=\"none\"}", 1.0),
         ("tenure_calls_total{call=\"none\",status=\"404\"}", 1.0),
-        ("tenure_call_duration_seconds_count{call=\"/v1/acquire\"}", 5.0),
+        ("tenure_call_duration_seconds_count{call=\"/v1/acquire\"}", 6.0),
         ("tenure_acquires_total{group=\"jobs/nightly/\",outcome=\"acquired\"}", 1.0),
         ("tenure_acquires_total{group=\"jobs/nightly/\",outcome=\"contended\"}", 1.0),
         ("tenure_acquires_total{group=\"jobs/\",outcome=\"acquired\"}", 1.0),
         ("tenure_acquires_total{group=\"\",outcome=\"acquired\"}", 1.0),
+        ("tenure_acquires_total{group=\"\",outcome=\"other_kind\"}", 1.0),
         ("tenure_extensions_total{group=\"jobs/nightly/\",outcome=\"extended\"}", 1.0),
         ("tenure_acquires_max", 7.0),
         ("tenure_connections_max", 2.0),

@@ -108,6 +108,40 @@ async fn another_instance_says_that_it_is_yours_and_releases_it_by_key_and_holde
     .await;
 }
 
+/// The same instance gives the same hold; another one gives another hold, and the first one, whose
+/// answer may be lost, ends by itself. Nobody takes it from others by the key.
+#[tokio::test]
+async fn what_several_may_hold_is_held_once_more_at_another_instance() {
+    everywhere(async |fleet| {
+        let [one, other] =
+            [Instance::start(fleet.service().await).await, Instance::start(fleet.service().await).await];
+        let (mut one, mut other) = (Client::connect(one.address).await, Client::connect(other.address).await);
+        for (name, body) in [
+            ("owned", json!({ "name": "owned", "owner": "job-1" })),
+            ("read", json!({ "name": "read", "shared": true })),
+        ] {
+            let first = acquire(&mut one, name, &body).await;
+            let again = acquire(&mut one, name, &body).await;
+            assert_eq!((again.status, &again.body["fence"]), (200, &first.body["fence"]), "{again:?}");
+            let path = format!("/v1/lock?name={name}");
+            assert_eq!(one.get(&path).await.body["holders"].as_array().map(Vec::len), Some(1));
+            let second = acquire(&mut other, name, &body).await;
+            assert_eq!(second.status, 200, "{second:?}");
+            let told = one.get(&path).await.body;
+            assert_eq!(told["holders"].as_array().map(Vec::len), Some(2), "{told}");
+            for holder in [&told["holder"], &told["holders"][0]] {
+                let by_key = json!({ "name": name, "idempotency_key": name, "holder": holder });
+                let refused = other.post("/v1/release", &by_key).await;
+                assert_eq!(kind(&refused), (410, "urn:tenure:not-held"), "{refused:?}");
+            }
+            for lease in [&again, &second] {
+                assert_eq!(one.post("/v1/release", &given(&lease.body)).await.status, 200);
+            }
+        }
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn an_acquire_under_way_says_so_and_one_that_was_cut_off_is_forgotten() {
     let nodes = nodes();
@@ -132,6 +166,27 @@ async fn an_acquire_under_way_says_so_and_one_that_was_cut_off_is_forgotten() {
     holder.release().await.unwrap();
     let lease = acquire(&mut client, "k1", &body).await;
     assert_eq!(lease.status, 200, "{lease:?}");
+}
+
+/// A limit on the hold is no answer to whether the lock is held.
+#[tokio::test]
+async fn a_lease_that_has_ended_is_not_held_whatever_its_limit_was() {
+    everywhere(async |fleet| {
+        let instance = Instance::start(fleet.service().await).await;
+        let mut client = Client::connect(instance.address).await;
+        let body = json!({ "name": "x", "ttl_ms": 1_000, "max_hold_ms": 1_000 });
+        let lease = acquire(&mut client, "k", &body).await.body;
+        assert_eq!(kind(&acquire(&mut client, "k", &body).await), (409, "urn:tenure:max-hold"));
+        while client.get("/v1/lock?name=x").await.body["state"] != json!("free") {
+            sleep(Duration::from_millis(20)).await;
+        }
+        assert_eq!(kind(&acquire(&mut client, "k", &body).await), (410, "urn:tenure:not-held"));
+        for call in ["/v1/extend", "/v1/hold"] {
+            let refused = client.post(call, &given(&lease)).await;
+            assert_eq!(kind(&refused), (410, "urn:tenure:not-held"), "{refused:?}");
+        }
+    })
+    .await;
 }
 
 #[tokio::test]

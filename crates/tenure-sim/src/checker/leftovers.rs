@@ -5,8 +5,6 @@
 //! live on. A dead client cannot remove it, a stray command may have set it after the clean-up, or
 //! the clean-up could not be delivered.
 
-use tenure_core::{Entry, Owner};
-
 use super::Violation;
 
 /// What is known when everybody has stopped.
@@ -20,17 +18,16 @@ pub(crate) struct Afterwards {
 }
 
 impl Afterwards {
-    /// Judges a key on a node whose owner drew its token at `drawn_ns`.
+    /// Judges a key on a node whose owner drew its token at `drawn_ns`, or that is only set aside.
     pub(crate) fn left(
         &self,
         name: usize,
         node: usize,
-        entry: Entry,
+        reserved: bool,
         drawn_ns: Option<u64>,
     ) -> Option<Violation> {
         let Self { now_ns, calmed_ns, key_ns } = *self;
         let old = drawn_ns.is_some_and(|drawn_ns| drawn_ns <= calmed_ns);
-        let reserved = matches!(entry.owner, Owner::Reserved(_));
         let allowed = !reserved && old && now_ns <= calmed_ns + key_ns;
         (!allowed).then_some(Violation::LeftBehind { name, node, reserved })
     }
@@ -44,20 +41,13 @@ pub(crate) fn back(client: usize, node: usize, owed: u64, sent: u64) -> Option<V
 
 #[cfg(test)]
 mod tests {
-    use tenure_core::{ClientId, OwnerToken, Ticket};
-
     use super::*;
 
     #[test]
     fn only_a_key_from_before_the_last_fault_may_live_on_and_not_for_long() {
         let early = Afterwards { now_ns: 1_050, calmed_ns: 1_000, key_ns: 100 };
         let late = Afterwards { now_ns: 1_101, ..early };
-        let held = Entry::acquired(0, OwnerToken::from_bytes([1; 20]), 0);
-        let aside = Entry {
-            owner: Owner::Reserved(Ticket { number: 1, client: ClientId::new(1) }),
-            ends_ms: 0,
-            counts_from_ms: None,
-        };
+        let (held, aside) = (false, true);
         let left = |reserved| Some(Violation::LeftBehind { name: 7, node: 2, reserved });
         assert_eq!(early.left(7, 2, held, Some(900)), None);
         assert_eq!(late.left(7, 2, held, Some(900)), left(false));

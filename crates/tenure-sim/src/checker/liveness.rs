@@ -46,6 +46,11 @@ impl Liveness {
         self.waiters.remove(&waiter);
     }
 
+    /// Whether this one must be served.
+    pub(crate) fn is_awaited(&self, waiter: Holder) -> bool {
+        self.waiters.contains_key(&waiter)
+    }
+
     pub(crate) fn is_satisfied(&self) -> bool {
         self.locks.is_empty() && self.waiters.is_empty()
     }
@@ -100,7 +105,7 @@ mod tests {
     fn a_waiter_that_is_never_served_is_seen() {
         let mut liveness = calmed();
         liveness.served(1_040, 7, A);
-        assert!(!liveness.is_satisfied());
+        assert!(!liveness.is_satisfied() && liveness.is_awaited(B) && !liveness.is_awaited(A));
         assert_eq!(liveness.overdue(1_300), None);
         assert_eq!(liveness.overdue(1_301), Some(Violation::Stuck { name: 7, waiter: B }));
         assert!(!liveness.is_hopeless(1_300) && liveness.is_hopeless(1_301));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use tenure_core::{Command, Entry, Owner, OwnerToken};
+use tenure_core::{Command, Entry, Hold, Owner, OwnerToken};
 
 use super::Violation;
 
@@ -31,6 +31,11 @@ impl Ownership {
         self.drawn.get(&token).map(|drawn| drawn.at_ns)
     }
 
+    /// Which client drew a token, or goes on with it.
+    pub(crate) fn drawn_by(&self, token: OwnerToken) -> Option<usize> {
+        self.drawn.get(&token).map(|drawn| drawn.client)
+    }
+
     /// A process sends a command.
     pub(crate) fn sent(&self, client: usize, generation: u32, command: &Command) -> Option<Violation> {
         let drawn = self.drawn.get(&command.owner()?);
@@ -39,19 +44,23 @@ impl Ownership {
     }
 
     /// A node has executed a command of a client; its key was like this before, and like that
-    /// afterwards.
+    /// afterwards, and so were the holds of those who share it, or of its owner.
     pub(crate) fn executed(
         &self,
         node: usize,
         client: usize,
         command: &Command,
-        before: Option<Entry>,
-        after: Option<Entry>,
+        (before, shared_before): (Option<Entry>, &[Hold]),
+        (after, shared_after): (Option<Entry>, &[Hold]),
     ) -> Option<Violation> {
-        let Some(Entry { owner: Owner::Token(token), .. }) = before else { return None };
-        let touched = before != after && command.owner() != Some(token);
+        let alone = match before {
+            Some(Entry { owner: Owner::Token(token), .. }) if before != after => Some(token),
+            _ => None,
+        };
+        let shared = shared_before.iter().filter(|hold| !shared_after.contains(hold)).map(|hold| hold.owner);
+        let token = alone.into_iter().chain(shared).find(|token| command.owner() != Some(*token))?;
         let owner = self.drawn.get(&token).map(|drawn| drawn.client);
-        touched.then_some(Violation::TouchedForeign { node, client, owner })
+        Some(Violation::TouchedForeign { node, client, owner })
     }
 }
 
@@ -73,7 +82,7 @@ mod tests {
         let mut ownership = Ownership::default();
         ownership.draw(5, A, 1, 0);
         assert_eq!(ownership.sent(1, 0, &undo(A)), None);
-        assert_eq!(ownership.drawn_ns(A), Some(5));
+        assert_eq!((ownership.drawn_ns(A), ownership.drawn_by(A)), (Some(5), Some(1)));
         let foreign = Some(Violation::ForeignToken { client: 2, owner: Some(1) });
         assert_eq!(ownership.sent(2, 0, &undo(A)), foreign);
         assert!(ownership.sent(1, 1, &undo(A)).is_some(), "another process in the same place");
@@ -87,10 +96,19 @@ mod tests {
         let ownership = Ownership::default();
         let entry = Some(Entry { owner: Owner::Token(A), ends_ms: 7, counts_from_ms: None });
         let longer = Some(Entry { owner: Owner::Token(A), ends_ms: 8, counts_from_ms: None });
-        let executed = |token, after| ownership.executed(0, 2, &undo(token), entry, after);
+        let executed = |token, after| ownership.executed(0, 2, &undo(token), (entry, &[]), (after, &[]));
         assert_eq!(executed(A, None), None);
         assert_eq!(executed(B, entry), None);
         assert_eq!(executed(B, None), Some(Violation::TouchedForeign { node: 0, client: 2, owner: None }));
         assert!(executed(B, longer).is_some());
+        let hold = |owner| Hold { owner, ends_ms: 7, counts_from_ms: None };
+        for owner in [Owner::Shared, Owner::Owned] {
+            let entry = Some(Entry { owner, ends_ms: 7, counts_from_ms: None });
+            let left = |token, after: &[Hold]| {
+                ownership.executed(0, 2, &undo(token), (entry, &[hold(A), hold(B)]), (entry, after))
+            };
+            assert_eq!(left(A, &[hold(B)]), None);
+            assert!(left(A, &[hold(A)]).is_some(), "another one's hold");
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use tenure_core::{HoldState, Lease, NodeIndex};
 
-use super::config::{Config, Writes};
+use super::config::{Config, Want, Writes};
 use super::world::World;
 
 /// One thing that happens.
@@ -20,6 +20,10 @@ pub(super) enum Action {
         client: usize,
     },
     Extend {
+        client: usize,
+    },
+    /// A client shares what it had alone.
+    Share {
         client: usize,
     },
     Release {
@@ -106,7 +110,7 @@ pub(super) fn possible(config: &Config, world: &World, horizon: u64, actions: &m
     }
     // Time begins with the first call, unless it matters how long clocks have run by then.
     let from_the_first = config.alike() && config.node_rate_percent == 0;
-    if world.tick < horizon && (world.clients[0].begun > 0 || !from_the_first) {
+    if world.tick < horizon && (world.clients.iter().any(|client| client.begun > 0) || !from_the_first) {
         actions.push(Action::Tick);
     }
     for client in 0..world.clients.len() {
@@ -207,7 +211,9 @@ fn of_client(config: &Config, world: &World, client: usize, actions: &mut Vec<Ac
     }
     // Clients that are alike ask in turn: who is called the first does not matter.
     let in_turn = client == 0
-        || (!config.alike() || world.clients[client - 1].begun > 0)
+        || (!config.alike()
+            || config.want(client) != config.want(client - 1)
+            || world.clients[client - 1].begun > 0)
             && (!config.one_holds || world.holders() > 0);
     match state.lease() {
         Some(lease) => of_holder(config, world, client, lease, actions),
@@ -230,6 +236,9 @@ fn of_holder(config: &Config, world: &World, client: usize, lease: &Lease, actio
     }
     if state.extended < config.extends_of(client) && standing.state(world.time(client)) != HoldState::Lost {
         actions.push(Action::Extend { client });
+    }
+    if config.want(client) == Want::AloneThenShared && standing.mode().is_exclusive() {
+        actions.push(Action::Share { client });
     }
     if config.writes != Writes::None {
         actions.push(match state.about_to_write {

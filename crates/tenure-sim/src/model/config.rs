@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use tenure_core::{MaxTtl, NodeIndex, Options, Quorum, Renewal, RestartGuard, Settings, Terms, Wait};
+use tenure_core::{
+    MaxTtl, Mode, NodeIndex, Options, OwnerId, Quorum, Renewal, RestartGuard, Settings, Terms, Wait,
+};
 
 use super::action::{Action, Memory};
 use super::world::TICK_MS;
@@ -25,6 +27,8 @@ pub(super) struct Config {
     pub(super) tries: u32,
     pub(super) extends: u8,
     pub(super) queued: bool,
+    /// How each client wants the lock; all want it alone if none is named.
+    pub(super) wants: &'static [Want],
     /// Each client has two callers, which pass the lock on.
     pub(super) cohort: bool,
     pub(super) fenced: bool,
@@ -77,6 +81,17 @@ pub(super) struct Config {
     /// together. Commands for both leave together.
     pub(super) neighbour: bool,
     pub(super) faults: Budget,
+}
+
+/// How a client wants the lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Want {
+    Alone,
+    /// Alone at first, and shared at any time after that.
+    AloneThenShared,
+    Shared,
+    /// As this owner, which may hold it again.
+    Owned(&'static str),
 }
 
 /// What clients do with the resource.
@@ -153,6 +168,7 @@ impl Config {
             tries: 1,
             extends: 0,
             queued: false,
+            wants: &[],
             cohort: false,
             fenced: true,
             min_margin: 0,
@@ -188,7 +204,13 @@ impl Config {
         Quorum::of(3).expect("three nodes")
     }
 
-    /// Whether all clients are alike, so that it does not matter who is called the first.
+    /// How a client wants the lock.
+    pub(super) fn want(&self, client: usize) -> Want {
+        self.wants.get(client).copied().unwrap_or(Want::Alone)
+    }
+
+    /// Whether all clients are alike but for how they want the lock: of those who want it in the
+    /// same way, it does not matter who is called the first.
     pub(super) fn alike(&self) -> bool {
         self.newcomers == 0
             && self.cut.is_empty()
@@ -241,6 +263,11 @@ impl Config {
         options.renewal = Renewal::Off;
         (options.fenced, options.queued, options.min_margin) = (self.fenced, self.queued, self.min_margin);
         options.cohort = self.cohort;
+        options.mode = match self.want(client) {
+            Want::Alone | Want::AloneThenShared => Mode::Exclusive,
+            Want::Shared => Mode::Shared,
+            Want::Owned(id) => Mode::Owned(OwnerId::new(id).expect("a short id")),
+        };
         options.check(max_ttl()).expect("within the limits")
     }
 }

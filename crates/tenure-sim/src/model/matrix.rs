@@ -6,7 +6,7 @@
 use tenure_core::RestartGuard;
 
 use super::Sight;
-use super::config::{Budget, Config, Writes};
+use super::config::{Budget, Config, Want, Writes};
 
 /// A row of the fault matrix.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl Row {
 /// All rows.
 #[must_use]
 pub fn rows() -> Vec<Row> {
-    [within_assumptions(), trust(), waiting(), cohorts(), outside()].concat()
+    [within_assumptions(), trust(), waiting(), cohorts(), sharing(), owning(), outside()].concat()
 }
 
 const HANDS: &[Sight] = &[Sight::Acquired, Sight::ChangedHands];
@@ -339,6 +339,80 @@ fn cohorts() -> Vec<Row> {
     ]
 }
 
+/// Locks that are shared, or were had alone before.
+fn sharing() -> Vec<Row> {
+    const TWO_AND_ONE: &[Want] = &[Want::Shared, Want::Shared, Want::Alone];
+    const TOGETHER: &[Sight] = &[Sight::ChangedHands, Sight::HeldTogether];
+    let base = || Config { clients: 3, wants: TWO_AND_ONE, ticks: 4, ..Config::base() };
+    let faults = Budget::default();
+    vec![
+        row(
+            "two readers and a writer, slow messages",
+            TOGETHER,
+            Config { ticks: 3, faults: Budget { holds: 2, ..faults }, ..base() },
+        ),
+        row(
+            "two readers and a writer, one dies",
+            TOGETHER,
+            Config { faults: Budget { holds: 1, deaths: 1, ..faults }, ..base() },
+        ),
+        row(
+            "two readers and a writer, a node loses its memory and is healed",
+            &[Sight::HeldTogether, Sight::Healed, Sight::Extended, Sight::Quarantined],
+            Config {
+                extends: 1,
+                ticks: 2,
+                forgetful: &[0],
+                forget_in_hold: true,
+                faults: Budget { losses: 1, ..faults },
+                ..base()
+            },
+        ),
+        row(
+            "a writer that becomes a reader, beside a reader and a writer, slow messages",
+            &[Sight::HeldTogether, Sight::SharedSince],
+            Config {
+                wants: &[Want::AloneThenShared, Want::Shared, Want::Alone],
+                ticks: 3,
+                faults: Budget { holds: 1, ..faults },
+                ..base()
+            },
+        ),
+    ]
+}
+
+/// Locks that one owner holds again, from another process.
+fn owning() -> Vec<Row> {
+    const JOINED: &[Sight] = &[Sight::ChangedHands, Sight::HeldTogether, Sight::Rejoined];
+    let wants = &[Want::Owned("a"), Want::Owned("a"), Want::Owned("b")];
+    let base = || Config { clients: 3, wants, ticks: 4, ..Config::base() };
+    let faults = Budget::default();
+    vec![
+        row(
+            "two processes of one owner and a rival, slow messages",
+            JOINED,
+            Config { ticks: 3, faults: Budget { holds: 2, ..faults }, ..base() },
+        ),
+        row(
+            "two processes of one owner and a rival, one dies",
+            JOINED,
+            Config { faults: Budget { holds: 1, deaths: 1, ..faults }, ..base() },
+        ),
+        row(
+            "two processes of one owner and a rival, a node loses its memory and is healed",
+            &[Sight::HeldTogether, Sight::Healed, Sight::Rejoined, Sight::Quarantined],
+            Config {
+                extends: 1,
+                ticks: 2,
+                forgetful: &[0],
+                forget_in_hold: true,
+                faults: Budget { losses: 1, ..faults },
+                ..base()
+            },
+        ),
+    ]
+}
+
 /// Without each assumption.
 fn outside() -> Vec<Row> {
     use Expected::{Aside, Broken, Held};
@@ -427,6 +501,30 @@ fn outside() -> Vec<Row> {
                 believed: true,
                 ahead_ms: apart,
                 faults: Budget { holds: 1, breaks: 1, losses: 1, ..faults },
+                ..base()
+            },
+        ),
+        broken(
+            "two readers and a writer, a node loses its memory, no quarantine and no floors",
+            Broken("kinds"),
+            Aside,
+            Config {
+                clients: 3,
+                wants: &[Want::Shared, Want::Shared, Want::Alone],
+                believed: true,
+                faults: Budget { holds: 1, losses: 1, ..faults },
+                ..base()
+            },
+        ),
+        broken(
+            "two processes of one owner and a rival, a node loses its memory, no quarantine and no floors",
+            Broken("kinds"),
+            Aside,
+            Config {
+                clients: 3,
+                wants: &[Want::Owned("a"), Want::Owned("a"), Want::Owned("b")],
+                believed: true,
+                faults: Budget { holds: 1, losses: 1, ..faults },
                 ..base()
             },
         ),

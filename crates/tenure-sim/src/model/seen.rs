@@ -41,6 +41,12 @@ pub enum Sight {
     Together,
     /// A lock was passed on inside a client.
     PassedWithin,
+    /// Several held the lock at once.
+    HeldTogether,
+    /// A lock was shared that was had alone before.
+    SharedSince,
+    /// A node named the fence of the owner's other holds.
+    Rejoined,
 }
 
 /// The sights of one search.
@@ -49,7 +55,7 @@ pub(super) struct Seen(AtomicU32);
 
 impl Sight {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 19] = [
         Self::Acquired,
         Self::ChangedHands,
         Self::Extended,
@@ -66,6 +72,9 @@ impl Sight {
         Self::Refused,
         Self::Together,
         Self::PassedWithin,
+        Self::HeldTogether,
+        Self::SharedSince,
+        Self::Rejoined,
     ];
 }
 
@@ -83,6 +92,7 @@ impl Seen {
             (Command::Heal { .. }, Answer::Granted) => self.see(Sight::Healed),
             (_, Answer::Refused(Refusal::Stranger)) => self.see(Sight::Stranger),
             (_, Answer::Refused(Refusal::Behind)) => self.see(Sight::Behind),
+            (_, Answer::Refused(Refusal::Rejoin { .. })) => self.see(Sight::Rejoined),
             _ => {}
         }
     }

@@ -12,7 +12,7 @@ use tenure_core::{Gathered, Lease, NodeIndex};
 
 use super::action::Action;
 use super::config::Config;
-use super::seen::Seen;
+use super::seen::{Seen, Sight};
 use super::world::{Link, Node, Process, TICK_MS, World};
 
 /// A world in the middle of a step.
@@ -74,6 +74,11 @@ impl<'a> Step<'a> {
                 let (id, term) = (self.world.clients[client].id(), self.config.terms(client).term);
                 self.request(client, Request::Extend { id, term });
             }
+            Action::Share { client } => {
+                self.note(|| format!("client {client} shares the lock from now on"));
+                self.seen.see(Sight::SharedSince);
+                self.request(client, Request::Share { id: self.world.clients[client].id() });
+            }
             Action::Release { client } => {
                 self.note(|| format!("client {client} releases"));
                 self.request(client, Request::Release { id: self.world.clients[client].id() });
@@ -125,7 +130,11 @@ impl<'a> Step<'a> {
         }
         self.settle();
         self.send_all_gathered();
-        self.world.exclusion_broken |= self.world.holders() > 1;
+        let holders = self.world.holders();
+        if holders > 1 {
+            self.seen.see(Sight::HeldTogether);
+            self.world.exclusion_broken |= self.world.is_held_twice();
+        }
     }
 
     /// Delivers what needs no time, until nothing is left.

@@ -8,8 +8,8 @@ use std::sync::LazyLock;
 
 use tenure_core::client::{Addressee, Id, Tag};
 use tenure_core::{
-    Client, ClientId, Command, Facts, Fleet, Lease, Life, LockKey, LockTable, NodeTime, Owner, Prefix, Reply,
-    Standing, Time,
+    Client, ClientId, Command, Facts, Fleet, Hold, Lease, Life, LockKey, LockTable, Mode, NodeTime, Owner,
+    Prefix, Reply, Standing, Time,
 };
 
 use super::config::{Budget, Config};
@@ -34,8 +34,8 @@ pub(super) struct World {
     pub(super) links: Vec<Shared<Link>>,
     /// The faults that are still to come.
     pub(super) left: Budget,
-    /// The fences of all acquisitions so far, in order.
-    pub(super) fences: Vec<u64>,
+    /// The fences of all acquisitions so far, in order, and how each had the lock.
+    pub(super) fences: Vec<(u64, Mode)>,
     /// Two clients could count on the lock at one moment.
     pub(super) exclusion_broken: bool,
     /// An extension succeeded although another client had acquired the lock since.
@@ -192,6 +192,18 @@ impl World {
             && standing.is_some_and(|held| !held.is_lost() && !held.validity().is_over(self.time(client)))
     }
 
+    /// Whom a client keeps out, or will.
+    pub(super) fn mode(&self, client: usize) -> Mode {
+        self.clients[client].lease().map(Lease::mode).unwrap_or_default()
+    }
+
+    /// Whether two clients that keep each other out may count on the lock now.
+    pub(super) fn is_held_twice(&self) -> bool {
+        let valid: Vec<usize> = (0..self.clients.len()).filter(|client| self.is_valid(*client)).collect();
+        let apart = |one: usize, other: usize| !self.mode(one).is_compatible(&self.mode(other));
+        valid.iter().any(|one| valid.iter().any(|other| one < other && apart(*one, *other)))
+    }
+
     pub(super) fn holders(&self) -> usize {
         (0..self.clients.len()).filter(|client| self.is_valid(*client)).count()
     }
@@ -270,6 +282,11 @@ impl Node {
     pub(super) fn owner(&self, now: NodeTime) -> Option<(Owner, u64)> {
         let keys = self.table.keys(now);
         keys.filter(|(key, _)| **key == *LOCK).map(|(_, entry)| (entry.owner, entry.ends_ms)).next()
+    }
+
+    /// The holds of those who have it together.
+    pub(super) fn holds(&self, now: NodeTime) -> Vec<Hold> {
+        self.table.holds(now, &LOCK)
     }
 
     /// The connection of a client is gone.

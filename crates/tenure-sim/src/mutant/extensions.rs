@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tenure_core::client::{Addressee, Id, Renewals, Tag};
 use tenure_core::{
-    Answer, Client, Command, HandedOver, Lease, NodeIndex, Nonce, Reply, Standing, Term, Time, lease,
+    Answer, Client, Command, HandedOver, Lease, Mode, NodeIndex, Nonce, Reply, Standing, Term, Time, lease,
 };
 
 use super::{Asked, Mutant};
@@ -29,7 +29,7 @@ pub(crate) fn forget_distrust(core: &mut Client, now: Time, node: NodeIndex, tel
 impl World {
     pub(super) fn bend_extension(&mut self, mutant: Mutant, asked: &Asked<'_>) -> Option<Reply> {
         let &Asked { server, now, command, .. } = asked;
-        let Command::Extend { key, token, node_ttl_ms } = command else { return None };
+        let Command::Extend { key, token, node_ttl_ms, .. } = command else { return None };
         let set = Command::plain_acquire(key.clone(), *token, *node_ttl_ms);
         let table = &mut self.nodes[server].table;
         let reply = table.execute(now, command);
@@ -48,7 +48,8 @@ impl World {
                 let fence = standings.find(|held| held.token() == *token).and_then(Standing::fence);
                 let (key, token, node_ttl_ms) = (key.clone(), *token, *node_ttl_ms);
                 // It counts at once.
-                let heal = Command::Heal { key, token, node_ttl_ms, fence, quarantine_ms: 0 };
+                let heal =
+                    Command::Heal { key, token, node_ttl_ms, fence, quarantine_ms: 0, mode: Mode::Exclusive };
                 let reply = self.nodes[server].table.execute(now, &heal);
                 if reply.answer == Answer::Granted {
                     self.note(|| format!("node {server}: the extension of {token} puts the key back"));
@@ -126,7 +127,9 @@ impl World {
         let (now, quorum) = (self.time(client), self.options.quorum());
         let resumes = self.options.extra.resumes;
         let state = &mut self.clients[client];
-        let Some(terms) = state.slot(lease).filter(|_| resumes).map(|slot| slot.terms) else { return };
+        let Some(terms) = state.slot(lease).filter(|_| resumes).map(|slot| slot.terms.clone()) else {
+            return;
+        };
         let Some(held) = state.core.lease_mut(id(lease)) else { return };
         let late = held.standing().is_some_and(|standing| standing.validity().is_lost(now));
         if let Some(handover) = held.handover(now).filter(|_| late) {

@@ -55,6 +55,11 @@ impl World {
             bytes[..8].copy_from_slice(&number.to_be_bytes());
             entropy.token = OwnerToken::from_bytes(bytes);
         }
+        if let Some(Mutant::OwnerIsToken) = self.options.mutant
+            && let Some(token) = self.owner_as_token(client, lease)
+        {
+            entropy.token = token;
+        }
     }
 
     /// An attempt that was lost is being undone.

@@ -13,18 +13,7 @@ impl World {
             return None;
         }
         let state = &mut self.nodes[server];
-        match command {
-            Command::Acquire { beside, .. } => {
-                let place = beside.as_ref().and_then(|beside| beside.place);
-                state.bent.tickets.extend(place.map(|place| place.ticket));
-            }
-            Command::Enqueue { ticket, .. }
-            | Command::Undo { requeue: Some(ticket), .. }
-            | Command::Release { next: Next::InLineWith(ticket), .. } => {
-                state.bent.tickets.insert(*ticket);
-            }
-            _ => {}
-        }
+        state.bent.tickets.extend(ticket_of(command));
         let Command::Acquire { key, beside, .. } = command else { return None };
         let ours = beside.as_ref().and_then(|beside| beside.place).map(|place| place.ticket);
         let owner = state.table.keys(now).find(|(held, _)| *held == key).map(|(_, entry)| entry.owner);
@@ -45,7 +34,18 @@ impl World {
         }
         let place = ours.map(|_| (ahead, state.table.waiters(key) as u64));
         let mut reply = Reply::new(Some(now), Answer::Refused(Refusal::Reserved { left: RESERVATION }));
-        reply.line = Some(Box::new(LineReport { ahead: None, place, holder: None }));
+        reply.line = Some(Box::new(LineReport { place, ..LineReport::default() }));
         Some(reply)
+    }
+}
+
+/// The ticket that a command puts in line, or may.
+pub(super) fn ticket_of(command: &Command) -> Option<Ticket> {
+    match command {
+        Command::Acquire { beside, .. } => Some(beside.as_ref()?.place?.ticket),
+        Command::Enqueue { ticket, .. }
+        | Command::Undo { requeue: Some(ticket), .. }
+        | Command::Release { next: Next::InLineWith(ticket), .. } => Some(*ticket),
+        _ => None,
     }
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Client, Command, Distrust, Facts, Fault, Fleet, MaxTtl, NodeTime, Prefix, Proposal, Reply,
-    Settings, Swap, Terms,
+    Answer, Client, Command, Distrust, Facts, Fault, Fleet, MaxTtl, Mode, NodeTime, Prefix, Proposal, Reply,
+    Settings, Swap, Terms, Wait,
 };
 
 use super::{Asked, Mutant, SeenSteps};
@@ -80,6 +80,9 @@ impl World {
             let ttl = terms.term.ttl().min(max_ttl.get());
             terms.term = tenure_core::Options::default().term(ttl, max_ttl).expect("within the limits");
             (terms.renewal, terms.quarantine) = (None, max_ttl.quarantine());
+        }
+        if self.options.asks_in_vain(client) {
+            (terms.mode, terms.wait, terms.queued) = (Mode::Exclusive, Wait::Forever, true);
         }
         terms
     }

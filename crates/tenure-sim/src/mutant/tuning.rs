@@ -6,6 +6,7 @@ use tenure_core::RestartGuard;
 
 use super::Mutant;
 use crate::options::{Kinds, Options};
+use crate::workload::owners::Owners;
 use crate::world::strangers::Strangers;
 
 /// What happens only in histories of mutants, and in the same histories without them.
@@ -22,6 +23,11 @@ pub(crate) struct Extra {
     pub(crate) copies: bool,
     /// There are six waiters at most.
     pub(crate) few_wait: bool,
+    /// Nobody who waits in line is stuck although there are no faults to be over.
+    pub(crate) nobody_stuck: bool,
+    /// So many clients, the last ones, want the lock alone, and reach one node each once they are
+    /// in line.
+    pub(crate) in_vain: usize,
     /// The clock of a client stands still while the client does: fences do not rest on it.
     pub(crate) clocks_sleep: bool,
     /// Servers do not say who they are.
@@ -82,6 +88,14 @@ impl Options {
             Mutant::RefusedRaise => self.wait(2, 0),
             Mutant::RefusesBehind => self.wait(3, 4),
             Mutant::NoYield | Mutant::RenewalForgotten | Mutant::TimeoutFixed => {}
+            Mutant::HoldsWithoutMarker | Mutant::WriterInLineRefuses | Mutant::ReadersNeverGiveWay => {
+                self.share(mutant);
+            }
+            Mutant::CountsIncremented
+            | Mutant::CountsAbsolute
+            | Mutant::OwnerIsToken
+            | Mutant::JoinOwnFence
+            | Mutant::JoinerYields => self.own(mutant),
             _ => self.contend(mutant),
         }
         if self.horizon_ns == 0 {
@@ -97,6 +111,55 @@ impl Options {
     pub fn without_mutant(mut self) -> Self {
         self.mutant = None;
         self
+    }
+
+    /// Whether a client will reach only one node, and waits there for a lock of its own.
+    pub(crate) const fn asks_in_vain(&self, client: usize) -> bool {
+        client < self.clients && client + self.extra.in_vain >= self.clients
+    }
+
+    /// Many who share locks, and few who want them alone.
+    fn share(&mut self, mutant: Mutant) {
+        self.contend(mutant);
+        (self.shared_per_mille, self.fenced) = (700, true);
+        match mutant {
+            Mutant::HoldsWithoutMarker => {
+                // Keys vanish while extensions are slow.
+                self.kinds = Kinds { evict: true, ..Kinds::default() };
+                (self.node_faults, self.clients) = (200, 5);
+                (self.spike_per_mille, self.spike_us) = (150, self.max_ttl_ms * 500);
+            }
+            _ => {
+                (self.breaks, self.partitions, self.pauses, self.client_crashes) = (0, 0, 0, 0);
+                (self.spike_per_mille, self.duplicates_per_mille) = (0, 0);
+                (self.max_ttl_ms, self.queued_per_mille, self.extra.nobody_stuck) = (1_000, 1_000, true);
+                (self.horizon_ns, self.events_max) = (2 * Self::STUCK_NS, 2_000_000);
+            }
+        }
+        match mutant {
+            Mutant::WriterInLineRefuses => {
+                (self.clients, self.extra.in_vain, self.shared_per_mille) = (5, 2, 1_000);
+            }
+            // So many that there is always somebody who shares it.
+            Mutant::ReadersNeverGiveWay => (self.clients, self.shared_per_mille) = (12, 900),
+            _ => {}
+        }
+    }
+
+    /// Two owners that hold one lock again and again.
+    fn own(&mut self, mutant: Mutant) {
+        self.contend(mutant);
+        self.owners = Owners { ids: 2, names: 1, mistaken_per_mille: 0, nested_per_mille: 0 };
+        (self.clients, self.fenced) = (5, true);
+        match mutant {
+            Mutant::CountsIncremented => {
+                // Answers to releases get lost.
+                (self.breaks, self.strays, self.kills) = (30, true, false);
+            }
+            Mutant::OwnerIsToken => (self.spike_per_mille, self.spike_us) = (150, self.max_ttl_ms * 300),
+            Mutant::JoinerYields => (self.queued_per_mille, self.owners.nested_per_mille) = (1_000, 1_000),
+            _ => {}
+        }
     }
 
     /// Callers that pass a lock on inside their clients.

@@ -2,7 +2,7 @@
 
 use tenure_core::client::{Addressee, Tag};
 use tenure_core::{
-    Answer, Command, Entropy, HoldState, NodeIndex, Proposal, Reply, RoundNumber, Time, Validity,
+    Answer, Command, Entropy, HoldState, Mode, NodeIndex, Proposal, Reply, RoundNumber, Time, Validity,
 };
 
 use super::{BentLease, Mutant};
@@ -24,6 +24,9 @@ impl World {
         self.bend_proposed_fence(client, proposal);
         self.bend_voters(client, proposal);
         if let Some(slot) = self.clients[client].slot(lease) {
+            if let Some(owner) = slot.terms.mode.owner() {
+                self.owner_ids.insert(entropy.token, owner.clone());
+            }
             slot.bent = BentLease { token: Some(entropy.token), ..BentLease::default() };
         }
     }
@@ -92,7 +95,7 @@ impl World {
             format!("client {client} lease {lease}: half of the nodes granted lock {name}, ACQUIRED")
         });
         if until_ns > self.now_ns {
-            let violation = self.exclusion.hold(self.now_ns, name, holder, until_ns);
+            let violation = self.exclusion.hold(self.now_ns, name, holder, until_ns, Mode::Exclusive);
             self.judge(violation);
         }
     }

@@ -5,6 +5,7 @@ use tenure_core::RestartGuard;
 use super::{Kinds, Options, Scenario};
 use crate::dice::Dice;
 use crate::mutant::Extra;
+use crate::workload::owners::Owners;
 use crate::world::strangers::Strangers;
 
 /// In so many histories strangers come to the nodes.
@@ -59,6 +60,25 @@ impl Options {
         options.clients = options.clients.min(4);
         options.queued_per_mille = 1_000;
         options.cohort_per_mille = dice.pick(&[500, 800, 1_000]);
+        options
+    }
+
+    /// Many who share locks.
+    pub(super) fn sharing(seed: u64, dice: &mut Dice) -> Self {
+        let mut options = Self::within_assumptions(seed, dice);
+        options.scenario = Scenario::Sharing;
+        options.names = dice.pick(&[1, 1, 2]);
+        options.shared_per_mille = dice.pick(&[300, 600, 900]);
+        options
+    }
+
+    /// A few owners of reentrant locks, and many clients for them.
+    pub(super) fn owning(seed: u64, dice: &mut Dice) -> Self {
+        let mut options = Self::within_assumptions(seed, dice);
+        options.scenario = Scenario::Owning;
+        (options.names, options.clients) = (dice.pick(&[1, 1, 2, 3]), options.clients.max(3));
+        options.owners = Owners::draw(dice, options.names);
+        options.shared_per_mille = dice.pick(&[0, 300]);
         options
     }
 
@@ -199,6 +219,8 @@ impl Options {
             fenced: scenario == Scenario::FencingOnly || !dice.chance(100),
             queued_per_mille: 0,
             cohort_per_mille: 0,
+            shared_per_mille: 0,
+            owners: Owners::default(),
             strangers: Strangers::default(),
             extra: Extra::default(),
         };
@@ -231,7 +253,11 @@ impl Options {
         if self.mutant.is_some()
             || !matches!(
                 self.scenario,
-                Scenario::WithinAssumptions | Scenario::FencingOnly | Scenario::Cohort
+                Scenario::WithinAssumptions
+                    | Scenario::FencingOnly
+                    | Scenario::Cohort
+                    | Scenario::Sharing
+                    | Scenario::Owning
             )
         {
             return;

@@ -28,10 +28,11 @@ impl World {
     /// how long they wait.
     pub(super) fn begin_cohort(&mut self, client: usize) {
         let name = self.dice.index(self.options.names);
-        let terms = self.clients[client].cohort_terms.unwrap_or_else(|| self.any_cohort_terms(client));
-        self.clients[client].cohort_terms = Some(terms);
+        let terms = self.clients[client].cohort_terms.clone();
+        let terms = terms.unwrap_or_else(|| self.any_cohort_terms(client));
+        self.clients[client].cohort_terms = Some(terms.clone());
         for _ in 0..self.dice.between(1, GROUP_MAX) {
-            let act = Act::Join { name, terms: self.with_any_wait(terms) };
+            let act = Act::Join { name, terms: Box::new(self.with_any_wait(terms.clone())) };
             self.act_within(client, GROUP_NS, act);
         }
     }

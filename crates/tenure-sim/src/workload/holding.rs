@@ -37,14 +37,17 @@ impl World {
         let holder = self.holder(client, lease);
         let Some(slot) = self.clients[client].slot(lease) else { return };
         let (name, begun_ns) = (slot.name, slot.begun_ns);
-        self.extension.acquired(name, holder);
+        let mode = self.mode(client, lease);
+        self.extension.acquired(name, holder, mode.clone());
         self.liveness.served(self.now_ns, name, holder);
         if let Some(fence) = fence {
-            let violation = self.fencing.acquired(self.now_ns, begun_ns, name, holder, fence);
+            let violation = self.fencing.acquired(self.now_ns, begun_ns, name, holder, fence, mode);
             self.judge(violation);
+            self.check_group(client, lease, fence);
         }
         self.hold(client, lease);
         self.plan_next(client, lease);
+        self.plan_inner(client, lease);
     }
 
     /// Keeps what the lock could be handed over with at this moment.
@@ -52,7 +55,10 @@ impl World {
         let now_ns = self.now_ns;
         let state = &mut self.clients[client];
         let handover = state.handover(lease, now_ns);
-        let copy = handover.map(|handover| (handover, state.core.fleet().lives(handover.members)));
+        let copy = handover.map(|handover| {
+            let lives = state.core.fleet().lives(handover.members);
+            (handover, lives)
+        });
         if let Some(slot) = state.slot(lease) {
             slot.copy = copy;
         }
@@ -84,6 +90,10 @@ impl World {
         }
         if proved {
             self.marks.see(Mark::Resumed);
+            let fence = self.clients[client].standing(lease).and_then(Standing::fence);
+            if let Some(fence) = fence {
+                self.check_group(client, lease, fence.get());
+            }
             self.plan_extensions(client, lease);
         }
         self.check_extension(client, lease);
@@ -144,8 +154,15 @@ impl World {
         let Some(name) = self.clients[client].slot(lease).map(|slot| slot.name) else { return };
         let (due_ns, end_ns) = (clock.when(validity.loss()), clock.when(validity.end()));
         let until_ns = clock.when(self.bend_end(client, lease, validity.end()));
-        let violation = self.exclusion.hold(self.now_ns, name, holder, until_ns);
+        let mode = self.mode(client, lease);
+        let violation = self.exclusion.hold(self.now_ns, name, holder, until_ns, mode.clone());
         self.judge(violation);
+        if mode.is_shared() && self.exclusion.holders(self.now_ns, name) > 1 {
+            self.marks.see(Mark::Shared);
+        }
+        if mode.owner().is_some() && self.exclusion.holders(self.now_ns, name) > 1 {
+            self.marks.see(Mark::Reentered);
+        }
         let violation = self.loss.hold(name, holder, due_ns, end_ns);
         self.judge(violation);
         self.evict_soon();

@@ -1,9 +1,11 @@
 //! What happens to clients: they stand still, die, and come back knowing nothing.
 
+use tenure_core::NodeSet;
 use tenure_core::client::Input;
 
 use crate::trace::Mark;
 use crate::world::client::{SimClient, Slot};
+use crate::world::stage::Stage;
 use crate::world::{Event, World};
 
 impl World {
@@ -62,6 +64,25 @@ impl World {
         }
         // If it was paused again at once, what is left waits on.
         self.settle(client);
+    }
+
+    /// Somebody in line loses all nodes but one, for as long as there are faults.
+    pub(crate) fn keep_one_node(&mut self, client: usize) {
+        let kept = client % self.options.nodes;
+        let reach: NodeSet = self.options.quorum().indexes().filter(|node| node.get() == kept).collect();
+        let (generation, safety) = (self.clients[client].generation, self.stage == Stage::Safety);
+        if !safety || !self.options.asks_in_vain(client) || self.clients[client].reach == reach {
+            return;
+        }
+        self.clients[client].reach = reach;
+        self.marks.see(Mark::MinorityOnly);
+        self.note(|| format!("client {client} reaches node {kept} alone from now on"));
+        for link in self.links.of_client(client, generation) {
+            if self.links[link].node.get() != kept {
+                let broken = self.any_break();
+                self.break_link(link, broken);
+            }
+        }
     }
 
     pub(crate) fn crash_any_client(&mut self) {

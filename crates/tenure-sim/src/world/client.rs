@@ -17,6 +17,7 @@ use tenure_core::{
 
 use super::clock::ClientClock;
 use super::{ClientEvent, Event, World};
+use crate::checker::Holder;
 use crate::mutant::{BentClient, BentLease};
 use crate::options::Options;
 use crate::trace::Mark;
@@ -56,6 +57,8 @@ pub(crate) struct SimClient {
     /// Nodes that have refused it because they belong to another fleet, or cannot be nodes.
     pub(crate) refused: NodeSet,
     pub(crate) leases_begun: u32,
+    /// It has known enough nodes once; a connection may break before it asks for anything.
+    pub(crate) knew_enough: bool,
     /// It has begun an attempt.
     pub(crate) begun: bool,
     /// How many commands it has sent that end an attempt or a lock.
@@ -90,6 +93,14 @@ pub(crate) struct Slot {
     pub(crate) copy: Option<(HandedOver, Vec<Nonce>)>,
     /// Nodes on which the key was put back, and that do not count yet.
     pub(crate) healed: NodeSet,
+    /// It waits for this one of the same owner before it gives the lock up.
+    pub(crate) inner: Option<Inner>,
+    /// Another one of the same owner waits for it.
+    pub(crate) is_inner: bool,
+    /// Nodes that refused the present attempt because the name is another kind of lock, and whether
+    /// that attempt has led to a pause.
+    pub(crate) other_kind: NodeSet,
+    pub(crate) pauses: bool,
     /// A child process knows the token.
     pub(crate) child: Option<OwnerToken>,
     /// When its key vanished from a node without anybody seeing it, in true time.
@@ -102,14 +113,32 @@ pub(crate) struct Slot {
     pub(crate) bent: BentLease,
 }
 
-/// What the workload does next.
+/// Whom the holder of a lock waits for, and how often it still goes on for that.
 #[derive(Clone, Copy, Debug)]
+pub(crate) struct Inner {
+    pub(crate) holder: Holder,
+    pub(crate) patience: u32,
+}
+
+/// What the workload does next.
+#[derive(Clone, Debug)]
 pub(crate) enum Act {
     Begin,
     /// Ask for a lock with others of this client.
     Join {
         name: usize,
-        terms: Terms,
+        terms: Box<Terms>,
+    },
+    /// Ask for a lock that another one of the same owner holds.
+    Enter {
+        name: usize,
+        terms: Box<Terms>,
+        outer: Holder,
+    },
+    /// Ask for a lock again that was another kind of lock.
+    AskAgain {
+        name: usize,
+        terms: Box<Terms>,
     },
     /// The caller is gone.
     Cancel {
@@ -121,6 +150,10 @@ pub(crate) enum Act {
         token: OwnerToken,
     },
     Extend {
+        lease: u32,
+    },
+    /// Share what was had alone.
+    Share {
         lease: u32,
     },
     End {
@@ -179,6 +212,7 @@ impl SimClient {
             watched: NodeSet::default(),
             refused: NodeSet::default(),
             leases_begun: 0,
+            knew_enough: false,
             begun: false,
             endings: 0,
             awaited: BTreeSet::new(),
@@ -290,6 +324,7 @@ impl World {
         }
         let attempts = self.marks.count(Mark::Attempt);
         self.tell(client, Input::Wake);
+        self.note_known(client);
         self.plan_wake(client);
         let violation = self.loss.overdue(self.now_ns, client, self.clients[client].resumed_ns);
         self.judge(violation);

@@ -6,6 +6,7 @@ use tenure_core::{Command, NodeIndex};
 use super::client::{SimClient, Slot};
 use super::node::NodeFault;
 use super::{Event, World};
+use crate::mutant::Mutant;
 use crate::options::Scenario;
 use crate::trace::Mark;
 use crate::workload::key;
@@ -37,7 +38,12 @@ impl World {
         let token = standing.token();
         let Some(slot) = self.clients[client].slot(lease) else { return };
         slot.evicted_ns.push(now_ns);
-        let command = Command::Undo { key: key(slot.name), token, requeue: None };
+        let lock = key(slot.name);
+        if self.options.mutant == Some(Mutant::HoldsWithoutMarker) {
+            let hold = self.nodes[node].holds(now_ns, &lock).into_iter().find(|hold| hold.owner == token);
+            self.nodes[node].bent.unmarked.entry(lock.clone()).or_default().extend(hold);
+        }
+        let command = Command::Undo { key: lock, token, requeue: None };
         let now = self.nodes[node].clock.read(now_ns);
         self.nodes[node].table.execute(now, &command);
         self.marks.see(Mark::Evicted);

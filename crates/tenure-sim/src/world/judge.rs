@@ -1,13 +1,13 @@
 //! What the checkers are told, and when they judge.
 
 use tenure_core::client::Addressee;
-use tenure_core::{Answer, Command, Lease, NodeIndex, Owner, Refusal, Reply};
+use tenure_core::{Answer, Command, Hold, Lease, Mode, NodeIndex, Owner, OwnerToken, Refusal, Reply};
 
 use super::World;
 use super::client::{SimClient, Slot, id};
 use crate::checker::leftovers::Afterwards;
 use crate::checker::order::InLine;
-use crate::checker::{Holder, Violation, beginning, continuity, order};
+use crate::checker::{Holder, Violation, beginning, continuity, kinds, order};
 use crate::options::{Kinds, Scenario};
 use crate::trace::Mark;
 use crate::workload::key;
@@ -33,14 +33,24 @@ impl World {
         let (client, generation, node) =
             (self.links[link].client, self.links[link].generation, self.links[link].node);
         let index = node.get();
-        let before = command.key().and_then(|key| self.nodes[index].entry(self.now_ns, key));
+        let look = |world: &Self| {
+            let key = command.key();
+            let entry = key.and_then(|key| world.nodes[index].entry(world.now_ns, key));
+            let holds = key.map(|key| world.nodes[index].holds(world.now_ns, key)).unwrap_or_default();
+            (entry, holds)
+        };
+        let (before, shared_before) = look(self);
         let reply = self.execute(link, command);
-        let after = command.key().and_then(|key| self.nodes[index].entry(self.now_ns, key));
-        let violation = self.ownership.executed(index, client, command, before, after);
+        let (after, shared_after) = look(self);
+        let (was, is) = ((before, &shared_before[..]), (after, &shared_after[..]));
+        let violation = self.ownership.executed(index, client, command, was, is);
         self.judge(violation);
         match (&reply.answer, command, to) {
             (Answer::Granted, Command::Heal { token, .. }, Addressee::Lease { lease, .. }) => {
-                if before.is_none() {
+                let is_hold = |hold: &Hold| hold.owner == *token;
+                let was_there = before.is_some_and(|entry| entry.owner == Owner::Token(*token))
+                    || shared_before.iter().any(is_hold);
+                if !was_there {
                     self.healing.put_back(self.now_ns, index, *token);
                 }
                 if self.clients[client].generation == generation
@@ -153,9 +163,30 @@ impl World {
     pub(crate) fn check_extension(&mut self, client: usize, lease: u32) {
         let holder = self.holder(client, lease);
         let Some(name) = self.clients[client].slot(lease).map(|slot| slot.name) else { return };
-        let violation = self.extension.extended(name, holder);
+        let mode = self.mode(client, lease);
+        let violation = self.extension.extended(name, holder, &mode);
         self.judge(violation);
         self.check_healing(client, lease);
+    }
+
+    /// All holds of one owner have one fence while they overlap.
+    pub(crate) fn check_group(&mut self, client: usize, lease: u32, fence: u64) {
+        let (holder, mode) = (self.holder(client, lease), self.mode(client, lease));
+        let Some(slot) = self.clients[client].slot(lease).filter(|_| mode.owner().is_some()) else { return };
+        let name = slot.name;
+        let beside = self.exclusion.beside(self.now_ns, name, holder, &mode);
+        let violation = self.fencing.joined(name, holder, fence, beside);
+        self.judge(violation);
+    }
+
+    /// Nodes refused an attempt because of the kind of lock; it must not go on if they are too
+    /// many.
+    pub(crate) fn check_kind(&mut self, client: usize, lease: u32) {
+        let (waiter, quorum) = (self.holder(client, lease), self.clients[client].core.quorum());
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        slot.pauses = true;
+        let violation = kinds::goes_on(slot.name, waiter, quorum, slot.other_kind.len());
+        self.judge(violation);
     }
 
     /// Nodes that had lost the key are counted in good time, by whichever copy of the handover.
@@ -179,11 +210,20 @@ impl World {
         }
     }
 
-    /// Whoever begins knows enough nodes, or knows that there are no more.
+    /// Takes note that a client knows enough nodes to begin.
+    pub(crate) fn note_known(&mut self, client: usize) {
+        let now = self.time(client);
+        let state = &mut self.clients[client];
+        if !state.begun && !state.knew_enough {
+            state.knew_enough = state.core.fleet().trusted(now) >= state.core.quorum().majority();
+        }
+    }
+
+    /// Whoever begins knows enough nodes, or has, or knows that there are no more.
     pub(crate) fn check_beginning(&mut self, client: usize) {
         let (now, quorum) = (self.time(client), self.clients[client].core.quorum());
         let state = &mut self.clients[client];
-        if !std::mem::replace(&mut state.begun, true) {
+        if !std::mem::replace(&mut state.begun, true) && !state.knew_enough {
             let trusted = state.core.fleet().trusted(now);
             let violation = beginning::begun(client, quorum, state.tried, trusted);
             self.judge(violation);
@@ -207,7 +247,8 @@ impl World {
 
     /// At the end nobody has waited for too long who could reach a majority.
     pub(crate) fn check_stuck(&mut self) {
-        if self.options.scenario != Scenario::Waiting || self.now_ns < self.options.stuck_ns() {
+        let judged = self.options.scenario == Scenario::Waiting || self.options.extra.nobody_stuck;
+        if !judged || self.now_ns < self.options.stuck_ns() {
             return;
         }
         let majority = self.options.quorum().majority();
@@ -242,14 +283,25 @@ impl World {
         for name in 0..self.options.names {
             for node in 0..self.nodes.len() {
                 let Some(entry) = self.nodes[node].entry(self.now_ns, &key(name)) else { continue };
-                let drawn_ns = match entry.owner {
-                    Owner::Token(token) => self.ownership.drawn_ns(token),
-                    Owner::Reserved(_) => None,
+                let tokens: Vec<OwnerToken> = match entry.owner {
+                    Owner::Token(token) => vec![token],
+                    Owner::Reserved(_) => vec![],
+                    Owner::Shared | Owner::Owned => {
+                        let holds = self.nodes[node].holds(self.now_ns, &key(name));
+                        holds.iter().map(|hold| hold.owner).collect()
+                    }
                 };
-                let violation = afterwards.left(name, node, entry, drawn_ns);
+                // What is only set aside has no owner.
+                let drawn = tokens.iter().map(|token| self.ownership.drawn_ns(*token)).max().flatten();
+                let violation = afterwards.left(name, node, tokens.is_empty(), drawn);
                 self.judge(violation);
             }
         }
+    }
+
+    /// Whom a hold keeps out.
+    pub(crate) fn mode(&self, client: usize, lease: u32) -> Mode {
+        self.clients[client].lease(lease).map(Lease::mode).unwrap_or_default()
     }
 
     pub(crate) fn holder(&self, client: usize, lease: u32) -> Holder {

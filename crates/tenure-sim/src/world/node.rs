@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use tenure_core::{Answer, Command, Entry, Facts, Life, LockKey, LockTable, NodeIndex, Prefix};
+use tenure_core::{Answer, Command, Entry, Facts, Hold, Life, LockKey, LockTable, NodeIndex, Prefix};
 
 use super::clock::{FROZEN, NodeClock};
 use super::links::Broken;
@@ -86,6 +86,11 @@ impl Node {
     pub(crate) fn entry(&self, now_ns: u64, key: &LockKey) -> Option<Entry> {
         let mut keys = self.table.keys(self.clock.read(now_ns));
         keys.find(|(other, _)| *other == key).map(|(_, entry)| *entry)
+    }
+
+    /// Who shares a lock.
+    pub(crate) fn holds(&self, now_ns: u64, key: &LockKey) -> Vec<Hold> {
+        self.table.holds(self.clock.read(now_ns), key)
     }
 
     pub(crate) fn facts(&self, index: usize) -> Facts {

@@ -157,13 +157,16 @@ impl World {
         }
         let (clients, names) = (self.options.clients, self.options.names);
         let probes = clients.max(names);
-        let (first_ns, all_ns) =
-            (self.options.first_within_ns(), self.options.all_within_ns(self.waiting() + probes as u64));
+        let wanted = self.waiting() + probes as u64;
+        // Each may wait for an inner hold.
+        let turns = if self.options.owners.nested_per_mille > 0 { 2 * wanted } else { wanted };
+        let (first_ns, all_ns) = (self.options.first_within_ns(), self.options.all_within_ns(turns));
         self.liveness.begin(calmed_ns, first_ns, all_ns);
         self.count_the_patient();
         for probe in 0..probes {
             let (client, name) = (probe % clients, probe % names);
             let terms = self.patient_terms();
+            let terms = self.terms_for(name, terms);
             let lease = self.begin_lease(client, name, terms);
             self.settle(client);
             let waiter = self.holder(client, lease);
@@ -192,7 +195,7 @@ impl World {
     }
 
     /// Terms for which nobody is in a hurry.
-    fn patient_terms(&mut self) -> Terms {
+    pub(crate) fn patient_terms(&mut self) -> Terms {
         let mut options = tenure_core::Options::default();
         options.ttl = Duration::from_millis(self.options.max_ttl_ms);
         options.node_timeout = Some(options.ttl / 2);

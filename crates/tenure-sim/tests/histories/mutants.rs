@@ -261,3 +261,68 @@ fn a_lock_that_is_twice_in_a_batch_is_caught() {
 fn one_answer_for_a_whole_batch_is_caught() {
     is_caught(Mutant::BatchAsOne);
 }
+
+#[test]
+fn readers_that_nobody_looks_for_are_caught() {
+    is_caught(Mutant::ReadersAside);
+}
+
+#[test]
+fn a_shared_lock_that_ends_with_the_last_to_come_is_caught() {
+    is_caught(Mutant::MarkerOfLast);
+}
+
+#[test]
+fn readers_whose_fences_are_not_kept_are_caught() {
+    is_caught(Mutant::ReaderFenceUnrecorded);
+}
+
+#[test]
+fn a_reader_that_renews_all_others_is_caught() {
+    is_caught(Mutant::RenewsEverybody);
+}
+
+#[test]
+fn a_writer_that_becomes_a_reader_with_a_gap_is_caught() {
+    is_caught(Mutant::DowngradeGap);
+}
+
+#[test]
+fn holds_that_count_without_their_key_are_caught() {
+    is_caught(Mutant::HoldsWithoutMarker);
+}
+
+#[test]
+fn a_node_that_refuses_readers_behind_any_writer_is_caught() {
+    is_caught(Mutant::WriterInLineRefuses);
+}
+
+#[test]
+fn readers_that_give_way_to_nobody_are_caught() {
+    is_caught(Mutant::ReadersNeverGiveWay);
+}
+
+#[test]
+fn holds_that_are_counted_up_and_down_are_caught() {
+    is_caught(Mutant::CountsIncremented);
+}
+
+#[test]
+fn counts_that_each_process_writes_for_itself_are_caught() {
+    is_caught(Mutant::CountsAbsolute);
+}
+
+#[test]
+fn an_owner_id_in_place_of_a_token_is_caught() {
+    is_caught(Mutant::OwnerIsToken);
+}
+
+#[test]
+fn a_fence_of_its_own_for_every_hold_of_an_owner_is_caught() {
+    is_caught(Mutant::JoinOwnFence);
+}
+
+#[test]
+fn an_owner_that_waits_behind_those_who_wait_for_it_is_caught() {
+    is_caught(Mutant::JoinerYields);
+}

@@ -9,6 +9,7 @@ mod counter;
 mod embedded;
 mod ends_with_the_test;
 mod holders;
+mod kinds;
 mod moved_clock;
 
 /// What keeps both cores of a small machine busy runs one at a time.

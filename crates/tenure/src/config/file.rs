@@ -10,6 +10,7 @@ use toml::{Spanned, Value};
 
 use super::serve::{Section, Serve};
 use super::{ConfigError, KnownNodes, NodeUrl, Source, Sourced, duration};
+use crate::KeyScheme;
 use crate::machine::folder::{EVERYBODY_WRITES, own_id};
 
 /// A configuration file that was read.
@@ -28,6 +29,7 @@ struct Content {
     require_nodes: Option<Spanned<bool>>,
     password_file: Option<Spanned<PathBuf>>,
     prefix: Option<Spanned<String>>,
+    key_scheme: Option<Spanned<KeySchemeText>>,
     ttl: Option<Spanned<TtlText>>,
     wait: Option<Spanned<WaitText>>,
     label: Option<Spanned<String>>,
@@ -55,6 +57,8 @@ struct WaitText(Wait);
 struct MaxHoldText(MaxHold);
 #[derive(Clone, Copy, Debug)]
 struct RestartGuardText(RestartGuard);
+#[derive(Clone, Copy, Debug)]
+struct KeySchemeText(KeyScheme);
 #[derive(Clone, Debug)]
 struct KnownNodesText(KnownNodes);
 
@@ -126,6 +130,10 @@ impl File {
 
     pub(super) fn prefix(&self) -> Option<Sourced<String>> {
         self.sourced(&self.content.prefix, Clone::clone)
+    }
+
+    pub(super) fn key_scheme(&self) -> Option<Sourced<KeyScheme>> {
+        self.sourced(&self.content.key_scheme, |scheme| scheme.0)
     }
 
     pub(super) fn ttl(&self) -> Option<Sourced<Duration>> {
@@ -295,6 +303,12 @@ impl<'de> Deserialize<'de> for MaxHoldText {
 }
 
 impl<'de> Deserialize<'de> for RestartGuardText {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        text(deserializer, str::parse).map(Self)
+    }
+}
+
+impl<'de> Deserialize<'de> for KeySchemeText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         text(deserializer, str::parse).map(Self)
     }

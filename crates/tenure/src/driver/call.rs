@@ -25,6 +25,11 @@ pub(crate) enum Call {
         term: Term,
         reply: oneshot::Sender<Result<(), NotExtended>>,
     },
+    /// Shares a lock from now on.
+    Share {
+        id: Id,
+        reply: oneshot::Sender<Result<(), NotExtended>>,
+    },
     /// Goes on with a lock that another process held, in the place of a lease that has not begun.
     Resume {
         id: Id,
@@ -49,6 +54,7 @@ pub(crate) enum Call {
     ReleaseResumed {
         id: Id,
         lease: SharedLease,
+        hears_all: bool,
         reply: oneshot::Sender<ReleaseReply>,
     },
     Abandon {

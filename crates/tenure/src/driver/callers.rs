@@ -14,7 +14,6 @@ use tokio::sync::oneshot;
 
 use super::{
     AcquireFailure, AcquireReply, Driver, Found, Input, ReleaseReply, SharedLease, Unfinished, draw_entropy,
-    look,
 };
 use crate::error::votes::Votes;
 use crate::event::{Event, Observer};
@@ -72,11 +71,11 @@ impl LeaseFacts {
 
 impl LeaseCell for Caller {
     fn look(&self) -> impl Deref<Target = Lease> {
-        look(&self.lease)
+        self.lease.look()
     }
 
     fn open(&mut self) -> impl DerefMut<Target = Lease> {
-        look(&self.lease)
+        self.lease.look()
     }
 }
 
@@ -176,7 +175,7 @@ impl Caller {
 
     /// Tells a caller what becomes of its lease.
     fn tell(&mut self, (observer, addresses): (&mut Observer, &[Arc<str>]), now: Time, news: News) {
-        let facts = LeaseFacts::of(&look(&self.lease), now);
+        let facts = LeaseFacts::of(&self.lease.look(), now);
         let LeaseFacts { attempts, elapsed, margin, fence, valid_for, .. } = facts;
         let name = facts.key.name();
         if matches!(news, News::Acquired | News::PassedOn | News::Extended) {
@@ -236,6 +235,7 @@ impl Caller {
                 let fence = fence.unwrap_or(Fence::NONE);
                 observer.observe(&Event::GivenUp { name, fence, held });
             }
+            News::AllVoted => self.lease.tell_all_voted(),
             News::ShutDown => self.tell_acquired(Err(AcquireFailure::ShutDown)),
         }
     }

@@ -35,6 +35,11 @@ impl Driver {
                 caller.extend = Some(reply);
                 client::Request::Extend { id, term }
             }
+            Call::Share { id, reply } => {
+                let Some(caller) = self.client.lease_mut(id) else { return };
+                caller.extend = Some(reply);
+                client::Request::Share { id }
+            }
             Call::Resume { id, lease, resuming, reply } => {
                 let mut caller = Caller::of(lease);
                 caller.extend = Some(reply);
@@ -54,9 +59,9 @@ impl Driver {
                 self.replies.insert(id, ReplySender::Release(reply));
                 client::Request::Release { id }
             }
-            Call::ReleaseResumed { id, lease, reply } => {
+            Call::ReleaseResumed { id, lease, hears_all, reply } => {
                 self.replies.insert(id, ReplySender::Release(reply));
-                client::Request::ReleaseResumed { id, lease: Caller::of(lease) }
+                client::Request::ReleaseResumed { id, lease: Caller::of(lease), hears_all }
             }
             Call::Trace { id, span } => return self.spans.begin(id, span),
             Call::Abandon { id } => client::Request::Abandon { id },

@@ -4,12 +4,13 @@ mod holding;
 mod puppet;
 
 use std::collections::BTreeSet;
+use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 use std::task::Waker;
 
 use tenure_core::{
-    Answer, Command, LockKey, LockTable, MaxTtl, NodeTime, Options, Prefix, Quorum, Refusal, Retry, Settings,
-    Wait,
+    Answer, Command, Lease, LockKey, LockTable, MaxTtl, NodeTime, Options, Prefix, Quorum, Refusal, Retry,
+    Settings, Wait,
 };
 use tokio::sync::oneshot;
 
@@ -103,7 +104,7 @@ async fn every_attempt_asks_all_nodes_at_once_with_one_fresh_token() {
     let lease = Lease::new(key, options.check(MaxTtl::default()).unwrap(), Quorum::of(5).unwrap());
     let (reply, answer) = oneshot::channel();
     let entropy = draw_entropy().unwrap();
-    let request = Call::Acquire { id: Id(0), lease: Arc::new(Mutex::new(lease)), entropy, reply };
+    let request = Call::Acquire { id: Id(0), lease: SharedLease::new(lease), entropy, reply };
     assert!(mailbox.send(request).is_ok());
     assert!(matches!(answer.await, Ok(Err(AcquireFailure::NotAcquired(_)))));
     drop(mailbox);
@@ -135,7 +136,7 @@ async fn every_attempt_asks_all_nodes_at_once_with_one_fresh_token() {
 fn ask(mailbox: &mpsc::UnboundedSender<Call>, id: Id) -> oneshot::Receiver<AcquireReply> {
     let key = LockKey::new(&Prefix::default(), &id.0.to_string()).unwrap();
     let terms = Options::default().check(MaxTtl::default()).unwrap();
-    let lease = Arc::new(Mutex::new(Lease::new(key, terms, Quorum::of(3).unwrap())));
+    let lease = SharedLease::new(Lease::new(key, terms, Quorum::of(3).unwrap()));
     let (reply, answer) = oneshot::channel();
     let entropy = draw_entropy().unwrap();
     assert!(mailbox.send(Call::Acquire { id, lease, entropy, reply }).is_ok());

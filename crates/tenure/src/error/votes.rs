@@ -185,6 +185,7 @@ impl fmt::Display for NodeVote {
             }
             Some(Vote::Refused(Refusal::NotHeld)) => f.write_str("not held"),
             Some(Vote::Refused(Refusal::Behind)) => f.write_str("granted to another meanwhile"),
+            Some(Vote::Refused(Refusal::OtherKind { found })) => write!(f, "has {found}"),
             Some(Vote::Refused(_)) => f.write_str("refused"),
             Some(Vote::Unknown(fault)) => fault.fmt(f),
         }

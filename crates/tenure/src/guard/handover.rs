@@ -7,12 +7,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tenure_core::{
-    Fence, Lease, MaxHold, NameError, NodeIndex, NodeSet, Nonce, OptionError, Options, OwnerToken,
+    Fence, Lease, MaxHold, Mode, NameError, NodeIndex, NodeSet, Nonce, OptionError, Options, OwnerId,
+    OwnerToken,
 };
 use tracing::Instrument;
 
 use crate::Locks;
-use crate::driver::{Call, Resuming, SharedLease, look};
+use crate::driver::{Call, Resuming, SharedLease};
 use crate::error::{ExtendError, ReleaseError};
 use crate::guard::lease_token::{max_hold_ms, max_hold_of};
 use crate::guard::{Guard, Hold, Released};
@@ -75,6 +76,8 @@ pub struct Handover {
     /// The longest that it may be held in all, as it was acquired; `None` if nothing was said: then
     /// the default of whoever resumes it counts.
     pub max_hold: Option<MaxHold>,
+    /// Whether others may hold it, too.
+    pub mode: Mode,
 }
 
 /// In which life of its memory each node was last seen. The worker writes it, whoever hands a lock
@@ -106,7 +109,17 @@ impl Handover {
     #[must_use]
     pub fn new(name: impl Into<String>, token: OwnerToken, ttl: Duration) -> Self {
         let (fence, held, lives) = (Fence::NONE, Duration::ZERO, vec![]);
-        Self { name: name.into(), token, fence, ttl, valid_until_ms: 0, held, lives, max_hold: None }
+        Self {
+            name: name.into(),
+            token,
+            fence,
+            ttl,
+            valid_until_ms: 0,
+            held,
+            lives,
+            max_hold: None,
+            mode: Mode::Exclusive,
+        }
     }
 }
 
@@ -116,7 +129,7 @@ impl Guard {
     #[must_use = "the lock stays locked until its term is over, or until it is resumed"]
     pub fn hand_over(self) -> Handover {
         let handover = self.to_handover();
-        self.into_parts().0.hand_over();
+        self.parts().0.hand_over();
         handover
     }
 
@@ -131,6 +144,7 @@ impl Guard {
         let valid_for = self.valid_for();
         let (hold, options) = self.parts();
         let lease = hold.handover();
+        let lease = lease.as_ref();
         let (members, held) = lease.map_or_else(Default::default, |lease| (lease.members, lease.held));
         Handover {
             name: hold.name().to_owned(),
@@ -141,6 +155,7 @@ impl Guard {
             held,
             lives: hold.lives_of(members),
             max_hold: options.max_hold,
+            mode: lease.map_or(Mode::Exclusive, |lease| lease.mode.clone()),
         }
     }
 }
@@ -179,9 +194,9 @@ impl Locks {
         }
     }
 
-    /// Releases a lock that was handed over, whether or not its term is over. Tells when a majority
-    /// of nodes has answered and the others had a moment to; those that have not are told in the
-    /// background. Nobody else's lock is touched.
+    /// Releases a lock that was handed over, whether or not its term is over. Tells as soon as a
+    /// majority of nodes has answered; the others are told in the background. Nobody else's lock is
+    /// touched.
     ///
     /// # Errors
     /// As [`Guard::release`], and [`ReleaseError::InvalidName`] and [`ReleaseError::InvalidOption`]
@@ -200,6 +215,26 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub async fn release(&self, handover: &Handover) -> Result<Released, ReleaseError> {
+        self.release_handed_over(handover, false).await
+    }
+
+    /// As [`Locks::release`], but tells when the other nodes had a moment to answer, too: for
+    /// whoever shows the votes.
+    ///
+    /// # Errors
+    /// As [`Locks::release`].
+    ///
+    /// # Cancel safety
+    /// The release goes on when the future is dropped.
+    pub async fn release_everywhere(&self, handover: &Handover) -> Result<Released, ReleaseError> {
+        self.release_handed_over(handover, true).await
+    }
+
+    async fn release_handed_over(
+        &self,
+        handover: &Handover,
+        hears_all: bool,
+    ) -> Result<Released, ReleaseError> {
         let manager = &self.inner;
         let name = || handover.name.clone();
         let (hold, lease, resuming, _) = self.take_over(handover).map_err(|error| match error {
@@ -207,14 +242,14 @@ impl Locks {
             NotTaken::Option(error) => ReleaseError::InvalidOption { name: name(), error },
         })?;
         // A release goes to all nodes, whichever of them count.
-        *look(&lease) =
+        *lease.look() =
             resuming.begin(manager.quorum, NodeSet::default(), handover.held, manager.clock.now());
         let id = hold.id();
         hold.forget();
         let span = tracing::debug_span!(target: "tenure", "release", lock = handover.name);
         manager.trace(id, &span);
-        let told = manager.call(|reply| Call::ReleaseResumed { id, lease, reply }).instrument(span);
-        Released::of(manager, name(), told.await)
+        let told = manager.call(|reply| Call::ReleaseResumed { id, lease, hears_all, reply });
+        Released::of(manager, name(), told.instrument(span).await)
     }
 
     /// What goes on with a lock that another process held. Nothing is asked of the nodes yet.
@@ -234,9 +269,9 @@ impl Locks {
         let terms = options.check(manager.max_ttl).map_err(NotTaken::Option)?;
         let fence = (handover.fence != Fence::NONE).then_some(handover.fence);
         let (token, members, held) = (handover.token, NodeSet::default(), handover.held);
-        let taken = tenure_core::HandedOver { token, fence, members, held };
-        let lease = Arc::new(Mutex::new(Lease::new(key.clone(), terms, manager.quorum)));
-        let hold = Hold::resuming(Arc::clone(manager), key.clone(), Arc::clone(&lease));
+        let taken = tenure_core::HandedOver { token, fence, members, held, mode: handover.mode.clone() };
+        let lease = SharedLease::new(Lease::new(key.clone(), terms.clone(), manager.quorum));
+        let hold = Hold::resuming(Arc::clone(manager), key.clone(), lease.clone());
         let resuming = Resuming { key, terms, handover: taken, lives: handover.lives.clone() };
         Ok((hold, lease, resuming, options))
     }
@@ -250,11 +285,12 @@ enum NotTaken {
 
 impl fmt::Display for Handover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, token, fence, ttl, valid_until_ms, held, lives, max_hold } = self;
+        let Self { name, token, fence, ttl, valid_until_ms, held, lives, max_hold, mode } = self;
+        let mode = write_mode(mode);
         let lives: Vec<String> = lives.iter().map(Nonce::to_string).collect();
         write!(
             f,
-            "{LEAD} {token} {fence} {} {valid_until_ms} {} {} {} {}",
+            "{LEAD} {token}{mode} {fence} {} {valid_until_ms} {} {} {} {}",
             ttl.as_millis(),
             held.as_millis(),
             lives.join(","),
@@ -283,6 +319,7 @@ impl FromStr for Handover {
             _ => return Err(error("it does not have the nine parts that it should")),
         };
         let number = |text: &str| text.parse::<u64>().map_err(|_| error("a number is damaged"));
+        let (token, mode) = read_mode(token).ok_or_else(|| error("the owner is damaged"))?;
         Ok(Self {
             name: unescape(name).ok_or_else(|| error("the name is damaged"))?,
             token: OwnerToken::parse(token).map_err(|_| error("the owner token is damaged"))?,
@@ -290,6 +327,7 @@ impl FromStr for Handover {
             ttl: Duration::from_millis(number(ttl)?),
             valid_until_ms: number(valid_until_ms)?,
             held: Duration::from_millis(number(held)?),
+            mode,
             max_hold: match max_hold {
                 NOT_SAID => None,
                 limit => Some(max_hold_of(number(limit)?)),
@@ -301,6 +339,26 @@ impl FromStr for Handover {
                 .collect::<Result<_, _>>()?,
         })
     }
+}
+
+/// What follows a token whose lock others may hold, too: an `r`, or an `o` and the owner's id in
+/// hexadecimal digits. Older versions do not read that.
+pub(super) fn write_mode(mode: &Mode) -> String {
+    match mode {
+        Mode::Shared => "r".to_owned(),
+        Mode::Owned(id) => id.as_str().bytes().fold("o".to_owned(), |text, byte| format!("{text}{byte:02x}")),
+        _ => String::new(),
+    }
+}
+
+/// The token alone, and whom its hold keeps out.
+pub(super) fn read_mode(owner: &str) -> Option<(&str, Mode)> {
+    if let Some((token, id)) = owner.split_once('o') {
+        let digits = (0..id.len()).step_by(2).map(|at| u8::from_str_radix(id.get(at..at + 2)?, 16).ok());
+        let id = String::from_utf8(digits.collect::<Option<_>>()?).ok()?;
+        return Some((token, Mode::Owned(OwnerId::new(&id).ok()?)));
+    }
+    Some(owner.strip_suffix('r').map_or((owner, Mode::Exclusive), |owner| (owner, Mode::Shared)))
 }
 
 /// Writes everything but plain characters as `%` and two hexadecimal digits, so that no part has a
@@ -348,6 +406,7 @@ mod tests {
             held: Duration::from_millis(12),
             lives: vec![Nonce::new(0xab), Nonce::new(u64::MAX)],
             max_hold: Some(MaxHold::AtMost(Duration::from_secs(60))),
+            mode: Mode::Exclusive,
         }
     }
 
@@ -360,6 +419,8 @@ mod tests {
             let handover = Handover { max_hold, ..handover() };
             assert_eq!(handover.to_string().parse(), Ok(handover));
         }
+        let shared = Handover { mode: Mode::Shared, ..handover() };
+        assert_eq!(shared.to_string().parse(), Ok(shared));
         let no_nodes = Handover { lives: vec![], ..handover() };
         assert_eq!(no_nodes.to_string().parse(), Ok(no_nodes));
     }

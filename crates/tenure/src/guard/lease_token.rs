@@ -1,6 +1,7 @@
 //! A held lock in one word, for whoever knows its name.
 //!
-//! `OWNER.LIVES.FENCE.SINCE.TTL.UNTIL[.MAX_HOLD]`: the owner as the nodes have it, then in
+//! `OWNER.LIVES.FENCE.SINCE.TTL.UNTIL[.MAX_HOLD]`: the owner as the nodes have it, with an `r`
+//! behind it if others may hold the lock, too (older versions refuse such a token); then in
 //! hexadecimal the lives of the nodes that count for the lease (16 digits each), the fence, when it
 //! was acquired, its ttl, until when it was valid when the token was made, and the longest that it
 //! may be held (`0`: no limit), if that was said (times in milliseconds, since 1970).
@@ -18,9 +19,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tenure_core::{Fence, MaxHold, Nonce, OwnerToken};
+use tenure_core::{Fence, MaxHold, Mode, Nonce, OwnerToken};
 
-use super::handover::Handover;
+use super::handover::{Handover, read_mode, write_mode};
 
 /// A [`Handover`] in one word, without the name of the lock: what a program prints or stores, and
 /// what extends or releases the lock later.
@@ -49,6 +50,7 @@ pub struct LeaseToken {
     ttl_ms: u64,
     until_ms: u64,
     max_hold: Option<MaxHold>,
+    mode: Mode,
 }
 
 /// A text is no lease token. It is not repeated: whoever has the right one can release the lock.
@@ -68,6 +70,7 @@ impl LeaseToken {
             ttl_ms: milliseconds(handover.ttl),
             until_ms: handover.valid_until_ms,
             max_hold: handover.max_hold,
+            mode: handover.mode.clone(),
         }
     }
 
@@ -118,15 +121,15 @@ impl LeaseToken {
             handover.held = Duration::from_millis(now_ms().saturating_sub(self.since_ms));
         }
         handover.lives.clone_from(&self.lives);
-        handover.max_hold = self.max_hold;
+        (handover.max_hold, handover.mode) = (self.max_hold, self.mode.clone());
         handover
     }
 }
 
 impl fmt::Display for LeaseToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { owner, lives, fence, since_ms, ttl_ms, until_ms, max_hold } = self;
-        write!(f, "{owner}.")?;
+        let Self { owner, lives, fence, since_ms, ttl_ms, until_ms, max_hold, mode } = self;
+        write!(f, "{owner}{}.", write_mode(mode))?;
         lives.iter().try_for_each(|life| write!(f, "{life}"))?;
         write!(f, ".{:x}.{since_ms:x}.{ttl_ms:x}.{until_ms:x}", fence.get())?;
         max_hold.map_or(Ok(()), |max_hold| write!(f, ".{:x}", max_hold_ms(max_hold)))
@@ -148,6 +151,7 @@ impl FromStr for LeaseToken {
             [] => ("3e8", "0", None),
             _ => return Err(LeaseTokenError),
         };
+        let (owner, mode) = read_mode(owner).ok_or(LeaseTokenError)?;
         let number = |text| u64::from_str_radix(text, 16).map_err(|_| LeaseTokenError);
         Ok(Self {
             owner: OwnerToken::parse(owner).map_err(|_| LeaseTokenError)?,
@@ -162,6 +166,7 @@ impl FromStr for LeaseToken {
             ttl_ms: number(ttl)?,
             until_ms: number(until)?,
             max_hold: max_hold.map(number).transpose()?.map(max_hold_of),
+            mode,
         })
     }
 }

@@ -1,5 +1,7 @@
 //! How lock names become keys on the nodes.
 
+use std::fmt;
+
 use tenure_core::{LockKey, NameError, Prefix};
 
 /// How lock names become keys on the nodes. Every client of the same locks must use the same.
@@ -22,6 +24,29 @@ impl KeyScheme {
             #[cfg(feature = "redis")]
             Self::Yii2 => LockKey::with_digest(prefix, name, &yii2::digest(name)),
         }
+    }
+}
+
+impl std::str::FromStr for KeyScheme {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "plain" => Ok(Self::Plain),
+            #[cfg(feature = "redis")]
+            "yii2" => Ok(Self::Yii2),
+            _ => Err(format!("{text:?} is no key scheme; use plain or yii2")),
+        }
+    }
+}
+
+impl fmt::Display for KeyScheme {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "plain",
+            #[cfg(feature = "redis")]
+            Self::Yii2 => "yii2",
+        })
     }
 }
 
@@ -66,11 +91,31 @@ mod yii2 {
 
     #[cfg(test)]
     mod tests {
+        use super::super::KeyScheme;
         use super::*;
+        use tenure_core::Prefix;
 
         #[test]
         fn names_are_digested_as_yii2_does() {
-            assert_eq!(digest("testmutex"), "423a00e308252b5e8cf4af55c7541d01");
+            for (name, by_php) in [
+                ("testmutex", "423a00e308252b5e8cf4af55c7541d01"),
+                ("a/b", "ad0aa3791602632e1ea136ac77403b31"),
+                ("ü", "b7f48d43a54236ba724d398018f3ba4e"),
+                ("\"\\", "1cb9bcd044aec562b6708f96221d85e7"),
+                ("日本 😀", "440837a4c482a28b3a02a55edf6cb95a"),
+                ("tab\t", "36d5637e8d28c3afceaaf2e5f16facd3"),
+                ("", "cc5fcafbf3202dc88ebb0ea2dec4d118"),
+            ] {
+                assert_eq!(digest(name), by_php, "{name:?}");
+            }
+        }
+
+        /// PHP takes the empty name. We do not: no lock of ours has one.
+        #[test]
+        fn the_empty_name_is_refused_as_with_every_scheme() {
+            for scheme in [KeyScheme::Plain, KeyScheme::Yii2] {
+                assert!(scheme.key(&Prefix::default(), "").is_err(), "{scheme}");
+            }
         }
 
         #[test]

@@ -13,15 +13,18 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use tenure_core::{
-    Answer, Beside, ClientId, Command, Fence, FenceBounds, Holding, LockKey, LockTable, Next, NodeTime,
-    Nonce, OwnerToken, PlaceRequest, Prefix, ProposedFence, Refusal, Reply, Swap, Ticket, Time,
+    Answer, Beside, ClientId, Command, Fence, FenceBounds, Holding, Kind, LockKey, LockTable, Mode, Next,
+    NodeTime, Nonce, OwnerId, OwnerToken, PlaceRequest, Prefix, ProposedFence, Refusal, Reply, Seeks, Swap,
+    Ticket, Time,
 };
 use tenure_testkit::RedisServer;
 
 use super::*;
 
 mod steps;
-use steps::{AT_THE_END, CLAIMED, NAMES, OPENED, Step, Then, steps};
+use steps::{
+    AGAIN, AT_THE_END, CLAIMED, How, NAMES, OPENED, OWNED_TICKETS, SHARED_TICKETS, Step, TURNS, Then, steps,
+};
 
 /// A server judges expiry by the moment its script began, and reads the clock a little later: the
 /// two may lie on different sides of a millisecond, and so may the end that was computed from the
@@ -40,10 +43,15 @@ fn record(number: u8) -> Arc<str> {
 static COMPARED: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
 
 /// The kinds of commands, each of which has to be compared.
-const KINDS: usize = 15;
+const KINDS: usize = 20;
 
 fn kind(command: &Command) -> usize {
     match command {
+        Command::Acquire { beside: Some(beside), .. } if beside.mode.is_shared() => 15,
+        Command::Extend { mode: Mode::Shared, .. } => 16,
+        Command::Acquire { beside: Some(beside), .. } if !beside.mode.is_exclusive() => 17,
+        Command::Extend { mode: Mode::Owned(_), .. } => 18,
+        Command::Heal { mode: Mode::Owned(_), .. } => 19,
         Command::Acquire { fence: None, .. } => 0,
         Command::Acquire { fence: Some(ProposedFence { span: 1.., .. }), .. } => 14,
         Command::Acquire { .. } => 1,
@@ -152,14 +160,28 @@ fn answers_agree(node: &Answer, table: &Answer, took: Duration) -> bool {
             let b: BTreeSet<_> = b.iter().filter(|held| !has_ended(held)).collect();
             let a: BTreeSet<_> = a.iter().collect();
             let same = |(a, b): (&&Holding, &&Holding)| {
-                (&a.key, &a.owner, a.fence, &a.label) == (&b.key, &b.owner, b.fence, &b.label)
+                (&a.key, &a.owner, a.fence, &a.label, &a.sharers, a.kind, a.count)
+                    == (&b.key, &b.owner, b.fence, &b.label, &b.sharers, b.kind, b.count)
                     && a.left.zip(b.left).is_some_and(|(a, b)| close(a, b))
             };
             waiting_a == waiting_b && a.len() == b.len() && a.iter().zip(&b).all(same)
         }
+        // Nor does it tell what is there that is no string.
+        (
+            Answer::Refused(Refusal::OtherKind { found: Kind::Foreign }),
+            Answer::Refused(Refusal::OtherKind { found: Kind::Reentrant }),
+        ) => true,
         (Answer::PutBack { left: a }, Answer::PutBack { left: b }) => close(*a, *b),
         (Answer::Trimmed { .. }, Answer::Trimmed { .. }) => true,
         _ => node == table,
+    }
+}
+
+fn mode(how: How) -> Mode {
+    match how {
+        How::Alone => Mode::Exclusive,
+        How::Shared => Mode::Shared,
+        How::Owned(id) => Mode::Owned(OwnerId::new(&format!("id/{id}")).unwrap()),
     }
 }
 
@@ -173,7 +195,12 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
     let listening = ClientId::new(case);
     let ticket = |ticket: u8| {
         let client = if ticket.is_multiple_of(2) { listening } else { ClientId::new(u64::MAX) };
-        Ticket { number: 1_000 + u64::from(ticket), client }
+        let seeks = match ticket {
+            ticket if SHARED_TICKETS.contains(&ticket) => Seeks::Shared,
+            ticket if OWNED_TICKETS.contains(&ticket) => Seeks::Owned,
+            _ => Seeks::Alone,
+        };
+        Ticket { number: 1_000 + u64::from(ticket), client, seeks }
     };
     let mut table = LockTable::default();
     table.listen(listening);
@@ -191,9 +218,49 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
     // millisecond in which it is put back was there still, or was set anew. So all that fit the
     // answers are followed.
     let mut tables = vec![table];
-    let extend = |name, owner| Command::Extend { key: key(name), token: token(owner), node_ttl_ms: 1 };
+    let extend = |name, owner| Command::Extend {
+        key: key(name),
+        token: token(owner),
+        node_ttl_ms: 1,
+        mode: Mode::Exclusive,
+    };
+    let share = |name, owner| Command::Extend {
+        key: key(name),
+        token: token(owner),
+        node_ttl_ms: 1,
+        mode: Mode::Shared,
+    };
+    let own = |name, owner| Command::Extend {
+        key: key(name),
+        token: token(owner),
+        node_ttl_ms: 1,
+        mode: mode(How::Owned(0)),
+    };
     let mut probes: Vec<Command> = (0..NAMES).map(|name| Command::Inspect { key: key(name) }).collect();
     probes.extend((0..3 * NAMES).map(|number| extend(number / 3, number % 3)));
+    probes.extend((0..3 * NAMES).map(|number| share(number / 3, number % 3)));
+    probes.extend((0..3 * NAMES).map(|number| own(number / 3, number % 3)));
+    // What is remembered of fences shows to whoever asks with one that is too small, and to those
+    // who share.
+    probes.extend((0..NAMES).map(|name| {
+        let (key, token, fence) = (key(name), token(9), Some(ProposedFence::new(Fence::NONE, bounds)));
+        Command::Acquire { key, token, node_ttl_ms: 1, nonce: None, fence, beside: None }
+    }));
+    probes.extend((0..NAMES).flat_map(|name| (0..30).step_by(6).map(move |fence_ms| (name, fence_ms))).map(
+        |(name, fence_ms)| {
+            let (key, token, fence) = (key(name), token(9), Some(fence_at(begun, fence_ms)));
+            Command::Heal { key, token, node_ttl_ms: 1, fence, quarantine_ms: 1, mode: Mode::Shared }
+        },
+    ));
+    probes.extend(
+        (0..2 * NAMES).flat_map(|number| (0..30).step_by(6).map(move |fence_ms| (number, fence_ms))).map(
+            |(number, fence_ms)| {
+                let (key, token, fence) = (key(number / 2), token(9), Some(fence_at(begun, fence_ms)));
+                let mode = mode(How::Owned(number % 2));
+                Command::Heal { key, token, node_ttl_ms: 1, fence, quarantine_ms: 1, mode }
+            },
+        ),
+    );
     let command = |step: &Step| match *step {
         Step::Acquire { name, owner, ttl_ms } => Command::plain_acquire(key(name), token(owner), ttl_ms),
         Step::Fenced { name, owner, ttl_ms, fence_ms, record } => {
@@ -205,13 +272,14 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
         Step::Range { name, owner, ttl_ms, fence_ms, span, ticket: number } => {
             let fence = Some(ProposedFence::range(fence_at(begun, fence_ms), span, bounds));
             let place = number.map(|number| PlaceRequest { ticket: ticket(number), fresh: false });
-            let beside = place.map(|place| Arc::new(Beside { place: Some(place), label: None }));
+            let beside = place.map(|place| Arc::new(Beside { place: Some(place), ..Beside::default() }));
             let (key, token, nonce) = (key(name), token(owner), Some(Nonce::new(0)));
             Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
         }
-        Step::Heal { name, owner, ttl_ms, fence_ms, quarantine_ms } => {
+        Step::Heal { name, owner, ttl_ms, fence_ms, quarantine_ms, how } => {
+            let (key, token, mode) = (key(name), token(owner), mode(how));
             let fence = fence_ms.map(|fence_ms| fence_at(begun, fence_ms));
-            Command::Heal { key: key(name), token: token(owner), node_ttl_ms: ttl_ms, fence, quarantine_ms }
+            Command::Heal { key, token, node_ttl_ms: ttl_ms, fence, quarantine_ms, mode }
         }
         Step::Record { from, to, stamp } => {
             let text = to.map_or_else(|| "".into(), record);
@@ -219,8 +287,9 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
             Command::Record { prefix: prefix.clone(), swap: Some(swap) }
         }
         Step::Trim => Command::Trim { prefix: prefix.clone() },
-        Step::Extend { name, owner, ttl_ms } => {
-            Command::Extend { key: key(name), token: token(owner), node_ttl_ms: ttl_ms }
+        Step::Extend { name, owner, ttl_ms, how } => {
+            let (key, token, mode) = (key(name), token(owner), mode(how));
+            Command::Extend { key, token, node_ttl_ms: ttl_ms, mode }
         }
         Step::Undo { name, owner, requeue } => {
             Command::Undo { key: key(name), token: token(owner), requeue: requeue.map(ticket) }
@@ -238,7 +307,25 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
             let place = number.map(|number| PlaceRequest { ticket: ticket(number), fresh });
             let label = label.then(|| Arc::from(format!("owner {owner}")));
             let (key, token, nonce) = (key(name), token(owner), Some(Nonce::new(0)));
-            let beside = Some(Arc::new(Beside { place, label }));
+            let beside = Some(Arc::new(Beside { place, label, ..Beside::default() }));
+            Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
+        }
+        Step::Share { name, owner, ttl_ms, fence_ms, ticket: number, fresh, label, gives_way } => {
+            let fence = fence_ms.map(|fence_ms| ProposedFence::new(fence_at(begun, fence_ms), bounds));
+            let place = number.map(|number| PlaceRequest { ticket: ticket(number), fresh });
+            let label = label.then(|| Arc::from(format!("owner {owner}")));
+            let (key, token, nonce) = (key(name), token(owner), Some(Nonce::new(0)));
+            let (mode, joins) = (Mode::Shared, false);
+            let beside = Some(Arc::new(Beside { place, label, mode, gives_way, joins }));
+            Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
+        }
+        Step::Own { name, owner, ttl_ms, fence_ms, ticket: number, fresh, label, id, joins } => {
+            let fence = fence_ms.map(|fence_ms| ProposedFence::new(fence_at(begun, fence_ms), bounds));
+            let place = number.map(|number| PlaceRequest { ticket: ticket(number), fresh });
+            let label = label.then(|| Arc::from(format!("owner {owner}")));
+            let (key, token, nonce) = (key(name), token(owner), Some(Nonce::new(0)));
+            let (mode, gives_way) = (mode(How::Owned(id)), false);
+            let beside = Some(Arc::new(Beside { place, label, mode, gives_way, joins }));
             Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
         }
         Step::Enqueue { name, ticket: number } => Command::Enqueue { key: key(name), ticket: ticket(number) },
@@ -311,7 +398,7 @@ fn conforms(node: impl Fn() -> Node, looks_at_record: bool) {
         let steps: Vec<Step> = steps.into_iter().filter(|step| looks_at_record || !step.is_about_records()).collect();
         runtime.block_on(compare(node(), &steps))?;
     });
-    for steps in [CLAIMED, OPENED].into_iter().chain(iter::repeat_n(AT_THE_END, 200)) {
+    for steps in [CLAIMED, OPENED, TURNS, AGAIN].into_iter().chain(iter::repeat_n(AT_THE_END, 200)) {
         runtime.block_on(compare(node(), steps)).unwrap();
     }
     for (kind, (after, before)) in compared().into_iter().zip(before).enumerate() {

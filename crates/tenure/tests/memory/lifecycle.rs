@@ -152,6 +152,46 @@ async fn margin_and_votes_show_the_nodes_behind_the_lock() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn late_votes_are_waited_for_until_the_last_has_come_and_no_longer() {
+    let nodes = nodes::<5>();
+    nodes[3].set_faults(Faults::none().delay(ms(10)..=ms(10)));
+    let locks = paused(&nodes);
+    let guard = locks.lock("x").acquire().await.unwrap();
+    let start = Instant::now();
+    guard.late_votes(secs(1)).await;
+    assert_eq!((start.elapsed(), guard.margin()), (ms(20), 2));
+    guard.late_votes(secs(1)).await;
+    assert_eq!(start.elapsed(), ms(20), "there is nothing to wait for");
+    nodes[4].set_faults(Faults::none().delay(ms(40)..=ms(40)));
+    let guard = locks.lock("y").acquire().await.unwrap();
+    let start = Instant::now();
+    guard.late_votes(ms(30)).await;
+    assert_eq!((start.elapsed(), guard.margin()), (ms(30), 1));
+    guard.late_votes(secs(1)).await;
+    assert_eq!((start.elapsed(), guard.margin()), (ms(80), 2), "who gave up may wait again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_by_handover_waits_for_a_majority_and_if_asked_a_moment_for_all() {
+    let nodes = nodes::<5>();
+    nodes.iter().for_each(|node| node.set_faults(Faults::none().delay(ms(2)..=ms(2))));
+    nodes[3].set_faults(Faults::none().delay(ms(3)..=ms(3)));
+    nodes[4].set_faults(Faults::none().delay(ms(20)..=ms(20)));
+    let locks = paused(&nodes);
+    let lock = locks.lock("x");
+    let hand_over = async || lock.acquire().await.unwrap().hand_over();
+    let handover = hand_over().await;
+    let start = Instant::now();
+    assert_eq!(locks.release(&handover).await.unwrap().votes.granted(), 3);
+    assert_eq!(start.elapsed(), ms(4));
+    sleep(secs(1)).await;
+    let handover = hand_over().await;
+    let start = Instant::now();
+    assert_eq!(locks.release_everywhere(&handover).await.unwrap().votes.granted(), 4);
+    assert_eq!(start.elapsed(), ms(8), "as long again as the majority took");
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_extension_starts_the_term_anew() {
     let nodes = nodes::<3>();
     let locks = paused(&nodes);

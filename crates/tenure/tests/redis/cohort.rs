@@ -12,6 +12,9 @@ use crate::support::*;
 
 const TASKS: usize = 64;
 
+/// How often the other manager is to wait in line.
+const WAITS: usize = 12;
+
 /// What all tasks of all managers share: how many have the lock, and the last fence.
 #[derive(Default)]
 struct Resource {
@@ -102,7 +105,12 @@ async fn another_manager_has_its_turn_within_the_bound_and_its_fences_are_in_ord
         let waited = &waited;
         async move {
             let mut longest = std::time::Duration::ZERO;
-            for turn in 0..40 {
+            let enough = waited.load(Ordering::Relaxed) + WAITS;
+            // On a busy machine it often finds the lock free.
+            for turn in 0..100 * WAITS {
+                if waited.load(Ordering::Relaxed) >= enough {
+                    break;
+                }
                 *in_line.lock().unwrap() = None;
                 let guard = locks[turn % 2].acquire().await.unwrap();
                 if let Some(since) = in_line.lock().unwrap().take() {
@@ -125,7 +133,7 @@ async fn another_manager_has_its_turn_within_the_bound_and_its_fences_are_in_ord
     let bound = COHORT_TIME + ms(5) + 4 * lateness.worst();
     let waited = waited.into_inner();
     println!("waited {waited} times, at most {longest:?} of {bound:?}");
-    assert!(waited > 10, "it was in line only {waited} times");
+    assert!(waited >= WAITS, "it was in line only {waited} times");
     assert!(longest < bound, "{longest:?}, and the bound is {bound:?}");
 }
 

@@ -22,8 +22,10 @@ mod interop;
 mod known_nodes;
 mod nodes;
 mod order;
+mod owning;
 mod quorum;
 mod restart;
 mod set_back;
+mod sharing;
 #[cfg(feature = "tls")]
 mod tls;

@@ -185,6 +185,19 @@ async fn a_user_with_the_documented_rights_can_do_everything() {
         until("it is healed", || servers[0].get("tenure:x").is_some()).await;
         guard.release().await.unwrap();
     }
+    // Those that others may hold, too.
+    for lock in [locks.lock("x").shared(), locks.lock("x").owner("job").label("job")] {
+        let (mut guard, second) = (lock.acquire().await.unwrap(), lock.acquire().await.unwrap());
+        guard.extend().await.unwrap();
+        assert!(locks.inspect("x").await.unwrap().nodes.iter().all(|node| node.holding.is_ok()));
+        assert!(locks.list().await.unwrap().nodes.iter().all(|node| node.told.is_ok()));
+        servers[0].execute(&["DEL", "tenure:x"]);
+        guard.extend().await.unwrap();
+        let exists = || servers[0].execute(&["EXISTS", "tenure:x"]) == tenure_testkit::Value::Int(1);
+        until("it is healed", exists).await;
+        second.release().await.unwrap();
+        guard.release().await.unwrap();
+    }
     waits_is_woken_and_hands_over(&locks, &builder(&urls).max_ttl(secs(2)).build().unwrap()).await;
     locks.shutdown().await.unwrap();
     // A lock was handed over while the last node had not answered its first owner yet: what that

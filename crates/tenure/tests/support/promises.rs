@@ -29,6 +29,17 @@ macro_rules! promises {
             a_lock_frees_itself_when_its_holder_is_gone
             a_release_after_expiry_does_not_touch_the_next_holder
             whoever_asks_is_told_who_has_the_lock_and_how_many_wait
+            many_read_at_once_or_one_writes
+            readers_and_writers_take_turns
+            a_writer_becomes_a_reader_and_lets_no_other_writer_in_between
+            a_reader_that_is_gone_is_in_the_way_for_its_own_term_alone
+            a_reader_is_handed_over_and_stays_one
+            an_owner_holds_the_lock_again_with_the_same_fence
+            an_owner_never_waits_for_those_who_wait_for_it
+            a_process_of_an_owner_that_is_gone_leaves_the_lock_to_the_others
+            an_owner_hands_over_one_hold_and_keeps_the_other
+            a_name_has_one_kind_of_lock
+            guards_of_one_hold_release_it_together
         }
     };
     (#[$test:meta] $deployment:expr => $($promise:ident)*) => {
@@ -154,5 +165,246 @@ async fn held_everywhere<P: Deployment>(asker: &Locks, guard: &Guard, _: &P) {
         }
         assert!(begun.elapsed() < Duration::from_secs(60), "{report:?}");
         sleep(Duration::from_millis(5)).await;
+    }
+}
+
+pub(crate) async fn many_read_at_once_or_one_writes(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let (table, same) = (first.rwlock("t"), second.rwlock("t"));
+    let mut one = table.read().acquire().await.unwrap();
+    let two = same.read().acquire().await.unwrap();
+    let three = table.read().acquire().await.unwrap();
+    assert_eq!((one.mode(), two.mode()), (Mode::Shared, Mode::Shared));
+    assert!(same.write().try_acquire().await.unwrap().is_none(), "they read");
+    assert!(second.lock("t").try_acquire().await.unwrap().is_none(), "a plain lock is a writer");
+    one.extend().await.unwrap();
+    two.release().await.unwrap();
+    three.release().await.unwrap();
+    assert!(same.write().try_acquire().await.unwrap().is_none(), "one still reads");
+    let fence = one.fence();
+    assert!(one.upgrade().unwrap_err().to_string().contains("write()"));
+    one.release().await.unwrap();
+    let writer = same.write().acquire().await.unwrap();
+    assert!(writer.fence() > fence);
+    assert!(table.read().try_acquire().await.unwrap().is_none(), "somebody writes");
+    let written = writer.fence();
+    writer.release().await.unwrap();
+    let reader = table.read().acquire().await.unwrap();
+    assert!(reader.fence() > written);
+    reader.release().await.unwrap();
+    let gone = second.lock("t").try_acquire().await.unwrap();
+    assert!(gone.is_some(), "nothing is left of them");
+}
+
+pub(crate) async fn readers_and_writers_take_turns(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let (table, same) = (first.rwlock("t"), second.rwlock("t"));
+    let reader = table.read().acquire().await.unwrap();
+    let writing = tokio::spawn(same.write().acquire());
+    sleep(Duration::from_millis(120)).await;
+    assert!(!writing.is_finished());
+    assert!(
+        table.read().try_acquire().await.unwrap().is_none(),
+        "a writer waits: whoever comes now does, too"
+    );
+    let reading: Vec<_> = (0..4).map(|_| tokio::spawn(table.read().acquire())).collect();
+    let late = tokio::spawn(second.rwlock("t").write().acquire());
+    sleep(Duration::from_millis(120)).await;
+    assert!(reading.iter().all(|reading| !reading.is_finished()));
+    reader.release().await.unwrap();
+    let writer = writing.await.unwrap().unwrap();
+    sleep(Duration::from_millis(50)).await;
+    assert!(reading.iter().all(|reading| !reading.is_finished()) && !late.is_finished());
+    writer.release().await.unwrap();
+    let mut readers = vec![];
+    for reading in reading {
+        readers.push(reading.await.unwrap().unwrap());
+    }
+    assert!(!late.is_finished(), "readers first, then the next writer");
+    for reader in readers {
+        reader.release().await.unwrap();
+    }
+    assert!(late.await.unwrap().unwrap().is_valid());
+}
+
+pub(crate) async fn a_writer_becomes_a_reader_and_lets_no_other_writer_in_between(
+    deployment: &impl Deployment,
+) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let (table, same) = (first.rwlock("t"), second.rwlock("t"));
+    let mut guard = table.write().acquire().await.unwrap();
+    let fence = guard.fence();
+    let reading = tokio::spawn(same.read().acquire());
+    sleep(Duration::from_millis(120)).await;
+    assert!(!reading.is_finished());
+    guard.downgrade().await.unwrap();
+    assert_eq!((guard.mode(), guard.fence()), (Mode::Shared, fence));
+    let reader = reading.await.unwrap().unwrap();
+    assert!(reader.fence() > fence && guard.is_valid());
+    assert!(same.write().try_acquire().await.unwrap().is_none());
+    // Both are extended as what they are.
+    guard.extend().await.unwrap();
+    guard.release().await.unwrap();
+    assert!(same.write().try_acquire().await.unwrap().is_none(), "one still reads");
+    reader.release().await.unwrap();
+    assert!(same.write().acquire().await.unwrap().fence() > fence);
+}
+
+pub(crate) async fn a_reader_that_is_gone_is_in_the_way_for_its_own_term_alone(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let ttl = Duration::from_millis(800);
+    let live = first.rwlock("t").read().ttl(ttl).acquire().await.unwrap();
+    let begun = Instant::now();
+    let gone = second.rwlock("t").read().ttl(ttl).acquire().await.unwrap().hand_over();
+    // The one that lives renews itself meanwhile, and the other does not live by it.
+    sleep(3 * ttl / 2).await;
+    assert!(live.is_valid());
+    live.release().await.unwrap();
+    let writer = first.rwlock("t").write().wait(Duration::from_secs(20)).acquire().await.unwrap();
+    assert!(begun.elapsed() < 3 * ttl + TTL_SLACK, "{:?}", begun.elapsed());
+    let _ = second.release(&gone).await;
+    assert!(writer.is_valid());
+}
+
+/// What a busy machine may add.
+const TTL_SLACK: Duration = Duration::from_secs(6);
+
+pub(crate) async fn a_reader_is_handed_over_and_stays_one(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let guard = first.rwlock("t").read().acquire().await.unwrap();
+    let fence = guard.fence();
+    let text = LeaseToken::of(&guard.hand_over()).to_string();
+    let token: LeaseToken = text.parse().unwrap();
+    let guard = second.resume(&token.handover("t", token.ttl())).await.unwrap();
+    assert_eq!((guard.mode(), guard.fence()), (Mode::Shared, fence));
+    let other = first.rwlock("t").read().acquire().await.unwrap();
+    assert!(first.rwlock("t").write().try_acquire().await.unwrap().is_none());
+    let handover = guard.hand_over();
+    first.release(&handover).await.unwrap();
+    assert!(first.release(&handover).await.is_err(), "it is not held any more");
+    other.release().await.unwrap();
+    assert!(second.rwlock("t").write().acquire().await.unwrap().is_valid());
+}
+
+pub(crate) async fn an_owner_holds_the_lock_again_with_the_same_fence(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let owner = |locks: &Locks| locks.lock("x").owner("job-1");
+    let other = second.lock("x").owner("job-2");
+    let before = other.acquire().await.unwrap();
+    let earlier = before.fence();
+    before.release().await.unwrap();
+    let mut outer = owner(&first).acquire().await.unwrap();
+    let (inner, third) = (owner(&second).acquire().await.unwrap(), owner(&first).acquire().await.unwrap());
+    assert!(outer.fence() > earlier);
+    assert_eq!([inner.fence(), third.fence()], [outer.fence(); 2], "one fence for all of them");
+    assert!(other.try_acquire().await.unwrap().is_none());
+    let report = second.inspect("x").await.unwrap();
+    let LockState::Held { kind, sharers, ref owner, .. } = report.state else { panic!("{report:?}") };
+    assert_eq!((kind, sharers, &**owner), (Kind::Reentrant, Some(3), "job-1"));
+    inner.release().await.unwrap();
+    outer.extend().await.unwrap();
+    third.release().await.unwrap();
+    assert!(other.try_acquire().await.unwrap().is_none(), "one hold is left");
+    let fence = outer.fence();
+    outer.release().await.unwrap();
+    assert!(other.acquire().await.unwrap().fence() > fence);
+}
+
+pub(crate) async fn an_owner_never_waits_for_those_who_wait_for_it(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let outer = first.lock("x").owner("job-1").acquire().await.unwrap();
+    let waiting = tokio::spawn(second.lock("x").owner("job-2").wait(Duration::from_secs(30)).acquire());
+    sleep(Duration::from_millis(300)).await;
+    assert!(!waiting.is_finished());
+    let inner = second.lock("x").owner("job-1").acquire().await.unwrap();
+    assert_eq!(inner.fence(), outer.fence());
+    let fence = outer.fence();
+    outer.release().await.unwrap();
+    sleep(Duration::from_millis(300)).await;
+    assert!(!waiting.is_finished(), "one hold is left");
+    inner.release().await.unwrap();
+    assert!(waiting.await.unwrap().unwrap().fence() > fence);
+}
+
+pub(crate) async fn a_process_of_an_owner_that_is_gone_leaves_the_lock_to_the_others(
+    deployment: &impl Deployment,
+) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let ttl = Duration::from_millis(800);
+    let owner = |locks: &Locks| locks.lock("x").owner("job-1").ttl(ttl);
+    let gone = owner(&first).renewal(Renewal::Off).acquire().await.unwrap();
+    let (fence, lives) = (gone.fence(), owner(&second).acquire().await.unwrap());
+    std::mem::forget(gone);
+    sleep(2 * ttl).await;
+    assert!(lives.is_valid() && lives.fence() == fence, "it goes on with the same fence");
+    let report = second.inspect("x").await.unwrap();
+    assert!(matches!(report.state, LockState::Held { sharers: Some(1), .. }), "{report:?}");
+    let again = owner(&first).acquire().await.unwrap();
+    assert_eq!(again.fence(), fence, "whoever comes later joins those who are left");
+    again.release().await.unwrap();
+    lives.release().await.unwrap();
+    assert!(first.lock("x").owner("job-2").try_acquire().await.unwrap().is_some());
+}
+
+pub(crate) async fn an_owner_hands_over_one_hold_and_keeps_the_other(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let outer = first.lock("x").owner("job 1".replace(' ', "/")).acquire().await.unwrap();
+    let inner = first.lock("x").owner("job/1").acquire().await.unwrap();
+    let text = LeaseToken::of(&inner.hand_over()).to_string();
+    let token: LeaseToken = text.parse().unwrap();
+    let inner = second.resume(&token.handover("x", token.ttl())).await.unwrap();
+    assert_eq!((inner.mode(), inner.fence()), (outer.mode(), outer.fence()));
+    outer.release().await.unwrap();
+    assert!(first.lock("x").owner("job/2").try_acquire().await.unwrap().is_none());
+    let handover = inner.hand_over();
+    first.release(&handover).await.unwrap();
+    assert!(first.release(&handover).await.is_err(), "it is not held any more");
+    assert!(first.lock("x").owner("job/2").try_acquire().await.unwrap().is_some());
+}
+
+pub(crate) async fn a_name_has_one_kind_of_lock(deployment: &impl Deployment) {
+    let locks = deployment.client().await;
+    let plain = || locks.lock("x").wait_forever();
+    let (shared, owned) = (plain().shared(), plain().owner("job-1"));
+    for (holder, others) in [(plain(), vec![&owned]), (shared.clone(), vec![&owned])] {
+        let guard = holder.acquire().await.unwrap();
+        refused_at_once(&others, Kind::Plain).await;
+        assert!(guard.is_valid());
+        guard.release().await.unwrap();
+    }
+    let guard = owned.acquire().await.unwrap();
+    refused_at_once(&[&plain(), &shared, &plain().unfenced()], Kind::Reentrant).await;
+    guard.release().await.unwrap();
+    assert!(plain().acquire().await.unwrap().is_valid(), "it is whatever comes next");
+    let bad = locks.lock("x").owner("two words").try_acquire().await.unwrap_err();
+    assert!(matches!(bad, AcquireError::InvalidOption { error: OptionError::Owner(_), .. }), "{bad}");
+}
+
+async fn refused_at_once(others: &[&Lock], there: Kind) {
+    for other in others {
+        let refused = tokio::time::timeout(Duration::from_secs(20), other.acquire()).await.unwrap();
+        let error = refused.map(|_| ()).unwrap_err();
+        let AcquireError::OtherKind { asked, found, .. } = &error else { panic!("{error}") };
+        // A server does not say what a key is that is no string, if it is asked for a lock without
+        // a fence.
+        assert!(asked != found && (*found == there || *found == Kind::Foreign), "{error}");
+        assert!(error.to_string().contains(&asked.to_string()), "{error}");
+    }
+}
+
+pub(crate) async fn guards_of_one_hold_release_it_together(deployment: &impl Deployment) {
+    let locks = deployment.client().await;
+    for lock in [locks.lock("x"), locks.lock("x").owner("job-1")] {
+        let outer = lock.acquire().await.unwrap();
+        let (inner, dropped) = (outer.reenter(), outer.reenter());
+        assert_eq!((inner.fence(), inner.mode()), (outer.fence(), outer.mode()));
+        drop(dropped);
+        outer.release().await.unwrap();
+        assert!(inner.is_valid());
+        let other = locks.lock("x").owner("job-2");
+        let taken = other.try_acquire().await;
+        assert!(!matches!(taken, Ok(Some(_))), "the inner guard holds it");
+        inner.release().await.unwrap();
+        other.acquire().await.unwrap().release().await.unwrap();
     }
 }

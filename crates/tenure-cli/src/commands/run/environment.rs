@@ -11,13 +11,15 @@ use crate::settings::{NodeUrl, Settings, Source};
 /// Variables to set, and to unset where there is no value.
 pub(super) type Environment = Vec<(&'static str, Option<OsString>)>;
 
-pub(super) fn of(holding: &Holding, settings: &Settings) -> Environment {
+pub(super) fn of(holding: &Holding, owner: Option<&str>, settings: &Settings) -> Environment {
     let valid_until_ms = now_ms() + u64::try_from(holding.valid_for().as_millis()).unwrap_or(0);
     let mut environment = vec![
         ("TENURE_LOCK", Some(holding.name().into())),
         ("TENURE_TOKEN", Some(holding.token().into())),
         ("TENURE_FENCE", Some(holding.fence().to_string().into())),
         ("TENURE_VALID_UNTIL_MS", Some(valid_until_ms.to_string().into())),
+        // Not that of a lock around this one, which this lock has nothing to do with.
+        ("TENURE_OWNER", owner.map(Into::into)),
     ];
     // The command asks whom we ask. A token that the person exported is in its environment already.
     let service = settings.service();

@@ -76,9 +76,7 @@ impl Target {
 
     pub(super) fn size(&self) -> Size {
         let process = PathBuf::from(format!("/proc/{}", self.process.pid()));
-        let status = std::fs::read_to_string(process.join("status")).expect("it lives");
-        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
-        let memory_kib = memory.trim().trim_end_matches(" kB").parse().unwrap();
+        let memory_kib = self.process.memory_kib();
         Size { memory_kib, descriptors: std::fs::read_dir(process.join("fd")).unwrap().count() }
     }
 

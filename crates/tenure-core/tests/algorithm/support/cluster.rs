@@ -57,7 +57,7 @@ pub fn terms(options: &Options) -> Terms {
 pub const STALL: Duration = ms(2_000);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum Behaviour {
     Up,
     /// Refuses connections: the command is not sent and the client knows at once.
     Down,
@@ -71,7 +71,7 @@ pub enum Mode {
 
 pub struct Node {
     pub table: LockTable,
-    pub mode: Mode,
+    pub mode: Behaviour,
     pub latency: Duration,
     /// Every command about a lock that the node executed.
     pub log: Vec<Command>,
@@ -148,7 +148,7 @@ impl Cluster {
 
     /// Nodes that nobody has used yet.
     pub fn untouched(nodes: usize) -> Self {
-        let node = || Node { table: LockTable::default(), mode: Mode::Up, latency: ms(2), log: vec![] };
+        let node = || Node { table: LockTable::default(), mode: Behaviour::Up, latency: ms(2), log: vec![] };
         Self {
             quorum: Quorum::of(nodes).unwrap(),
             nodes: std::iter::repeat_with(node).take(nodes).collect(),
@@ -239,7 +239,7 @@ impl Cluster {
     /// A new client that goes on with what another has handed over.
     pub fn resume(&mut self, id: Id, resuming: &Resuming, options: &Options) -> usize {
         let (client, terms) = (self.join(), terms(options));
-        let lease = Lease::new(resuming.key.clone(), terms, self.quorum);
+        let lease = Lease::new(resuming.key.clone(), terms.clone(), self.quorum);
         let resuming = Box::new(Resuming { terms, ..resuming.clone() });
         self.request(client, Request::Resume { id, lease, resuming });
         client
@@ -346,7 +346,7 @@ impl Cluster {
     pub fn owners(&self) -> Vec<Option<OwnerToken>> {
         let owner = |node: &Node| match node.table.keys(self.node_time()).next()?.1.owner {
             Owner::Token(token) => Some(token),
-            Owner::Reserved(_) => None,
+            Owner::Reserved(_) | Owner::Shared | Owner::Owned => None,
         };
         self.nodes.iter().map(owner).collect()
     }
@@ -453,7 +453,7 @@ impl Cluster {
         let count = call.commands.len();
         self.calls.insert(id, call);
         let Node { mode, latency, .. } = self.nodes[node.get()];
-        if mode == Mode::Down || self.clients[client].cut_off.contains(node) {
+        if mode == Behaviour::Down || self.clients[client].cut_off.contains(node) {
             let answers = vec![Err(Fault::Unreachable("connection refused".into())); count];
             self.push(Duration::ZERO, Event::Answers { call: id, answers });
         } else {
@@ -469,10 +469,10 @@ impl Cluster {
         let Node { mode, latency, .. } = self.nodes[node.get()];
         let broken = vec![Err(Fault::Disconnected); commands.len()];
         let (after, answers) = match mode {
-            Mode::Down | Mode::Silent => (STALL, broken),
-            Mode::Broken => (latency / 2, vec![Err(Fault::Error("ERR broken".into())); commands.len()]),
-            Mode::Up => (latency / 2, self.execute(call)),
-            Mode::Deaf => {
+            Behaviour::Down | Behaviour::Silent => (STALL, broken),
+            Behaviour::Broken => (latency / 2, vec![Err(Fault::Error("ERR broken".into())); commands.len()]),
+            Behaviour::Up => (latency / 2, self.execute(call)),
+            Behaviour::Deaf => {
                 self.execute(call);
                 (STALL, broken)
             }
@@ -488,7 +488,7 @@ impl Cluster {
         let answers = commands.iter().map(|(_, command)| Ok(table.execute_natively(now, command))).collect();
         let wakes: Vec<(LockKey, Ticket)> = std::iter::from_fn(|| table.poll_wake()).collect();
         let (after, mode) = (*latency / 2, *mode);
-        for (key, ticket) in wakes.into_iter().filter(|_| mode != Mode::Deaf) {
+        for (key, ticket) in wakes.into_iter().filter(|_| mode != Behaviour::Deaf) {
             let is_its = |process: &Process| process.client.fleet().client() == ticket.client;
             let client = self.clients.iter().position(is_its).expect("only listeners are woken");
             let input = Input::Woken { node, number: ticket.number, key: key.as_str().to_owned() };

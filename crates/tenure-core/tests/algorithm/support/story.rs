@@ -4,7 +4,7 @@
 use tenure_core::client::{Addressee, Id, Input, News, Output, Request, Resuming};
 use tenure_core::*;
 
-use super::cluster::{Cluster, Mode, Node, Said, key, ms, node, options, terms};
+use super::cluster::{Behaviour, Cluster, Node, Said, key, ms, node, options, terms};
 
 const NAMES: [&str; 3] = ["A", "B", "C"];
 
@@ -39,9 +39,9 @@ impl Story {
         match line.split(' ').collect::<Vec<_>>()[..] {
             ["..."] => self.lines.clear(),
             [time, unit, "pass"] => self.cluster.run(span(time, unit)),
-            ["node", node, "is", "up"] => self.node(node).mode = Mode::Up,
-            ["node", node, "is", "down"] => self.node(node).mode = Mode::Down,
-            ["node", node, "is", "silent"] => self.node(node).mode = Mode::Silent,
+            ["node", node, "is", "up"] => self.node(node).mode = Behaviour::Up,
+            ["node", node, "is", "down"] => self.node(node).mode = Behaviour::Down,
+            ["node", node, "is", "silent"] => self.node(node).mode = Behaviour::Silent,
             ["node", node, "loses", "x"] => self.cluster.delete(node.parse().unwrap()),
             ["node", node, "loses", "everything"] => self.node(node).table.forget(),
             ["node", node, "answers", "after", time, unit] => self.node(node).latency = span(time, unit),
@@ -69,7 +69,7 @@ impl Story {
         let request = match *what {
             ["connects"] => {
                 for node in cluster.quorum.indexes() {
-                    if cluster.nodes[node.get()].mode == Mode::Up {
+                    if cluster.nodes[node.get()].mode == Behaviour::Up {
                         cluster.connect(client, node);
                     }
                 }

@@ -1,12 +1,13 @@
 //! What is told of locks. Owner tokens are not: whoever knows one can release the lock.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::Serialize;
-use tenure::{Fence, LockList, LockState, NodeAnswer};
+use tenure::{Fence, Kind, LockList, LockState, NodeAnswer};
 use utoipa::ToSchema;
 
-use crate::form::milliseconds;
+use crate::form::{kind_word, milliseconds};
 use crate::lease_key::LeaseKeys;
 
 /// What the nodes say about a lock.
@@ -14,9 +15,22 @@ use crate::lease_key::LeaseKeys;
 pub(crate) struct LockReport {
     name: String,
     state: State,
+    /// `plain` or `reentrant`, if it is held.
+    #[schema(required)]
+    kind: Option<&'static str>,
     /// A name for whoever has the lock: the same at all instances, another one for the next holder.
+    /// If several have it, a name for all of them.
     #[schema(required)]
     holder: Option<String>,
+    /// A name for each of them: of readers, or of the holds of one owner. Not in a list.
+    #[schema(required)]
+    holders: Option<Vec<String>>,
+    /// Who has it, if it is reentrant.
+    #[schema(required)]
+    owner: Option<String>,
+    /// How often its owner has it. Not in a list.
+    #[schema(required)]
+    holds: Option<u64>,
     /// What the holder wrote. Not in a list.
     #[schema(required)]
     label: Option<String>,
@@ -29,6 +43,9 @@ pub(crate) struct LockReport {
     /// How many wait in line. Not in a list.
     #[schema(required)]
     waiters: Option<u64>,
+    /// How many share it, if it is shared. Not in a list.
+    #[schema(required)]
+    readers: Option<u64>,
     /// The nodes that say the same as the majority.
     agree: Vec<String>,
     /// The nodes that say otherwise; all that answered, if there is no majority.
@@ -103,20 +120,40 @@ impl LockReport {
             LockState::Disputed => (State::Disputed, None, None, None, None),
             _ => (State::Unknown, None, None, None, None),
         };
+        let (kind, readers, holds) = match &report.state {
+            LockState::Held { kind: Kind::Reentrant, sharers, .. } => (Some(Kind::Reentrant), None, *sharers),
+            LockState::Held { kind, sharers, .. } => (Some(*kind), *sharers, None),
+            _ => (None, None, None),
+        };
         let names = |nodes: &[Arc<str>]| nodes.iter().map(ToString::to_string).collect();
         Self {
             name: report.name.clone(),
             state,
+            kind: kind.map(kind_word),
             holder: owner.map(|owner| keys.holder(owner)),
+            holders: owner.and_then(|owner| holders(report, owner, keys)),
+            owner: owner.filter(|_| kind == Some(Kind::Reentrant)).map(ToString::to_string),
+            holds,
             label: label.map(str::to_owned),
             left_ms: left.map(milliseconds),
             fence: fence.map(Fence::get),
             waiters: report.waiters,
+            readers,
             agree: names(&report.agree),
             disagree: names(&report.disagree),
             nodes: report.nodes.iter().map(|said| Answer::of(said, keys)).collect(),
         }
     }
+}
+
+/// What each of those is called who have a lock together, on any node that agrees on it.
+fn holders(report: &tenure::LockReport, owner: &str, keys: &LeaseKeys) -> Option<Vec<String>> {
+    let held = report.nodes.iter().filter_map(|answer| answer.holding.as_ref().ok()?.as_ref());
+    let held = held.filter(|holding| &*holding.owner == owner);
+    let mut holds = held.filter_map(|holding| holding.sharers.as_ref()).peekable();
+    holds.peek()?;
+    let holds: BTreeSet<&Arc<str>> = holds.flatten().collect();
+    Some(holds.into_iter().map(|hold| keys.holder(hold)).collect())
 }
 
 impl Answer {

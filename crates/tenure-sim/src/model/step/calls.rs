@@ -2,8 +2,8 @@
 
 use tenure_core::client::{Addressee, Id, Input, News, Output, Request};
 use tenure_core::{
-    Client, Distrust, Entropy, Fault, Fence, HoldState, Lease, NodeIndex, OwnerToken, Proposal, Standing,
-    Time,
+    Client, Distrust, Entropy, Fault, Fence, HoldState, Lease, Mode, NodeIndex, OwnerToken, Proposal,
+    Standing, Time,
 };
 
 use super::Step;
@@ -122,7 +122,9 @@ impl Step<'_> {
 
     fn attempt(&mut self, client: usize, lease: Id, proposal: Proposal) {
         let now = self.world.time(client);
-        let floor = self.world.fences.last().copied().unwrap_or(0);
+        let mode = self.config.terms(client).mode;
+        let rivals = self.world.fences.iter().filter(|(_, other)| !mode.is_compatible(other));
+        let floor = rivals.map(|(fence, _)| *fence).max().unwrap_or(0);
         for voter in proposal.nodes.iter() {
             match voter {
                 Err(Fault::Untrusted(Distrust::Quarantined { .. })) => self.seen.see(Sight::Quarantined),
@@ -180,7 +182,7 @@ impl Step<'_> {
                 self.seen.see(Sight::PassedWithin);
                 self.acquired(client);
             }
-            News::Retrying { .. } | News::GivenUp { .. } | News::ShutDown => {}
+            News::Retrying { .. } | News::GivenUp { .. } | News::AllVoted | News::ShutDown => {}
         }
     }
 
@@ -193,26 +195,42 @@ impl Step<'_> {
         for other in 0..self.world.clients.len() {
             // Only of those who have it is this a matter.
             let holds = self.world.clients[other].lease().is_some_and(|lease| lease.standing().is_some());
-            if self.world.clients[other].interrupted != (other != client && holds) {
-                self.client(other).interrupted = other != client && holds;
+            let apart = !self.world.mode(client).is_compatible(&self.world.mode(other));
+            let was = self.world.clients[other].interrupted;
+            let interrupted = other != client && holds && (apart || was);
+            if was != interrupted {
+                self.client(other).interrupted = interrupted;
             }
         }
         if !self.world.fences.is_empty() {
             self.seen.see(Sight::ChangedHands);
         }
         if let Some(fence) = fence.map(Fence::get) {
+            let mode = self.world.mode(client);
+            self.world.fence_broken |= fence <= floor || self.is_apart_from_own(client, fence);
             let fences = &mut self.world.fences;
-            match fences.binary_search(&fence) {
-                Err(place) => {
-                    self.world.fence_broken |= fence <= floor;
-                    fences.insert(place, fence);
-                }
-                Ok(_) => self.world.fence_broken = true,
+            let same = |(other, of_other): &(u64, Mode)| *other == fence && !mode.is_compatible(of_other);
+            self.world.fence_broken |= fences.iter().any(same);
+            if let Err(place) = fences.binary_search(&(fence, mode.clone())) {
+                fences.insert(place, (fence, mode));
             }
             if self.config.writes == Writes::Fenced {
                 self.world.resource.claimed = self.world.resource.claimed.max(fence);
             }
         }
+    }
+
+    /// Whether another one of the same owner holds the lock with another fence.
+    fn is_apart_from_own(&self, client: usize, fence: u64) -> bool {
+        let mode = self.world.mode(client);
+        let fence_of = |other: usize| self.world.clients[other].lease()?.standing()?.fence();
+        let mut own = (0..self.world.clients.len()).filter(|other| {
+            *other != client
+                && mode.owner().is_some()
+                && self.world.mode(*other) == mode
+                && self.world.is_valid(*other)
+        });
+        own.any(|other| fence_of(other).map(Fence::get) != Some(fence))
     }
 
     pub(super) fn write(&mut self, client: usize) {

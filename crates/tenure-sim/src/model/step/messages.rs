@@ -163,16 +163,21 @@ impl Step<'_> {
     pub(super) fn execute(&mut self, node: usize, command: &Command) -> Reply {
         let now = self.world.node_time(self.config, node);
         let state = self.node(node);
-        let owner_before = state.owner(now);
+        let (owner_before, holds_before) = (state.owner(now), state.holds(now));
         let reply = state.table.execute_natively(now, command);
-        let owner_after = state.owner(now);
+        let (owner_after, holds_after) = (state.owner(now), state.holds(now));
         // An acquire may claim what is set aside.
         let own = command.owner().filter(|_| !matches!(command, Command::Acquire { .. }));
         let own = own.filter(|_| command.key().is_some_and(|key| *key == *LOCK));
-        if let (Some(token), Some((owner, _))) = (own, owner_before)
-            && owner != Owner::Token(token)
-        {
-            self.world.ownership_broken |= owner_before != owner_after;
+        if let (Some(token), Some((owner, _))) = (own, owner_before) {
+            self.world.ownership_broken |= match owner {
+                // A hold changes nothing of those beside it.
+                Owner::Shared | Owner::Owned => {
+                    let mut others = holds_before.iter().filter(|hold| hold.owner != token);
+                    !others.all(|hold| holds_after.contains(hold))
+                }
+                _ => owner != Owner::Token(token) && owner_before != owner_after,
+            };
         }
         self.seen.reply(command, &reply.answer);
         reply

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tenure_core::client::{Addressee, Input, Renewals, Tag};
-use tenure_core::{Answer, Command, Facts, Fault, LockKey, NodeIndex, NodeTime, Reply};
+use tenure_core::{Answer, Command, Facts, Fault, LockKey, NodeIndex, NodeTime, Refusal, Reply};
 
 use super::number;
 use crate::checker::leftovers;
@@ -114,6 +114,7 @@ impl World {
         asked: Option<Box<Command>>,
     ) {
         self.clients[client].watched.insert(node);
+        self.note_kind(client, node, tag, &reply);
         if self.options.mutant.is_none() {
             self.note_grant(client, tag, &reply);
             return self.tell(client, Input::Answer { node, tag, answer: Ok(reply) });
@@ -175,6 +176,22 @@ impl World {
             slot.grants += 1;
             if slot.ended.is_some_and(|(ended, _)| ended == round) {
                 self.marks.see(Mark::LateGrant);
+            }
+        }
+    }
+
+    /// Takes note of a node where the name is another kind of lock, while that can still end the
+    /// present attempt.
+    fn note_kind(&mut self, client: usize, node: NodeIndex, tag: Tag, reply: &Reply) {
+        if let (Addressee::Lease { lease, round }, Answer::Refused(refusal)) = (tag.to, &reply.answer)
+            && let Some(slot) = self.clients[client].slot(number(lease))
+            && slot.bent.round == Some(round)
+            && !slot.pauses
+        {
+            match refusal {
+                Refusal::OtherKind { .. } => slot.other_kind.insert(node),
+                Refusal::Rejoin { .. } => self.marks.see(Mark::Rejoined),
+                _ => {}
             }
         }
     }

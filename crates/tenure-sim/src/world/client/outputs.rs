@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tenure_core::client::{Addressee, Input, News, Output, Renewals, Request, Tag};
 use tenure_core::{
-    Cause, Command, Distrust, Entropy, Lease, Next, NodeIndex, OwnerToken, Proposal, RoundNumber,
+    Cause, Command, Distrust, Entropy, Lease, Next, NodeIndex, NodeSet, OwnerToken, Proposal, RoundNumber,
 };
 
 use super::{SimClient, number};
@@ -144,8 +144,10 @@ impl World {
             format!("client {client} lease {lease}: attempt with fence {fence:?} at {voters} nodes")
         });
         let events = self.events;
+        self.check_kind(client, lease);
         if let Some(slot) = self.clients[client].slot(lease) {
             (slot.begun_ns, slot.grants) = (begun_ns, 0);
+            (slot.other_kind, slot.pauses) = (NodeSet::default(), false);
             if slot.ended.is_some_and(|(_, ended)| ended == events) && proposal.ticket.is_none() {
                 self.marks.see(Mark::Reproposed);
             }
@@ -156,10 +158,20 @@ impl World {
 
     fn hear(&mut self, client: usize, lease: u32, news: News) {
         match news {
-            News::Waiting { .. } => self.marks.see(Mark::Waiting),
-            News::Retrying { cause, .. } => self.mark_cause(cause),
+            News::Waiting { .. } => {
+                self.marks.see(Mark::Waiting);
+                self.check_kind(client, lease);
+                self.keep_one_node(client);
+            }
+            News::Retrying { cause, .. } => {
+                self.mark_cause(cause);
+                self.check_kind(client, lease);
+            }
             News::NotAcquired(not) => {
                 self.mark_cause(not.cause);
+                if let Cause::OtherKind { .. } = not.cause {
+                    self.handle_other_kind(client, lease);
+                }
                 self.note(|| format!("client {client} lease {lease}: not acquired, {:?}", not.cause));
             }
             News::Acquired => self.handle_acquired(client, lease),
@@ -167,7 +179,7 @@ impl World {
             News::Extended => self.handle_extended(client, lease),
             News::NotExtended(reason) => self.handle_not_extended(client, lease, &reason),
             News::State(state) => self.handle_state(client, lease, state),
-            News::GivenUp { .. } | News::ShutDown => {}
+            News::GivenUp { .. } | News::AllVoted | News::ShutDown => {}
         }
     }
 

@@ -15,6 +15,9 @@
 //! `testclient grab NAME TTL URL...` waits for this lock, prints its fence, and keeps it until it
 //! is killed.
 //!
+//! `testclient share NAME TTL URL...` and `testclient own NAME OWNER TTL URL...` wait for this lock
+//! as a reader or for an owner, and then do what they are told as `hold` does.
+//!
 //! `testclient fill URL...` takes one lock after another, prints the name of each that it has, and
 //! ends with a line that begins with `failed`.
 //!
@@ -35,7 +38,7 @@ mod queue;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use tenure::{Guard, Locks, Retry};
+use tenure::{Guard, Lock, Locks, Retry};
 use tenure_testkit::RedisServer;
 
 #[tokio::main(flavor = "current_thread")]
@@ -66,6 +69,14 @@ async fn main() {
             let guard = locks.lock(*name).ttl(ttl).wait_forever().acquire().await.unwrap();
             println!("{}", guard.fence());
             std::future::pending::<()>().await;
+        }
+        ["share", name, ttl_ms, urls @ ..] => {
+            let locks = Locks::connect(urls).await.unwrap();
+            hold(locks.lock(*name).shared(), ttl_ms).await;
+        }
+        ["own", name, owner, ttl_ms, urls @ ..] => {
+            let locks = Locks::connect(urls).await.unwrap();
+            hold(locks.lock(*name).owner(owner), ttl_ms).await;
         }
         ["fill", urls @ ..] => {
             let locks = Locks::connect(urls).await.unwrap();
@@ -111,6 +122,11 @@ async fn main() {
         }
         other => panic!("not a verb: {other:?}"),
     }
+}
+
+async fn hold(lock: Lock, ttl_ms: &str) {
+    let ttl = Duration::from_millis(ttl_ms.parse().unwrap());
+    do_what_is_told(lock.ttl(ttl).wait_forever().acquire().await.unwrap()).await;
 }
 
 async fn do_what_is_told(guard: Guard) {

@@ -30,9 +30,9 @@ fn driver_on(round_trips_ms: &[u64]) -> (Driver, mpsc::UnboundedSender<Call>, Ve
 async fn hold(mailbox: &mpsc::UnboundedSender<Call>, nodes: usize, options: &Options) -> SharedLease {
     let key = LockKey::new(&Prefix::default(), "x").unwrap();
     let terms = options.check(MaxTtl::default()).unwrap();
-    let lease = Arc::new(Mutex::new(Lease::new(key, terms, Quorum::of(nodes).unwrap())));
+    let lease = SharedLease::new(Lease::new(key, terms, Quorum::of(nodes).unwrap()));
     let (reply, answer) = oneshot::channel();
-    let (entropy, held) = (draw_entropy().unwrap(), Arc::clone(&lease));
+    let (entropy, held) = (draw_entropy().unwrap(), lease.clone());
     assert!(mailbox.send(Call::Acquire { id: Id(7), lease: held, entropy, reply }).is_ok());
     assert!(answer.await.unwrap().is_ok());
     lease
@@ -46,7 +46,7 @@ fn with_ttl(ttl: Duration) -> Options {
 
 /// How long the lock is still valid, and its margin.
 fn standing(lease: &SharedLease) -> (Duration, usize) {
-    let lease = look(lease);
+    let lease = lease.look();
     let standing = lease.standing().expect("it is held");
     (standing.validity().left(Clock::Tokio.now()), standing.margin())
 }
@@ -57,7 +57,7 @@ async fn a_lock_is_acquired_and_renewed_however_far_the_nodes_are() {
         let (driver, mailbox, nodes) = driver_on(&[round_trip_ms; 3]);
         tokio::spawn(driver);
         let lease = hold(&mailbox, 3, &with_ttl(TTL)).await;
-        assert_eq!(look(&lease).attempts(), 1, "{round_trip_ms} ms");
+        assert_eq!(lease.look().attempts(), 1, "{round_trip_ms} ms");
         for term in 0..10 {
             tokio::time::sleep(TTL).await;
             let (valid_for, margin) = standing(&lease);
@@ -86,7 +86,7 @@ async fn hangs_for(mailbox: &mpsc::UnboundedSender<Call>, id: u64) -> Duration {
     let mut options = with_ttl(TTL);
     options.wait = Wait::No;
     let lease = Lease::new(key, options.check(MaxTtl::default()).unwrap(), Quorum::of(3).unwrap());
-    let (lease, (reply, answer)) = (Arc::new(Mutex::new(lease)), oneshot::channel());
+    let (lease, (reply, answer)) = (SharedLease::new(lease), oneshot::channel());
     let (entropy, begun) = (draw_entropy().unwrap(), tokio::time::Instant::now());
     assert!(mailbox.send(Call::Acquire { id: Id(id), lease, entropy, reply }).is_ok());
     assert!(matches!(answer.await, Ok(Err(AcquireFailure::NotAcquired(_)))));

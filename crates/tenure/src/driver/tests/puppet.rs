@@ -99,7 +99,8 @@ impl Connection for Puppet {
             let replies: Vec<Reply> = (renewals.locks.iter())
                 .map(|(_, lock)| {
                     let (key, token, node_ttl_ms) = (lock.key.clone(), lock.token, lock.node_ttl_ms);
-                    strings.execute(renewals.sent, &Command::Extend { key, token, node_ttl_ms })
+                    let mode = lock.mode.clone();
+                    strings.execute(renewals.sent, &Command::Extend { key, token, node_ttl_ms, mode })
                 })
                 .collect();
             let after = strings.round_trip;

@@ -33,6 +33,7 @@ pub(super) enum Step {
         ttl_ms: u64,
         fence_ms: Option<i64>,
         quarantine_ms: u64,
+        how: How,
     },
     /// Puts one record in the place of another, or of none; or none in its place.
     Record {
@@ -46,6 +47,7 @@ pub(super) enum Step {
         name: u8,
         owner: u8,
         ttl_ms: u64,
+        how: How,
     },
     Undo {
         name: u8,
@@ -67,6 +69,29 @@ pub(super) enum Step {
         ticket: Option<u8>,
         fresh: bool,
         label: bool,
+    },
+    /// Shares it with others.
+    Share {
+        name: u8,
+        owner: u8,
+        ttl_ms: u64,
+        fence_ms: Option<i64>,
+        ticket: Option<u8>,
+        fresh: bool,
+        label: bool,
+        gives_way: bool,
+    },
+    /// Holds it for an owner that may hold it again.
+    Own {
+        name: u8,
+        owner: u8,
+        ttl_ms: u64,
+        fence_ms: Option<i64>,
+        ticket: Option<u8>,
+        fresh: bool,
+        label: bool,
+        id: u8,
+        joins: bool,
     },
     Enqueue {
         name: u8,
@@ -94,8 +119,22 @@ pub(super) enum Step {
     Together(Vec<Step>),
 }
 
+/// How a lock is held: [`tenure_core::Mode`] with the number of an owner.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum How {
+    Alone,
+    Shared,
+    Owned(u8),
+}
+
 /// How many locks there are.
 pub(super) const NAMES: u8 = 4;
+
+/// The tickets of those who share the lock; smaller ones are those of others.
+pub(super) const SHARED_TICKETS: std::ops::Range<u8> = 6..11;
+
+/// The tickets of owners.
+pub(super) const OWNED_TICKETS: std::ops::Range<u8> = 11..15;
 
 /// Who is next: [`tenure_core::Next`] with the number of a ticket.
 #[derive(Clone, Copy, Debug)]
@@ -117,6 +156,7 @@ impl Step {
 
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let (name, owner, ttl) = (0..2_u8, 0..3_u8, 1..60_u64);
+    let (ttl_of_shared, ttl_of_owned) = (ttl.clone(), ttl.clone());
     let step = prop_oneof![
         4 => (name.clone(), owner.clone(), ttl.clone())
             .prop_map(|(name, owner, ttl_ms)| Step::Acquire { name, owner, ttl_ms }),
@@ -130,29 +170,38 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
                 Step::Range { name, owner, ttl_ms, fence_ms, span, ticket }
             }
         ),
-        4 => (name.clone(), owner.clone(), ttl.clone(), prop::option::of(fence()), 0..60_u64).prop_map(
-            |(name, owner, ttl_ms, fence_ms, quarantine_ms)| {
-                Step::Heal { name, owner, ttl_ms, fence_ms, quarantine_ms }
+        4 => (name.clone(), owner.clone(), ttl.clone(), prop::option::of(fence()), 0..60_u64, how()).prop_map(
+            |(name, owner, ttl_ms, fence_ms, quarantine_ms, how)| {
+                Step::Heal { name, owner, ttl_ms, fence_ms, quarantine_ms, how }
             }
         ),
         1 => (prop::option::of(0..2_u8), prop::option::weighted(0.7, 0..2_u8), any::<bool>())
             .prop_map(|(from, to, stamp)| Step::Record { from, to, stamp: stamp && to.is_some() }),
-        1 => Just(Step::Trim),
-        3 => (name.clone(), owner.clone(), ttl.clone()).prop_map(|(name, owner, ttl_ms)| Step::Extend { name, owner, ttl_ms }),
-        3 => (name.clone(), owner.clone(), prop::option::weighted(0.3, 0..6_u8))
+        2 => Just(Step::Trim),
+        4 => (name.clone(), owner.clone(), ttl.clone(), how())
+            .prop_map(|(name, owner, ttl_ms, how)| Step::Extend { name, owner, ttl_ms, how }),
+        3 => (name.clone(), owner.clone(), prop::option::weighted(0.3, 0..OWNED_TICKETS.end))
             .prop_map(|(name, owner, requeue)| Step::Undo { name, owner, requeue }),
         6 => (name.clone(), owner.clone(), ttl, prop::option::of(fence()), prop::option::of(0..6_u8), any::<[bool; 2]>())
             .prop_map(|(name, owner, ttl_ms, fence_ms, ticket, [fresh, label])| {
                 Step::Wait { name, owner, ttl_ms, fence_ms, ticket, fresh, label }
             }),
+        8 => (name.clone(), owner.clone(), ttl_of_shared, prop::option::of(fence()), prop::option::of(SHARED_TICKETS), any::<[bool; 3]>())
+            .prop_map(|(name, owner, ttl_ms, fence_ms, ticket, [fresh, label, gives_way])| {
+                Step::Share { name, owner, ttl_ms, fence_ms, ticket, fresh, label, gives_way }
+            }),
+        12 => (name.clone(), owner.clone(), ttl_of_owned, prop::option::weighted(0.8, fence()), prop::option::of(OWNED_TICKETS), any::<[bool; 3]>(), 0..2_u8)
+            .prop_map(|(name, owner, ttl_ms, fence_ms, ticket, [fresh, label, joins], id)| {
+                Step::Own { name, owner, ttl_ms, fence_ms, ticket, fresh, label, id, joins }
+            }),
         6 => (name.clone(), owner, any::<bool>(), then())
             .prop_map(|(name, owner, labelled, next)| Step::Release { name, owner, labelled, next }),
-        1 => (name.clone(), 0..6_u8).prop_map(|(name, ticket)| Step::Enqueue { name, ticket }),
-        2 => (name.clone(), 0..6_u8).prop_map(|(name, ticket)| Step::Leave { name, ticket }),
-        1 => name.clone().prop_map(|name| Step::Nudge { name }),
+        2 => (name.clone(), 0..OWNED_TICKETS.end).prop_map(|(name, ticket)| Step::Enqueue { name, ticket }),
+        2 => (name.clone(), 0..OWNED_TICKETS.end).prop_map(|(name, ticket)| Step::Leave { name, ticket }),
+        4 => name.clone().prop_map(|name| Step::Nudge { name }),
         3 => name.prop_map(|name| Step::Inspect { name }),
-        1 => Just(Step::List),
-        1 => (0..4_u8).prop_map(|record| Step::Clear { record: record / 3 }),
+        2 => Just(Step::List),
+        3 => (0..4_u8).prop_map(|record| Step::Clear { record: record / 3 }),
         3 => (1..40_u64).prop_map(|millis| Step::Sleep { millis }),
         6 => prop::collection::vec(together(), 2..10).prop_map(Step::Together),
     ];
@@ -171,8 +220,8 @@ fn together() -> impl Strategy<Value = Step> {
         6 => (name.clone(), owner.clone()).prop_map(|(name, owner)| {
             Step::Release { name, owner, labelled: false, next: Then::InLine }
         }),
-        3 => (name.clone(), owner.clone(), ttl.clone())
-            .prop_map(|(name, owner, ttl_ms)| Step::Extend { name, owner, ttl_ms }),
+        3 => (name.clone(), owner.clone(), ttl.clone(), how())
+            .prop_map(|(name, owner, ttl_ms, how)| Step::Extend { name, owner, ttl_ms, how }),
         1 => (name.clone(), owner.clone(), ttl.clone())
             .prop_map(|(name, owner, ttl_ms)| Step::Acquire { name, owner, ttl_ms }),
         1 => (name.clone(), owner.clone(), ttl, fence(), span()).prop_map(
@@ -185,8 +234,16 @@ fn together() -> impl Strategy<Value = Step> {
     ]
 }
 
+fn how() -> impl Strategy<Value = How> {
+    prop_oneof![Just(How::Alone), Just(How::Shared), (0..2_u8).prop_map(How::Owned)]
+}
+
 fn then() -> impl Strategy<Value = Then> {
-    prop_oneof![Just(Then::InLine), (0..6_u8).prop_map(Then::InLineWith), Just(Then::OutsideLine)]
+    prop_oneof![
+        Just(Then::InLine),
+        (0..OWNED_TICKETS.end).prop_map(Then::InLineWith),
+        Just(Then::OutsideLine)
+    ]
 }
 
 /// Fences close to each other, and some that are far too old or too new.
@@ -282,8 +339,108 @@ pub(super) const OPENED: &[Step] = &[
 /// A lock that is put back about when it ends: it was there still, or was set anew, and both are
 /// answered alike.
 pub(super) const AT_THE_END: &[Step] = &[
-    Step::Heal { name: 0, owner: 0, ttl_ms: 4, fence_ms: None, quarantine_ms: 7 },
+    Step::Heal { name: 0, owner: 0, ttl_ms: 4, fence_ms: None, quarantine_ms: 7, how: How::Alone },
     Step::Sleep { millis: 3 },
-    Step::Heal { name: 0, owner: 0, ttl_ms: 45, fence_ms: None, quarantine_ms: 7 },
+    Step::Heal { name: 0, owner: 0, ttl_ms: 45, fence_ms: None, quarantine_ms: 7, how: How::Alone },
     Step::Fenced { name: 0, owner: 1, ttl_ms: 4, fence_ms: 27, record: 0 },
+];
+
+const fn wait(owner: u8, fence_ms: i64, ticket: u8) -> Step {
+    let (name, ttl_ms, fence_ms, ticket) = (0, 500, Some(fence_ms), Some(ticket));
+    Step::Wait { name, owner, ttl_ms, fence_ms, ticket, fresh: true, label: false }
+}
+
+const fn share(owner: u8, fence_ms: i64, ticket: u8, gives_way: bool) -> Step {
+    let (name, ttl_ms, fence_ms, ticket) = (0, 500, Some(fence_ms), Some(ticket));
+    Step::Share { name, owner, ttl_ms, fence_ms, ticket, fresh: true, label: true, gives_way }
+}
+
+const fn release(owner: u8) -> Step {
+    Step::Release { name: 0, owner, labelled: true, next: Then::InLine }
+}
+
+/// One has it alone, one waits for that, and two who would share it do: they are next, both at
+/// once; then the one who was before them in line; and one who shares it gives way to that one, or
+/// not.
+pub(super) const TURNS: &[Step] = &[
+    Step::Fenced { name: 0, owner: 0, ttl_ms: 500, fence_ms: 1, record: 0 },
+    wait(1, 2, 0),
+    share(2, 3, 6, true),
+    share(3, 4, 8, true),
+    Step::Inspect { name: 0 },
+    release(0),
+    Step::Inspect { name: 0 },
+    share(3, 6, 8, false),
+    share(2, 5, 6, false),
+    Step::Inspect { name: 0 },
+    share(4, 7, 10, true),
+    share(4, 7, 10, false),
+    Step::Extend { name: 0, owner: 2, ttl_ms: 600, how: How::Shared },
+    Step::Extend { name: 0, owner: 2, ttl_ms: 600, how: How::Alone },
+    release(2),
+    release(4),
+    Step::Inspect { name: 0 },
+    release(3),
+    Step::Inspect { name: 0 },
+    wait(1, 8, 0),
+    Step::Extend { name: 0, owner: 1, ttl_ms: 600, how: How::Shared },
+    share(2, 8, 6, true),
+    share(2, 9, 6, true),
+    Step::Heal { name: 0, owner: 3, ttl_ms: 500, fence_ms: Some(9), quarantine_ms: 20, how: How::Shared },
+    Step::Heal { name: 0, owner: 4, ttl_ms: 500, fence_ms: Some(7), quarantine_ms: 20, how: How::Shared },
+    Step::Extend { name: 0, owner: 3, ttl_ms: 600, how: How::Shared },
+    Step::Inspect { name: 0 },
+];
+
+const fn own(owner: u8, id: u8, fence_ms: i64, joins: bool) -> Step {
+    let (name, ttl_ms, fence_ms, ticket) = (0, 500, Some(fence_ms), None);
+    Step::Own { name, owner, ttl_ms, fence_ms, ticket, fresh: false, label: true, id, joins }
+}
+
+const fn own_in_line(owner: u8, id: u8, fence_ms: i64, ticket: u8, fresh: bool) -> Step {
+    let (name, ttl_ms, fence_ms, ticket) = (0, 500, Some(fence_ms), Some(ticket));
+    Step::Own { name, owner, ttl_ms, fence_ms, ticket, fresh, label: false, id, joins: false }
+}
+
+/// An owner gets it twice, the second time with the fence of the first; another waits, is woken
+/// when both are released, and gets it; and the first joins late with a fence that is too small by
+/// then. Locks of another kind are refused all the while.
+pub(super) const AGAIN: &[Step] = &[
+    own(0, 0, 1, false),
+    own(1, 0, 2, false),
+    own(1, 0, 1, true),
+    own(1, 0, 1, true),
+    own_in_line(2, 1, 3, 12, true),
+    own_in_line(3, 0, 4, 14, true),
+    Step::Fenced { name: 0, owner: 4, ttl_ms: 500, fence_ms: 5, record: 0 },
+    Step::Acquire { name: 0, owner: 4, ttl_ms: 500 },
+    share(4, 5, 6, false),
+    Step::Inspect { name: 0 },
+    Step::List,
+    Step::Extend { name: 0, owner: 0, ttl_ms: 600, how: How::Owned(0) },
+    Step::Extend { name: 0, owner: 2, ttl_ms: 600, how: How::Owned(1) },
+    Step::Extend { name: 0, owner: 0, ttl_ms: 600, how: How::Alone },
+    release(0),
+    Step::Inspect { name: 0 },
+    release(2),
+    release(1),
+    Step::Inspect { name: 0 },
+    Step::List,
+    own(1, 0, 6, false),
+    own_in_line(2, 1, 6, 12, false),
+    Step::Inspect { name: 0 },
+    own(3, 0, 1, true),
+    Step::Undo { name: 0, owner: 2, requeue: None },
+    own(3, 0, 1, true),
+    own(3, 1, 6, true),
+    own(4, 1, 7, false),
+    Step::Heal { name: 0, owner: 4, ttl_ms: 500, fence_ms: Some(6), quarantine_ms: 20, how: How::Owned(1) },
+    Step::Heal { name: 0, owner: 5, ttl_ms: 500, fence_ms: Some(7), quarantine_ms: 20, how: How::Owned(1) },
+    Step::Heal { name: 0, owner: 5, ttl_ms: 500, fence_ms: Some(6), quarantine_ms: 20, how: How::Owned(0) },
+    Step::Extend { name: 0, owner: 4, ttl_ms: 600, how: How::Owned(1) },
+    Step::Undo { name: 0, owner: 4, requeue: None },
+    Step::Inspect { name: 0 },
+    release(4),
+    Step::Clear { record: 0 },
+    Step::Inspect { name: 0 },
 ];

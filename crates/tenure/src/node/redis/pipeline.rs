@@ -21,7 +21,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tenure_core::{Batch, Command, Fault, Gathered, LockKey, NodeTime, Reply};
+use tenure_core::{Answer, Batch, Command, Fault, Gathered, LockKey, NodeTime, Reply};
 use tokio::time::{Instant, Sleep};
 
 use super::handshake::{Established, Identity, Stream};
@@ -86,6 +86,26 @@ pub(super) struct Pipeline {
     progress: Instant,
     /// Fires when commands have waited for too long since.
     stall: Option<Pin<Box<Sleep>>>,
+    /// Locks that other libraries hold, each with the first in line of ours: their releases wake
+    /// nobody, but the server tells when the key changes.
+    awaited: Vec<Awaited>,
+    /// Those that are being looked at for the first time, each for one [`Asks::Awaited`].
+    arming: VecDeque<Awaited>,
+    /// Those that have changed since.
+    freed: VecDeque<Awaited>,
+}
+
+/// A waiter for a lock that another library holds.
+pub(super) struct Awaited {
+    key: LockKey,
+    number: u64,
+}
+
+impl Awaited {
+    /// Wakes it, as a message on our channel would.
+    fn wake(self) -> PipelineEvent {
+        PipelineEvent::Message(format!("{} {}", self.number, self.key.as_str()))
+    }
 }
 
 struct InFlight {
@@ -100,7 +120,7 @@ struct InFlight {
 struct Untimed {
     tag: Tag,
     key: LockKey,
-    told: Option<Result<(), Fault>>,
+    told: Option<Result<Answer, Fault>>,
 }
 
 /// What a reply is about.
@@ -119,6 +139,8 @@ enum Asks {
     Watch,
     /// The record once more, watched from here on.
     Record,
+    /// Whether a lock of another library is still there, which is watched from here on.
+    Awaited,
     /// The server about itself.
     Info,
     /// The server about its settings.
@@ -152,6 +174,9 @@ impl Pipeline {
             established: Instant::now(),
             progress: Instant::now(),
             stall: None,
+            awaited: vec![],
+            arming: VecDeque::new(),
+            freed: VecDeque::new(),
         }
     }
 
@@ -200,18 +225,21 @@ impl Pipeline {
         if let Some(answer) = self.answers.pop_front() {
             return Ok(Some(PipelineEvent::Answer(answer)));
         }
+        if let Some(awaited) = self.freed.pop_front() {
+            return Ok(Some(awaited.wake()));
+        }
         while let Some((value, length)) = decode(&self.input[self.decoded..self.filled])? {
             self.skip = (self.decoded + length).saturating_sub(self.filled);
             self.decoded = (self.decoded + length).min(self.filled);
             if let Value::Push(push) = value {
-                match push {
-                    // If the record is just being read, most likely because we have written it
-                    // ourselves, the reply tells.
-                    Push::Changed if !std::mem::replace(&mut self.stale, true) && !self.reads_record() => {
-                        return Ok(Some(PipelineEvent::Changed));
-                    }
-                    Push::Message(message) => return Ok(Some(PipelineEvent::Message(message))),
-                    Push::Changed | Push::Subscribed | Push::Other => continue,
+                let news = match push {
+                    Push::Changed(keys) => self.take_change(keys.as_deref()),
+                    Push::Message(message) => Some(PipelineEvent::Message(message)),
+                    Push::Subscribed | Push::Other => None,
+                };
+                match news {
+                    Some(news) => return Ok(Some(news)),
+                    None => continue,
                 }
             }
             let Some(in_flight) = self.in_flight.pop_front() else {
@@ -224,6 +252,22 @@ impl Pipeline {
         self.input.copy_within(self.decoded..self.filled, 0);
         (self.decoded, self.filled) = (0, self.filled - self.decoded);
         Ok(None)
+    }
+
+    /// Keys that we asked the server to watch have changed; all of them, if it does not say which.
+    fn take_change(&mut self, keys: Option<&[String]>) -> Option<PipelineEvent> {
+        let has_changed = |key: &[u8]| keys.is_none_or(|keys| keys.iter().any(|it| it.as_bytes() == key));
+        let freed = self.awaited.extract_if(.., |awaited| has_changed(awaited.key.as_str().as_bytes()));
+        self.freed.extend(freed);
+        // If the record is just being read, most likely because we have written it ourselves, the
+        // reply tells.
+        if has_changed(self.scripts.record_key())
+            && !std::mem::replace(&mut self.stale, true)
+            && !self.reads_record()
+        {
+            return Some(PipelineEvent::Changed);
+        }
+        self.freed.pop_front().map(Awaited::wake)
     }
 
     /// Whether the record is still to come as it is after everything that has been said so far.
@@ -242,7 +286,13 @@ impl InFlight {
             // Those of a batch are kept apart.
             (Asks::Command(_), None)
             | (
-                Asks::Batch(..) | Asks::Renewals(_) | Asks::Time | Asks::Watch | Asks::Info | Asks::Config,
+                Asks::Batch(..)
+                | Asks::Renewals(_)
+                | Asks::Time
+                | Asks::Watch
+                | Asks::Awaited
+                | Asks::Info
+                | Asks::Config,
                 _,
             ) => false,
         }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Batch, Command, Fault, Fence, Holding, LineReport, NodeTime, OwnerToken, Refusal, Reply, Ticket,
+    Answer, Batch, Command, Fault, Fence, Holding, Kind, LineReport, NodeTime, OwnerToken, RESERVED_LEAD,
+    Refusal, Reply, SHARED, Ticket,
 };
 
 use super::resp::Value;
@@ -99,13 +100,17 @@ impl Scripts {
 
     /// What the reply to the server's own `SET` means. `None` if another owner has the lock: how
     /// long it does must be asked for.
-    pub(super) fn native_reply(token: &OwnerToken, value: Value) -> Option<Result<(), Fault>> {
+    pub(super) fn native_reply(token: &OwnerToken, value: Value) -> Option<Result<Answer, Fault>> {
         match value {
+            // What is there is no string, and what it is costs another question.
+            Value::Error(message) if message.starts_with("WRONGTYPE") => {
+                Some(Ok(Answer::Refused(Refusal::OtherKind { found: Kind::Foreign })))
+            }
             Value::Error(message) => Some(Err(Fault::Error(message.into()))),
             // `GET` makes it tell who had it before: nobody, so it is ours now; or ourselves, and
             // the first answer was lost: it is granted, and lives no longer for it.
-            Value::Null => Some(Ok(())),
-            Value::Text(owner) => (owner.as_bytes() == token.to_hex()).then_some(Ok(())),
+            Value::Null => Some(Ok(Answer::Granted)),
+            Value::Text(owner) => (owner.as_bytes() == token.to_hex()).then_some(Ok(Answer::Granted)),
             other => Some(Err(unexpected(&other))),
         }
     }
@@ -138,11 +143,13 @@ fn acquired(Acquired { now, outcome }: Acquired<'_>) -> Option<Reply> {
         Outcome::Behind { lowest } => (Refusal::Behind, lowest, None),
         Outcome::Ahead {} => (Refusal::Ahead, "", None),
         Outcome::Stranger {} => (Refusal::Stranger, "", None),
+        Outcome::OtherKind { kind } => (Refusal::OtherKind { found: kind_of(kind) }, "", None),
+        Outcome::Rejoin { fence } => (Refusal::Rejoin { fence: Fence::new(fence.parse().ok()?) }, "", None),
         Outcome::NotHeld {} | Outcome::Done {} | Outcome::Opened {} => return None,
     };
-    let line = place.map(|PlaceInLine { ahead, waiters, label }| {
+    let line = place.map(|PlaceInLine { ahead, waiters, label, foreign }| {
         let place = Some((count(ahead), count(waiters)));
-        Box::new(LineReport { ahead: None, place, holder: text(label) })
+        Box::new(LineReport { ahead: None, place, holder: text(label), foreign: foreign > 0 })
     });
     let fence = fence.parse().ok().filter(|number| (1..FENCES_END).contains(number)).map(Fence::new);
     Some(Reply { time: time(now), fence, line, answer: Answer::Refused(refusal) })
@@ -172,7 +179,15 @@ fn trimmed(Trimmed { now, seen, left, latest }: Trimmed<'_>) -> Reply {
 }
 
 fn inspected(Inspected { now, waiters, holder }: Inspected<'_>) -> Reply {
-    let holding = |answers::Holder { held, fence, label }| Holding {
+    let sharers = |owner: &str, count: i64, sharers: Vec<&str>| {
+        let mut sharers: Vec<Arc<str>> = sharers.into_iter().map(Into::into).collect();
+        sharers.sort_unstable();
+        let is_group = if count < 0 { owner == SHARED } else { !sharers.is_empty() };
+        is_group.then_some(sharers)
+    };
+    let holding = |answers::Holder { held, fence, label, sharers: owners }| Holding {
+        sharers: sharers(held.owner, held.count, owners),
+        count: u64::try_from(held.count).ok().filter(|_| !held.owner.starts_with(RESERVED_LEAD)),
         fence: fence.parse().ok().map(Fence::new),
         label: text(label),
         ..holding_of(held)
@@ -186,9 +201,11 @@ fn listed(Listed { now, next, locks }: Listed<'_>) -> Option<Reply> {
     Some(Reply::new(time(now), Answer::Holdings { holdings, waiters: None, next: next.parse().ok()? }))
 }
 
-fn holding_of(answers::Held { key, owner, left }: answers::Held<'_>) -> Holding {
+fn holding_of(answers::Held { key, owner, left, count }: answers::Held<'_>) -> Holding {
     let left = u64::try_from(left).ok().map(Duration::from_millis);
-    Holding { key: key.into(), owner: owner.into(), left, fence: None, label: None }
+    let kind = if count < 0 { Kind::Plain } else { Kind::Reentrant };
+    let (fence, label, sharers, count) = (None, None, None, None);
+    Holding { key: key.into(), owner: owner.into(), left, fence, label, sharers, kind, count }
 }
 
 fn granted(now: i64) -> Reply {
@@ -200,6 +217,15 @@ fn queued(time: Option<NodeTime>, ticket: &str) -> Reply {
     let ahead = Some(Ticket::parse(ticket).unwrap_or(Ticket::SOMEBODY));
     let line = Some(Box::new(LineReport { ahead, ..LineReport::default() }));
     Reply { line, ..Reply::new(time, Answer::Granted) }
+}
+
+/// What a key is that the server calls so.
+fn kind_of(name: &str) -> Kind {
+    match name {
+        "string" => Kind::Plain,
+        "hash" => Kind::Reentrant,
+        _ => Kind::Foreign,
+    }
 }
 
 fn text(text: &str) -> Option<Arc<str>> {

@@ -91,8 +91,8 @@ pub(super) enum Value {
 /// What a server says unasked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Push {
-    /// A key that it watches for us has changed.
-    Changed,
+    /// Keys that it watches for us have changed; all of them, if it does not say which.
+    Changed(Option<Vec<String>>),
     /// A message on our channel.
     Message(String),
     /// We listen on our channel.
@@ -173,7 +173,11 @@ fn value(buffer: &[u8], frame: RangeFrame) -> Result<Value, String> {
         RangeFrame::Push { data, .. } => {
             let parts = list(data)?;
             Value::Push(match &parts[..] {
-                [Value::Text(kind), ..] if kind == "invalidate" => Push::Changed,
+                [Value::Text(kind), Value::List(keys)] if kind == "invalidate" => {
+                    let key = |key: &Value| if let Value::Text(key) = key { Some(key.clone()) } else { None };
+                    Push::Changed(Some(keys.iter().filter_map(key).collect()))
+                }
+                [Value::Text(kind), ..] if kind == "invalidate" => Push::Changed(None),
                 [Value::Text(kind), _, Value::Text(message)] if kind == "message" => {
                     Push::Message(message.clone())
                 }

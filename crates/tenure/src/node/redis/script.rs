@@ -14,7 +14,7 @@ mod parameters;
 mod text;
 
 use tenure_core::{
-    Batch, ClientId, Command, FenceBounds, KEY_LEAD_RESERVED, LockKey, Next, Prefix, TRIM_FENCES,
+    Batch, ClientId, Command, FenceBounds, KEY_LEAD_RESERVED, LockKey, Mode, Next, Prefix, TRIM_FENCES,
 };
 
 use self::parameters::{Key, Parameters, SOURCES};
@@ -113,6 +113,53 @@ impl Scripts {
                 let (key, ttl) = (key.as_str().as_bytes(), Decimal::of(node_ttl_ms));
                 encode(call.buffer, &[b"SET", key, &token.to_hex(), b"NX", b"GET", b"PX", ttl.as_bytes()]);
             }
+            Command::Acquire {
+                token: owner,
+                node_ttl_ms: ttl,
+                nonce,
+                fence,
+                beside: Some(ref beside),
+                ..
+            } if let Mode::Owned(id) = &beside.mode => {
+                let nonce = nonce.map(tenure_core::Nonce::to_hex);
+                call.with(&parameters::AcquireOwned {
+                    owner,
+                    ttl,
+                    fence: fence.map(|proposed| proposed.top().get()),
+                    ends: fence.map(|proposed| proposed.ends_ms),
+                    nonce,
+                    life: nonce.map_or(*NO_LIFE, life_of),
+                    looks_at_record: nonce.is_some() && !self.tracks_record,
+                    ticket: beside.place.map(|place| place.ticket),
+                    fresh: beside.place.is_some_and(|place| place.fresh),
+                    label: beside.label.as_deref(),
+                    id: id.as_str(),
+                    joins: beside.joins,
+                });
+            }
+            Command::Acquire {
+                token: owner,
+                node_ttl_ms: ttl,
+                nonce,
+                fence,
+                beside: Some(ref beside),
+                ..
+            } if beside.mode.is_shared() => {
+                let nonce = nonce.map(tenure_core::Nonce::to_hex);
+                call.with(&parameters::AcquireShared {
+                    owner,
+                    ttl,
+                    fence: fence.map(|proposed| proposed.top().get()),
+                    ends: fence.map(|proposed| proposed.ends_ms),
+                    nonce,
+                    life: nonce.map_or(*NO_LIFE, life_of),
+                    looks_at_record: nonce.is_some() && !self.tracks_record,
+                    ticket: beside.place.map(|place| place.ticket),
+                    fresh: beside.place.is_some_and(|place| place.fresh),
+                    label: beside.label.as_deref(),
+                    gives_way: beside.gives_way,
+                });
+            }
             Command::Acquire { token: owner, node_ttl_ms: ttl, nonce, fence, ref beside, .. } => {
                 let nonce = nonce.map(tenure_core::Nonce::to_hex);
                 let beside = beside.as_deref();
@@ -133,12 +180,20 @@ impl Scripts {
                 };
                 call.up_to(if beside.is_some() { Key::Open } else { Key::Record }, &acquire);
             }
-            Command::Heal { token: owner, node_ttl_ms: ttl, fence, quarantine_ms: quarantine, .. } => {
-                let fence = fence.map(tenure_core::Fence::get);
-                call.with(&parameters::Heal { owner, ttl, fence, quarantine });
+            Command::Heal {
+                token: owner,
+                node_ttl_ms: ttl,
+                fence,
+                quarantine_ms: quarantine,
+                ref mode,
+                ..
+            } => {
+                let (fence, shared) = (fence.map(tenure_core::Fence::get), mode.is_shared());
+                let id = mode.owner().map(tenure_core::OwnerId::as_str);
+                call.with(&parameters::Heal { owner, ttl, fence, quarantine, shared, id });
             }
-            Command::Extend { ref key, ref token, node_ttl_ms } => {
-                self.encode_extends(call.buffer, [(key, token, node_ttl_ms)].into_iter(), form);
+            Command::Extend { ref key, ref token, node_ttl_ms, ref mode } => {
+                self.encode_extends(call.buffer, [(key, token, node_ttl_ms, mode)].into_iter(), form);
             }
             Command::Undo { token: owner, requeue: ticket, .. } => {
                 let last = if ticket.is_some() { Key::Fence } else { Key::Lock };

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Params};
 use tenure_core::node::{LastFence, Name, PAGE_KEYS, Shelf};
-use tenure_core::{Answer, ClientId, LockKey, Prefix, TRIM_FENCES, Ticket};
+use tenure_core::{Answer, LockKey, OwnerId, Prefix, TRIM_FENCES, Ticket};
 
-use super::name::{damaged, read_entry, read_name, signed, unsigned, write_owner};
+use super::name::{damaged, read_entry, read_group, read_name, signed, unsigned, write_owner};
 use super::trouble::{Result, Trouble};
 
 /// Of so many clients it is seen whether they are still there, when somebody asks how many wait;
@@ -43,12 +43,14 @@ impl Rows<'_> {
         let found: Option<(i64, String)> =
             find.query_row([id], |row| Ok((row.get(0)?, row.get(1)?))).optional()?;
         let Some((number, client)) = found else { return Ok(None) };
-        Ok(Some(Ticket { number: unsigned(number)?, client: read_client(&client)? }))
+        read_ticket(number, &client).map(Some)
     }
 
     /// A waiter's row.
     fn place(&self, ticket: Ticket) -> (Option<i64>, i64, String) {
-        (self.id, signed(ticket.number), ticket.client.to_string())
+        let text = ticket.to_string();
+        let client = text.split_once(':').map_or("", |(_, client)| client);
+        (self.id, signed(ticket.number), client.to_owned())
     }
 
     /// Where the name is in the store; it gets a row if it has none.
@@ -74,10 +76,10 @@ impl Shelf for Rows<'_> {
 
     fn load(&mut self, key: &LockKey) -> Result<Name> {
         let mut row = self.store.prepare(
-            "SELECT owner, ends_ms, fence, fence_ends_ms, queued, label_owner, label, label_ends_ms, line_ends_ms, id
-             FROM names WHERE key = ?1",
+            "SELECT owner, ends_ms, fence, fence_ends_ms, queued, label_owner, label, label_ends_ms, line_ends_ms,
+             shared_fence, alone_fence, fence_owner, id FROM names WHERE key = ?1",
         )?;
-        let found = row.query_row([key.as_str().as_bytes()], |row| Ok((row.get(9)?, read_name(row))));
+        let found = row.query_row([key.as_str().as_bytes()], |row| Ok((row.get(12)?, read_name(row))));
         let Some((id, name)) = found.optional()? else { return Ok(Name::default()) };
         self.id = Some(id);
         name
@@ -89,14 +91,17 @@ impl Shelf for Rows<'_> {
         if forget_ms < now_ms {
             return self.id.take().map_or(Ok(()), |id| self.delete(id));
         }
-        let Name { entry, fence, label, line_ends_ms, open_ends_ms } = name;
+        let Name { entry, holds, group, fence, label, line_ends_ms, open_ends_ms } = name;
+        let fence = fence.as_ref();
+        let among = fence.filter(|last| last.alone != last.fence || last.owner.is_some());
         let id = self.make(key)?;
         self.change(
             "UPDATE names SET owner = ?2, ends_ms = ?3, fence = ?4, fence_ends_ms = ?5, queued = ?6, label_owner = ?7,
-             label = ?8, label_ends_ms = ?9, line_ends_ms = ?10, forget_ms = ?11 WHERE id = ?1",
+             label = ?8, label_ends_ms = ?9, line_ends_ms = ?10, forget_ms = ?11, shared_fence = ?12,
+             alone_fence = ?13, fence_owner = ?14 WHERE id = ?1",
             (
                 id,
-                entry.as_ref().map(write_owner),
+                entry.as_ref().map(|entry| write_owner(entry, &holds, group.as_ref())),
                 signed(entry.map_or(0, |entry| entry.ends_ms)),
                 fence.map(|last| last.fence.as_i64()),
                 signed(fence.map_or(0, |last| last.ends_ms)),
@@ -109,6 +114,9 @@ impl Shelf for Rows<'_> {
                 signed(label.as_ref().map_or(0, |label| label.ends_ms)),
                 signed(line_ends_ms),
                 signed(forget_ms),
+                among.map(|last| last.fence.as_i64()),
+                among.map(|last| last.alone.as_i64()),
+                among.and_then(|last| last.owner.as_ref()).map(OwnerId::as_str),
             ),
         )?;
         Ok(())
@@ -125,10 +133,9 @@ impl Shelf for Rows<'_> {
         let mut clients = self.store.prepare(sql)?;
         let mut rows = clients.query((self.id, LOOKED_AT_MAX))?;
         while let Some(row) = rows.next()? {
-            let client = read_client(&row.get::<_, String>(0)?)?;
-            let (count, number) = (unsigned(row.get(1)?)?, unsigned(row.get(2)?)?);
-            if !self.listens(Ticket { number, client }) {
-                waiters = waiters.saturating_sub(count);
+            let ticket = read_ticket(row.get(2)?, &row.get::<_, String>(0)?)?;
+            if !self.listens(ticket) {
+                waiters = waiters.saturating_sub(unsigned(row.get(1)?)?);
             }
         }
         Ok(waiters)
@@ -136,6 +143,19 @@ impl Shelf for Rows<'_> {
 
     fn first(&self, _: &LockKey) -> Result<Option<Ticket>> {
         self.one("SELECT number, client FROM waiters WHERE name = ?1 ORDER BY number, client LIMIT 1")
+    }
+
+    fn first_of(&self, _: &LockKey, sharing: bool) -> Result<Option<Ticket>> {
+        self.one(match sharing {
+            true => {
+                "SELECT number, client FROM waiters WHERE name = ?1 AND client LIKE '%r'
+                 ORDER BY number, client LIMIT 1"
+            }
+            false => {
+                "SELECT number, client FROM waiters WHERE name = ?1 AND client NOT LIKE '%r'
+                 ORDER BY number, client LIMIT 1"
+            }
+        })
     }
 
     fn last(&self, _: &LockKey) -> Result<Option<Ticket>> {
@@ -235,7 +255,8 @@ impl Shelf for Rows<'_> {
                 break;
             }
             let key = String::from_utf8(row.get(2)?).map_err(|_| damaged("a key"))?;
-            holdings.extend(read_entry(row)?.map(|entry| entry.holding(now_ms, &key)));
+            let group = read_group(row)?;
+            holdings.extend(read_entry(row)?.map(|entry| entry.holding(now_ms, &key, group.as_ref())));
             last = unsigned(row.get(3)?)?;
         }
         Ok(Answer::Holdings { holdings, waiters: None, next })
@@ -249,6 +270,7 @@ fn range(prefix: &Prefix) -> (&[u8], Vec<u8>) {
     (from, [from, &[0xff]].concat())
 }
 
-fn read_client(text: &str) -> Result<ClientId> {
-    ClientId::parse(text).ok_or_else(|| damaged("a waiter"))
+/// A waiter, by its number and whatever else its ticket says.
+fn read_ticket(number: i64, rest: &str) -> Result<Ticket> {
+    Ticket::parse(&format!("{number}:{rest}")).ok_or_else(|| damaged("a waiter"))
 }

@@ -4,7 +4,9 @@ CREATE TABLE names (
     id INTEGER PRIMARY KEY,
     key BLOB NOT NULL UNIQUE,
     -- 40 hexadecimal digits, with a tilde and from when on it counts if it was put back; or rsv:
-    -- and the ticket of the waiter it is set aside for.
+    -- and the ticket of the waiter it is set aside for; or shared, and each who shares it behind a
+    -- comma, with an at sign and the end of its hold; or owned, the fence, the owner's id and each
+    -- of its holds likewise, behind spaces.
     owner TEXT,
     ends_ms INTEGER NOT NULL DEFAULT 0,
     fence INTEGER,
@@ -17,7 +19,12 @@ CREATE TABLE names (
     label_ends_ms INTEGER NOT NULL DEFAULT 0,
     line_ends_ms INTEGER NOT NULL DEFAULT 0,
     -- When nothing of this matters any more.
-    forget_ms INTEGER NOT NULL DEFAULT 0
+    forget_ms INTEGER NOT NULL DEFAULT 0,
+    -- If the last fence is this one, of somebody who shared the lock: the last of one who did not.
+    -- Or of an owner who may hold it again: which, and the last of another one.
+    shared_fence INTEGER,
+    alone_fence INTEGER,
+    fence_owner TEXT
 ) STRICT;
 CREATE INDEX names_by_end ON names (forget_ms);
 CREATE TABLE waiters (

@@ -219,6 +219,14 @@ fn begin(
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
         transaction.pragma_update(None, "user_version", FORM)?;
     }
+    // What older versions made lacks these, and they do not mind them.
+    for addition in include_str!("columns.sql").lines().filter(|line| line.starts_with("ALTER")) {
+        let column = addition.split(' ').nth(5);
+        let found = "SELECT count(*) FROM pragma_table_info('names') WHERE name = ?1";
+        if transaction.query_row(found, [column], |row| row.get::<_, i64>(0))? == 0 {
+            transaction.execute_batch(addition)?;
+        }
+    }
     if forgot {
         transaction.execute("DELETE FROM records", [])?;
     }

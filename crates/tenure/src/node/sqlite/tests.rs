@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tenure_core::{
-    Answer, ClientId, Command, Fence, FenceBounds, LockKey, OwnerToken, Prefix, ProposedFence, Refusal,
+    Answer, ClientId, Command, Fence, FenceBounds, LockKey, Mode, OwnerToken, Prefix, ProposedFence, Refusal,
     Ticket,
 };
 
@@ -289,7 +289,7 @@ fn over_hours_the_store_says_what_the_lock_table_says() {
     let listening = ClientId::new(7);
     let ticket = |number: u8| {
         let client = if number.is_multiple_of(2) { listening } else { ClientId::new(u64::MAX) };
-        Ticket { number: 1_000 + u64::from(number), client }
+        Ticket::exclusive(1_000 + u64::from(number), client)
     };
     let step = (0..15_u8, 0..3_u8, 0..6_u8, any::<[bool; 3]>(), 0..30_u64, 0..GAPS_US.len());
     let config = ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() };
@@ -315,16 +315,17 @@ fn over_hours_the_store_says_what_the_lock_table_says() {
                     let place = (kind > 1).then(|| PlaceRequest { ticket: ticket(number), fresh: c });
                     let label = b.then(|| Arc::from(format!("owner {owner}")));
                     let nonce = (kind == 4 && c).then(|| Nonce::new(1));
-                    let beside = Some(Arc::new(Beside { place, label }));
+                    let beside = Some(Arc::new(Beside { place, label, ..Beside::default() }));
                     Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence: proposed, beside }
                 }
-                5 => Command::Extend { key, token, node_ttl_ms: ttl_ms },
+                5 => Command::Extend { key, token, node_ttl_ms: ttl_ms, mode: Mode::Exclusive },
                 6 => Command::Heal {
                     key,
                     token,
                     node_ttl_ms: ttl_ms,
                     fence: a.then_some(fence),
                     quarantine_ms: ttl_ms,
+                    mode: Mode::Exclusive,
                 },
                 7 => Command::Undo { key, token, requeue: None },
                 8 => {

@@ -62,7 +62,7 @@ impl Pipeline {
                 let time = Scripts::time(&value);
                 for Untimed { tag, key, told } in std::mem::take(&mut self.untimed) {
                     if let Some(told) = told {
-                        let reply = told.map(|()| Reply::new(time, Answer::Granted));
+                        let reply = told.map(|answer| Reply::new(time, answer));
                         let answer = self.in_known_memory(reply);
                         self.answers.push_back((tag, answer));
                     } else {
@@ -91,6 +91,20 @@ impl Pipeline {
                 let info = self.survey.take().unwrap_or_default();
                 let server = info::server(&info, &value, self.scripts.tracks_record, self.scripts.listens);
                 Ok(Some(PipelineEvent::Surveyed(Box::new(server))))
+            }
+            (Asks::Awaited, _) => {
+                let awaited = self.arming.pop_front().ok_or("a reply that nobody asked for")?;
+                match value {
+                    // It has ended meanwhile.
+                    Value::Number(0) => return Ok(Some(awaited.wake())),
+                    Value::Number(_) => {
+                        self.awaited.retain(|other| other.key != awaited.key);
+                        self.awaited.push(awaited);
+                    }
+                    // Then the waiter asks by itself.
+                    _ => {}
+                }
+                Ok(None)
             }
             // A right that was taken away: from now on the record is looked at with every acquire.
             (Asks::Watch, _) if matches!(value, Value::Error(_)) => {
@@ -173,8 +187,15 @@ impl Pipeline {
             return Ok(None);
         }
         let mut reply = Scripts::reply(&command, &value);
-        if let Command::Acquire { .. } = command {
+        if let Command::Acquire { key, beside, .. } = &command {
             reply = self.in_known_memory(reply);
+            let place = beside.as_ref().and_then(|beside| beside.place);
+            if let (Some(place), Ok(Reply { line: Some(line), .. })) = (place, &reply)
+                && line.foreign
+                && line.place.is_some_and(|(ahead, _)| ahead == 0)
+            {
+                self.await_change(key, place.ticket.number);
+            }
         }
         if matches!(command, Command::Record { .. }) && self.scripts.tracks_record {
             self.recorded = Some(reply);

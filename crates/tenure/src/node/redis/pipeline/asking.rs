@@ -6,10 +6,10 @@
 
 use std::sync::Arc;
 
-use tenure_core::{Batch, Command, Time};
+use tenure_core::{Batch, Command, LockKey, Time};
 use tokio::time::Instant;
 
-use super::{Asks, InFlight, Pipeline, Tagged};
+use super::{Asks, Awaited, InFlight, Pipeline, Tagged};
 use crate::node::redis::info;
 use crate::node::redis::resp::encode;
 use crate::node::redis::script::{Form, Scripts};
@@ -51,7 +51,7 @@ impl Pipeline {
         }
         let encode = |output: &mut Vec<u8>, scripts: &Scripts| {
             let locks = renewals.locks.iter();
-            let extends = locks.map(|(_, lock)| (&lock.key, &lock.token, lock.node_ttl_ms));
+            let extends = locks.map(|(_, lock)| (&lock.key, &lock.token, lock.node_ttl_ms, &lock.mode));
             scripts.encode_extends(output, extends, form);
         };
         if form == Form::Short && self.scripts.knows(Batch::Extends) {
@@ -117,6 +117,20 @@ impl Pipeline {
             self.ask(tag, None, Asks::Watch);
             self.ask(tag, None, Asks::Record);
         }
+    }
+
+    /// Has a lock watched that another library holds, for the first in line of ours.
+    pub(super) fn await_change(&mut self, key: &LockKey, number: u64) {
+        if !self.scripts.tracks_record {
+            return;
+        }
+        let tag = Tag { to: Addressee::Nobody, sent: Time::from_nanos(0) };
+        self.send_gathered();
+        encode(&mut self.output, &[b"CLIENT", b"CACHING", b"YES"]);
+        encode(&mut self.output, &[b"EXISTS", key.as_str().as_bytes()]);
+        self.ask(tag, None, Asks::Watch);
+        self.arming.push_back(Awaited { key: key.clone(), number });
+        self.ask(tag, None, Asks::Awaited);
     }
 
     /// Everything that is to be in the next write.

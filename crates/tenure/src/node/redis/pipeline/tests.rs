@@ -5,15 +5,15 @@ use std::future::poll_fn;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, ClientId, Fence, FenceBounds, LockKey, Next, Nonce, OwnerToken, Prefix, ProposedFence, Ticket,
-    Time,
+    Answer, ClientId, Fence, FenceBounds, LockKey, Mode, Next, Nonce, OwnerToken, Prefix, ProposedFence,
+    Ticket, Time,
 };
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
 use super::*;
 use crate::node::Addressee;
 
-const CHANGED: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$6\r\nrecord\r\n";
+const CHANGED: &str = ">2\r\n$10\r\ninvalidate\r\n*1\r\n$21\r\ntenure~node:{tenure:}\r\n";
 const NO_SCRIPT: &str = "-NOSCRIPT No matching script.\r\n";
 const RECORD: &str = "0000000000000007 tenure-1";
 
@@ -137,12 +137,18 @@ async fn written(pipeline: &mut Pipeline, server: &mut DuplexStream) -> String {
 /// by then.
 #[tokio::test]
 async fn an_acquire_is_not_sent_again_behind_its_release() {
-    let ticket = Ticket { number: 7, client: ClientId::default() };
+    let ticket = Ticket::exclusive(7, ClientId::default());
     let release = |next| Command::Release { key: key(), token: token(), labelled: false, next };
     let undo = |requeue| Command::Undo { key: key(), token: token(), requeue };
     let ending = [undo(None), release(Next::InLine), undo(Some(ticket)), release(Next::OutsideLine)];
-    let heal =
-        Command::Heal { key: key(), token: token(), node_ttl_ms: 1_000, fence: None, quarantine_ms: 1_000 };
+    let heal = Command::Heal {
+        key: key(),
+        token: token(),
+        node_ttl_ms: 1_000,
+        fence: None,
+        quarantine_ms: 1_000,
+        mode: Mode::Exclusive,
+    };
     for (ends, sets) in ending.iter().zip([acquire(true), heal.clone(), acquire(true), heal]) {
         let (mut pipeline, mut server) = pipeline();
         pipeline.send(tag(), sets.clone());
@@ -174,7 +180,7 @@ fn batchable(batch: Batch, name: &str) -> Command {
     let (key, token) = (named(name), token());
     match (batch, acquire(true)) {
         (Batch::Releases, _) => Command::Release { key, token, labelled: false, next: Next::InLine },
-        (Batch::Extends, _) => Command::Extend { key, token, node_ttl_ms: 1_000 },
+        (Batch::Extends, _) => Command::Extend { key, token, node_ttl_ms: 1_000, mode: Mode::Exclusive },
         (Batch::Acquires, Command::Acquire { nonce, fence, beside, .. }) => {
             Command::Acquire { key, token, node_ttl_ms: 1_000, nonce, fence, beside }
         }

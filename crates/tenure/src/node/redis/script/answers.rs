@@ -62,8 +62,8 @@ macro_rules! answers {
 answers! {
     /// What `acquire.lua` answers unless it is simply granted: then it tells the time alone.
     struct Acquired<'a> { now: i64, outcome: Outcome<'a> }
-    /// A waiter's place in line, and the holder's label.
-    struct PlaceInLine<'a> { ahead: i64, waiters: i64, label: &'a str }
+    /// A waiter's place in line, the holder's label, and whether that is another library's client.
+    struct PlaceInLine<'a> { ahead: i64, waiters: i64, label: &'a str, foreign: i64 }
     /// What `heal.lua` answers unless it was set: for how long another has it, if that is why.
     struct NotHealed { now: i64, left: Option<i64> }
     /// What `record.lua` answers.
@@ -72,10 +72,11 @@ answers! {
     struct Trimmed<'a> { now: i64, seen: i64, left: i64, latest: &'a str }
     /// What `inspect.lua` answers.
     struct Inspected<'a> { now: i64, waiters: i64, holder: Option<Holder<'a>> }
-    struct Holder<'a> { held: Held<'a>, fence: &'a str, label: &'a str }
+    struct Holder<'a> { held: Held<'a>, fence: &'a str, label: &'a str, sharers: Vec<&'a str> }
     /// What `list.lua` answers.
     struct Listed<'a> { now: i64, next: &'a str, locks: Vec<Held<'a>> }
-    struct Held<'a> { key: &'a str, owner: &'a str, left: i64 }
+    /// The count is less than zero if it is no reentrant lock.
+    struct Held<'a> { key: &'a str, owner: &'a str, left: i64, count: i64 }
     enum Outcome {
         /// It is not the owner's.
         NotHeld = 0 {},
@@ -96,6 +97,10 @@ answers! {
         Ahead = 8 {},
         /// The node's record is another.
         Stranger = 9 {},
+        /// The key is of another type, as the server calls it.
+        OtherKind = 10 { kind: &'a str },
+        /// The owner holds it already, with this fence.
+        Rejoin = 11 { fence: &'a str },
     }
 }
 

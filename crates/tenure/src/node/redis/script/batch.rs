@@ -3,7 +3,7 @@
 //! Which ones, the core says ([`Batch`]). Each is executed as it would be alone, also when another
 //! one fails.
 
-use tenure_core::{Batch, Command, LockKey, OwnerToken};
+use tenure_core::{Batch, Command, LockKey, Mode, OwnerToken};
 
 use super::super::resp::{Decimal, push_joined, push_part};
 use super::parameters::{Key, SOURCES, ScriptName};
@@ -55,7 +55,7 @@ impl Scripts {
             Batch::Acquires => self.encode_acquires(buffer, commands, form),
             Batch::Extends => {
                 let extends = commands.map(|command| match command {
-                    Command::Extend { key, token, node_ttl_ms } => (key, token, *node_ttl_ms),
+                    Command::Extend { key, token, node_ttl_ms, mode } => (key, token, *node_ttl_ms, mode),
                     other => unreachable!("no extension: {other:?}"),
                 });
                 self.encode_extends(buffer, extends, form);
@@ -67,7 +67,7 @@ impl Scripts {
     pub(in crate::node::redis) fn encode_extends<'a>(
         &self,
         buffer: &mut Vec<u8>,
-        extends: impl ExactSizeIterator<Item = (&'a LockKey, &'a OwnerToken, u64)> + Clone,
+        extends: impl ExactSizeIterator<Item = (&'a LockKey, &'a OwnerToken, u64, &'a Mode)> + Clone,
         form: Form,
     ) {
         let count = extends.len();
@@ -75,8 +75,12 @@ impl Scripts {
         for (key, ..) in extends.clone() {
             push_part(buffer, key.as_str().as_bytes());
         }
-        for (_, token, node_ttl_ms) in extends {
-            push_part(buffer, &token.to_hex());
+        for (_, token, node_ttl_ms, mode) in extends {
+            match mode {
+                Mode::Shared => push_joined(buffer, &[&token.to_hex(), b"r"]),
+                Mode::Owned(_) => push_joined(buffer, &[&token.to_hex(), b"o"]),
+                _ => push_part(buffer, &token.to_hex()),
+            }
             push_part(buffer, Decimal::of(node_ttl_ms).as_bytes());
         }
     }
@@ -127,16 +131,17 @@ impl Scripts {
         form: Form,
     ) {
         let count = commands.len();
-        self.batches[Batch::Releases as usize].encode_head(buffer, form, 2 * count, count);
+        let releases = commands.filter_map(|command| match command {
+            Command::Release { key, token, labelled, .. } => Some((key, token, *labelled)),
+            _ => None,
+        });
+        let labelled = releases.clone().filter(|(.., labelled)| *labelled);
+        let script = &self.batches[Batch::Releases as usize];
+        script.encode_head(buffer, form, 2 * count + labelled.clone().count(), count);
         for kind in [Key::Lock, Key::Line] {
-            for command in commands.clone() {
-                self.push_key(buffer, kind, command.key().map_or("", LockKey::as_str));
-            }
+            releases.clone().for_each(|(key, ..)| self.push_key(buffer, kind, key.as_str()));
         }
-        for command in commands {
-            if let Command::Release { token, .. } = command {
-                push_part(buffer, &token.to_hex());
-            }
-        }
+        labelled.for_each(|(key, ..)| self.push_key(buffer, Key::Label, key.as_str()));
+        releases.for_each(|(_, token, _)| push_part(buffer, &token.to_hex()));
     }
 }

@@ -6,15 +6,22 @@ if redis.call('GETRANGE', KEYS.record, 0, 15) ~= ARGV.nonce then
     told[2] = OUTCOME.STRANGER
     return told
 end
-local page = redis.call('SCAN', ARGV.cursor, 'MATCH', ARGV.pattern, 'COUNT', 100, 'TYPE', 'string')
+local page = redis.call('SCAN', ARGV.cursor, 'MATCH', ARGV.pattern, 'COUNT', 100)
 told[2] = page[1]
 for _, key in ipairs(page[2]) do
-    local owner = name_of(redis.call('GETRANGE', key, 0, 127))
-    if #owner == 40 and not string.find(owner, '[^0-9a-f]') and string.sub(key, 1, 7) ~= 'tenure~' then
+    local owner, count = name_of(redis.pcall('GETRANGE', key, 0, 127)), -1
+    local is_ours = owner == LIMIT.SHARED or #owner == 40 and not string.find(owner, '[^0-9a-f]')
+    if type(owner) == 'table' then
+        owner, count = group_of(key), 0
+        is_ours = owner
+    end
+    if is_ours and string.sub(key, 1, 7) ~= 'tenure~' then
         told[#told + 1] = key
         told[#told + 1] = owner
         told[#told + 1] = redis.call('PTTL', key)
-        redis.call('DEL', key)
+        told[#told + 1] = count
+        local beside = '{' .. key .. '}'
+        redis.call('DEL', key, 'tenure~holds:' .. beside, 'tenure~healed:' .. beside, 'tenure~group:' .. beside)
     end
 end
 return told

@@ -9,7 +9,7 @@ if waiters > 0 and GIVEN.listens then
     local gone = {}
     -- More hardly wait for one lock.
     for _, ticket in ipairs(call('ZRANGE', KEYS.line, 0, 999)) do
-        local client = string.match(ticket, '^%d+:(%x+)$') or ''
+        local client = string.match(ticket, '^%d+:(%x+)[ro]?$') or ''
         if gone[client] == nil then
             local listeners = redis.pcall('PUBSUB', 'NUMSUB', LIMIT.CHANNEL .. client)
             gone[client] = listeners[2] == 0
@@ -20,12 +20,32 @@ if waiters > 0 and GIVEN.listens then
     end
 end
 -- Of another client's value, which may be long, the beginning is enough.
-local owner = name_of(call('GETRANGE', KEYS.lock, 0, 127))
-if owner == '' then
+local owner, count, id = name_of(redis.pcall('GETRANGE', KEYS.lock, 0, 127)), -1, false
+if type(owner) == 'table' then
+    if not string.find(owner.err, 'WRONGTYPE', 1, true) then
+        return owner
+    end
+    -- A reentrant lock, ours or another library's; or a key of another program, which is none.
+    local field = redis.pcall('HSCAN', KEYS.lock, 0, 'COUNT', 1)
+    if not field[2] then
+        return {now, waiters}
+    end
+    owner, count = field[2][1], tonumber(field[2][2]) or 0
+    id = group_of(KEYS.lock)
+end
+-- An empty value is another client's, too.
+if owner == '' and call('EXISTS', KEYS.lock) == 0 then
     return {now, waiters}
 end
 local fence = string.match(call('GETRANGE', KEYS.fence, 0, 31), '^[1-9]%d*') or ''
-local label = call('GETRANGE', KEYS.label, 0, 511)
-label = string.sub(label, 1, #owner + 1) == owner .. ' ' and string.sub(label, #owner + 2) or ''
+local label, sharers, writer = call('GETRANGE', KEYS.label, 0, 511), {}, owner
+if owner == LIMIT.SHARED and count < 0 or id then
+    local holds, ms = 'tenure~holds:{' .. KEYS.lock .. '}', math.floor(now / 1000)
+    sharers = call('ZRANGE', holds, ms, '+inf', 'BYSCORE', 'LIMIT', 0, LIMIT.SHARERS_MAX)
+    writer = string.sub(label, 1, 40)
+    writer = tonumber(call('ZSCORE', holds, writer) or 0) >= ms and writer or owner
+    count = id and call('ZCOUNT', holds, ms, '+inf') or count
+end
+label = string.sub(label, 1, #writer + 1) == writer .. ' ' and string.sub(label, #writer + 2) or ''
 local key, left = KEYS.lock, call('PTTL', KEYS.lock)
-return {now, waiters, key, owner, left, fence, label}
+return {now, waiters, key, owner, left, count, fence, label, unpack(sharers)}

@@ -74,7 +74,7 @@ macro_rules! scripts {
 }
 
 scripts! {
-    Acquire<'a> ("acquire.lua") [Lock Fence Fences Record Line Label Open] {
+    Acquire<'a> ("acquire.lua" "refuse.lua") [Lock Fence Fences Record Line Label Open] {
         owner: OwnerToken,
         /// How long the node keeps the lock, in ms.
         ttl: u64,
@@ -95,28 +95,58 @@ scripts! {
         /// How many fences below this one are granted with it.
         span: Option<u64>,
     }
-    // With a ticket: get in line again.
-    Undo ("shared/owner_of.lua" "shared/line_up.lua" "undo.lua") [Lock Line Fence] {
-        owner: OwnerToken, ticket: Option<Ticket>
+    AcquireShared<'a> ("acquire_shared.lua" "refuse.lua") [Lock Fence Fences Record Line Label Open] {
+        owner: OwnerToken,
+        ttl: u64,
+        fence: Option<u64>,
+        ends: Option<u64>,
+        nonce: Option<[u8; 16]>,
+        life: [u8; 9],
+        looks_at_record: bool,
+        ticket: Option<Ticket>,
+        fresh: bool,
+        label: Option<&'a str>,
+        /// Be refused while somebody is in line who wants it alone.
+        gives_way: bool,
     }
+    AcquireOwned<'a> ("acquire_owned.lua" "refuse.lua") [Lock Fence Fences Record Line Label Open] {
+        owner: OwnerToken,
+        ttl: u64,
+        fence: Option<u64>,
+        ends: Option<u64>,
+        nonce: Option<[u8; 16]>,
+        life: [u8; 9],
+        looks_at_record: bool,
+        ticket: Option<Ticket>,
+        fresh: bool,
+        label: Option<&'a str>,
+        id: &'a str,
+        /// The fence is the one that the owner holds the lock with elsewhere.
+        joins: bool,
+    }
+    // With a ticket: get in line again.
+    Undo (
+        "shared/owner_of.lua" "shared/group_of.lua" "shared/stop_holding.lua" "shared/line_up.lua" "undo.lua"
+    ) [Lock Line Fence] { owner: OwnerToken, ticket: Option<Ticket> }
     // With a ticket: get in line first. Or it opens: those outside the line are next.
     Release (
-        "shared/owner_of.lua" "shared/name_of.lua" "shared/line_up.lua" "shared/pass_on.lua" "release.lua"
+        "shared/owner_of.lua" "shared/name_of.lua" "shared/group_of.lua" "shared/stop_holding.lua"
+        "shared/line_up.lua" "shared/pass_on.lua" "release.lua"
     ) [Lock Line Open Fence Label] { owner: OwnerToken, ticket: Option<Ticket>, opens: bool }
     Enqueue ("shared/line_up.lua" "enqueue.lua") [Line Fence] { ticket: Ticket }
     Leave ("shared/owner_of.lua" "shared/pass_on.lua" "leave.lua") [Lock Line Open] { ticket: Ticket }
     Nudge ("shared/pass_on.lua" "nudge.lua") [Lock Line Open] {}
     // For how long the lock does not count, in ms.
-    Heal ("shared/owner_of.lua" "shared/name_of.lua" "heal.lua") [Lock Fence] {
-        owner: OwnerToken, ttl: u64, fence: Option<u64>, quarantine: u64
+    Heal<'a> ("shared/owner_of.lua" "shared/name_of.lua" "heal.lua") [Lock Fence] {
+        owner: OwnerToken, ttl: u64, fence: Option<u64>, quarantine: u64, shared: bool, id: Option<&'a str>
     }
     // The record as it must be, as it shall be, and whether the node's time is added to it.
     Record<'a> ("record.lua") [Record Fences] { expected: Option<&'a str>, text: Option<&'a str>, stamp: bool }
     // For how long fences are kept, in ms, and how many to look at.
     Trim ("trim.lua") [Fences] { retention: u64, count: u64 }
     // Whether we are woken on our channel: then others are, too.
-    Inspect ("shared/name_of.lua" "inspect.lua") [Lock Fence Line Label] { listens: bool }
-    Clear<'a> ("shared/name_of.lua" "clear.lua") [Record] {
+    Inspect ("shared/name_of.lua" "shared/group_of.lua" "inspect.lua") [Lock Fence Line Label] { listens: bool }
+    Clear<'a> ("shared/name_of.lua" "shared/group_of.lua" "clear.lua") [Record] {
         nonce: [u8; 16], cursor: u64, pattern: &'a str
     }
     List<'a> ("shared/name_of.lua" "list.lua") [] { cursor: u64, pattern: &'a str }

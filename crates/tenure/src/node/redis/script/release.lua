@@ -1,7 +1,27 @@
 -- Ends a lock if it is the owner's. Next is the first waiter that listens, whose ticket it tells;
 -- or, if it opens and somebody is in line, those outside for a moment. The label is a key of this
 -- call only if there is one.
-if name_of(owner_of(KEYS.lock)) ~= ARGV.owner then
+local owner, was_group, is_contested = owner_of(KEYS.lock), false, false
+local id = owner == true and group_of(KEYS.lock)
+if owner == LIMIT.SHARED or id then
+    local left = stop_holding(KEYS.lock, ARGV.owner, false, id)
+    if left == 0 then
+        return OUTCOME.NOT_HELD
+    end
+    if KEYS.label and string.sub(redis.call('GET', KEYS.label) or '', 1, 40) == ARGV.owner then
+        redis.call('DEL', KEYS.label)
+    end
+    if left == 1 then
+        return OUTCOME.DONE
+    end
+    was_group = true
+    if id then
+        -- As Redisson does, and for those who wait there. Its name for the channel of a lock.
+        local tag = string.find(KEYS.lock, '{', 1, true) and KEYS.lock or '{' .. KEYS.lock .. '}'
+        local heard = redis.pcall('PUBLISH', 'redisson_lock__channel:' .. tag, '0')
+        is_contested = type(heard) == 'number' and heard > 0
+    end
+elseif name_of(owner) ~= ARGV.owner then
     return OUTCOME.NOT_HELD
 end
 local opens, ticket = GIVEN.opens, nil
@@ -13,12 +33,12 @@ if not opens then
         redis.call('DEL', KEYS.lock)
         line_up(KEYS.line, KEYS.fence, ARGV.ticket)
     end
-    ticket = pass_on(KEYS.lock, KEYS.line, KEYS.open)
+    ticket = pass_on(KEYS.lock, KEYS.line, KEYS.open, was_group and not id, is_contested)
 end
 if not ticket then
     redis.call('DEL', KEYS.lock)
 end
-if KEYS.label then
+if KEYS.label and not was_group then
     redis.call('DEL', KEYS.label)
 end
 if opens and redis.call('ZCARD', KEYS.line) > 0 then

@@ -12,7 +12,8 @@
 use std::time::Duration;
 
 use tenure_core::{
-    DEAD_MAX, FenceBounds, LABEL_RETENTION, LINE_RETENTION, OPENING, RESERVATION, RESERVED_LEAD, WAITERS_MAX,
+    ADMITTED_MAX, DEAD_MAX, FenceBounds, LABEL_RETENTION, LINE_RETENTION, OPENING, RESERVATION,
+    RESERVED_LEAD, SHARED, SHARERS_MAX, WAITERS_MAX,
 };
 
 use super::WAKE_CHANNEL;
@@ -20,7 +21,7 @@ use super::answers::Outcome;
 use super::parameters::ScriptSource;
 
 /// What is the same for all calls.
-pub(super) struct Limits([(&'static str, String); 11]);
+pub(super) struct Limits([(&'static str, String); 14]);
 
 impl Limits {
     pub(super) fn new(bounds: FenceBounds) -> Self {
@@ -37,6 +38,11 @@ impl Limits {
             // ms.
             ("RESERVED", format!("'{RESERVED_LEAD}'")),
             ("RESERVATION", millis(RESERVATION)),
+            // The value of a lock that is shared, and how many are let in at once to share it.
+            ("SHARED", format!("'{SHARED}'")),
+            ("ADMITTED_MAX", ADMITTED_MAX.to_string()),
+            // Of so many who share a lock it is told who they are.
+            ("SHARERS_MAX", SHARERS_MAX.to_string()),
             // How long a line that nobody touches is kept, in ms, and how many may wait in it.
             ("LINE_RETENTION", millis(LINE_RETENTION)),
             ("WAITERS_MAX", WAITERS_MAX.to_string()),

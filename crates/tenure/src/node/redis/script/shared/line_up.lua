@@ -1,8 +1,15 @@
 -- Puts a waiter in line, and leaves a mark behind the lock's fence, which whoever gets the lock
--- looks at anyway. The mark lives as long as the line does.
+-- looks at anyway. The mark lives as long as the line does. Those who share the lock are listed
+-- once more.
 local function line_up(line, fence, ticket)
     if redis.call('ZCARD', line) < LIMIT.WAITERS_MAX then
-        redis.call('ZADD', line, string.match(ticket, '^%d+'), ticket)
+        local number = string.match(ticket, '^%d+')
+        redis.call('ZADD', line, number, ticket)
+        if string.byte(ticket, -1) == 114 then
+            local readers = 'tenure~readers:' .. string.sub(line, #'tenure~queue:' + 1)
+            redis.call('ZADD', readers, number, ticket)
+            redis.call('PEXPIRE', readers, LIMIT.LINE_RETENTION)
+        end
     end
     redis.call('PEXPIRE', line, LIMIT.LINE_RETENTION)
     local last = redis.call('GET', fence)

@@ -1,0 +1,72 @@
+//! Answers that come bit by bit.
+
+use serde_json::{Value, json};
+
+use super::asking::Asking;
+use super::described::Seen;
+use crate::events::{Reader, service_keeping};
+use crate::everywhere::Fleet;
+use crate::{Instance, given};
+
+pub(super) async fn holds(fleet: &Fleet, seen: &mut Seen) {
+    let instance = Instance::start(fleet.service().await).await;
+    let mut one = Asking::new(instance.address, seen);
+    let brief = json!({
+        "name": "h1", "ttl_ms": 600, "wait_ms": 0, "label": "nightly", "max_hold_ms": 1_000, "min_margin": 0,
+        "shared": true, "on_disconnect": "keep",
+    });
+    let mut hold = one.streams("POST /v1/hold", &brief).await;
+    for event in ["acquired", "renewed", "at_risk", "lost"] {
+        one.hears(&mut hold, event).await;
+    }
+
+    let labelled = json!({ "name": "h2", "label": "nightly" });
+    let lease = one.gets("POST /v1/acquire", labelled, "200 -").await;
+    let waits = json!({ "name": "h2", "wait_ms": 400 });
+    let mut waiter = one.streams("POST /v1/hold", &waits).await;
+    while one.hears(&mut waiter, "waiting").await.get("label").is_none() {}
+    let end = one.hears(&mut waiter, "problem").await;
+    assert_eq!(end["problem"]["type"], json!("urn:tenure:contended"), "{end}");
+
+    let mut goes_on = one.streams("POST /v1/hold", &given(&lease)).await;
+    one.hears(&mut goes_on, "acquired").await;
+    instance.end.send(()).unwrap();
+    let last = one.hears(&mut goes_on, "draining").await;
+    assert_eq!(last["lease"]["fence"], lease["fence"], "{last}");
+}
+
+pub(super) async fn events(fleet: &Fleet, seen: &mut Seen) {
+    let instance = Instance::start(service_keeping(fleet, 1_000).await).await;
+    let mut one = Asking::new(instance.address, seen);
+    let mut reader = Reader::begin(&instance, "/v1/events", None, None).await.settle().await;
+    drop(one.streams("GET /v1/events?prefix=e", &Value::Null).await);
+    let lease = one.gets("POST /v1/acquire", json!({ "name": "e", "label": "nightly" }), "200 -").await;
+    one.gets("POST /v1/acquire", json!({ "name": "e", "wait_ms": 300 }), "409 contended").await;
+    let lease = one.gets("POST /v1/extend", given(&lease), "200 -").await;
+    one.gets("POST /v1/release", given(&lease), "200 -").await;
+    // What the service held itself it gives up itself, and knows for how long it had it.
+    let brief = json!({ "name": "e", "ttl_ms": 300, "on_disconnect": "release" });
+    let mut hold = one.streams("POST /v1/hold", &brief).await;
+    one.hears(&mut hold, "acquired").await;
+    drop(hold);
+    fleet.forget_on_one();
+    let awaited: &[&str] = if fleet.is_one() { &["held_ms"] } else { &["held_ms", "node"] };
+    while !awaited.iter().all(|field| one.seen.contains(&format!("GET /v1/events gives {field}"))) {
+        let (_, data) = reader.next().await.unwrap();
+        one.note("GET /v1/events", "", &data);
+    }
+
+    // Somebody comes back too late.
+    let brief = Instance::start(service_keeping(fleet, 1).await).await;
+    let reader = Reader::begin(&brief, "/v1/events", None, None).await.settle().await;
+    let (mut other, last) = (Asking::new(brief.address, one.seen), reader.id.clone());
+    for name in ["e1", "e2", "e3"] {
+        other.gets("POST /v1/acquire", json!({ "name": name }), "200 -").await;
+    }
+    other.lines = format!("Last-Event-ID: {last}\r\n");
+    drop(other.streams("GET /v1/events", &Value::Null).await);
+    let mut late = Reader::begin(&brief, "/v1/events", None, Some(&last)).await;
+    let (kind, gap) = late.next().await.unwrap();
+    assert_eq!(kind, "gap", "{gap}");
+    other.note("GET /v1/events", "", &gap);
+}
