@@ -37,6 +37,9 @@ const LINE_MAX: usize = 79;
 /// How many skipped tests are named one by one.
 const NAMED_MAX: usize = 6;
 
+/// How many failed tests get a second run. Noise fails one or two; more than this is a mistake.
+const AGAIN_MAX: usize = 4;
+
 /// A test program, and where it runs.
 #[derive(Clone)]
 pub(super) struct Program {
@@ -93,9 +96,9 @@ pub(super) fn run(report: &mut Report, programs: &[Program], all: bool) -> Resul
                     done += 1;
                     screen.line(&format!("[{done}/{}] {}: {end}", programs.len(), program.program.name));
                     logs.keep(&program);
-                    if let End::Failed(_) = end {
+                    if let End::Failed { tests, .. } = end {
                         println!("{}", program.output());
-                        failed.push(program.program.name.clone());
+                        failed.push((program, tests));
                     }
                 }
             }
@@ -104,8 +107,55 @@ pub(super) fn run(report: &mut Report, programs: &[Program], all: bool) -> Resul
         screen.news(&running, done, programs.len());
     }
     logs.skipped(programs).into_iter().for_each(|skipped| report.skip(skipped));
+    let failed = again(report, failed, all)?;
     ensure!(failed.is_empty(), "these tests failed: {}", failed.join(", "));
     Ok(())
+}
+
+/// Runs what failed again, one test at a time with nothing beside it, and returns the programs that
+/// still fail. Most tests have real servers and real time limits, and a machine that stops for a
+/// second breaks some of those; a mistake fails alone, too. The first failure stays in the report.
+fn again(report: &mut Report, failed: Vec<(Running, Vec<String>)>, all: bool) -> Result<Vec<String>> {
+    let count: usize = failed.iter().map(|(_, tests)| tests.len()).sum();
+    // A program that hung or crashed names no test.
+    let hopeless = count > AGAIN_MAX || failed.iter().any(|(_, tests)| tests.is_empty());
+    let mut still = vec![];
+    for (first, tests) in failed {
+        let program = &first.program;
+        for test in tests {
+            if !hopeless && runs_alone(program, &test, &first.log, all)? {
+                let log = first.log.display();
+                report.doubt(format!("{} {test} (failed beside others, passed alone: {log})", program.name));
+            } else {
+                still.push(format!("{} {test}", program.name));
+            }
+        }
+        if hopeless && !still.iter().any(|name| name.starts_with(&program.name)) {
+            still.push(program.name.clone());
+        }
+    }
+    Ok(still)
+}
+
+/// Whether a test passes with nothing beside it. What it says goes to a log beside the first one.
+fn runs_alone(program: &Program, test: &str, first: &Path, all: bool) -> Result<bool> {
+    println!("    again, alone: {} {test}", program.name);
+    let (log, skips) = (first.with_extension("again.log"), first.with_extension("again.skipped"));
+    let mut run =
+        Running::spawn(program.clone(), log, skips, all, &["--exact", test, "--test-threads", "1"])?;
+    let end = loop {
+        std::thread::sleep(Duration::from_millis(20));
+        if let Some(end) = run.end()? {
+            break end;
+        }
+    };
+    println!("    {end}");
+    if let End::Failed { .. } = end {
+        println!("{}", run.output());
+        return Ok(false);
+    }
+    // A name that matches nothing would pass, too.
+    Ok(ended(&run.output()).any(|(name, result)| name == test && result == "ok"))
 }
 
 /// A program that runs.
@@ -120,19 +170,25 @@ struct Running {
 /// How a program ended.
 enum End {
     Passed(String),
-    Failed(String),
+    Failed { words: String, tests: Vec<String> },
 }
 
 impl Running {
     fn start(program: Program, logs: &Logs, all: bool) -> Result<Self> {
-        let log = logs.file(&program, "log");
-        let skips = logs.file(&program, "skipped");
+        let (log, skips) = (logs.file(&program, "log"), logs.file(&program, "skipped"));
+        Self::spawn(program, log, skips, all, &[])
+    }
+
+    fn spawn(program: Program, log: PathBuf, skips: PathBuf, all: bool, arguments: &[&str]) -> Result<Self> {
         let _ = fs::remove_file(&skips);
         let output = File::create(&log)?;
         let mut command = Command::new(&program.path);
+        command.args(arguments);
         command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
         command.env("TENURE_TEST_SKIPS", &skips).env("PATH", prerequisites::path()?);
         command.envs(LONG_RUNS.iter().copied().filter(|_| all));
+        // Nothing is skipped then.
+        command.envs([("TENURE_PEERS_REQUIRED", "1")].into_iter().filter(|_| all));
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let process = command.spawn().with_context(|| format!("{} could not be started", program.name))?;
         Ok(Self { program, process, begun: Instant::now(), log, skips })
@@ -150,7 +206,8 @@ impl Running {
             }
             self.process.kill()?;
             self.process.wait()?;
-            return Ok(Some(End::Failed(format!("hangs: killed after {}", clock(LIMIT)))));
+            let words = format!("hangs: killed after {}", clock(LIMIT));
+            return Ok(Some(End::Failed { words, tests: vec![] }));
         };
         let (output, took) = (self.output(), clock(self.begun.elapsed()));
         let (tests, failed) =
@@ -164,7 +221,10 @@ impl Running {
         Ok(Some(match (is_harmless, skipped.lines().count()) {
             (true, 0) => End::Passed(format!("{tests} tests in {took}")),
             (true, skips) => End::Passed(format!("{tests} tests in {took}, {skips} of them skipped")),
-            (false, _) => End::Failed(format!("FAILED ({status}) after {took}: {}", failed.join(", "))),
+            (false, _) => End::Failed {
+                words: format!("FAILED ({status}) after {took}: {}", failed.join(", ")),
+                tests: failed.into_iter().map(str::to_owned).collect(),
+            },
         }))
     }
 }
@@ -177,7 +237,7 @@ fn ended(output: &str) -> impl Iterator<Item = (&str, &str)> {
 impl std::fmt::Display for End {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Passed(words) | Self::Failed(words) => f.write_str(words),
+            Self::Passed(words) | Self::Failed { words, .. } => f.write_str(words),
         }
     }
 }

@@ -10,11 +10,12 @@ pub(crate) struct Report {
     steps: usize,
     done: Vec<(&'static str, Duration)>,
     skipped: Vec<String>,
+    doubtful: Vec<String>,
 }
 
 impl Report {
     pub(crate) fn begin(steps: usize) -> Self {
-        Self { begun: Instant::now(), steps, done: vec![], skipped: vec![] }
+        Self { begun: Instant::now(), steps, done: vec![], skipped: vec![], doubtful: vec![] }
     }
 
     /// Does a step, and keeps how long it took.
@@ -36,6 +37,11 @@ impl Report {
         self.skipped.push(what.into());
     }
 
+    /// Says that a test failed once and then passed, so that somebody looks at it.
+    pub(crate) fn doubt(&mut self, what: String) {
+        self.doubtful.push(what);
+    }
+
     pub(crate) fn end(&self, passed: bool) {
         println!("\n==> summary");
         for (name, took) in &self.done {
@@ -43,6 +49,9 @@ impl Report {
         }
         for what in &self.skipped {
             println!("    skipped: {what}");
+        }
+        for what in &self.doubtful {
+            println!("    look at: {what}");
         }
         let outcome = match (passed, self.skipped.is_empty()) {
             (true, true) => "all passed",
