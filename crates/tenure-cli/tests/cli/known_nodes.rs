@@ -60,7 +60,8 @@ fn is_given(deployment: &Deployment, flags: &[&str]) -> bool {
     let ran = deployment.folder().join("second").exists();
     match done.code {
         Some(0) => assert!(ran, "{done:?}"),
-        Some(69) => assert!(!ran && done.stderr.lines().count() == 1, "{done:?}"),
+        // 75: so much later that its holder has put the lock back.
+        Some(69 | 75) => assert!(!ran && done.stderr.lines().count() == 1, "{done:?}"),
         _ => panic!("{done:?}"),
     }
     ran

@@ -19,7 +19,6 @@ fn proxies(servers: &[RedisServer]) -> Vec<Proxy> {
 /// Two nodes lose their memory, and when they count again, two others do.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_of_ten_terms_keeps_its_lock_while_two_of_five_nodes_are_killed_at_a_time() {
-    // Three nodes of three have to answer every renewal, also on a busy machine.
     const TTL: Duration = secs(2);
     let mut servers = servers::<5>();
     let urls: Vec<String> = servers.iter().map(RedisServer::url).collect();
@@ -57,7 +56,8 @@ async fn work_of_ten_terms_keeps_its_lock_while_two_of_five_nodes_are_killed_at_
         }
         servers
     });
-    let lock = locks.lock("x").ttl(TTL);
+    // Three nodes of three have to answer every renewal, also on a busy machine.
+    let lock = locks.lock("x").ttl(TTL).node_timeout(ms(400));
     let worked = lock.with(async |guard| {
         begun.notify_one();
         let (start, fence) = (Instant::now(), guard.fence());
@@ -205,7 +205,12 @@ async fn a_release_that_races_a_renewal_leaves_no_key() {
                 let guard = lock.acquire().await.unwrap();
                 sleep(ms(45) + ms((task * 7 + round * 3) % 40)).await;
                 if round % 2 == 0 {
-                    guard.release().await.unwrap();
+                    // On a busy machine the answers may come too late; the key goes all the same.
+                    let released = guard.release().await;
+                    assert!(
+                        matches!(released, Ok(_) | Err(ReleaseError::Unavailable { .. })),
+                        "{released:?}"
+                    );
                 } else {
                     drop(guard);
                 }
