@@ -71,8 +71,9 @@ pub struct Lease {
     closed: bool,
     /// It has waited for another caller of this client, which is a line as well.
     led: bool,
-    /// The next attempt joins the holds of its owner, which have this fence.
-    joins: Option<Fence>,
+    /// The next attempt joins the holds of its owner, which have this fence; none if it does not.
+    /// There are many leases, and few of them join any.
+    joins: Fence,
     /// The place in line, if the lock was not free.
     waiter: Option<Box<Waiter>>,
     phase: Phase,
@@ -233,7 +234,7 @@ impl Lease {
             label: None,
             closed: false,
             led: false,
-            joins: None,
+            joins: Fence::NONE,
             waiter: None,
             phase: Phase::Waiting { until: None },
             outputs: VecDeque::new(),
@@ -339,7 +340,11 @@ impl Lease {
     /// Whom it keeps out, or will.
     #[must_use]
     pub fn mode(&self) -> Mode {
-        self.standing().map_or(&self.terms.mode, Standing::mode).clone()
+        if self.standing().is_some_and(|standing| standing.downgraded) {
+            Mode::Shared
+        } else {
+            self.terms.mode.clone()
+        }
     }
 
     /// Whether the lock has a fence.

@@ -12,6 +12,7 @@ use super::standing::Standing;
 use super::{Lease, Output, Phase, wait};
 use crate::command::{Fault, Next};
 use crate::config::Wait;
+use crate::fence::Fence;
 use crate::line::{PARTIAL_WAKE_PATIENCE, POLL_MAX};
 use crate::time::Time;
 use crate::token::Entropy;
@@ -41,7 +42,7 @@ impl Lease {
             (waiter.ticket, waiter.draws) = (Some(ticket), waiter.draws.max(1));
         }
         let woken = self.waiter.as_mut().and_then(|waiter| waiter.claims.take());
-        let joins = self.joins.take().is_some();
+        let joins = std::mem::replace(&mut self.joins, Fence::NONE) != Fence::NONE;
         let beside = self.beside(woken.is_some(), joins);
         acquire.from_line = woken.is_some();
         let mut unasked = vec![];
@@ -82,11 +83,10 @@ impl Lease {
                 let (leftovers, round) = (acquire.leftovers(self.terms.term, ending), acquire.round.clone());
                 let fence = acquire.fence.map(|proposed| proposed.fence);
                 let span = acquire.fence.map_or(0, |proposed| proposed.span);
-                let mode = self.terms.mode.clone();
-                let from_line = (acquire.from_line || self.led) && !self.closed && !mode.is_shared();
+                let shared = self.terms.mode.is_shared();
+                let from_line = (acquire.from_line || self.led) && !self.closed && !shared;
                 let mut standing = Standing::new(leftovers, fence, validity, round);
-                (standing.span, standing.mode) = (span, mode);
-                standing.from_line = from_line;
+                (standing.span, standing.from_line) = (span, from_line);
                 standing.plan_renewal(&self.terms, standing.acquired);
                 self.leave_refused(&standing);
                 self.phase = Phase::Held(Box::new(standing));
@@ -112,9 +112,9 @@ impl Lease {
                     let leftovers = acquire.leftovers(self.terms.term, ending);
                     self.clean_up(now, leftovers);
                 }
-                if rejoins.is_some() && self.proposals < PROPOSALS_MAX {
+                if let Some(fence) = rejoins.filter(|_| self.proposals < PROPOSALS_MAX) {
                     // It is our owner's already, with another fence than we asked for.
-                    self.joins = rejoins;
+                    self.joins = fence;
                     self.propose_again(self.proposals + 1, false);
                 } else if is_behind && self.proposals < PROPOSALS_MAX {
                     // The nodes are free, only our number was too small. Another attempt with
@@ -156,7 +156,8 @@ impl Lease {
         if let Some(waiter) = &mut self.waiter {
             waiter.begin();
         }
-        let (fenced, joins) = (self.terms.fenced, self.joins);
+        let fenced = self.terms.fenced;
+        let joins = Some(self.joins).filter(|fence| *fence != Fence::NONE);
         self.outputs.push_back(Output::Propose { fenced, ticket, joins });
     }
 

@@ -36,6 +36,7 @@ impl Lease {
         if let MaxHold::AtMost(limit) = &mut terms.max_hold {
             *limit = limit.saturating_sub(handover.held);
         }
+        terms.mode = handover.mode.clone();
         let term = terms.term;
         let mut lease = Self::new(key, terms, quorum);
         let number = lease.rounds.take_next();
@@ -48,8 +49,9 @@ impl Lease {
     /// known to others, so the lock is not passed on inside this client any more.
     #[must_use]
     pub fn handover(&mut self, now: Time) -> Option<HandedOver> {
+        let mode = self.mode();
         match &mut self.phase {
-            Phase::Held(standing) => Some(standing.handover(now)),
+            Phase::Held(standing) => Some(standing.handover(now, mode)),
             _ => None,
         }
     }
@@ -69,7 +71,7 @@ impl Lease {
         }
         standing.renew_at = None;
         standing.renewals += 1;
-        let (token, mode) = (standing.leftovers.token, standing.mode.clone());
+        let (token, mode) = (standing.leftovers.token, self.mode());
         let round = self.begin_extension(now, term)?;
         Some(Renewing { round, key: self.key.clone(), token, node_ttl_ms: term.node_ttl_ms(), mode })
     }
@@ -133,7 +135,7 @@ impl Lease {
             self.outputs.push_back(Output::NotExtended(reason));
             return;
         }
-        let (token, mode) = (standing.leftovers.token, standing.mode.clone());
+        let (token, mode) = (standing.leftovers.token, self.mode());
         if let Some(number) = self.begin_extension(now, term) {
             let node_ttl_ms = term.node_ttl_ms();
             self.send_to_all(number, |key| {
@@ -148,8 +150,8 @@ impl Lease {
     /// done it although their answers were lost.
     pub(super) fn handle_share(&mut self, now: Time) {
         let Phase::Held(standing) = &mut self.phase else { return };
-        if standing.mode.is_exclusive() {
-            (standing.mode, standing.from_line) = (Mode::Shared, false);
+        if self.terms.mode.is_exclusive() {
+            (standing.downgraded, standing.from_line) = (true, false);
         }
         self.handle_extend(now, self.terms.term);
         // Those who wait to share it are woken behind it.
@@ -194,12 +196,12 @@ impl Lease {
     /// grant that the node gave and forgot. If somebody with a larger fence was there, the node
     /// refuses.
     pub(super) fn heal(&mut self) {
+        let mode = self.mode();
         let Phase::Held(standing) = &mut self.phase else { return };
         if standing.missing.is_empty() {
             return;
         }
         let (number, token, fence) = (self.rounds.take_next(), standing.leftovers.token, standing.top());
-        let mode = standing.mode.clone();
         let node_ttl_ms = standing.leftovers.term.node_ttl_ms();
         let quarantine_ms = u64::try_from(self.terms.quarantine.as_millis()).unwrap_or(u64::MAX);
         for node in std::mem::take(&mut standing.missing).iter() {

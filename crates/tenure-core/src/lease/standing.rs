@@ -24,8 +24,8 @@ pub struct Standing {
     /// How many fences above that are reserved, for those that the lock is passed on to.
     pub(crate) span: u32,
     pub(crate) acquired: Time,
-    /// Whom it keeps out.
-    pub(crate) mode: Mode,
+    /// It was to be held alone, and is shared since.
+    pub(crate) downgraded: bool,
     /// It came to us from the line: nobody outside could have it in between.
     pub(crate) from_line: bool,
     /// How long other processes had held it before, in nanoseconds: there are many of these.
@@ -109,7 +109,7 @@ impl Standing {
             fence,
             span: 0,
             acquired,
-            mode: Mode::Exclusive,
+            downgraded: false,
             from_line: false,
             held_before: 0,
             validity,
@@ -134,7 +134,7 @@ impl Standing {
     /// does not count may have set it in a memory that nobody had asked, and says nothing: there it
     /// counts as one that was put back.
     pub(crate) fn resumed(round: Round, handover: &HandedOver, now: Time, term: Term) -> Self {
-        let HandedOver { token, fence, members, ref mode, .. } = *handover;
+        let HandedOver { token, fence, members, .. } = *handover;
         // It may have a label; removing one that is not there does no harm.
         let ending = Ending::Release { labelled: true, next: Next::InLine };
         let leftovers =
@@ -144,13 +144,12 @@ impl Standing {
         let healed = others.map(|node| (node, None)).collect();
         let standing = Self::new(leftovers, fence, presumed, round);
         let held_before = u64::try_from(handover.held.as_nanos()).unwrap_or(u64::MAX);
-        Self { members, healed, held_before, mode: mode.clone(), disclosed: true, ..standing }
+        Self { members, healed, held_before, disclosed: true, ..standing }
     }
 
-    pub(crate) fn handover(&mut self, now: Time) -> HandedOver {
+    pub(crate) fn handover(&mut self, now: Time, mode: Mode) -> HandedOver {
         self.disclosed = true;
-        let (token, fence, members, mode) =
-            (self.leftovers.token, self.fence, self.members, self.mode.clone());
+        let (token, fence, members) = (self.leftovers.token, self.fence, self.members);
         let held = Duration::from_nanos(self.held_before).saturating_add(now.since(self.acquired));
         HandedOver { token, fence, members, held, mode }
     }
@@ -228,12 +227,6 @@ impl Standing {
     /// The largest fence that the nodes remember for this hold.
     pub(crate) fn top(&self) -> Option<Fence> {
         self.fence.map(|fence| fence.plus(self.span))
-    }
-
-    /// Whom it keeps out.
-    #[must_use]
-    pub const fn mode(&self) -> &Mode {
-        &self.mode
     }
 
     /// The nodes that count for this hold.

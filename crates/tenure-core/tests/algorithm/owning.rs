@@ -127,6 +127,29 @@ fn an_owner_that_holds_the_lock_goes_past_those_in_line() {
     assert!(fence(&cluster, rival) > joined);
 }
 
+/// A node that does not have the owner's holds cannot know that the rival it has in line waits for
+/// that owner.
+#[test]
+fn a_node_that_missed_the_holds_of_an_owner_makes_no_joiner_yield() {
+    let mut cluster = Cluster::of(5);
+    let before = cluster.acquire(&owned("before"));
+    cluster.run(ms(10));
+    let [first, rival, second] = ["job", "other", "job"].map(|owner| {
+        let client = cluster.acquire(&waiting(owner));
+        cluster.run(ms(50));
+        client
+    });
+    (0..2).for_each(|node| cluster.nodes[node].mode = Behaviour::Silent);
+    cluster.release(before);
+    cluster.run(ms(100));
+    assert_eq!(cluster.holders(), [first]);
+    (0..2).for_each(|node| cluster.nodes[node].mode = Behaviour::Up);
+    cluster.run(STALL + ms(2_500));
+    assert_eq!(cluster.holders(), [first, second]);
+    assert_eq!(fence(&cluster, second), fence(&cluster, first));
+    assert!(cluster.lease(rival).place().is_some());
+}
+
 /// An answer that is lost, a node that is missed: the count follows from who is there.
 #[test]
 fn counts_do_not_drift_whatever_is_lost() {

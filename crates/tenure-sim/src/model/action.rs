@@ -237,7 +237,7 @@ fn of_holder(config: &Config, world: &World, client: usize, lease: &Lease, actio
     if state.extended < config.extends_of(client) && standing.state(world.time(client)) != HoldState::Lost {
         actions.push(Action::Extend { client });
     }
-    if config.want(client) == Want::AloneThenShared && standing.mode().is_exclusive() {
+    if config.want(client) == Want::AloneThenShared && lease.mode().is_exclusive() {
         actions.push(Action::Share { client });
     }
     if config.writes != Writes::None {
