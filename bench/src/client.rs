@@ -131,7 +131,9 @@ impl TenureClient {
         };
         let nodes = cluster.urls().map(|url| RedisNode::parse(&url)).collect::<Result<Vec<_>, _>>()?;
         let locks = runtime.block_on(async {
-            let locks = Locks::builder().nodes(nodes).worker(worker).build()?;
+            let builder = Locks::builder().nodes(nodes).worker(worker);
+            let builder = cluster.prefix().into_iter().fold(builder, tenure::Builder::prefix);
+            let locks = builder.build()?;
             locks.ready().await;
             anyhow::Ok(locks)
         })?;

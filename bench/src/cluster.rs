@@ -9,11 +9,22 @@ use crate::cpu_time;
 
 const SERVERS: usize = 5;
 
+/// How many locks of other libraries are on a server beside ours: half as strings, as most have
+/// them, half as Redisson's hashes. They outlive the benchmark.
+const PEERS_KEYS: &str = "
+    for number = 1, 500 do
+        redis.call('SET', 'orders:' .. number, 'a value of another library', 'PX', 86400000)
+        redis.call('HSET', 'invoices:' .. number, '4f1a7c06-5d0e-4b7a-9d52-0c7f1e5a9b3d:1', 1)
+        redis.call('PEXPIRE', 'invoices:' .. number, 86400000)
+    end";
+
 pub(crate) struct Cluster {
     /// Those that live.
     servers: Vec<RedisServer>,
     /// Where all listen, or did.
     ports: Vec<u16>,
+    /// What our keys begin with there, if it is not the default.
+    prefix: Option<&'static str>,
 }
 
 /// One server of a cluster is hung until this is dropped.
@@ -38,7 +49,7 @@ impl Cluster {
         let start = |_| RedisServer::start(arguments);
         let servers: Vec<RedisServer> = (0..count).map(start).collect();
         let ports = servers.iter().map(RedisServer::port).collect();
-        Self { servers, ports }
+        Self { servers, ports, prefix: None }
     }
 
     /// A cluster with one dead server: nobody listens at its port. It died after the first client
@@ -60,6 +71,13 @@ impl Cluster {
         Ok(cluster)
     }
 
+    /// A cluster where other libraries have locks, and ours have no prefix: all share names.
+    pub(crate) fn start_beside_peers() -> Self {
+        let cluster = Self { prefix: Some(""), ..Self::start() };
+        cluster.execute(&["EVAL", PEERS_KEYS, "0"]);
+        cluster
+    }
+
     /// Kills one that lives: nobody listens at its port any more.
     pub(crate) fn kill_one(&mut self) {
         if let Some(mut server) = self.servers.pop() {
@@ -77,6 +95,10 @@ impl Cluster {
         let server = self.servers.last()?;
         server.pause();
         Some(Hung(server))
+    }
+
+    pub(crate) const fn prefix(&self) -> Option<&'static str> {
+        self.prefix
     }
 
     pub(crate) fn ports(&self) -> &[u16] {

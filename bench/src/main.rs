@@ -45,7 +45,8 @@ Usage: cargo xtask bench <NAME> [OPTIONS]
 
 Benchmarks:
   uncontended   a whole cycle (acquire, release) that nobody competes for, on five Redis servers: Tenure against
-                the least that it can cost, with all servers healthy, one hung and one dead
+                the least that it can cost, with all servers healthy, one hung and one dead, and beside other
+                libraries' keys
   fenced        the same with and without fences, on healthy servers, and what an acquire costs one server
   runtimes      the same on a runtime of one thread, on one with 1 and 2 worker threads, and with a thread of its own,
                 with names that are used once

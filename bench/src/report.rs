@@ -42,7 +42,7 @@ pub(crate) fn end(settings: &Settings, rows: &[Row], ratios: &[Ratio], elapsed: 
         ratios.iter().for_each(|ratio| println!("{}", ratio.json()));
         return;
     }
-    for condition in [Condition::Healthy, Condition::Hung, Condition::Dead] {
+    for condition in [Condition::Healthy, Condition::Hung, Condition::Dead, Condition::BesidePeers] {
         if rows.iter().any(|row| row.condition == condition) {
             println!("\n{condition}");
             print_table(rows.iter().filter(|row| row.condition == condition));
@@ -128,6 +128,7 @@ impl fmt::Display for Condition {
         f.write_str(match self {
             Self::Healthy => "healthy",
             Self::Hung => "one hung",
+            Self::BesidePeers => "beside peers",
             Self::Dead => "one dead",
         })
     }

@@ -30,6 +30,8 @@ pub(crate) enum Condition {
     Hung,
     /// One is gone: it refuses connections.
     Dead,
+    /// All are well, and full of other libraries' locks; ours have no prefix either.
+    BesidePeers,
 }
 
 /// Who does the work.
@@ -67,6 +69,8 @@ pub(crate) struct Rows<'a>(pub(crate) &'a [Row]);
 struct Clusters {
     whole: Cluster,
     with_one_dead: Cluster,
+    /// Where a case wants it.
+    beside_peers: Option<Cluster>,
 }
 
 impl Rows<'_> {
@@ -80,8 +84,13 @@ impl Suite {
     pub(crate) fn run(&self, settings: &Settings) -> Result<()> {
         report::begin(settings, self);
         let start = Instant::now();
-        let clusters = Clusters { whole: Cluster::start(), with_one_dead: Cluster::start_with_one_dead()? };
         let cases = self.cases;
+        let wants_peers = cases.iter().any(|Case(condition, _)| *condition == Condition::BesidePeers);
+        let clusters = Clusters {
+            whole: Cluster::start(),
+            with_one_dead: Cluster::start_with_one_dead()?,
+            beside_peers: wants_peers.then(Cluster::start_beside_peers),
+        };
         let mut measurements: Vec<Vec<Measurement>> = cases.iter().map(|_| vec![]).collect();
         for round in 0..settings.rounds {
             let mut order: Vec<usize> = (0..cases.len()).collect();
@@ -109,6 +118,7 @@ impl Case {
         let cluster = match condition {
             Condition::Healthy | Condition::Hung => &clusters.whole,
             Condition::Dead => &clusters.with_one_dead,
+            Condition::BesidePeers => clusters.beside_peers.as_ref().context("no servers with peers")?,
         };
         let mut client = variant.connect(cluster, names)?;
         client.work(settings.time.mul_f64(WARM_UP))?;

@@ -28,10 +28,12 @@ const CASES: &[Case] = &[
     Case(Condition::Dead, Variant::unfenced(16)),
     Case(Condition::Dead, Variant::unfenced(64)),
     Case(Condition::Dead, Variant::unfenced(BATCH)),
+    Case(Condition::BesidePeers, Variant::unfenced(1)),
+    Case(Condition::BesidePeers, Variant::unfenced(64)),
 ];
 
 fn ratios(rows: &Rows<'_>) -> Vec<Ratio> {
-    let (healthy, hung) = (Condition::Healthy, Condition::Hung);
+    let (healthy, hung, peers) = (Condition::Healthy, Condition::Hung, Condition::BesidePeers);
     let one = rows.of(healthy, Variant::unfenced(1));
     vec![
         Ratio {
@@ -49,6 +51,17 @@ fn ratios(rows: &Rows<'_>) -> Vec<Ratio> {
             name: "acquire p99, tenure with 1 task, one hung / healthy",
             value: rows.of(hung, Variant::unfenced(1)).acquire_p99 / one.acquire_p99,
             target: Target::AtMost(1.5),
+        },
+        Ratio {
+            name: "cycle p50, tenure with 1 task, beside peers' keys / without",
+            value: rows.of(peers, Variant::unfenced(1)).whole_p50 / one.whole_p50,
+            target: Target::AtMost(1.05),
+        },
+        Ratio {
+            name: "time per cycle, tenure with 64 tasks, beside peers' keys / without",
+            value: rows.of(healthy, Variant::unfenced(64)).cycles_per_second
+                / rows.of(peers, Variant::unfenced(64)).cycles_per_second,
+            target: Target::AtMost(1.05),
         },
     ]
 }
