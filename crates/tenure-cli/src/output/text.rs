@@ -3,7 +3,8 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use tenure::{Fence, NodeReport, Rounded, Severity, ShutdownError};
+use tenure::{Fence, Kind, NodeReport, Rounded, Severity, ShutdownError};
+use tenure_server::form::kind_word;
 
 use super::clock::time;
 use crate::advice::{Advice, Level};
@@ -117,6 +118,9 @@ fn holder(report: &Report) -> String {
         (Some(owner), None, _) => of(format!("owner {}", plain(owner)), 1),
         (None, _, Some(1)) => of("1 reader".to_owned(), 1),
         (None, _, Some(readers)) => of(format!("{readers} readers"), readers),
+        (None, _, None) if report.kind.as_deref() == Some(kind_word(Kind::Foreign)) => {
+            "another program: the key is no lock".to_owned()
+        }
         (None, _, None) if report.is_foreign => "a client of another library".to_owned(),
         (None, _, None) => label.unwrap_or_default(),
     }

@@ -63,6 +63,20 @@ fn a_value_that_is_no_token_of_ours_is_shown_as_foreign_and_left_alone() {
     }
 }
 
+#[test]
+fn a_key_that_is_no_lock_is_said_to_be_none_and_left_alone() {
+    let deployment = five_redis_nodes();
+    deployment.servers.iter().for_each(|server| drop(server.execute(&["RPUSH", "tenure:x", "a job"])));
+    let done = deployment.tenure(&["status", "x"]);
+    assert!(done.ends_with(0).stdout.contains("holder   another program: the key is no lock"), "{done:?}");
+    assert_eq!(deployment.json(&["status", "x", "--json"]).0["kind"], "foreign");
+    let refused = deployment.tenure(&["release", "x", "--force", "--yes"]);
+    assert!(refused.stderr.contains("another library"), "{refused:?}");
+    for server in &deployment.servers {
+        assert_eq!(server.execute(&["LLEN", "tenure:x"]), tenure_testkit::Value::Int(1));
+    }
+}
+
 /// A client that died between two commands, or one that never sets a time.
 #[test]
 fn a_key_without_an_end_is_named_by_status_and_doctor() {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tenure::*;
 use tenure_testkit::{Proxy, RedisServer, Value};
-use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, Lines};
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
@@ -24,18 +24,24 @@ fn held(owner: &str, count: u32) -> BTreeMap<String, String> {
     BTreeMap::from([(owner.to_owned(), count.to_string())])
 }
 
+/// Somebody who listens as Redisson does while it waits.
+async fn redisson_waiting(server: &RedisServer) -> Lines<BufReader<TcpStream>> {
+    let stream = TcpStream::connect(("127.0.0.1", server.port())).await.unwrap();
+    let mut listener = BufReader::new(stream).lines();
+    listener.get_mut().write_all(b"SUBSCRIBE redisson_lock__channel:{tenure:x}\r\n").await.unwrap();
+    for _ in 0..6 {
+        listener.next_line().await.unwrap();
+    }
+    listener
+}
+
 /// Document 003: acquired, acquired again, released to one, released to nothing, which deletes the
 /// hash and publishes; and the release of somebody else, which changes nothing.
 #[tokio::test]
 async fn a_reentrant_lock_is_a_hash_with_a_count_on_every_server() {
     let servers = servers::<3>();
     let (locks, other) = (connect(&servers).await, connect(&servers).await);
-    let stream = TcpStream::connect(("127.0.0.1", servers[0].port())).await.unwrap();
-    let mut listener = BufReader::new(stream).lines();
-    listener.get_mut().write_all(b"SUBSCRIBE redisson_lock__channel:{tenure:x}\r\n").await.unwrap();
-    for _ in 0..6 {
-        listener.next_line().await.unwrap();
-    }
+    let mut listener = redisson_waiting(&servers[0]).await;
     let everywhere =
         |expected: &BTreeMap<String, String>| servers.iter().all(|server| hash(server) == *expected);
     let owner = "4f1c:17";
@@ -134,12 +140,7 @@ async fn nobody_of_ours_overtakes_the_first_in_line_where_redisson_waits() {
     let proxy = Proxy::start_forgetful(servers[0].port());
     let locks = builder([servers[0].url()]).fleet("one").build().unwrap();
     let far = builder([proxy.url()]).fleet("one").build().unwrap();
-    let stream = TcpStream::connect(("127.0.0.1", servers[0].port())).await.unwrap();
-    let mut redisson = BufReader::new(stream).lines();
-    redisson.get_mut().write_all(b"SUBSCRIBE redisson_lock__channel:{tenure:x}\r\n").await.unwrap();
-    for _ in 0..6 {
-        redisson.next_line().await.unwrap();
-    }
+    let _redisson = redisson_waiting(&servers[0]).await;
     let guard = locks.lock("x").owner("a").acquire().await.unwrap();
     let waiting = tokio::spawn(far.lock("x").owner("b").wait(secs(20)).acquire());
     let in_line = || servers[0].execute(&["ZCARD", "tenure~queue:{tenure:x}"]) == Value::Int(1);
@@ -207,12 +208,34 @@ async fn a_key_that_is_no_lock_is_named_and_left_alone() {
         assert!(matches!(error, AcquireError::OtherKind { found: Kind::Foreign, .. }), "{error}");
     }
     assert_eq!(servers[0].execute(&["LLEN", "tenure:x"]), Value::Int(1));
+    let report = locks.inspect("x").await.unwrap();
+    let LockState::Held { kind, owner, left, .. } = report.state else { panic!("{report:?}") };
+    assert_eq!((kind, &*owner, left), (Kind::Foreign, "list", None), "nobody can have it");
     // Redisson's, which has no end here: held by another.
     let held = locks.lock("h").owner("job").try_acquire().await.unwrap();
     assert!(held.is_none());
     let report = locks.inspect("h").await.unwrap();
     let LockState::Held { kind, sharers, owner, .. } = report.state else { panic!("{report:?}") };
     assert_eq!((kind, sharers, &*owner), (Kind::Reentrant, Some(1), "somebody"));
+}
+
+/// Redisson saw it held by an attempt of ours that came to nothing, and waits until it is told.
+#[tokio::test]
+async fn an_attempt_that_is_undone_wakes_redisson() {
+    let servers = servers::<3>();
+    let locks = connect(&servers).await;
+    for server in &servers[1..] {
+        server.execute(&["HSET", "tenure:x", "somebody", "1"]);
+        server.execute(&["PEXPIRE", "tenure:x", "60000"]);
+    }
+    let mut redisson = redisson_waiting(&servers[0]).await;
+    assert!(answer_of(&locks.lock("x").owner("job")).await.is_none());
+    let mut told = vec![];
+    while told.last().map(String::as_str) != Some("0") {
+        told.push(timeout(secs(10), redisson.next_line()).await.expect("it is told").unwrap().unwrap());
+    }
+    assert!(told.contains(&"redisson_lock__channel:{tenure:x}".to_owned()), "{told:?}");
+    until("it is gone", || servers[0].execute(&["EXISTS", "tenure:x"]) == Value::Int(0)).await;
 }
 
 #[tokio::test]

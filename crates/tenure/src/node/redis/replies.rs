@@ -203,7 +203,11 @@ fn listed(Listed { now, next, locks }: Listed<'_>) -> Option<Reply> {
 
 fn holding_of(answers::Held { key, owner, left, count }: answers::Held<'_>) -> Holding {
     let left = u64::try_from(left).ok().map(Duration::from_millis);
-    let kind = if count < 0 { Kind::Plain } else { Kind::Reentrant };
+    let kind = match count {
+        ..-1 => Kind::Foreign,
+        -1 => Kind::Plain,
+        _ => Kind::Reentrant,
+    };
     let (fence, label, sharers, count) = (None, None, None, None);
     Holding { key: key.into(), owner: owner.into(), left, fence, label, sharers, kind, count }
 }

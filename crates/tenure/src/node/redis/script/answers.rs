@@ -75,7 +75,8 @@ answers! {
     struct Holder<'a> { held: Held<'a>, fence: &'a str, label: &'a str, sharers: Vec<&'a str> }
     /// What `list.lua` answers.
     struct Listed<'a> { now: i64, next: &'a str, locks: Vec<Held<'a>> }
-    /// The count is less than zero if it is no reentrant lock.
+    /// The count is -1 if it is no reentrant lock, and -2 if it is no lock at all: the owner is the
+    /// key's type then.
     struct Held<'a> { key: &'a str, owner: &'a str, left: i64, count: i64 }
     enum Outcome {
         /// It is not the owner's.

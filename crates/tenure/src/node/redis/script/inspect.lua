@@ -27,11 +27,12 @@ if type(owner) == 'table' then
     end
     -- A reentrant lock, ours or another library's; or a key of another program, which is none.
     local field = redis.pcall('HSCAN', KEYS.lock, 0, 'COUNT', 1)
-    if not field[2] then
-        return {now, waiters}
+    if field[2] then
+        owner, count = field[2][1], tonumber(field[2][2]) or 0
+        id = group_of(KEYS.lock)
+    else
+        owner, count = redis.pcall('TYPE', KEYS.lock).ok or 'unknown', -2
     end
-    owner, count = field[2][1], tonumber(field[2][2]) or 0
-    id = group_of(KEYS.lock)
 end
 -- An empty value is another client's, too.
 if owner == '' and call('EXISTS', KEYS.lock) == 0 then
