@@ -4,6 +4,8 @@
 //! A few run at a time, because most of them wait for terms to end. The last times they took are
 //! kept, and the longest begin first.
 
+mod again;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{IsTerminal, Write};
@@ -36,9 +38,6 @@ const LINE_MAX: usize = 79;
 
 /// How many skipped tests are named one by one.
 const NAMED_MAX: usize = 6;
-
-/// How many failed tests get a second run. Noise fails one or two; more than this is a mistake.
-const AGAIN_MAX: usize = 4;
 
 /// A test program, and where it runs.
 #[derive(Clone)]
@@ -107,55 +106,9 @@ pub(super) fn run(report: &mut Report, programs: &[Program], all: bool) -> Resul
         screen.news(&running, done, programs.len());
     }
     logs.skipped(programs).into_iter().for_each(|skipped| report.skip(skipped));
-    let failed = again(report, failed, all)?;
+    let failed = again::run(report, failed, all)?;
     ensure!(failed.is_empty(), "these tests failed: {}", failed.join(", "));
     Ok(())
-}
-
-/// Runs what failed again, one test at a time with nothing beside it, and returns the programs that
-/// still fail. Most tests have real servers and real time limits, and a machine that stops for a
-/// second breaks some of those; a mistake fails alone, too. The first failure stays in the report.
-fn again(report: &mut Report, failed: Vec<(Running, Vec<String>)>, all: bool) -> Result<Vec<String>> {
-    let count: usize = failed.iter().map(|(_, tests)| tests.len()).sum();
-    // A program that hung or crashed names no test.
-    let hopeless = count > AGAIN_MAX || failed.iter().any(|(_, tests)| tests.is_empty());
-    let mut still = vec![];
-    for (first, tests) in failed {
-        let program = &first.program;
-        for test in tests {
-            if !hopeless && runs_alone(program, &test, &first.log, all)? {
-                let log = first.log.display();
-                report.doubt(format!("{} {test} (failed beside others, passed alone: {log})", program.name));
-            } else {
-                still.push(format!("{} {test}", program.name));
-            }
-        }
-        if hopeless && !still.iter().any(|name| name.starts_with(&program.name)) {
-            still.push(program.name.clone());
-        }
-    }
-    Ok(still)
-}
-
-/// Whether a test passes with nothing beside it. What it says goes to a log beside the first one.
-fn runs_alone(program: &Program, test: &str, first: &Path, all: bool) -> Result<bool> {
-    println!("    again, alone: {} {test}", program.name);
-    let (log, skips) = (first.with_extension("again.log"), first.with_extension("again.skipped"));
-    let mut run =
-        Running::spawn(program.clone(), log, skips, all, &["--exact", test, "--test-threads", "1"])?;
-    let end = loop {
-        std::thread::sleep(Duration::from_millis(20));
-        if let Some(end) = run.end()? {
-            break end;
-        }
-    };
-    println!("    {end}");
-    if let End::Failed { .. } = end {
-        println!("{}", run.output());
-        return Ok(false);
-    }
-    // A name that matches nothing would pass, too.
-    Ok(ended(&run.output()).any(|(name, result)| name == test && result == "ok"))
 }
 
 /// A program that runs.

@@ -42,6 +42,11 @@ impl Report {
         self.doubtful.push(what);
     }
 
+    #[cfg(test)]
+    pub(crate) fn doubts(&self) -> &[String] {
+        &self.doubtful
+    }
+
     pub(crate) fn end(&self, passed: bool) {
         println!("\n==> summary");
         for (name, took) in &self.done {
