@@ -21,9 +21,9 @@ use crate::{Lock, Locks};
 /// fence is at least the largest of all.
 ///
 /// # Cost
-/// A reader takes 1.2 times as long as a writer, and half as much again of the servers' CPU: a hold
-/// of its own is kept beside the lock. It pays where reading takes long, many read at once, and
-/// writing is rare (`docs/benchmarks.md`).
+/// A reader takes 1.1 times as long as a writer, and 1.4 times the servers' CPU: a hold of its own
+/// is kept beside the lock. It pays where reading takes long, many read at once, and writing is
+/// rare (`docs/benchmarks.md`).
 ///
 /// # Examples
 /// ```
