@@ -17,6 +17,8 @@
 //!   asks once.
 //! - [`Guard`] is a held lock. It says how long it is valid, can be extended, and releases when
 //!   dropped.
+//! - [`RwLock`] has many readers or one writer; [`Leader`] is a lock for candidates of which one
+//!   leads.
 //! - [`AcquireError`], [`ExtendError`] and [`ReleaseError`] say what went wrong, which node said
 //!   what, and what to do.
 //! - [`Fence`] is the number that a resource checks, and [`fenced`] has resources that do.
@@ -46,6 +48,7 @@ mod fleet;
 mod force;
 mod guard;
 mod inspect;
+mod leader;
 mod lock;
 mod locks;
 mod machine;
@@ -64,6 +67,7 @@ pub use guard::lease_token::{LeaseToken, LeaseTokenError};
 pub use guard::watch::{GuardChanges, GuardStates};
 pub use guard::{Guard, Released};
 pub use inspect::{LockList, LockReport, NodeAnswer, NodeList};
+pub use leader::{Incumbent, Incumbents, Leader, Term};
 pub use lock::label::of as label_of_process;
 pub use lock::{InLine, Lock};
 pub use locks::key_scheme::KeyScheme;

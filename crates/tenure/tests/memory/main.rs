@@ -13,6 +13,7 @@ mod everywhere;
 mod fleets;
 mod holding;
 mod inspect;
+mod leader;
 mod lifecycle;
 mod limits;
 mod messages;

@@ -40,6 +40,7 @@ macro_rules! promises {
             an_owner_hands_over_one_hold_and_keeps_the_other
             a_name_has_one_kind_of_lock
             guards_of_one_hold_release_it_together
+            one_candidate_at_a_time_leads_and_the_next_one_follows_at_once
         }
     };
     (#[$test:meta] $deployment:expr => $($promise:ident)*) => {
@@ -407,4 +408,40 @@ pub(crate) async fn guards_of_one_hold_release_it_together(deployment: &impl Dep
         inner.release().await.unwrap();
         other.acquire().await.unwrap().release().await.unwrap();
     }
+}
+
+pub(crate) async fn one_candidate_at_a_time_leads_and_the_next_one_follows_at_once(
+    deployment: &impl Deployment,
+) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let (resign, resigned) = tokio::sync::oneshot::channel::<()>();
+    let (elected, is_elected) = tokio::sync::oneshot::channel();
+    let mut start = Some((elected, resigned));
+    let leading = tokio::spawn(async move {
+        let work = |term: Term| {
+            let (elected, resigned) = start.take().expect("it is elected once");
+            elected.send(term.epoch()).unwrap();
+            async move {
+                let _term = term;
+                resigned.await.unwrap();
+                Instant::now()
+            }
+        };
+        first.leader("x").run(work).await.unwrap()
+    });
+    let epoch = is_elected.await.unwrap();
+    let follower = second.clone();
+    let following = tokio::spawn(async move {
+        follower.leader("x").run(async |term| (term.epoch(), Instant::now())).await.unwrap()
+    });
+    sleep(Duration::from_millis(300)).await;
+    let incumbent = second.leader("x").observe().next().await.unwrap().unwrap();
+    assert_eq!(incumbent.epoch, epoch, "the first leads");
+    assert!(!following.is_finished());
+    resign.send(()).unwrap();
+    let done = leading.await.unwrap();
+    let (next, begun) = following.await.unwrap();
+    assert!(next > epoch && begun >= done, "{next} after {epoch}");
+    // Far sooner than its term would have ended.
+    assert!(begun - done < Duration::from_secs(10), "{:?}", begun - done);
 }

@@ -1,0 +1,264 @@
+//! One leader among many candidates: a lock that every candidate wants for as long as it lives.
+
+use std::convert::Infallible;
+use std::future::{pending, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
+use std::time::Duration;
+
+use tenure_core::{Fence, LockState, MaxHold};
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+use crate::driver::draw_entropy;
+use crate::error::AcquireError;
+use crate::guard::Guard;
+use crate::{Lock, Locks};
+
+/// The pause after a lost term, and the longest one: it doubles while terms are short. Nodes that
+/// cannot be reached are asked by every candidate, so none of them hurries.
+const BACK_OFF_MIN: Duration = Duration::from_millis(100);
+const BACK_OFF_MAX: Duration = Duration::from_secs(10);
+
+/// How often [`Incumbents`] asks the nodes who leads.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+/// An office that one candidate at a time holds. Made by [`Locks::leader`].
+///
+/// Candidates wait in line; the first one is elected and leads until it resigns, dies, or loses its
+/// lock. Two never lead at once: work is cancelled before the next candidate can be elected. What
+/// cancelling cannot stop, such as a write that is under way, needs [`Term::epoch`] at the resource
+/// (`docs/fencing.md`).
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), tenure::AcquireError> {
+/// let locks = tenure::Locks::memory();
+/// let turns = locks.leader("scheduler").run(async |term| {
+///     println!("elected, epoch {}", term.epoch());
+///     3 // Work that never ends is cancelled when the term does; this one resigns.
+/// }).await?;
+/// assert_eq!(turns, 3);
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a candidate does nothing until it runs"]
+pub struct Leader {
+    locks: Locks,
+    name: String,
+    lock: Lock,
+}
+
+/// The time in which one candidate leads. Its work gets it by value, so that it can be spawned; if
+/// it is kept for longer than the work takes, the candidate leads for as long.
+#[derive(Debug)]
+pub struct Term(Arc<Office>);
+
+#[derive(Debug)]
+struct Office {
+    guard: Guard,
+    resigned: Notify,
+}
+
+/// Who leads, as the nodes say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Incumbent {
+    /// What the leader says of itself: [`Leader::label`].
+    pub label: Option<Arc<str>>,
+    /// The epoch: the fence of its lock. It grows with every election.
+    pub epoch: Fence,
+}
+
+/// Who leads, and who comes after. Made by [`Leader::observe`].
+#[derive(Debug)]
+pub struct Incumbents {
+    leader: Leader,
+    told: Option<Option<Incumbent>>,
+}
+
+/// How a term ended.
+enum End<T> {
+    Done(T),
+    Resigned,
+    Lost,
+}
+
+impl Locks {
+    /// The office called `name`, for candidates and observers. Asks nobody yet. On the nodes it is
+    /// the lock of that name.
+    pub fn leader(&self, name: impl Into<String>) -> Leader {
+        let name = name.into();
+        let lock = self.lock(name.clone()).wait_forever().max_hold(MaxHold::Unlimited);
+        Leader { locks: self.clone(), name, lock }
+    }
+}
+
+impl Leader {
+    /// How long a leader that died still counts as one. Default 30 s. See [`Lock::ttl`].
+    pub fn ttl(mut self, ttl: Duration) -> Self {
+        self.lock = self.lock.ttl(ttl);
+        self
+    }
+
+    /// What observers are told of this candidate, with its process and machine. See
+    /// [`Lock::label`].
+    pub fn label(mut self, note: impl AsRef<str>) -> Self {
+        self.lock = self.lock.label(note);
+        self
+    }
+
+    /// Campaigns until elected, does `work`, and resigns when it is done. If the term is lost
+    /// before that, the work is cancelled at its next `.await`, in time, and the candidate
+    /// campaigns again: `work` is called once for every election.
+    ///
+    /// Nodes that cannot be reached are waited for. After a lost term the candidate pauses, for 100
+    /// ms at first and 10 s at most.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`], but never for locks that others hold or nodes that are down: what is
+    /// wrong with name, options or manager, or that the name is used for another kind of lock.
+    ///
+    /// # Cancel safety
+    /// Dropping the future drops the work and resigns in the background.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), tenure::AcquireError> {
+    /// let locks = tenure::Locks::memory();
+    /// let mut epochs = vec![];
+    /// locks.leader("scheduler").run(|term| {
+    ///     epochs.push(term.epoch());
+    ///     let terms = epochs.len();
+    ///     async move {
+    ///         if terms < 3 {
+    ///             term.resign().await; // and stand again
+    ///         }
+    ///     }
+    /// }).await?;
+    /// assert!(epochs.is_sorted() && epochs.len() == 3);
+    /// # Ok(()) }
+    /// ```
+    pub async fn run<W: Future>(self, mut work: impl FnMut(Term) -> W) -> Result<W::Output, AcquireError> {
+        let mut back_off = BACK_OFF_MIN;
+        loop {
+            let guard = self.lock.acquire().await?;
+            let (elected, ttl) = (Instant::now(), guard.ttl());
+            let office = Arc::new(Office { guard, resigned: Notify::new() });
+            let end = office.serve(work(Term(Arc::clone(&office)))).await;
+            if let End::Lost = end {
+                drop(office);
+                let short = elected.elapsed() < ttl;
+                back_off = if short { (back_off * 2).min(BACK_OFF_MAX) } else { BACK_OFF_MIN };
+                sleep(spread(back_off)).await;
+                continue;
+            }
+            if let Some(Office { guard, .. }) = Arc::into_inner(office) {
+                // Whether the nodes confirm is told in events; if not, the lock frees itself.
+                let _ = guard.release().await;
+            }
+            if let End::Done(value) = end {
+                return Ok(value);
+            }
+        }
+    }
+
+    /// Who leads, and who comes after, as the nodes say: for candidates as for those who only look.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), tenure::AcquireError> {
+    /// let locks = tenure::Locks::memory();
+    /// let leader = locks.leader("scheduler").label("eu-1");
+    /// let mut incumbents = leader.observe();
+    /// assert_eq!(incumbents.next().await?, None, "nobody leads yet");
+    /// let leading = tokio::spawn(leader.run(async |_term| std::future::pending::<()>().await));
+    /// let incumbent = incumbents.next().await?.expect("somebody leads");
+    /// assert!(incumbent.label.is_some_and(|label| label.ends_with("eu-1")));
+    /// leading.abort();
+    /// assert_eq!(incumbents.next().await?, None, "it has resigned");
+    /// # Ok(()) }
+    /// ```
+    #[must_use]
+    pub fn observe(&self) -> Incumbents {
+        Incumbents { leader: self.clone(), told: None }
+    }
+}
+
+impl Term {
+    /// The number of this election: the fence of the lock. Pass it on with every write, so that the
+    /// resource refuses what an earlier leader sent late.
+    #[must_use]
+    pub fn epoch(&self) -> Fence {
+        self.0.guard.fence()
+    }
+
+    /// The lock behind it, with its validity, margin and loss.
+    pub fn guard(&self) -> &Guard {
+        &self.0.guard
+    }
+
+    /// Gives the term up: the work is cancelled here, the next candidate is elected at once, and
+    /// this one stands again behind those who wait. To leave for good, return from the work.
+    pub async fn resign(&self) -> Infallible {
+        self.0.resigned.notify_one();
+        pending().await
+    }
+}
+
+impl Office {
+    /// Does the work, until it is done or the term is over.
+    async fn serve<T>(&self, work: impl Future<Output = T>) -> End<T> {
+        let (mut lost, mut resigned) = (pin!(self.guard.lost()), pin!(self.resigned.notified()));
+        let mut work = pin!(work);
+        // The loss is looked at first: work must not go on when it could be noticed.
+        poll_fn(|cx| {
+            if lost.as_mut().poll(cx).is_ready() {
+                return Poll::Ready(End::Lost);
+            }
+            if let Poll::Ready(value) = work.as_mut().poll(cx) {
+                return Poll::Ready(End::Done(value));
+            }
+            resigned.as_mut().poll(cx).map(|()| End::Resigned)
+        })
+        .await
+    }
+}
+
+impl Incumbents {
+    /// Who leads, or `None` if nobody does: the first time at once, then whenever that has changed.
+    /// The nodes are asked twice a second, so a leader of less than that may be missed. While no
+    /// majority of nodes answers, nothing is known and nothing is told.
+    ///
+    /// # Errors
+    /// As [`Locks::inspect`].
+    ///
+    /// # Cancel safety
+    /// The future may be dropped: what it has not told comes the next time.
+    pub async fn next(&mut self) -> Result<Option<Incumbent>, AcquireError> {
+        loop {
+            let report = self.leader.locks.inspect(&self.leader.name).await?;
+            let known = match report.state {
+                LockState::Held { label, fence, .. } => {
+                    Some(Some(Incumbent { label, epoch: fence.unwrap_or(Fence::NONE) }))
+                }
+                LockState::Free | LockState::Reserved { .. } => Some(None),
+                _ => None,
+            };
+            if let Some(incumbent) = known.filter(|known| self.told.as_ref() != Some(known)) {
+                self.told = Some(incumbent.clone());
+                return Ok(incumbent);
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+}
+
+/// Three quarters of a pause to all of it, at random: candidates that lost their nodes together do
+/// not come back together.
+fn spread(pause: Duration) -> Duration {
+    let dice = draw_entropy().map_or(0, |entropy| entropy.dice);
+    let part = u32::try_from(dice >> 48).unwrap_or(0);
+    pause * 3 / 4 + pause / 4 * part / (1 << 16)
+}
