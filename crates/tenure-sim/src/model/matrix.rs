@@ -48,7 +48,8 @@ impl Row {
         if !config.queued {
             config.ticks = config.ticks.div_ceil(2).min(3);
         }
-        if faults.losses > 1 {
+        // These have millions of states otherwise.
+        if faults.losses > 1 || (config.cohort && faults.losses > 0) {
             config.faults.holds = 0;
         }
         if config.first_start {
