@@ -149,9 +149,11 @@ impl Leader {
             let end = office.serve(work(Term(Arc::clone(&office)))).await;
             if let End::Lost = end {
                 drop(office);
-                let short = elected.elapsed() < ttl;
-                back_off = if short { (back_off * 2).min(BACK_OFF_MAX) } else { BACK_OFF_MIN };
+                if elected.elapsed() > ttl {
+                    back_off = BACK_OFF_MIN;
+                }
                 sleep(spread(back_off)).await;
+                back_off = (back_off * 2).min(BACK_OFF_MAX);
                 continue;
             }
             if let Some(Office { guard, .. }) = Arc::into_inner(office) {
