@@ -126,11 +126,13 @@ impl Member {
     }
 
     /// Keeps the newest lives by the node's clock, and the present one, which that clock may not
-    /// call the newest.
+    /// call the newest. A server that keeps its memory is in one life with many processes: of those
+    /// the oldest are forgotten as well.
     pub(super) fn forget_lives(&mut self, present: Option<Nonce>) {
         while self.lives.len() > LIVES_MAX {
-            let oldest = self.lives.iter().find(|life| Some(life.nonce) != present).cloned();
-            oldest.map(|life| self.lives.remove(&life));
+            let mut others = self.lives.iter().filter(|life| Some(life.nonce) != present);
+            let Some(oldest) = others.next().or_else(|| self.lives.first()).cloned() else { return };
+            self.lives.remove(&oldest);
         }
     }
 

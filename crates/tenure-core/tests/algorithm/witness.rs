@@ -1,7 +1,7 @@
 //! What was written down on a machine makes its programs witnesses: none of them takes nodes that
 //! forgot for new ones.
 
-use tenure_core::trust::{Input, Output};
+use tenure_core::trust::{Input, LIVES_MAX, Output};
 use tenure_core::*;
 
 use crate::support::fleets::{self, QUARANTINE, World, nonces};
@@ -141,6 +141,22 @@ fn a_backup_that_was_put_back_is_a_new_life() {
     world.nodes[0].table = backup;
     let restored = world.witness(&[0]);
     assert_eq!(world.trusted(&restored), [0; 0], "its disk is honest, but it is yesterday's");
+}
+
+/// Every process of it is a life of its own to whoever counts them, and they are all the present
+/// one.
+#[test]
+fn a_server_that_keeps_its_memory_may_be_restarted_any_number_of_times() {
+    let mut world = World::new(1);
+    world.nodes[0].durable = true;
+    let mut client = world.witness(&[0]);
+    for restart in 0..2 * LIVES_MAX {
+        world.restart(0);
+        world.reconnect(&mut client, 0);
+        assert_eq!(world.trusted(&client), [0], "after {restart} restarts");
+    }
+    let known = nonces(&world.disk[&0]);
+    assert!(known.len() <= LIVES_MAX && !known.is_empty(), "{known:?}");
 }
 
 /// The tool is refused, ends, and is run again when the node was emptied.
