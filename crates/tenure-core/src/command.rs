@@ -11,7 +11,7 @@ use crate::fence::{Fence, ProposedFence};
 use crate::line::{Beside, LineReport, Ticket};
 use crate::mode::{Kind, Mode};
 use crate::names::{LockKey, Prefix};
-use crate::node::{RESERVED_LEAD, SHARED};
+use crate::node::{KEPT_LEAD, RESERVED_LEAD, SHARED};
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
 use crate::trust::{Distrust, Nonce};
@@ -163,6 +163,25 @@ impl Command {
         }
     }
 
+    /// The same about another lock; about none, if it is not about one.
+    #[must_use]
+    pub fn about(&self, lock: &LockKey) -> Self {
+        let mut command = self.clone();
+        match &mut command {
+            Self::Acquire { key, .. }
+            | Self::Heal { key, .. }
+            | Self::Extend { key, .. }
+            | Self::Undo { key, .. }
+            | Self::Release { key, .. }
+            | Self::Enqueue { key, .. }
+            | Self::Leave { key, .. }
+            | Self::Nudge { key }
+            | Self::Inspect { key } => *key = lock.clone(),
+            Self::Record { .. } | Self::Trim { .. } | Self::Clear { .. } | Self::List { .. } => {}
+        }
+        command
+    }
+
     /// The owner that it names, if it names one.
     #[must_use]
     pub const fn owner(&self) -> Option<OwnerToken> {
@@ -207,6 +226,12 @@ pub enum Next {
     /// Anybody who is not in line: if somebody waits, the key is set aside for nobody, and no
     /// waiter gets it for a moment ([`OPENING`](crate::OPENING)).
     OutsideLine,
+    /// Nobody for so long: the key stays, for no longer than it would have lived, and nobody's
+    /// token extends it.
+    Nobody {
+        /// For how long at most.
+        for_ms: u64,
+    },
 }
 
 /// A change of a node's record.
@@ -307,6 +332,12 @@ impl Holding {
     #[must_use]
     pub fn is_reserved(&self) -> bool {
         self.owner.starts_with(RESERVED_LEAD)
+    }
+
+    /// Whether its holder has released it, but nobody is to have it yet.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.owner.starts_with(KEPT_LEAD)
     }
 
     /// Whether several may hold the lock.

@@ -16,6 +16,9 @@ use crate::line::LABEL_BYTES_MAX;
 use crate::mode::Mode;
 use crate::round::Quorum;
 
+/// The most permits of a semaphore: whoever is refused looks at all of them.
+pub const SLOTS_MAX: usize = 64;
+
 /// The shortest ttl: below it, round trips and timer precision eat the validity.
 pub const TTL_MIN: Duration = Duration::from_millis(50);
 
@@ -97,6 +100,9 @@ pub struct Options {
     /// The margin that an acquisition must have: how many nodes may forget it at once. Default 0, a
     /// bare majority.
     pub min_margin: usize,
+    /// For how long after it was acquired nobody else gets the lock, even if it is released before.
+    /// Default not at all.
+    pub at_least: Duration,
     /// What is kept beside the lock while it is held, for whoever asks who holds it. Default
     /// nothing.
     pub label: Option<Arc<str>>,
@@ -181,6 +187,8 @@ pub struct Terms {
     pub mode: Mode,
     /// The margin that an acquisition must have.
     pub min_margin: usize,
+    /// For how long nobody else gets the lock, even if it is released before.
+    pub at_least: Duration,
     /// How long a node that may have forgotten something is not counted.
     pub quarantine: Duration,
 }
@@ -201,6 +209,9 @@ impl Options {
         if self.retry.tries_max == Some(0) {
             return Err(OptionError::NoTries);
         }
+        if self.at_least > max_ttl.get() {
+            return Err(OptionError::AtLeast { at_least: self.at_least, max_ttl: max_ttl.get() });
+        }
         if let Some(bytes) =
             self.label.as_ref().map(|label| label.len()).filter(|bytes| *bytes > LABEL_BYTES_MAX)
         {
@@ -212,9 +223,13 @@ impl Options {
                 return Err(OptionError::Renewal { interval, interval_min, interval_max });
             }
         }
-        let Self { wait, retry, renewals_max, fenced, queued, cohort, min_margin, .. } = *self;
+        let Self { wait, retry, renewals_max, fenced, queued, cohort, min_margin, at_least, .. } = *self;
         let mode = self.mode.clone();
-        let cohort = cohort && fenced && queued && wait != Wait::No && mode.is_exclusive();
+        if !at_least.is_zero() && !mode.is_exclusive() {
+            return Err(OptionError::AtLeastShared);
+        }
+        let cohort =
+            cohort && fenced && queued && wait != Wait::No && mode.is_exclusive() && at_least.is_zero();
         let (renewal, quarantine) = (self.renewal.interval(self.ttl), max_ttl.quarantine());
         Ok(Terms {
             term,
@@ -228,6 +243,7 @@ impl Options {
             cohort,
             mode,
             min_margin,
+            at_least,
             quarantine,
         })
     }
@@ -303,6 +319,7 @@ impl Default for Options {
             cohort: false,
             mode: Mode::Exclusive,
             min_margin: 0,
+            at_least: Duration::ZERO,
             label: None,
         }
     }
@@ -368,6 +385,12 @@ impl Default for MaxTtl {
 }
 
 impl Terms {
+    /// The term that an acquire asks for: the nodes keep the key at least for as long as nobody
+    /// else is to have it.
+    pub(crate) fn first_term(&self) -> Term {
+        self.term.kept_for(self.at_least)
+    }
+
     /// Checks what depends on the number of nodes.
     ///
     /// # Errors
@@ -406,6 +429,14 @@ impl Term {
     #[must_use]
     pub const fn node_ttl_ms(&self) -> u64 {
         self.node_ttl_ms as u64
+    }
+
+    /// The same term, but the nodes keep the key at least for so long.
+    #[must_use]
+    pub(crate) fn kept_for(self, at_least: Duration) -> Self {
+        let at_least_ms = at_least.as_micros().div_ceil(1_000);
+        let node_ttl_ms = self.node_ttl_ms.max(u32::try_from(at_least_ms).unwrap_or(u32::MAX));
+        Self { node_ttl_ms, ..self }
     }
 
     /// The one of two terms whose keys live longer on the nodes.

@@ -347,6 +347,13 @@ impl Lease {
         }
     }
 
+    /// Others may have the lock as soon as it is released, whatever was asked for.
+    pub fn waive_at_least(&mut self) {
+        if !self.terms.at_least.is_zero() {
+            Arc::make_mut(&mut self.terms).at_least = Duration::ZERO;
+        }
+    }
+
     /// Whether the lock has a fence.
     #[must_use]
     pub fn is_fenced(&self) -> bool {
@@ -397,7 +404,7 @@ impl Lease {
                     self.leave_node(number, node);
                 }
                 self.tell_all_voted();
-                self.heal();
+                self.heal(now);
                 self.advance_extend(now);
             }
             Phase::Held(standing) if standing.is_extending(number) => {
@@ -470,11 +477,17 @@ impl Lease {
         match std::mem::replace(&mut self.phase, Phase::Ended) {
             Phase::Acquiring(acquire) => {
                 if !acquire.cleaned_up {
-                    self.clean_up(now, acquire.leftovers(self.terms.term, Ending::Undo { requeue: None }));
+                    self.clean_up(
+                        now,
+                        acquire.leftovers(self.terms.first_term(), Ending::Undo { requeue: None }),
+                    );
                 }
                 self.leave_line();
             }
-            Phase::Held(standing) => self.clean_up(now, standing.end(now)),
+            Phase::Held(standing) => {
+                let leftovers = standing.end(now, self.terms.at_least);
+                self.clean_up(now, leftovers);
+            }
             Phase::Waiting { .. } => self.leave_line(),
             Phase::Ended => {}
         }

@@ -56,7 +56,9 @@ pub mod trust;
 
 pub use client::{Client, Waiters};
 pub use command::{Answer, Batch, Command, Fault, Gathered, Holding, Next, Refusal, Reply, Swap, Vote};
-pub use config::{Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, TTL_MIN, Term, Terms, Wait};
+pub use config::{
+    Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, SLOTS_MAX, TTL_MIN, Term, Terms, Wait,
+};
 pub use fence::{Fence, FenceBounds, FenceClock, ProposedFence};
 pub use inspect::query::{self, Query};
 pub use inspect::{Agreement, LockState, Word};
@@ -70,9 +72,9 @@ pub use line::{
     PlaceRequest, REFRESH, RESERVATION, Seeks, Ticket, WAITERS_MAX,
 };
 pub use mode::{Kind, Mode, OWNER_ID_BYTES_MAX, OwnerId, OwnerIdError};
-pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
+pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NAMES_MAX, NameError, PREFIX_BYTES_MAX, Prefix};
 pub use node::{
-    Entry, Group, Hold, LockTable, OWNED, Owner, RESERVED_LEAD, SHARED, SHARERS_MAX, TRIM_FENCES,
+    Entry, Group, Hold, KEPT_LEAD, LockTable, OWNED, Owner, RESERVED_LEAD, SHARED, SHARERS_MAX, TRIM_FENCES,
 };
 pub use round::{Ballot, Round, RoundNumber};
 pub use round::{NODES_MAX, NodeIndex, NodeSet, Patience, Quorum, QuorumError, Tally, Validity, Verdict};

@@ -21,14 +21,21 @@ pub const KEY_LEAD_RESERVED: &str = "tenure~";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix(Arc<str>);
 
-/// The key of one lock on every node.
+/// The most names that are locked together: a node looks at all of them in one step, which others
+/// wait for.
+pub const NAMES_MAX: usize = 32;
+
+/// The key of one lock on every node; or the keys of several that are locked together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockKey {
-    /// The key, and behind it the name if the key does not end with it.
+    /// The key, and behind it the name if the key does not end with it. Of several the first key,
+    /// and all names.
     text: Arc<str>,
     key_bytes: u16,
     prefix_bytes: u16,
     name_start: u16,
+    /// Several that are locked together, each by itself, in order.
+    set: Option<Arc<[Self]>>,
 }
 
 /// Why a name or prefix is not allowed.
@@ -49,6 +56,11 @@ pub enum NameError {
     },
     /// The name, the prefix or the key they form together begins with [`KEY_LEAD_RESERVED`].
     Reserved,
+    /// No names, or more than [`NAMES_MAX`], were to be locked together.
+    Names {
+        /// How many different ones.
+        count: usize,
+    },
 }
 
 impl Prefix {
@@ -98,7 +110,8 @@ impl LockKey {
             return Err(NameError::Reserved);
         }
         let prefix_bytes = bytes(&prefix.0);
-        Ok(Self { key_bytes: bytes(&key), prefix_bytes, name_start: prefix_bytes, text: key.into() })
+        let (key_bytes, name_start) = (bytes(&key), prefix_bytes);
+        Ok(Self { key_bytes, prefix_bytes, name_start, text: key.into(), set: None })
     }
 
     /// The key of the lock `name` under `prefix` for clients that store it under a digest of the
@@ -111,10 +124,55 @@ impl LockKey {
         let key = Self::new(prefix, digest)?.text;
         let (key_bytes, prefix_bytes) = (bytes(&key), bytes(&prefix.0));
         let text = format!("{key}{name}").into();
-        Ok(Self { key_bytes, prefix_bytes, name_start: key_bytes, text })
+        Ok(Self { key_bytes, prefix_bytes, name_start: key_bytes, text, set: None })
     }
 
-    /// The whole key, as the nodes store it.
+    /// Several locks as one: all of them are acquired, or none. Their order does not matter, and
+    /// one that is named twice is one.
+    ///
+    /// # Errors
+    /// [`NameError::Names`] if there are none, or more than [`NAMES_MAX`].
+    ///
+    /// ```
+    /// use tenure_core::{LockKey, Prefix};
+    ///
+    /// let key = |name| LockKey::new(&Prefix::default(), name);
+    /// let both = LockKey::all_of([key("b")?, key("a")?])?;
+    /// assert_eq!(both, LockKey::all_of([key("a")?, key("b")?, key("a")?])?);
+    /// assert_eq!(both.each(), [key("a")?, key("b")?]);
+    /// assert_eq!(LockKey::all_of([key("a")?])?, key("a")?);
+    /// # Ok::<(), tenure_core::NameError>(())
+    /// ```
+    pub fn all_of(keys: impl IntoIterator<Item = Self>) -> Result<Self, NameError> {
+        let mut keys: Vec<Self> = keys.into_iter().flat_map(|key| key.each().to_vec()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        match &keys[..] {
+            [] => Err(NameError::Names { count: 0 }),
+            [key] => Ok(key.clone()),
+            [first, ..] if keys.len() <= NAMES_MAX => {
+                let names: Vec<&str> = keys.iter().map(Self::name).collect();
+                let text = format!("{}{}", first.as_str(), names.join(", ")).into();
+                let name_start = first.key_bytes;
+                Ok(Self { text, name_start, set: Some(keys.as_slice().into()), ..first.clone() })
+            }
+            _ => Err(NameError::Names { count: keys.len() }),
+        }
+    }
+
+    /// The locks that it stands for, in order: itself, unless it is several.
+    #[must_use]
+    pub fn each(&self) -> &[Self] {
+        self.set.as_deref().unwrap_or(std::slice::from_ref(self))
+    }
+
+    /// Whether it stands for several locks.
+    #[must_use]
+    pub const fn is_set(&self) -> bool {
+        self.set.is_some()
+    }
+
+    /// The whole key, as the nodes store it; of several the first.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text[..usize::from(self.key_bytes)]
@@ -126,7 +184,7 @@ impl LockKey {
         &self.text[..usize::from(self.prefix_bytes)]
     }
 
-    /// The name without the prefix, as the user gave it.
+    /// The name without the prefix, as the user gave it; of several all of them, to be read.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.text[usize::from(self.name_start)..]
@@ -139,7 +197,10 @@ fn bytes(text: &str) -> u16 {
 
 impl fmt::Debug for LockKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(self.as_str(), f)
+        match &self.set {
+            Some(set) => f.debug_set().entries(set.iter()).finish(),
+            None => fmt::Debug::fmt(self.as_str(), f),
+        }
     }
 }
 
@@ -160,6 +221,9 @@ impl fmt::Display for NameError {
                 "the lock's key on the nodes (prefix + name) or its name begins with {KEY_LEAD_RESERVED:?}, \
                  which is reserved for Tenure's own keys; choose another name or prefix"
             ),
+            Self::Names { count } => {
+                write!(f, "{count} names to be locked together; 1 to {NAMES_MAX} different ones are allowed")
+            }
         }
     }
 }
@@ -224,6 +288,15 @@ mod tests {
         }
         assert_eq!(Prefix::new("tenure~app:"), Err(NameError::Reserved));
         assert!(key("tenure:", "tenure").is_ok());
+    }
+
+    #[test]
+    fn so_many_names_can_be_locked_together() {
+        let all = |count: usize| LockKey::all_of((0..count).map(|name| key("", &name.to_string()).unwrap()));
+        assert_eq!(all(NAMES_MAX).unwrap().each().len(), NAMES_MAX);
+        for count in [0, NAMES_MAX + 1] {
+            assert_eq!(all(count), Err(NameError::Names { count }));
+        }
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! What ONE node does with a command: the executable definition.
 //!
-//! The rules (`rules.rs`, `line.rs`) work on what a node keeps for one name ([`Name`], `name.rs`),
-//! and reach the rest through [`Shelf`]: the smallest interface to where a node keeps its names.
-//! [`LockTable`] (`table.rs`) keeps them in maps: it is the memory node, the simulated node, and
-//! the reference that every other store is tested against. The embedded store keeps them in rows.
-//! Redis runs scripts that say the same in Lua, and the conformance test compares them.
+//! The rules (`rules.rs`, `line.rs`; `set.rs` for several names at once) work on what a node keeps
+//! for one name ([`Name`], `name.rs`), and reach the rest through [`Shelf`]: the smallest interface
+//! to where a node keeps its names. [`LockTable`] (`table.rs`) keeps them in maps: it is the memory
+//! node, the simulated node, and the reference that every other store is tested against. The
+//! embedded store keeps them in rows. Redis runs scripts that say the same in Lua, and the
+//! conformance test compares them.
 //!
 //! Time is the node's own, in the way Redis counts it: a key set with `PX p` at millisecond *t* is
 //! there up to and including millisecond *t + p*.
@@ -13,11 +14,14 @@ mod holds;
 mod line;
 mod name;
 mod rules;
+mod set;
 mod table;
 
 use std::sync::Arc;
 
-pub use self::name::{Entry, Group, Hold, Label, LastFence, Name, OWNED, Owner, RESERVED_LEAD, SHARED};
+pub use self::name::{
+    Entry, Group, Hold, KEPT_LEAD, Label, LastFence, Name, OWNED, Owner, RESERVED_LEAD, SHARED,
+};
 pub use self::rules::execute;
 pub use self::table::LockTable;
 use crate::command::Answer;

@@ -12,6 +12,7 @@ mod owning;
 mod passing;
 mod pipeline;
 mod queue;
+mod sets;
 mod sharing;
 mod trust;
 mod tuning;
@@ -114,6 +115,11 @@ mutants! {
     OwnerIsToken Owning "exclusion" "kinds" "the id of the owner is the token of all its attempts: one that is undone takes away what another has",
     JoinOwnFence Owning "fencing" "kinds" "an owner that holds a lock again gets a fence of its own for it",
     JoinerYields Owning "liveness" "kinds" "an owner that holds a lock already gets in line behind others who wait for it",
+    SetExtendsPart Sets "exclusion" "kinds" "a node that has some of several names extends those",
+    SetAcquiresPart Sets "exclusion" "ours" "a node grants several names if one of them is free",
+    SetPassesBack Sets "liveness" "kinds" "a name that is set aside for one who wants several goes to the next when the rest is not free",
+    SlotsMixed Sets "exclusion" "kinds" "a node grants any slot of a semaphore that is free for the one that was asked for",
+    CountingSet Sets "exclusion" "kinds" "a node counts the holders of a semaphore instead of locking slots",
     NoYield Waiting "order of the queue" "ours" "a waiter that is granted the lock yields to nobody ahead",
     RenewalForgotten Distance "continuity" "ours" "grants of renewals that are sent together are dropped after 20 ms",
     TimeoutFixed Distance "continuity" "ours" "the default node timeout does not follow the round trips",
@@ -294,6 +300,7 @@ impl World {
                 .or_else(|| self.bend_owner(mutant, &asked))
                 .or_else(|| self.bend_sharing(mutant, &asked))
                 .or_else(|| self.bend_owning(mutant, &asked))
+                .or_else(|| self.bend_sets(mutant, &asked))
                 .or_else(|| self.bend_extension(mutant, &asked))
                 .or_else(|| self.bend_record(mutant, &asked))
                 .or_else(|| self.bend_line(mutant, &asked))

@@ -44,6 +44,9 @@ pub enum Scenario {
     /// A few owners hold locks again and again, from several clients, beside others who want them
     /// alone or share them. For the rest everything that the guarantees allow for.
     Owning,
+    /// Some want several locks at once, in sets that overlap, beside others who want one. For the
+    /// rest everything that the guarantees allow for.
+    Sets,
     /// Many wait in line for one lock; some die, give up, or reach only a minority of nodes. Nobody
     /// is overtaken, and nobody is stuck.
     Waiting,
@@ -117,6 +120,8 @@ pub struct Options {
     pub(crate) cohort_per_mille: u64,
     /// How many of the locks are shared.
     pub(crate) shared_per_mille: u64,
+    /// How often several locks are asked for at once.
+    pub(crate) sets_per_mille: u64,
     /// Who holds reentrant locks.
     pub(crate) owners: Owners,
     pub(crate) strangers: Strangers,
@@ -145,12 +150,13 @@ pub(crate) struct Kinds {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
         Self::WithinAssumptions,
         Self::FencingOnly,
         Self::Cohort,
         Self::Sharing,
         Self::Owning,
+        Self::Sets,
         Self::RollingRestart,
         Self::Distance,
         Self::Waiting,
@@ -188,7 +194,15 @@ impl Scenario {
     }
 
     const fn is_within(self) -> bool {
-        matches!(self, Self::WithinAssumptions | Self::Cohort | Self::Sharing | Self::Owning | Self::Waiting)
+        matches!(
+            self,
+            Self::WithinAssumptions
+                | Self::Cohort
+                | Self::Sharing
+                | Self::Owning
+                | Self::Sets
+                | Self::Waiting
+        )
     }
 }
 
@@ -206,6 +220,7 @@ impl Options {
             Scenario::Cohort => Self::cohort(seed, &mut dice),
             Scenario::Sharing => Self::sharing(seed, &mut dice),
             Scenario::Owning => Self::owning(seed, &mut dice),
+            Scenario::Sets => Self::sets(seed, &mut dice),
             _ => Self::outside(seed, scenario, &mut dice),
         };
         options.possible = options.kinds;

@@ -72,6 +72,7 @@ marks! {
     Reentered "locks held several times by one owner",
     Rejoined "nodes that named the fence of the owner's group",
     Entered "holds that another one of the same owner waits for",
+    Several "acquires of several locks at once",
     OtherKind "acquires ended because the name is another kind of lock",
     PassedToNobody "locks passed on inside a client to a caller that had gone",
     CopiedBefore "locks released because their token was known to others",

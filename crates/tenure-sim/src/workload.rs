@@ -92,6 +92,8 @@ impl World {
             // It has enough to do.
         } else if !long_hold && self.wants_cohort() {
             self.begin_cohort(client);
+        } else if self.options.sets_per_mille > 0 && self.dice.chance(self.options.sets_per_mille) {
+            self.begin_set(client);
         } else {
             let name = self.dice.index(self.options.names);
             let terms = self.any_terms(long_hold);
@@ -109,6 +111,18 @@ impl World {
             }
         }
         self.act_later(client, self.options.max_ttl_ms * 1_000_000, Act::Begin);
+    }
+
+    /// Asks for several locks at once.
+    fn begin_set(&mut self, client: usize) {
+        let count = self.dice.index(self.options.names - 1) + 2;
+        let first = self.dice.index(self.options.names);
+        let all = self.options.names;
+        let names = (0..count).map(|next| (first + next) % all);
+        let terms = self.any_terms(false);
+        let terms = self.bend_terms(client, self.terms_of(client, terms));
+        self.marks.see(Mark::Several);
+        self.begin_lease(client, set_of(names), terms);
     }
 
     /// Asks for a lock.
@@ -362,9 +376,29 @@ impl World {
     }
 }
 
+/// Numbers of locks from here on stand for several that are locked together: one bit for each.
+const SETS_FROM: usize = 1 << 16;
+
+/// Several locks as one.
+pub(crate) fn set_of(names: impl IntoIterator<Item = usize>) -> usize {
+    SETS_FROM + names.into_iter().fold(0, |bits, name| bits | 1 << name)
+}
+
+/// Whether several are locked together.
+pub(crate) const fn is_set(name: usize) -> bool {
+    name >= SETS_FROM
+}
+
+/// The locks that a number stands for.
+pub(crate) fn each(name: usize) -> impl Iterator<Item = usize> {
+    let several = (0..16).filter(move |one| is_set(name) && name & 1 << one != 0);
+    several.chain(Some(name).filter(|_| !is_set(name)))
+}
+
 /// The name of a lock on the nodes.
 pub(crate) fn key(name: usize) -> LockKey {
-    LockKey::new(&Prefix::default(), &format!("lock-{name}")).expect("a short name")
+    let one = |name| LockKey::new(&Prefix::default(), &format!("lock-{name}")).expect("a short name");
+    LockKey::all_of(each(name).map(one)).expect("one at least, and few")
 }
 
 impl Slot {

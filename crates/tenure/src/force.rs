@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use tenure_core::{Holding, Kind, OwnerToken};
+use tenure_core::{Holding, KEPT_LEAD, Kind, OwnerToken};
 
 use crate::error::ReleaseError;
 use crate::guard::Released;
@@ -27,7 +27,7 @@ impl LockReport {
     pub fn foreign(&self) -> Option<&Holding> {
         // The owner of a reentrant lock is any text; what makes it ours are the holds beside it.
         self.holdings().find(|holding| {
-            let is_token = holding.kind == Kind::Plain && OwnerToken::parse(&holding.owner).is_ok();
+            let is_token = holding.kind == Kind::Plain && token_of(&holding.owner).is_some();
             holding.sharers.is_none() && !is_token
         })
     }
@@ -66,11 +66,16 @@ impl Locks {
     /// # Ok(()) }
     /// ```
     pub async fn release_by_force(&self, name: &str, owner: &str) -> Result<Released, ReleaseError> {
-        let owner = OwnerToken::parse(owner).map_err(|_| ReleaseError::Foreign { name: name.to_owned() })?;
+        let owner = token_of(owner).ok_or_else(|| ReleaseError::Foreign { name: name.to_owned() })?;
         match self.release_everywhere(&Handover::new(name, owner, self.inner.defaults.ttl)).await {
             // Gone meanwhile; or only a minority had it, whose votes may come after the majority's.
             Err(ReleaseError::NotHeld { votes, .. }) => Ok(Released { votes }),
             done => done,
         }
     }
+}
+
+/// The token of whoever holds a lock, or has released it and keeps it from others.
+fn token_of(owner: &str) -> Option<OwnerToken> {
+    OwnerToken::parse(owner.strip_prefix(KEPT_LEAD).unwrap_or(owner)).ok()
 }

@@ -39,6 +39,7 @@ pub struct Guard {
     /// Shared by all guards that [`Guard::reenter`] made of one.
     hold: Arc<Hold>,
     options: Arc<Options>,
+    slot: Option<usize>,
 }
 
 /// What became of a release that succeeded.
@@ -51,17 +52,30 @@ pub struct Released {
 
 impl Guard {
     pub(crate) fn new(hold: Hold, options: Arc<Options>) -> Self {
-        Self { hold: Arc::new(hold), options }
+        Self { hold: Arc::new(hold), options, slot: None }
+    }
+
+    /// It is a permit of a semaphore.
+    pub(crate) fn with_slot(self, slot: usize) -> Self {
+        Self { slot: Some(slot), ..self }
     }
 
     pub(crate) fn parts(&self) -> (&Hold, &Options) {
         (&self.hold, &self.options)
     }
 
-    /// The lock's name.
+    /// The lock's name. Of several that are locked together all, to be read: see
+    /// [`Guard::names`].
     #[must_use]
     pub fn name(&self) -> &str {
         self.hold.key.name()
+    }
+
+    /// Which permit it is, if it is one of a [`Semaphore`](crate::Semaphore): 0 to one less than
+    /// there are.
+    #[must_use]
+    pub const fn slot(&self) -> Option<usize> {
+        self.slot
     }
 
     /// The term that it was acquired with.
@@ -343,7 +357,7 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub fn reenter(&self) -> Self {
-        Self { hold: Arc::clone(&self.hold), options: Arc::clone(&self.options) }
+        Self { hold: Arc::clone(&self.hold), options: Arc::clone(&self.options), slot: self.slot }
     }
 
     /// Whom the lock keeps out: others may hold it at the same time if it is shared, or if they are
@@ -539,6 +553,14 @@ impl Hold {
 
     pub(crate) fn name(&self) -> &str {
         self.key.name()
+    }
+
+    pub(crate) fn waive_at_least(&self) {
+        self.lease.look().waive_at_least();
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.key.each().iter().map(LockKey::name)
     }
 
     pub(crate) fn state(&self) -> HoldState {

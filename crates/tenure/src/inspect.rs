@@ -240,7 +240,7 @@ impl Inner {
         let mut place = Place::default();
         place.holder = match state {
             LockState::Unknown => return None,
-            LockState::Held { label, .. } => label,
+            LockState::Held { label, .. } | LockState::Kept { label, .. } => label,
             _ => None,
         };
         // We are not in line: all who are would come before us.
@@ -248,6 +248,28 @@ impl Inner {
         place.ahead = place.waiters;
         place.nodes = words.iter().flatten().count();
         Some(place)
+    }
+
+    /// Which of several locks somebody has, as far as a majority of nodes says; all of them, if
+    /// none does.
+    pub(crate) async fn held_of(&self, keys: &[LockKey]) -> Vec<bool> {
+        let Ok(all) = LockKey::all_of(keys.iter().cloned()) else { return vec![true; keys.len()] };
+        let terms = self.default_terms.as_ref().map(|terms| terms.term);
+        let query = Query::inspect(all, self.quorum, self.clock.now());
+        let found = self.query(terms.map_or(query.clone(), |term| query.within(term))).await;
+        let Some(Found { answers, voters, .. }) = found else { return vec![true; keys.len()] };
+        let told: Vec<_> = self
+            .quorum
+            .indexes()
+            .zip(&answers)
+            .filter(|(node, _)| voters.contains(*node))
+            .filter_map(|(_, answer)| answer.as_ref().ok())
+            .collect();
+        let is_free = |key: &LockKey| {
+            let without = |holdings: &[Holding]| holdings.iter().all(|it| *it.key != *key.as_str());
+            told.iter().filter(|answer| without(&answer.holdings)).count() >= self.quorum.majority()
+        };
+        keys.iter().map(|key| !is_free(key)).collect()
     }
 
     /// Asks all nodes. `None` if the worker is gone.

@@ -245,7 +245,7 @@ impl Incumbents {
                 LockState::Held { label, fence, .. } => {
                     Some(Some(Incumbent { label, epoch: fence.unwrap_or(Fence::NONE) }))
                 }
-                LockState::Free | LockState::Reserved { .. } => Some(None),
+                LockState::Free | LockState::Reserved { .. } | LockState::Kept { .. } => Some(None),
                 _ => None,
             };
             if let Some(incumbent) = known.filter(|known| self.told.as_ref() != Some(known)) {

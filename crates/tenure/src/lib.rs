@@ -54,6 +54,7 @@ mod locks;
 mod machine;
 mod node;
 mod rwlock;
+mod semaphore;
 
 pub use diagnostics::{Finding, FindingKind, NodeReport, Severity};
 pub use error::votes::{NodeVote, Votes};
@@ -80,11 +81,12 @@ pub use node::RedisNode;
 pub use node::SqliteNode;
 pub use node::{Faults, MemoryNode, Node, Persistence, Role, UrlError};
 pub use rwlock::RwLock;
+pub use semaphore::Semaphore;
 pub use tenure_core::{
     COHORT_PASSES_MAX, COHORT_TIME, Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, Kind,
-    LockState, MaxHold, Mode, NAME_BYTES_MAX, NODES_MAX, NameError, Nonce, OWNER_ID_BYTES_MAX, OptionError,
-    Options, OwnerId, OwnerIdError, OwnerToken, Place, QuorumError, Refusal, Renewal, RestartGuard, Retry,
-    Risk, Rounded, Vote, Wait,
+    LockState, MaxHold, Mode, NAME_BYTES_MAX, NAMES_MAX, NODES_MAX, NameError, Nonce, OWNER_ID_BYTES_MAX,
+    OptionError, Options, OwnerId, OwnerIdError, OwnerToken, Place, QuorumError, Refusal, Renewal,
+    RestartGuard, Retry, Risk, Rounded, SLOTS_MAX, Vote, Wait,
 };
 
 /// The Rust examples of the README, run as tests.

@@ -1,6 +1,8 @@
 //! One lock: its name, its options, and how to get it.
 
+mod at_least;
 pub(crate) mod label;
+mod several;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -42,6 +44,8 @@ use crate::locks::Inner;
 pub struct Lock {
     manager: Arc<Inner>,
     name: String,
+    /// All names, if several are locked together; `name` is what they are called then.
+    names: Option<Arc<[String]>>,
     /// Shared by all locks that have the manager's defaults, and with their guards.
     options: Arc<Options>,
     /// Nothing is left to those outside the line.
@@ -53,7 +57,13 @@ pub struct Lock {
 impl Lock {
     pub(crate) fn new(manager: Arc<Inner>, name: String) -> Self {
         let options = Arc::clone(&manager.defaults);
-        Self { manager, name, options, closed: false, owner_error: None }
+        Self { manager, name, names: None, options, closed: false, owner_error: None }
+    }
+
+    /// Several locks as one.
+    pub(crate) fn all(manager: Arc<Inner>, names: Vec<String>) -> Self {
+        let name = names.join(", ");
+        Self { names: Some(names.into()), ..Self::new(manager, name) }
     }
 
     /// The term: how long the lock lives unless it is extended or released. Default 30 s. While the
@@ -419,6 +429,28 @@ impl Lock {
         }
     }
 
+    /// The same lock under another name.
+    pub(crate) fn called(self, name: String) -> Self {
+        Self { name, names: None, ..self }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn manager(&self) -> &Inner {
+        &self.manager
+    }
+
+    /// How long it is waited for.
+    pub(crate) fn waits(&self) -> Wait {
+        self.options.wait
+    }
+
+    pub(crate) fn key(&self) -> Result<LockKey, AcquireError> {
+        self.check().map(|(key, _)| key)
+    }
+
     fn options_mut(&mut self) -> &mut Options {
         Arc::make_mut(&mut self.options)
     }
@@ -478,9 +510,12 @@ impl Lock {
         let name = || self.name.clone();
         let invalid_name = |error: NameError| AcquireError::InvalidName { name: name(), error };
         let invalid_option = |error: OptionError| AcquireError::InvalidOption { name: name(), error };
-        let key = self.manager.key(&self.name).map_err(invalid_name)?;
+        let key = self.manager.key_of(&self.name, self.names.as_deref()).map_err(invalid_name)?;
         if let Some(error) = self.owner_error {
             return Err(invalid_option(OptionError::Owner(error)));
+        }
+        if key.is_set() && !self.options.mode.is_exclusive() {
+            return Err(invalid_option(OptionError::SeveralNames));
         }
         let terms = match &self.manager.default_terms {
             Some(terms) if Arc::ptr_eq(&self.options, &self.manager.defaults) => Arc::clone(terms),

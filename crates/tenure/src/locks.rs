@@ -467,6 +467,13 @@ impl Inner {
         self.key_scheme.key(&self.prefix, name)
     }
 
+    /// The key of a lock, or of several if there are `names`.
+    pub(crate) fn key_of(&self, name: &str, names: Option<&[String]>) -> Result<LockKey, NameError> {
+        let Some(names) = names else { return self.key(name) };
+        let keys = names.iter().map(|name| self.key(name)).collect::<Result<Vec<_>, _>>()?;
+        LockKey::all_of(keys)
+    }
+
     pub(crate) fn next_id(&self) -> Id {
         Id(self.ids.fetch_add(1, Ordering::Relaxed))
     }

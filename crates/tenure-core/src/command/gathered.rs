@@ -28,10 +28,12 @@ impl Batch {
     /// All kinds, in the order in which they leave.
     pub const ALL: [Self; Self::COUNT] = [Self::Releases, Self::Acquires, Self::Extends];
 
-    /// Whether a command can be sent together with others, and with which.
+    /// Whether a command can be sent together with others, and with which. What is about several
+    /// locks at once comes behind everything that waits.
     #[must_use]
-    pub const fn of(command: &Command) -> Option<Self> {
+    pub fn of(command: &Command) -> Option<Self> {
         match command {
+            _ if command.key().is_some_and(LockKey::is_set) => None,
             Command::Release { next: Next::InLine, .. } => Some(Self::Releases),
             Command::Acquire {
                 nonce: Some(_),

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use super::{MAX_TTL_CEILING, TTL_MIN};
+use super::{MAX_TTL_CEILING, SLOTS_MAX, TTL_MIN};
 use crate::line::LABEL_BYTES_MAX;
 use crate::mode::OwnerIdError;
 
@@ -47,6 +47,22 @@ pub enum OptionError {
     },
     /// The owner is not allowed.
     Owner(OwnerIdError),
+    /// The lock is to be kept from others for longer than `max_ttl`.
+    AtLeast {
+        /// What was asked for.
+        at_least: Duration,
+        /// The largest that is allowed here.
+        max_ttl: Duration,
+    },
+    /// A lock that others may hold, too, is to be kept from others.
+    AtLeastShared,
+    /// A semaphore has no permits, or more than [`SLOTS_MAX`].
+    Permits {
+        /// What was asked for.
+        permits: usize,
+    },
+    /// Several names are locked together, and were to be shared or held by an owner.
+    SeveralNames,
     /// `max_hold` is shorter than the ttl.
     MaxHold {
         /// What was asked for.
@@ -116,6 +132,22 @@ impl fmt::Display for OptionError {
                 "a min_margin of {min_margin} cannot be reached; with all of these nodes the margin is {margin_max}"
             ),
             Self::Owner(error) => error.fmt(f),
+            Self::AtLeast { at_least, max_ttl } => write!(
+                f,
+                "a lock cannot be kept from others for {at_least:?}: nodes keep nothing for longer than the \
+                 fleet's max_ttl of {max_ttl:?}. Raise max_ttl for every client of these nodes, or run more \
+                 often and keep the time of the last run where the work is done"
+            ),
+            Self::AtLeastShared => {
+                write!(f, "at_least needs a lock that is held alone; ask without `shared` and `owner`")
+            }
+            Self::Permits { permits } => {
+                write!(f, "a semaphore of {permits} is not possible; allowed are 1 to {SLOTS_MAX} at a time")
+            }
+            Self::SeveralNames => write!(
+                f,
+                "several names are locked together for one holder alone; ask without `shared` and `owner`"
+            ),
             Self::MaxHold { max_hold, ttl } => write!(
                 f,
                 "a max_hold of {max_hold:?} is shorter than the ttl of {ttl:?}; raise it or shorten the ttl"

@@ -41,6 +41,19 @@ pub enum LockState {
         /// What kind of lock it is.
         kind: mode::Kind,
     },
+    /// Its holder is done with it, but a majority of nodes keeps it from everybody for the rest of
+    /// its period.
+    #[non_exhaustive]
+    Kept {
+        /// Who had it, as the nodes know it.
+        owner: Arc<str>,
+        /// What the holder wrote beside it, if anything.
+        label: Option<Arc<str>>,
+        /// The time until no majority keeps it any more.
+        left: Option<Duration>,
+        /// The largest fence that these nodes have granted for it.
+        fence: Option<Fence>,
+    },
     /// Nobody has it, but a majority of nodes has set it aside for whoever is next in line.
     #[non_exhaustive]
     Reserved {
@@ -107,14 +120,19 @@ impl Agreement {
         };
         let holdings: Vec<&Holding> = agreeing(kind).filter_map(|(_, word)| word.holding).collect();
         let left = || majority_left(quorum, &holdings);
+        let label = || holdings.iter().find_map(|holding| holding.label.clone());
+        let fence = || holdings.iter().filter_map(|holding| holding.fence).max();
         let state = match kind {
             Kind::Free => LockState::Free,
             Kind::Reserved => LockState::Reserved { left: left() },
+            Kind::Held(owner) if holdings.iter().any(|holding| holding.is_kept()) => {
+                LockState::Kept { owner: owner.into(), label: label(), left: left(), fence: fence() }
+            }
             Kind::Held(owner) => LockState::Held {
                 owner: owner.into(),
-                label: holdings.iter().find_map(|holding| holding.label.clone()),
+                label: label(),
                 left: left(),
-                fence: holdings.iter().filter_map(|holding| holding.fence).max(),
+                fence: fence(),
                 kind: holdings.first().map(|holding| holding.kind).unwrap_or_default(),
                 sharers: middle(
                     holdings

@@ -46,7 +46,7 @@ impl Lease {
         let beside = self.beside(woken.is_some(), joins);
         acquire.from_line = woken.is_some();
         let mut unasked = vec![];
-        for (node, command) in acquire.commands(&self.key, self.terms.term, proposal, beside) {
+        for (node, command) in acquire.commands(&self.key, self.terms.first_term(), proposal, beside) {
             if woken.is_none_or(|woken| woken.contains(node)) {
                 self.outputs.push_back(Output::Send { round: number, node, command });
             } else {
@@ -80,7 +80,8 @@ impl Lease {
                 self.ask_the_rest();
                 let Phase::Acquiring(acquire) = &mut self.phase else { return };
                 let ending = Ending::Release { labelled: self.label.is_some(), next: Next::InLine };
-                let (leftovers, round) = (acquire.leftovers(self.terms.term, ending), acquire.round.clone());
+                let term = self.terms.first_term();
+                let (leftovers, round) = (acquire.leftovers(term, ending), acquire.round.clone());
                 let fence = acquire.fence.map(|proposed| proposed.fence);
                 let span = acquire.fence.map_or(0, |proposed| proposed.span);
                 let shared = self.terms.mode.is_shared();
@@ -109,7 +110,7 @@ impl Lease {
                     } else {
                         wait::undo(self.waiter.as_deref())
                     };
-                    let leftovers = acquire.leftovers(self.terms.term, ending);
+                    let leftovers = acquire.leftovers(self.terms.first_term(), ending);
                     self.clean_up(now, leftovers);
                 }
                 if let Some(fence) = rejoins.filter(|_| self.proposals < PROPOSALS_MAX) {

@@ -58,9 +58,12 @@ impl Lease {
 
     /// Begins a renewal if one is due, as [`Input::Timeout`](super::Input::Timeout) does, but
     /// leaves it to the caller to send it, together with those of other leases. `None` if there is
-    /// anything else to do.
+    /// anything else to do, and for several names at once.
     pub fn begin_renewal(&mut self, now: Time) -> Option<Renewing> {
         let Phase::Held(standing) = &mut self.phase else { return None };
+        if self.key.is_set() {
+            return None;
+        }
         let term = self.terms.term;
         let allowed = standing.renew_at.is_some_and(|due| now >= due)
             && standing.extending.is_none()
@@ -71,6 +74,7 @@ impl Lease {
         }
         standing.renew_at = None;
         standing.renewals += 1;
+        let term = term.kept_for(standing.rest_of(self.terms.at_least, now));
         let (token, mode) = (standing.leftovers.token, self.mode());
         let round = self.begin_extension(now, term)?;
         Some(Renewing { round, key: self.key.clone(), token, node_ttl_ms: term.node_ttl_ms(), mode })
@@ -135,6 +139,7 @@ impl Lease {
             self.outputs.push_back(Output::NotExtended(reason));
             return;
         }
+        let term = term.kept_for(standing.rest_of(self.terms.at_least, now));
         let (token, mode) = (standing.leftovers.token, self.mode());
         if let Some(number) = self.begin_extension(now, term) {
             let node_ttl_ms = term.node_ttl_ms();
@@ -179,7 +184,7 @@ impl Lease {
                 let started = standing.confirm(validity);
                 standing.plan_renewal(&self.terms, started);
                 self.outputs.push_back(Output::Extended);
-                self.heal();
+                self.heal(now);
             }
             ExtendDecision::NotExtended(reason) => {
                 standing.extending = None;
@@ -195,14 +200,18 @@ impl Lease {
     /// on. It counts for us only after the quarantine: until then somebody may still count on a
     /// grant that the node gave and forgot. If somebody with a larger fence was there, the node
     /// refuses.
-    pub(super) fn heal(&mut self) {
+    pub(super) fn heal(&mut self, now: Time) {
         let mode = self.mode();
         let Phase::Held(standing) = &mut self.phase else { return };
         if standing.missing.is_empty() {
             return;
         }
         let (number, token, fence) = (self.rounds.take_next(), standing.leftovers.token, standing.top());
-        let node_ttl_ms = standing.leftovers.term.node_ttl_ms();
+        let node_ttl_ms = match self.terms.at_least.is_zero() {
+            true => standing.leftovers.term.node_ttl_ms(),
+            // No longer than the rest of the time that it is kept.
+            false => self.terms.term.kept_for(standing.rest_of(self.terms.at_least, now)).node_ttl_ms(),
+        };
         let quarantine_ms = u64::try_from(self.terms.quarantine.as_millis()).unwrap_or(u64::MAX);
         for node in std::mem::take(&mut standing.missing).iter() {
             standing.leftovers.may_hold.insert(node);

@@ -37,7 +37,7 @@ pub(crate) struct CohortClass {
 impl Lease {
     /// Whether it may be passed the lock by other callers of its client, and pass it on to them.
     pub(crate) fn is_cohort(&self) -> bool {
-        self.terms.cohort
+        self.terms.cohort && !self.key.is_set()
     }
 
     /// With whom. How long a caller waits, and how it retries, is its own matter.

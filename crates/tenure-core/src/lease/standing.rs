@@ -150,12 +150,28 @@ impl Standing {
     pub(crate) fn handover(&mut self, now: Time, mode: Mode) -> HandedOver {
         self.disclosed = true;
         let (token, fence, members) = (self.leftovers.token, self.fence, self.members);
-        let held = Duration::from_nanos(self.held_before).saturating_add(now.since(self.acquired));
-        HandedOver { token, fence, members, held, mode }
+        HandedOver { token, fence, members, held: self.held(now), mode }
+    }
+
+    /// How long it has been held, here and elsewhere.
+    fn held(&self, now: Time) -> Duration {
+        Duration::from_nanos(self.held_before).saturating_add(now.since(self.acquired))
+    }
+
+    /// How much is left of the time for which nobody else is to have it, whatever happens.
+    pub(crate) fn rest_of(&self, at_least: Duration, now: Time) -> Duration {
+        if at_least.is_zero() { at_least } else { at_least.saturating_sub(self.held(now)) }
     }
 
     /// What has to be released when the lock is given up at `now`, and who is next.
-    pub(crate) fn end(mut self, now: Time) -> Leftovers {
+    pub(crate) fn end(mut self, now: Time, at_least: Duration) -> Leftovers {
+        let rest = self.rest_of(at_least, now);
+        if let Ending::Release { next, .. } = &mut self.leftovers.ending
+            && !rest.is_zero()
+        {
+            *next = Next::Nobody { for_ms: u64::try_from(rest.as_millis()).unwrap_or(u64::MAX) };
+            return self.leftovers;
+        }
         // Without a fence our own clock serves: then each client has turns of its own, and holds
         // the lock at a part of them.
         let acquired_us = self.top().map_or(self.acquired.as_nanos() / 1_000, Fence::get);

@@ -112,7 +112,7 @@ impl Lease {
         let ticket = waiter.ticket.filter(|_| waiter.in_line);
         let next = ticket.map_or(Next::InLine, Next::InLineWith);
         let ending = Ending::Release { labelled: self.label.is_some(), next };
-        let leftovers = acquire.leftovers(self.terms.term, ending);
+        let leftovers = acquire.leftovers(self.terms.first_term(), ending);
         self.clean_up(now, leftovers);
         if ticket.is_none() {
             self.leave_line();

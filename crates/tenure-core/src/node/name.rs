@@ -13,6 +13,10 @@ use crate::token::OwnerToken;
 /// What the value of a key begins with that is set aside for a waiter.
 pub const RESERVED_LEAD: &str = "rsv:";
 
+/// What the value of a key begins with that its holder has released, but that nobody is to have
+/// yet.
+pub const KEPT_LEAD: &str = "kept:";
+
 /// The value of a key that is shared.
 pub const SHARED: &str = "shared";
 
@@ -55,6 +59,8 @@ pub struct Entry {
 pub enum Owner {
     /// A lock of this owner.
     Token(OwnerToken),
+    /// This owner has released it, but nobody is to have it yet.
+    Kept(OwnerToken),
     /// It is set aside for this waiter.
     Reserved(Ticket),
     /// Several: [`Name::holds`] says who. Nobody yet, if it is set aside for those who share it.
@@ -141,6 +147,10 @@ impl Name {
         self.entry.is_some_and(|entry| entry.owner == Owner::Token(token))
     }
 
+    pub(super) fn is_kept_by(&self, token: OwnerToken) -> bool {
+        self.entry.is_some_and(|entry| entry.owner == Owner::Kept(token))
+    }
+
     pub(super) fn is_reserved_for(&self, ticket: Ticket) -> bool {
         self.entry.is_some_and(|entry| entry.owner == Owner::Reserved(ticket))
     }
@@ -163,7 +173,8 @@ impl Name {
 
     /// What the holder wrote beside the lock.
     pub(super) fn label(&self) -> Option<Arc<str>> {
-        let is_holder = |owner| self.is_held_by(owner) || self.hold(owner).is_some();
+        let is_holder =
+            |owner| self.is_held_by(owner) || self.is_kept_by(owner) || self.hold(owner).is_some();
         let label = self.label.as_ref().filter(|label| is_holder(label.owner))?;
         Some(Arc::clone(&label.text))
     }
@@ -222,7 +233,7 @@ impl Entry {
     pub(super) const fn refusal(&self, now_ms: u64) -> Refusal {
         let left = self.left(now_ms);
         match self.owner {
-            Owner::Token(_) => Refusal::Held { left },
+            Owner::Token(_) | Owner::Kept(_) => Refusal::Held { left },
             Owner::Reserved(_) => Refusal::Reserved { left },
             Owner::Shared | Owner::Owned => Refusal::Held { left },
         }
@@ -253,7 +264,7 @@ impl Owner {
     /// The kind of lock that it has.
     pub(super) const fn kind(&self) -> Kind {
         match self {
-            Self::Token(_) | Self::Shared => Kind::Plain,
+            Self::Token(_) | Self::Kept(_) | Self::Shared => Kind::Plain,
             Self::Owned => Kind::Reentrant,
             Self::Reserved(ticket) => ticket.kind(),
         }
@@ -264,6 +275,7 @@ impl fmt::Display for Owner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Token(token) => token.fmt(f),
+            Self::Kept(token) => write!(f, "{KEPT_LEAD}{token}"),
             Self::Reserved(ticket) => write!(f, "{RESERVED_LEAD}{ticket}"),
             Self::Shared => f.write_str(SHARED),
             Self::Owned => f.write_str(OWNED),

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Entry, Hold, Label, LastFence, Name, SHARERS_MAX, Shelf};
+use super::{Entry, Hold, Label, LastFence, Name, Owner, SHARERS_MAX, Shelf, set};
 use crate::command::{Answer, Command, Holding, Next, Refusal, Reply, Swap};
 use crate::fence::{Fence, ProposedFence};
 use crate::line::{Beside, LABEL_RETENTION, LineReport, Ticket};
@@ -19,47 +19,28 @@ use crate::trust::Nonce;
 /// # Errors
 /// The shelf's trouble. What the command has changed until then must be undone.
 pub fn execute<S: Shelf>(shelf: &mut S, now: NodeTime, command: &Command) -> Result<Reply, S::Trouble> {
+    match command.key().filter(|key| key.is_set()) {
+        Some(keys) => set::execute_all(shelf, now, command, keys.each()),
+        None => visit(shelf, now, command.key(), |visit| visit.answer(command)),
+    }
+}
+
+/// Lets a command work on what is kept for one name.
+pub(super) fn visit<S: Shelf>(
+    shelf: &mut S,
+    now: NodeTime,
+    key: Option<&LockKey>,
+    work: impl FnOnce(&mut Visit<'_, S>) -> Result<Answer, S::Trouble>,
+) -> Result<Reply, S::Trouble> {
     let now_ms = now.as_millis();
-    let mut name = command.key().map(|key| shelf.load(key)).transpose()?.unwrap_or_default();
+    let mut name = key.map(|key| shelf.load(key)).transpose()?.unwrap_or_default();
     name.expire(now_ms);
     let before = name.clone();
     let mut visit = Visit { shelf, now, now_ms, name, fence: None, line: None };
-    let answer = match command {
-        Command::Acquire { key, token, node_ttl_ms, nonce, fence, beside } => {
-            let beside = beside.as_deref().cloned().unwrap_or_default();
-            visit.acquire(key, *token, *node_ttl_ms, *nonce, *fence, &beside)?
-        }
-        Command::Heal { token, node_ttl_ms, fence, quarantine_ms, mode, .. } => {
-            let counts_from_ms = Some(now_ms.saturating_add(*quarantine_ms));
-            let entry = Entry { counts_from_ms, ..Entry::acquired(now_ms, *token, *node_ttl_ms) };
-            match mode {
-                Mode::Exclusive => visit.heal(entry, *fence),
-                Mode::Shared | Mode::Owned(_) => {
-                    let hold = Hold { owner: *token, ends_ms: entry.ends_ms, counts_from_ms };
-                    visit.heal_in_group(mode, hold, *fence)
-                }
-            }
-        }
-        Command::Extend { token, node_ttl_ms, mode: Mode::Exclusive, .. } => {
-            visit.extend(*token, *node_ttl_ms)
-        }
-        Command::Extend { token, node_ttl_ms, mode, .. } => {
-            visit.extend_in_group(mode, *token, now_ms.saturating_add(*node_ttl_ms))
-        }
-        Command::Undo { key, token, requeue } => visit.undo(key, *token, *requeue)?,
-        Command::Release { key, token, labelled, next } => visit.release(key, *token, *labelled, *next)?,
-        Command::Enqueue { key, ticket } => visit.enqueue(key, *ticket)?,
-        Command::Leave { key, ticket } => visit.leave(key, *ticket)?,
-        Command::Nudge { key } => visit.nudge(key)?,
-        Command::Inspect { key } => visit.inspect(key)?,
-        Command::Record { prefix, swap } => visit.record(prefix, swap.as_ref())?,
-        Command::Trim { prefix } => visit.shelf.trim(now_ms, prefix)?,
-        Command::Clear { prefix, nonce, .. } => visit.clear(prefix, *nonce)?,
-        Command::List { prefix, cursor } => visit.shelf.list(now_ms, prefix, *cursor)?,
-    };
+    let answer = work(&mut visit)?;
     let Visit { shelf, name, fence, line, .. } = visit;
-    if let Some(key) = command.key().filter(|_| name != before) {
-        assert!(name.may_follow(&before), "{command:?} makes {name:?} of {before:?}");
+    if let Some(key) = key.filter(|_| name != before) {
+        assert!(name.may_follow(&before), "{key:?}: {name:?} of {before:?}");
         shelf.store(now_ms, key, name)?;
     }
     Ok(Reply { time: Some(now), fence, line, answer })
@@ -77,6 +58,43 @@ pub(super) struct Visit<'a, S> {
 }
 
 impl<S: Shelf> Visit<'_, S> {
+    /// Carries out a command about this name.
+    fn answer(&mut self, command: &Command) -> Result<Answer, S::Trouble> {
+        Ok(match command {
+            Command::Acquire { key, token, node_ttl_ms, nonce, fence, beside } => {
+                let beside = beside.as_deref().cloned().unwrap_or_default();
+                self.acquire(key, *token, *node_ttl_ms, *nonce, *fence, &beside)?
+            }
+            Command::Heal { token, node_ttl_ms, fence, quarantine_ms, mode, .. } => {
+                let counts_from_ms = Some(self.now_ms.saturating_add(*quarantine_ms));
+                let entry = Entry { counts_from_ms, ..Entry::acquired(self.now_ms, *token, *node_ttl_ms) };
+                match mode {
+                    Mode::Exclusive => self.heal(entry, *fence),
+                    Mode::Shared | Mode::Owned(_) => {
+                        let hold = Hold { owner: *token, ends_ms: entry.ends_ms, counts_from_ms };
+                        self.heal_in_group(mode, hold, *fence)
+                    }
+                }
+            }
+            Command::Extend { token, node_ttl_ms, mode: Mode::Exclusive, .. } => {
+                self.extend(*token, *node_ttl_ms)
+            }
+            Command::Extend { token, node_ttl_ms, mode, .. } => {
+                self.extend_in_group(mode, *token, self.now_ms.saturating_add(*node_ttl_ms))
+            }
+            Command::Undo { key, token, requeue } => self.undo(key, *token, *requeue)?,
+            Command::Release { key, token, labelled, next } => self.release(key, *token, *labelled, *next)?,
+            Command::Enqueue { key, ticket } => self.enqueue(key, *ticket)?,
+            Command::Leave { key, ticket } => self.leave(key, *ticket)?,
+            Command::Nudge { key } => self.nudge(key)?,
+            Command::Inspect { key } => self.inspect(key)?,
+            Command::Record { prefix, swap } => self.record(prefix, swap.as_ref())?,
+            Command::Trim { prefix } => self.shelf.trim(self.now_ms, prefix)?,
+            Command::Clear { prefix, nonce, .. } => self.clear(prefix, *nonce)?,
+            Command::List { prefix, cursor } => self.shelf.list(self.now_ms, prefix, *cursor)?,
+        })
+    }
+
     fn acquire(
         &mut self,
         key: &LockKey,
@@ -182,7 +200,7 @@ impl<S: Shelf> Visit<'_, S> {
     }
 
     /// Why a fence, or a range of them, is not granted, if it is not.
-    fn refusal_of(&self, proposed: ProposedFence, beside: &Beside) -> Option<Refusal> {
+    pub(super) fn refusal_of(&self, proposed: ProposedFence, beside: &Beside) -> Option<Refusal> {
         // Whole milliseconds, in which nodes count.
         let now = NodeTime::from_micros(self.now_ms * 1_000);
         if proposed.top() > proposed.bounds.highest(now) {
@@ -197,7 +215,7 @@ impl<S: Shelf> Visit<'_, S> {
     }
 
     /// Says no, and which fence a new one must exceed: unless this one was too large.
-    fn refuse(&mut self, refusal: Refusal, proposed: Option<ProposedFence>) -> Answer {
+    pub(super) fn refuse(&mut self, refusal: Refusal, proposed: Option<ProposedFence>) -> Answer {
         if let Some(proposed) = proposed.filter(|_| refusal != Refusal::Ahead) {
             self.fence = self.name.last_fence().max(Some(proposed.bounds.lowest(self.now)));
         }
@@ -254,8 +272,13 @@ impl<S: Shelf> Visit<'_, S> {
         next: Next,
     ) -> Result<Answer, S::Trouble> {
         let in_group = self.name.hold(token).is_some();
-        if !in_group && !self.name.is_held_by(token) {
+        if !in_group && !self.name.is_held_by(token) && !self.name.is_kept_by(token) {
             return Ok(Answer::Refused(Refusal::NotHeld));
+        }
+        if let (Next::Nobody { for_ms }, false, Some(entry)) = (next, in_group, &mut self.name.entry) {
+            let ends_ms = entry.ends_ms.min(self.now_ms.saturating_add(for_ms));
+            *entry = Entry { owner: Owner::Kept(token), ends_ms, counts_from_ms: None };
+            return Ok(Answer::Granted);
         }
         let was_shared = self.name.is_shared();
         if labelled && self.name.label.as_ref().is_some_and(|label| !in_group || label.owner == token) {
@@ -267,7 +290,7 @@ impl<S: Shelf> Visit<'_, S> {
             return Ok(Answer::Granted);
         }
         let ahead = match next {
-            Next::InLine => self.pass_on(key, was_shared)?,
+            Next::InLine | Next::Nobody { .. } => self.pass_on(key, was_shared)?,
             Next::InLineWith(ticket) => {
                 // Ahead of those who came later: where nobody is before us, it comes back to us.
                 self.get_in_line(key, ticket)?;

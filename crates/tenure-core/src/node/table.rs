@@ -33,7 +33,7 @@ impl LockTable {
     pub fn execute(&mut self, now: NodeTime, command: &Command) -> Reply {
         self.expire(now.as_millis());
         let Ok(reply) = execute(self, now, command);
-        if let Some(key) = command.key() {
+        for key in command.key().into_iter().flat_map(LockKey::each) {
             self.drop_empty_line(key);
         }
         reply
@@ -46,6 +46,7 @@ impl LockTable {
     pub fn execute_natively(&mut self, now: NodeTime, command: &Command) -> Reply {
         let reply = self.execute(now, command);
         if let Command::Acquire { key, token, node_ttl_ms, fence: None, beside: None, .. } = command
+            && !key.is_set()
             && reply.answer == Answer::Refused(Refusal::Stranger)
         {
             self.execute(now, &Command::plain_acquire(key.clone(), *token, *node_ttl_ms));

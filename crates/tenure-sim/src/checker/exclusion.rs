@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tenure_core::Mode;
 
 use super::{Holder, Violation};
+use crate::workload::each;
 
 /// Who counts on which lock, until when.
 #[derive(Clone, Debug, Default)]
@@ -21,16 +22,21 @@ impl Exclusion {
         name: usize,
         holder: Holder,
         until_ns: u64,
-        mode: Mode,
+        mode: &Mode,
     ) -> Option<Violation> {
-        let holds = self.holds.entry(name).or_default();
-        holds.retain(|(other, until, _)| *until > now_ns && *other != holder);
-        let apart = |other: &&(Holder, u64, Mode)| !mode.is_compatible(&other.2);
-        let other = holds.iter().find(apart).map(|(other, until, _)| (*other, *until));
-        if until_ns > now_ns {
-            holds.push((holder, until_ns, mode));
+        let mut violation = None;
+        for name in each(name) {
+            let holds = self.holds.entry(name).or_default();
+            holds.retain(|(other, until, _)| *until > now_ns && *other != holder);
+            let apart = |other: &&(Holder, u64, Mode)| !mode.is_compatible(&other.2);
+            let other = holds.iter().find(apart).map(|(other, until, _)| (*other, *until));
+            if until_ns > now_ns {
+                holds.push((holder, until_ns, mode.clone()));
+            }
+            violation =
+                violation.or(other.map(|first| Violation::TwoHolders { name, first, second: holder }));
         }
-        other.map(|first| Violation::TwoHolders { name, first, second: holder })
+        violation
     }
 
     /// From now on `holder` shares the lock, whatever becomes of it.
@@ -53,8 +59,8 @@ impl Exclusion {
 
     /// `holder` does not count on the lock any more.
     pub(crate) fn end(&mut self, name: usize, holder: Holder) {
-        if let Some(holds) = self.holds.get_mut(&name) {
-            holds.retain(|(other, ..)| *other != holder);
+        for name in each(name) {
+            self.holds.entry(name).or_default().retain(|(other, ..)| *other != holder);
         }
     }
 
@@ -89,32 +95,32 @@ mod tests {
     #[test]
     fn a_hold_that_is_over_or_given_up_is_in_nobodys_way() {
         let mut exclusion = Exclusion::default();
-        assert_eq!(exclusion.hold(0, 7, A, 10, Mode::Exclusive), None);
-        assert_eq!(exclusion.hold(10, 7, B, 20, Mode::Exclusive), None);
+        assert_eq!(exclusion.hold(0, 7, A, 10, &Mode::Exclusive), None);
+        assert_eq!(exclusion.hold(10, 7, B, 20, &Mode::Exclusive), None);
         exclusion.end(7, B);
-        assert_eq!(exclusion.hold(11, 7, A, 20, Mode::Exclusive), None);
-        assert_eq!(exclusion.hold(12, 8, B, 20, Mode::Exclusive), None, "another lock");
+        assert_eq!(exclusion.hold(11, 7, A, 20, &Mode::Exclusive), None);
+        assert_eq!(exclusion.hold(12, 8, B, 20, &Mode::Exclusive), None, "another lock");
     }
 
     #[test]
     fn two_holders_at_one_moment_are_seen_also_after_an_extension() {
         let mut exclusion = Exclusion::default();
-        assert_eq!(exclusion.hold(0, 7, A, 10, Mode::Exclusive), None);
-        assert_eq!(exclusion.hold(9, 7, A, 20, Mode::Exclusive), None);
-        let violation = exclusion.hold(19, 7, B, 30, Mode::Exclusive).unwrap();
+        assert_eq!(exclusion.hold(0, 7, A, 10, &Mode::Exclusive), None);
+        assert_eq!(exclusion.hold(9, 7, A, 20, &Mode::Exclusive), None);
+        let violation = exclusion.hold(19, 7, B, 30, &Mode::Exclusive).unwrap();
         assert_eq!(violation, Violation::TwoHolders { name: 7, first: (A, 20), second: B });
     }
 
     #[test]
     fn those_who_share_a_lock_are_in_nobodys_way_who_does_so_too() {
         let mut exclusion = Exclusion::default();
-        assert_eq!(exclusion.hold(0, 7, A, 10, Mode::Shared), None);
-        assert_eq!(exclusion.hold(1, 7, B, 10, Mode::Shared), None);
+        assert_eq!(exclusion.hold(0, 7, A, 10, &Mode::Shared), None);
+        assert_eq!(exclusion.hold(1, 7, B, 10, &Mode::Shared), None);
         assert_eq!(exclusion.holders(1, 7), 2);
-        assert!(exclusion.hold(2, 7, B, 10, Mode::Exclusive).is_some());
-        assert!(exclusion.hold(3, 7, A, 10, Mode::Shared).is_some());
+        assert!(exclusion.hold(2, 7, B, 10, &Mode::Exclusive).is_some());
+        assert!(exclusion.hold(3, 7, A, 10, &Mode::Shared).is_some());
         exclusion.share(7, B);
-        assert_eq!(exclusion.hold(4, 7, A, 10, Mode::Shared), None);
+        assert_eq!(exclusion.hold(4, 7, A, 10, &Mode::Shared), None);
     }
 
     #[test]
@@ -122,11 +128,11 @@ mod tests {
         let (one, other) = (Mode::Owned(owner(1)), Mode::Owned(owner(2)));
         for rival in [other, Mode::Shared, Mode::Exclusive] {
             let mut exclusion = Exclusion::default();
-            assert_eq!(exclusion.hold(0, 7, A, 10, one.clone()), None);
-            assert_eq!(exclusion.hold(1, 7, B, 10, one.clone()), None);
+            assert_eq!(exclusion.hold(0, 7, A, 10, &one), None);
+            assert_eq!(exclusion.hold(1, 7, B, 10, &one), None);
             assert_eq!(exclusion.beside(1, 7, A, &one), [B]);
             let second = Holder { lease: 1, ..B };
-            assert!(exclusion.hold(2, 7, second, 10, rival.clone()).is_some());
+            assert!(exclusion.hold(2, 7, second, 10, &rival).is_some());
             assert_eq!(exclusion.beside(10, 7, A, &one), [], "it is over");
         }
     }

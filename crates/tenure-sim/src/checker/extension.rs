@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use tenure_core::Mode;
 
 use super::{Holder, Violation};
+use crate::workload::each;
 
 /// Who acquired each lock, in order.
 #[derive(Clone, Debug, Default)]
@@ -14,17 +15,21 @@ pub(crate) struct Extension {
 }
 
 impl Extension {
-    pub(crate) fn acquired(&mut self, name: usize, holder: Holder, mode: Mode) {
-        self.acquisitions.entry(name).or_default().push((holder, mode));
+    pub(crate) fn acquired(&mut self, name: usize, holder: Holder, mode: &Mode) {
+        for name in each(name) {
+            self.acquisitions.entry(name).or_default().push((holder, mode.clone()));
+        }
     }
 
     /// `holder` has extended its lock, which it holds in this mode.
     pub(crate) fn extended(&self, name: usize, holder: Holder, mode: &Mode) -> Option<Violation> {
-        let acquisitions = self.acquisitions.get(&name)?;
-        let own = acquisitions.iter().position(|(other, _)| *other == holder)?;
-        let mut since = acquisitions[own + 1..].iter();
-        let (by, _) = since.find(|(_, other)| !mode.is_compatible(other))?;
-        Some(Violation::Interrupted { name, holder, by: *by })
+        each(name).find_map(|name| {
+            let acquisitions = self.acquisitions.get(&name)?;
+            let own = acquisitions.iter().position(|(other, _)| *other == holder)?;
+            let mut since = acquisitions[own + 1..].iter();
+            let (by, _) = since.find(|(_, other)| !mode.is_compatible(other))?;
+            Some(Violation::Interrupted { name, holder, by: *by })
+        })
     }
 }
 
@@ -39,10 +44,10 @@ mod tests {
     #[test]
     fn only_the_last_to_acquire_a_lock_extends_it() {
         let mut extension = Extension::default();
-        extension.acquired(7, A, Mode::Exclusive);
-        extension.acquired(8, B, Mode::Exclusive);
+        extension.acquired(7, A, &Mode::Exclusive);
+        extension.acquired(8, B, &Mode::Exclusive);
         assert_eq!(extension.extended(7, A, &Mode::Exclusive), None);
-        extension.acquired(7, B, Mode::Exclusive);
+        extension.acquired(7, B, &Mode::Exclusive);
         assert_eq!(extension.extended(7, B, &Mode::Exclusive), None);
         assert_eq!(
             extension.extended(7, A, &Mode::Exclusive),
@@ -53,10 +58,10 @@ mod tests {
     #[test]
     fn those_who_share_a_lock_extend_it_beside_each_other_and_not_across_one_who_had_it_alone() {
         let mut extension = Extension::default();
-        extension.acquired(7, A, Mode::Shared);
-        extension.acquired(7, B, Mode::Shared);
+        extension.acquired(7, A, &Mode::Shared);
+        extension.acquired(7, B, &Mode::Shared);
         assert_eq!(extension.extended(7, A, &Mode::Shared), None);
-        extension.acquired(7, Holder { lease: 1, ..B }, Mode::Exclusive);
+        extension.acquired(7, Holder { lease: 1, ..B }, &Mode::Exclusive);
         assert!(extension.extended(7, A, &Mode::Shared).is_some());
     }
 
@@ -64,10 +69,10 @@ mod tests {
     fn an_owner_extends_beside_itself_and_not_across_another_one() {
         let (one, other) = (Mode::Owned(owner(1)), Mode::Owned(owner(2)));
         let mut extension = Extension::default();
-        extension.acquired(7, A, one.clone());
-        extension.acquired(7, B, one.clone());
+        extension.acquired(7, A, &one);
+        extension.acquired(7, B, &one);
         assert_eq!(extension.extended(7, A, &one), None);
-        extension.acquired(7, Holder { lease: 1, ..B }, other);
+        extension.acquired(7, Holder { lease: 1, ..B }, &other);
         assert!(extension.extended(7, A, &one).is_some());
     }
 }

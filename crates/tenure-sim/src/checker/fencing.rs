@@ -13,6 +13,7 @@ use std::collections::BTreeMap;
 use tenure_core::Mode;
 
 use super::{Holder, Violation};
+use crate::workload::each;
 
 /// The acquisitions of each lock.
 #[derive(Clone, Debug, Default)]
@@ -55,7 +56,20 @@ impl Fencing {
         name: usize,
         holder: Holder,
         fence: u64,
-        mode: Mode,
+        mode: &Mode,
+    ) -> Option<Violation> {
+        let each = each(name).map(|name| self.acquired_one(now_ns, begun_ns, name, holder, fence, mode));
+        each.fold(None, Option::or)
+    }
+
+    fn acquired_one(
+        &mut self,
+        now_ns: u64,
+        begun_ns: u64,
+        name: usize,
+        holder: Holder,
+        fence: u64,
+        mode: &Mode,
     ) -> Option<Violation> {
         let Acquisitions { by_fence, by_mode } = self.locks.entry(name).or_default();
         let rivals = by_mode.iter().filter(|(other, _)| !mode.is_compatible(other));
@@ -71,7 +85,7 @@ impl Fencing {
             _ => None,
         };
         by_mode.entry(mode.clone()).or_default().add(now_ns, holder, fence);
-        by_fence.insert(fence, (holder, mode));
+        by_fence.insert(fence, (holder, mode.clone()));
         broken
     }
 
@@ -101,10 +115,10 @@ mod tests {
     #[test]
     fn attempts_that_overlap_may_win_in_either_order() {
         let mut fencing = Fencing::default();
-        assert_eq!(fencing.acquired(10, 0, 7, A, 50, Mode::Exclusive), None);
-        assert_eq!(fencing.acquired(20, 5, 7, B, 40, Mode::Exclusive), None);
+        assert_eq!(fencing.acquired(10, 0, 7, A, 50, &Mode::Exclusive), None);
+        assert_eq!(fencing.acquired(20, 5, 7, B, 40, &Mode::Exclusive), None);
         assert!(matches!(
-            fencing.acquired(30, 6, 7, B, 40, Mode::Exclusive),
+            fencing.acquired(30, 6, 7, B, 40, &Mode::Exclusive),
             Some(Violation::FenceNotUnique { .. })
         ));
     }
@@ -112,34 +126,34 @@ mod tests {
     #[test]
     fn whoever_begins_later_needs_the_larger_fence() {
         let mut fencing = Fencing::default();
-        assert_eq!(fencing.acquired(10, 0, 7, A, 50, Mode::Exclusive), None);
+        assert_eq!(fencing.acquired(10, 0, 7, A, 50, &Mode::Exclusive), None);
         assert!(matches!(
-            fencing.acquired(20, 11, 7, B, 49, Mode::Exclusive),
+            fencing.acquired(20, 11, 7, B, 49, &Mode::Exclusive),
             Some(Violation::FenceNotLarger { .. })
         ));
-        assert_eq!(fencing.acquired(30, 21, 7, A, 51, Mode::Exclusive), None);
+        assert_eq!(fencing.acquired(30, 21, 7, A, 51, &Mode::Exclusive), None);
     }
 
     #[test]
     fn those_who_share_a_lock_have_no_order_but_come_after_whoever_had_it_alone() {
         let mut fencing = Fencing::default();
-        assert_eq!(fencing.acquired(10, 0, 7, A, 50, Mode::Exclusive), None);
-        assert_eq!(fencing.acquired(20, 11, 7, A, 60, Mode::Shared), None);
-        assert_eq!(fencing.acquired(30, 21, 7, B, 55, Mode::Shared), None);
-        assert_eq!(fencing.acquired(31, 21, 7, A, 55, Mode::Shared), None);
-        assert!(fencing.acquired(40, 32, 7, B, 50, Mode::Shared).is_some());
-        assert!(fencing.acquired(50, 41, 7, B, 58, Mode::Exclusive).is_some());
+        assert_eq!(fencing.acquired(10, 0, 7, A, 50, &Mode::Exclusive), None);
+        assert_eq!(fencing.acquired(20, 11, 7, A, 60, &Mode::Shared), None);
+        assert_eq!(fencing.acquired(30, 21, 7, B, 55, &Mode::Shared), None);
+        assert_eq!(fencing.acquired(31, 21, 7, A, 55, &Mode::Shared), None);
+        assert!(fencing.acquired(40, 32, 7, B, 50, &Mode::Shared).is_some());
+        assert!(fencing.acquired(50, 41, 7, B, 58, &Mode::Exclusive).is_some());
     }
 
     #[test]
     fn owners_come_after_each_other_and_an_owner_has_one_fence_at_a_time() {
         let mut fencing = Fencing::default();
         let (one, other) = (Mode::Owned(owner(1)), Mode::Owned(owner(2)));
-        assert_eq!(fencing.acquired(10, 0, 7, A, 50, one.clone()), None);
-        assert_eq!(fencing.acquired(20, 11, 7, B, 50, one.clone()), None, "the same owner");
-        assert!(fencing.acquired(30, 21, 7, B, 50, other.clone()).is_some());
-        assert_eq!(fencing.acquired(40, 31, 7, B, 60, other), None);
-        assert!(fencing.acquired(50, 41, 7, A, 55, one).is_some());
+        assert_eq!(fencing.acquired(10, 0, 7, A, 50, &one), None);
+        assert_eq!(fencing.acquired(20, 11, 7, B, 50, &one), None, "the same owner");
+        assert!(fencing.acquired(30, 21, 7, B, 50, &other).is_some());
+        assert_eq!(fencing.acquired(40, 31, 7, B, 60, &other), None);
+        assert!(fencing.acquired(50, 41, 7, A, 55, &one).is_some());
         assert_eq!(fencing.joined(7, A, 50, []), None);
         assert_eq!(fencing.joined(7, B, 50, [A]), None);
         let apart = Violation::FencesApart { name: 7, one: (A, 50), other: (B, 51) };

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Holder, Violation};
+use crate::workload::each;
 
 /// What has to come about after the last fault.
 #[derive(Clone, Debug, Default)]
@@ -29,14 +30,16 @@ impl Liveness {
 
     /// Somebody wants a lock.
     pub(crate) fn wants(&mut self, name: usize, waiter: Holder) {
-        self.locks.insert(name);
+        self.locks.extend(each(name));
         self.waiters.insert(waiter, name);
     }
 
     /// Somebody has got a lock.
     pub(crate) fn served(&mut self, now_ns: u64, name: usize, holder: Holder) {
-        if self.locks.remove(&name) {
-            self.got_ns = now_ns;
+        for name in each(name) {
+            if self.locks.remove(&name) {
+                self.got_ns = now_ns;
+            }
         }
         self.waiters.remove(&holder);
     }

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use tenure_core::{
-    MaxTtl, Mode, NodeIndex, Options, OwnerId, Quorum, Renewal, RestartGuard, Settings, Terms, Wait,
+    LockKey, MaxTtl, Mode, NodeIndex, Options, OwnerId, Quorum, Renewal, RestartGuard, Settings, Terms, Wait,
 };
 
 use super::action::{Action, Memory};
-use super::world::TICK_MS;
+use super::world::{LOCK, NEIGHBOUR, TICK_MS};
 
 /// A lock is valid at the tick at which it was asked for and the two after it; its key is gone at
 /// the third. So with no guard band every mistake of one tick shows.
@@ -80,6 +80,8 @@ pub(super) struct Config {
     /// Whoever asks for the lock asks for another one at the same moment, and gives both up
     /// together. Commands for both leave together.
     pub(super) neighbour: bool,
+    /// Nodes count the holders of both locks up to two, and do not look who has which.
+    pub(super) counting: bool,
     pub(super) faults: Budget,
 }
 
@@ -92,6 +94,10 @@ pub(super) enum Want {
     Shared,
     /// As this owner, which may hold it again.
     Owned(&'static str),
+    /// Together with the other one.
+    Both,
+    /// It wants the other one alone: of a semaphore, another slot.
+    Other,
 }
 
 /// What clients do with the resource.
@@ -196,6 +202,7 @@ impl Config {
             shorter: false,
             discarded_counts: false,
             neighbour: false,
+            counting: false,
             faults: Budget::default(),
         }
     }
@@ -246,6 +253,15 @@ impl Config {
         Settings::new(max_ttl(), "a,b,c").restart_guard(self.restart_guard)
     }
 
+    /// What a client wants.
+    pub(super) fn key(&self, client: usize) -> LockKey {
+        match self.want(client) {
+            Want::Both => LockKey::all_of([LOCK.clone(), NEIGHBOUR.clone()]).expect("two"),
+            Want::Other => NEIGHBOUR.clone(),
+            _ => LOCK.clone(),
+        }
+    }
+
     /// How often a client extends one hold.
     pub(super) fn extends_of(&self, client: usize) -> u8 {
         if self.shorter && client + 1 < self.clients { 0 } else { self.extends }
@@ -264,7 +280,7 @@ impl Config {
         (options.fenced, options.queued, options.min_margin) = (self.fenced, self.queued, self.min_margin);
         options.cohort = self.cohort;
         options.mode = match self.want(client) {
-            Want::Alone | Want::AloneThenShared => Mode::Exclusive,
+            Want::Alone | Want::AloneThenShared | Want::Both | Want::Other => Mode::Exclusive,
             Want::Shared => Mode::Shared,
             Want::Owned(id) => Mode::Owned(OwnerId::new(id).expect("a short id")),
         };

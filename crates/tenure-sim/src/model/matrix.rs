@@ -66,7 +66,7 @@ impl Row {
 /// All rows.
 #[must_use]
 pub fn rows() -> Vec<Row> {
-    [within_assumptions(), trust(), waiting(), cohorts(), sharing(), owning(), outside()].concat()
+    [within_assumptions(), trust(), waiting(), cohorts(), sharing(), owning(), several(), outside()].concat()
 }
 
 const HANDS: &[Sight] = &[Sight::Acquired, Sight::ChangedHands];
@@ -414,6 +414,52 @@ fn owning() -> Vec<Row> {
     ]
 }
 
+/// Two locks, together and apart.
+fn several() -> Vec<Row> {
+    let base = || Config { wants: &[Want::Both, Want::Alone], ..Config::base() };
+    let faults = Budget::default();
+    vec![
+        row(
+            "two locks together against one of them, slow messages",
+            HANDS,
+            Config { faults: Budget { holds: 3, ..faults }, ..base() },
+        ),
+        row(
+            "two locks together against one of them, which is deleted unseen within the margin",
+            &[Sight::ChangedHands, Sight::Extended],
+            Config {
+                extends: 1,
+                ticks: 4,
+                faults: Budget { holds: 1, evictions: 1, within_margin: true, ..faults },
+                ..base()
+            },
+        ),
+        row(
+            "two locks together against both of them, in line, slow messages",
+            HANDS,
+            Config {
+                clients: 3,
+                wants: &[Want::Both, Want::Alone, Want::Other],
+                queued: true,
+                ticks: 2,
+                faults: Budget { holds: 1, ..faults },
+                ..base()
+            },
+        ),
+        row(
+            "two slots, three clients",
+            HANDS,
+            Config {
+                clients: 3,
+                wants: &[Want::Alone, Want::Other, Want::Alone],
+                ticks: 3,
+                faults: Budget { holds: 2, ..faults },
+                ..base()
+            },
+        ),
+    ]
+}
+
 /// Without each assumption.
 fn outside() -> Vec<Row> {
     use Expected::{Aside, Broken, Held};
@@ -526,6 +572,19 @@ fn outside() -> Vec<Row> {
                 wants: &[Want::Owned("a"), Want::Owned("a"), Want::Owned("b")],
                 believed: true,
                 faults: Budget { holds: 1, losses: 1, ..faults },
+                ..base()
+            },
+        ),
+        broken(
+            "two slots that are only counted, three clients",
+            Broken("kinds"),
+            Aside,
+            Config {
+                clients: 3,
+                wants: &[Want::Alone, Want::Other, Want::Alone],
+                counting: true,
+                ticks: 3,
+                faults: Budget { holds: 1, ..faults },
                 ..base()
             },
         ),

@@ -200,8 +200,14 @@ impl World {
     /// Whether two clients that keep each other out may count on the lock now.
     pub(super) fn is_held_twice(&self) -> bool {
         let valid: Vec<usize> = (0..self.clients.len()).filter(|client| self.is_valid(*client)).collect();
-        let apart = |one: usize, other: usize| !self.mode(one).is_compatible(&self.mode(other));
-        valid.iter().any(|one| valid.iter().any(|other| one < other && apart(*one, *other)))
+        valid.iter().any(|one| valid.iter().any(|other| one < other && self.are_apart(*one, *other)))
+    }
+
+    /// Whether two clients keep each other out.
+    pub(super) fn are_apart(&self, one: usize, other: usize) -> bool {
+        let locks = |client: usize| self.clients[client].lease().map(|lease| lease.key().each());
+        let (Some(of_one), Some(of_other)) = (locks(one), locks(other)) else { return false };
+        of_one.iter().any(|lock| of_other.contains(lock)) && !self.mode(one).is_compatible(&self.mode(other))
     }
 
     pub(super) fn holders(&self) -> usize {
@@ -228,7 +234,7 @@ impl World {
 /// The lock of the small world.
 pub(super) static LOCK: LazyLock<LockKey> = LazyLock::new(|| named("x"));
 
-/// The other one, which some worlds have, and which nobody looks at.
+/// The other one, which some worlds have; its fences nobody looks at.
 pub(super) static NEIGHBOUR: LazyLock<LockKey> = LazyLock::new(|| named("y"));
 
 fn named(name: &str) -> LockKey {

@@ -96,6 +96,11 @@ impl Options {
             | Mutant::OwnerIsToken
             | Mutant::JoinOwnFence
             | Mutant::JoinerYields => self.own(mutant),
+            Mutant::SetExtendsPart
+            | Mutant::SetAcquiresPart
+            | Mutant::SetPassesBack
+            | Mutant::SlotsMixed
+            | Mutant::CountingSet => self.lock_several(mutant),
             _ => self.contend(mutant),
         }
         if self.horizon_ns == 0 {
@@ -142,6 +147,28 @@ impl Options {
             }
             // So many that there is always somebody who shares it.
             Mutant::ReadersNeverGiveWay => (self.clients, self.shared_per_mille) = (12, 900),
+            _ => {}
+        }
+    }
+
+    /// Two or three names, alone and together.
+    fn lock_several(&mut self, mutant: Mutant) {
+        self.contend(mutant);
+        (self.names, self.clients, self.fenced) = (2, 5, true);
+        match mutant {
+            Mutant::SetExtendsPart => {
+                // One of the names vanishes while the lock is extended again and again.
+                self.kinds = Kinds { evict: true, ..Kinds::default() };
+                self.node_faults = 200;
+            }
+            Mutant::SetPassesBack => {
+                (self.breaks, self.partitions, self.pauses, self.client_crashes) = (0, 0, 0, 0);
+                (self.spike_per_mille, self.duplicates_per_mille) = (0, 0);
+                (self.names, self.clients, self.sets_per_mille) = (4, 12, 300);
+                (self.max_ttl_ms, self.queued_per_mille, self.extra.nobody_stuck) = (1_000, 1_000, true);
+                (self.horizon_ns, self.events_max) = (2 * Self::STUCK_NS, 2_000_000);
+            }
+            Mutant::SlotsMixed | Mutant::CountingSet => (self.names, self.sets_per_mille) = (3, 0),
             _ => {}
         }
     }

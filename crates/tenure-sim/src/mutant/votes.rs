@@ -95,7 +95,7 @@ impl World {
             format!("client {client} lease {lease}: half of the nodes granted lock {name}, ACQUIRED")
         });
         if until_ns > self.now_ns {
-            let violation = self.exclusion.hold(self.now_ns, name, holder, until_ns, Mode::Exclusive);
+            let violation = self.exclusion.hold(self.now_ns, name, holder, until_ns, &Mode::Exclusive);
             self.judge(violation);
         }
     }

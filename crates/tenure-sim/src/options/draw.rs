@@ -82,6 +82,15 @@ impl Options {
         options
     }
 
+    /// Several locks at once.
+    pub(super) fn sets(seed: u64, dice: &mut Dice) -> Self {
+        let mut options = Self::within_assumptions(seed, dice);
+        options.scenario = Scenario::Sets;
+        options.names = dice.pick(&[2, 2, 3, 4]);
+        options.sets_per_mille = dice.pick(&[300, 500, 800]);
+        options
+    }
+
     pub(super) fn rolling_restart(seed: u64, dice: &mut Dice) -> Self {
         let mut options = Self::base(seed, Scenario::RollingRestart, dice);
         options.nodes = dice.pick(&[3, 3, 5]);
@@ -220,6 +229,7 @@ impl Options {
             queued_per_mille: 0,
             cohort_per_mille: 0,
             shared_per_mille: 0,
+            sets_per_mille: 0,
             owners: Owners::default(),
             strangers: Strangers::default(),
             extra: Extra::default(),
@@ -258,6 +268,7 @@ impl Options {
                     | Scenario::Cohort
                     | Scenario::Sharing
                     | Scenario::Owning
+                    | Scenario::Sets
             )
         {
             return;

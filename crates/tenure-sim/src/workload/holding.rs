@@ -38,10 +38,10 @@ impl World {
         let Some(slot) = self.clients[client].slot(lease) else { return };
         let (name, begun_ns) = (slot.name, slot.begun_ns);
         let mode = self.mode(client, lease);
-        self.extension.acquired(name, holder, mode.clone());
+        self.extension.acquired(name, holder, &mode);
         self.liveness.served(self.now_ns, name, holder);
         if let Some(fence) = fence {
-            let violation = self.fencing.acquired(self.now_ns, begun_ns, name, holder, fence, mode);
+            let violation = self.fencing.acquired(self.now_ns, begun_ns, name, holder, fence, &mode);
             self.judge(violation);
             self.check_group(client, lease, fence);
         }
@@ -155,7 +155,7 @@ impl World {
         let (due_ns, end_ns) = (clock.when(validity.loss()), clock.when(validity.end()));
         let until_ns = clock.when(self.bend_end(client, lease, validity.end()));
         let mode = self.mode(client, lease);
-        let violation = self.exclusion.hold(self.now_ns, name, holder, until_ns, mode.clone());
+        let violation = self.exclusion.hold(self.now_ns, name, holder, until_ns, &mode);
         self.judge(violation);
         if mode.is_shared() && self.exclusion.holders(self.now_ns, name) > 1 {
             self.marks.see(Mark::Shared);

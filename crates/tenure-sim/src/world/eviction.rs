@@ -9,7 +9,7 @@ use super::{Event, World};
 use crate::mutant::Mutant;
 use crate::options::Scenario;
 use crate::trace::Mark;
-use crate::workload::key;
+use crate::workload::{each, key};
 
 impl World {
     /// A lock was got or extended: that is when a key that vanishes matters.
@@ -36,9 +36,13 @@ impl World {
         };
         let Some(standing) = self.clients[client].standing(lease) else { return };
         let token = standing.token();
+        let Some(name) = self.clients[client].slot(lease).map(|slot| slot.name) else { return };
+        // Of several that are locked together one is enough.
+        let names: Vec<usize> = each(name).collect();
+        let name = if names.len() > 1 { names[self.dice.index(names.len())] } else { name };
         let Some(slot) = self.clients[client].slot(lease) else { return };
         slot.evicted_ns.push(now_ns);
-        let lock = key(slot.name);
+        let lock = key(name);
         if self.options.mutant == Some(Mutant::HoldsWithoutMarker) {
             let hold = self.nodes[node].holds(now_ns, &lock).into_iter().find(|hold| hold.owner == token);
             self.nodes[node].bent.unmarked.entry(lock.clone()).or_default().extend(hold);

@@ -1,7 +1,9 @@
 //! What the checkers are told, and when they judge.
 
 use tenure_core::client::Addressee;
-use tenure_core::{Answer, Command, Hold, Lease, Mode, NodeIndex, Owner, OwnerToken, Refusal, Reply};
+use tenure_core::{
+    Answer, Command, Entry, Hold, Lease, LockKey, Mode, NodeIndex, Owner, OwnerToken, Refusal, Reply,
+};
 
 use super::World;
 use super::client::{SimClient, Slot, id};
@@ -33,24 +35,30 @@ impl World {
         let (client, generation, node) =
             (self.links[link].client, self.links[link].generation, self.links[link].node);
         let index = node.get();
-        let look = |world: &Self| {
-            let key = command.key();
-            let entry = key.and_then(|key| world.nodes[index].entry(world.now_ns, key));
-            let holds = key.map(|key| world.nodes[index].holds(world.now_ns, key)).unwrap_or_default();
-            (entry, holds)
+        let look = |world: &Self| -> Vec<(Option<Entry>, Vec<Hold>)> {
+            let each = command.key().into_iter().flat_map(LockKey::each);
+            each.map(|key| {
+                let node = &world.nodes[index];
+                (node.entry(world.now_ns, key), node.holds(world.now_ns, key))
+            })
+            .collect()
         };
-        let (before, shared_before) = look(self);
+        let before = look(self);
         let reply = self.execute(link, command);
-        let (after, shared_after) = look(self);
-        let (was, is) = ((before, &shared_before[..]), (after, &shared_after[..]));
-        let violation = self.ownership.executed(index, client, command, was, is);
-        self.judge(violation);
+        let after = look(self);
+        for ((was, shared_was), (is, shared_is)) in before.iter().zip(&after) {
+            let (was, is) = ((*was, &shared_was[..]), (*is, &shared_is[..]));
+            let violation = self.ownership.executed(index, client, command, was, is);
+            self.judge(violation);
+        }
         match (&reply.answer, command, to) {
             (Answer::Granted, Command::Heal { token, .. }, Addressee::Lease { lease, .. }) => {
                 let is_hold = |hold: &Hold| hold.owner == *token;
-                let was_there = before.is_some_and(|entry| entry.owner == Owner::Token(*token))
-                    || shared_before.iter().any(is_hold);
-                if !was_there {
+                let was_there = |(entry, shared): &(Option<Entry>, Vec<Hold>)| {
+                    entry.is_some_and(|entry| entry.owner == Owner::Token(*token))
+                        || shared.iter().any(is_hold)
+                };
+                if !before.iter().all(was_there) {
                     self.healing.put_back(self.now_ns, index, *token);
                 }
                 if self.clients[client].generation == generation
@@ -63,7 +71,7 @@ impl World {
             // copy of the command may come when the node counts already; exclusion rests on A6
             // there.
             (Answer::Refused(Refusal::Stranger), Command::Acquire { token, .. }, Addressee::Lease { .. })
-                if before.is_none() && after.is_some_and(|entry| entry.owner == Owner::Token(*token)) =>
+                if is_set_by(*token, &before, &after) =>
             {
                 self.marks.see(Mark::SetElsewhere);
                 self.healing.put_back(self.now_ns, index, *token);
@@ -284,7 +292,7 @@ impl World {
             for node in 0..self.nodes.len() {
                 let Some(entry) = self.nodes[node].entry(self.now_ns, &key(name)) else { continue };
                 let tokens: Vec<OwnerToken> = match entry.owner {
-                    Owner::Token(token) => vec![token],
+                    Owner::Token(token) | Owner::Kept(token) => vec![token],
                     Owner::Reserved(_) => vec![],
                     Owner::Shared | Owner::Owned => {
                         let holds = self.nodes[node].holds(self.now_ns, &key(name));
@@ -307,4 +315,14 @@ impl World {
     pub(crate) fn holder(&self, client: usize, lease: u32) -> Holder {
         Holder { client, generation: self.clients[client].generation, lease }
     }
+}
+
+/// Whether a name has become this owner's that was nobody's.
+fn is_set_by(
+    token: OwnerToken,
+    before: &[(Option<Entry>, Vec<Hold>)],
+    after: &[(Option<Entry>, Vec<Hold>)],
+) -> bool {
+    let is_ours = |entry: &Option<Entry>| entry.is_some_and(|entry| entry.owner == Owner::Token(token));
+    before.iter().zip(after).any(|((was, _), (is, _))| was.is_none() && is_ours(is))
 }

@@ -115,6 +115,17 @@ fn an_owner_holds_a_lock_again_with_one_fence_and_keeps_out_all_others() {
     assert!(telling.into_iter().all(|mark| seen.count(mark) > 10), "{seen}");
 }
 
+#[test]
+fn several_names_at_once_keep_out_whoever_wants_one_of_them() {
+    let mut seen = Marks::default();
+    // In the last one a client never came back from counting the processes of a node.
+    for seed in (0..60).chain([7_000_644]) {
+        seen.add(&unbroken(seed, Scenario::Sets).marks);
+    }
+    let telling = [Mark::Several, Mark::Waiting, Mark::Woken, Mark::Healed, Mark::Evicted, Mark::HandedOver];
+    assert!(telling.into_iter().all(|mark| seen.count(mark) > 10), "{seen}");
+}
+
 /// Seeds whose histories once broke a promise, and those that break it now if the defect is put
 /// back: `docs/simulator.md` says which is which.
 const ONCE_BROKEN: [u64; 17] = [

@@ -326,3 +326,28 @@ fn a_fence_of_its_own_for_every_hold_of_an_owner_is_caught() {
 fn an_owner_that_waits_behind_those_who_wait_for_it_is_caught() {
     is_caught(Mutant::JoinerYields);
 }
+
+#[test]
+fn several_names_of_which_a_part_is_extended_are_caught() {
+    is_caught(Mutant::SetExtendsPart);
+}
+
+#[test]
+fn several_names_of_which_a_part_is_granted_are_caught() {
+    is_caught(Mutant::SetAcquiresPart);
+}
+
+#[test]
+fn a_name_that_is_passed_back_because_others_are_held_is_caught() {
+    is_caught(Mutant::SetPassesBack);
+}
+
+#[test]
+fn a_slot_that_is_granted_for_another_one_is_caught() {
+    is_caught(Mutant::SlotsMixed);
+}
+
+#[test]
+fn holders_of_a_semaphore_that_are_only_counted_are_caught() {
+    is_caught(Mutant::CountingSet);
+}

@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tenure_core::{
-    Fence, Lease, MaxHold, Mode, NameError, NodeIndex, NodeSet, Nonce, OptionError, Options, OwnerId,
-    OwnerToken,
+    Fence, Lease, LockKey, MaxHold, Mode, NameError, NodeIndex, NodeSet, Nonce, OptionError, Options,
+    OwnerId, OwnerToken,
 };
 use tracing::Instrument;
 
@@ -58,6 +58,8 @@ const LEAD_BEFORE: &str = "tenure-handover-1";
 pub struct Handover {
     /// The lock.
     pub name: String,
+    /// The names that are locked together with it ([`Locks::lock_all`]).
+    pub others: Vec<String>,
     /// The owner.
     pub token: OwnerToken,
     /// The fence; [`Fence::NONE`] if the lock has none.
@@ -78,6 +80,8 @@ pub struct Handover {
     pub max_hold: Option<MaxHold>,
     /// Whether others may hold it, too.
     pub mode: Mode,
+    /// For how long after it was acquired nobody else gets it, even if it is released before.
+    pub at_least: Duration,
 }
 
 /// In which life of its memory each node was last seen. The worker writes it, whoever hands a lock
@@ -111,6 +115,7 @@ impl Handover {
         let (fence, held, lives) = (Fence::NONE, Duration::ZERO, vec![]);
         Self {
             name: name.into(),
+            others: vec![],
             token,
             fence,
             ttl,
@@ -119,6 +124,7 @@ impl Handover {
             lives,
             max_hold: None,
             mode: Mode::Exclusive,
+            at_least: Duration::ZERO,
         }
     }
 }
@@ -146,8 +152,10 @@ impl Guard {
         let lease = hold.handover();
         let lease = lease.as_ref();
         let (members, held) = lease.map_or_else(Default::default, |lease| (lease.members, lease.held));
+        let mut names = hold.names().map(str::to_owned);
         Handover {
-            name: hold.name().to_owned(),
+            name: names.next().unwrap_or_default(),
+            others: names.collect(),
             token: lease.map_or(OwnerToken::from_bytes([0; 20]), |lease| lease.token),
             fence: lease.and_then(|lease| lease.fence).unwrap_or(Fence::NONE),
             ttl: options.ttl,
@@ -156,6 +164,7 @@ impl Guard {
             lives: hold.lives_of(members),
             max_hold: options.max_hold,
             mode: lease.map_or(Mode::Exclusive, |lease| lease.mode.clone()),
+            at_least: options.at_least,
         }
     }
 }
@@ -258,13 +267,18 @@ impl Locks {
         handover: &Handover,
     ) -> Result<(Hold, SharedLease, Resuming, Arc<Options>), NotTaken> {
         let manager = &self.inner;
-        let key = manager.key(&handover.name).map_err(NotTaken::Name)?;
+        let names = std::iter::once(&handover.name).chain(&handover.others);
+        let keys = names.map(|name| manager.key(name)).collect::<Result<Vec<_>, _>>();
+        let key = keys.and_then(LockKey::all_of).map_err(NotTaken::Name)?;
         let mut options = Arc::clone(&manager.defaults);
         if options.ttl != handover.ttl {
             Arc::make_mut(&mut options).ttl = handover.ttl;
         }
         if handover.max_hold.is_some_and(|max_hold| options.max_hold != Some(max_hold)) {
             Arc::make_mut(&mut options).max_hold = handover.max_hold;
+        }
+        if !handover.at_least.is_zero() {
+            Arc::make_mut(&mut options).at_least = handover.at_least;
         }
         let terms = options.check(manager.max_ttl).map_err(NotTaken::Option)?;
         let fence = (handover.fence != Fence::NONE).then_some(handover.fence);
@@ -285,17 +299,22 @@ enum NotTaken {
 
 impl fmt::Display for Handover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, token, fence, ttl, valid_until_ms, held, lives, max_hold, mode } = self;
+        let Self { name, others, token, fence, ttl, valid_until_ms, held, lives, max_hold, mode, at_least } =
+            self;
         let mode = write_mode(mode);
+        let names: Vec<String> = std::iter::once(name).chain(others).map(|name| escape(name)).collect();
         let lives: Vec<String> = lives.iter().map(Nonce::to_string).collect();
         write!(
             f,
-            "{LEAD} {token}{mode} {fence} {} {valid_until_ms} {} {} {} {}",
+            "{LEAD} {token}{mode} {fence} {} {valid_until_ms} {} {} {}{} {}",
             ttl.as_millis(),
             held.as_millis(),
             lives.join(","),
             max_hold.map_or_else(|| NOT_SAID.to_owned(), |max_hold| max_hold_ms(max_hold).to_string()),
-            escape(name)
+            // Older versions would let others in too early: they do not read it.
+            if at_least.is_zero() { String::new() } else { format!("+{}", at_least.as_millis()) },
+            // Older versions take several for one, which nobody has: they refuse.
+            names.join(",")
         )
     }
 }
@@ -320,14 +339,19 @@ impl FromStr for Handover {
         };
         let number = |text: &str| text.parse::<u64>().map_err(|_| error("a number is damaged"));
         let (token, mode) = read_mode(token).ok_or_else(|| error("the owner is damaged"))?;
+        let (max_hold, at_least) = max_hold.split_once('+').unwrap_or((max_hold, "0"));
+        let names = name.split(',').map(|name| unescape(name).ok_or_else(|| error("the name is damaged")));
+        let mut names = names.collect::<Result<Vec<_>, _>>()?.into_iter();
         Ok(Self {
-            name: unescape(name).ok_or_else(|| error("the name is damaged"))?,
+            name: names.next().unwrap_or_default(),
+            others: names.collect(),
             token: OwnerToken::parse(token).map_err(|_| error("the owner token is damaged"))?,
             fence: Fence::new(number(fence)?),
             ttl: Duration::from_millis(number(ttl)?),
             valid_until_ms: number(valid_until_ms)?,
             held: Duration::from_millis(number(held)?),
             mode,
+            at_least: Duration::from_millis(number(at_least)?),
             max_hold: match max_hold {
                 NOT_SAID => None,
                 limit => Some(max_hold_of(number(limit)?)),
@@ -399,6 +423,7 @@ mod tests {
     fn handover() -> Handover {
         Handover {
             name: "a b,ü%\n\0".to_owned(),
+            others: vec![],
             token: OwnerToken::from_bytes([0xab; 20]),
             fence: Fence::new(7),
             ttl: Duration::from_millis(30_000),
@@ -407,6 +432,7 @@ mod tests {
             lives: vec![Nonce::new(0xab), Nonce::new(u64::MAX)],
             max_hold: Some(MaxHold::AtMost(Duration::from_secs(60))),
             mode: Mode::Exclusive,
+            at_least: Duration::ZERO,
         }
     }
 
@@ -421,6 +447,12 @@ mod tests {
         }
         let shared = Handover { mode: Mode::Shared, ..handover() };
         assert_eq!(shared.to_string().parse(), Ok(shared));
+        for max_hold in [None, handover().max_hold] {
+            let kept = Handover { at_least: Duration::from_millis(7), max_hold, ..handover() };
+            assert_eq!(kept.to_string().parse(), Ok(kept));
+        }
+        let several = Handover { others: vec![",".to_owned(), "b".to_owned()], ..handover() };
+        assert_eq!(several.to_string().parse(), Ok(several));
         let no_nodes = Handover { lives: vec![], ..handover() };
         assert_eq!(no_nodes.to_string().parse(), Ok(no_nodes));
     }

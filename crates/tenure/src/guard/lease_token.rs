@@ -1,10 +1,12 @@
 //! A held lock in one word, for whoever knows its name.
 //!
-//! `OWNER.LIVES.FENCE.SINCE.TTL.UNTIL[.MAX_HOLD]`: the owner as the nodes have it, with an `r`
-//! behind it if others may hold the lock, too (older versions refuse such a token); then in
+//! `OWNER.LIVES.FENCE.SINCE.TTL.UNTIL[.MAX_HOLD[.AT_LEAST]]`: the owner as the nodes have it, with
+//! an `r` behind it if others may hold the lock, too (older versions refuse such a token); then in
 //! hexadecimal the lives of the nodes that count for the lease (16 digits each), the fence, when it
 //! was acquired, its ttl, until when it was valid when the token was made, and the longest that it
-//! may be held (`0`: no limit), if that was said (times in milliseconds, since 1970).
+//! may be held (`0`: no limit; empty: not said), and for how long it is kept from others, if that
+//! was said (times in milliseconds, since 1970). Versions that do not know the last part refuse the
+//! token, because they would let others in too early.
 //!
 //! An extension may only count nodes that this lease counted, which is why the owner alone is not
 //! enough to extend. A life names a node and its memory: it does not depend on the address under
@@ -51,6 +53,7 @@ pub struct LeaseToken {
     until_ms: u64,
     max_hold: Option<MaxHold>,
     mode: Mode,
+    at_least_ms: u64,
 }
 
 /// A text is no lease token. It is not repeated: whoever has the right one can release the lock.
@@ -71,6 +74,7 @@ impl LeaseToken {
             until_ms: handover.valid_until_ms,
             max_hold: handover.max_hold,
             mode: handover.mode.clone(),
+            at_least_ms: milliseconds(handover.at_least),
         }
     }
 
@@ -122,17 +126,23 @@ impl LeaseToken {
         }
         handover.lives.clone_from(&self.lives);
         (handover.max_hold, handover.mode) = (self.max_hold, self.mode.clone());
+        handover.at_least = Duration::from_millis(self.at_least_ms);
         handover
     }
 }
 
 impl fmt::Display for LeaseToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { owner, lives, fence, since_ms, ttl_ms, until_ms, max_hold, mode } = self;
+        let Self { owner, lives, fence, since_ms, ttl_ms, until_ms, max_hold, mode, at_least_ms } = self;
         write!(f, "{owner}{}.", write_mode(mode))?;
         lives.iter().try_for_each(|life| write!(f, "{life}"))?;
         write!(f, ".{:x}.{since_ms:x}.{ttl_ms:x}.{until_ms:x}", fence.get())?;
-        max_hold.map_or(Ok(()), |max_hold| write!(f, ".{:x}", max_hold_ms(max_hold)))
+        match max_hold {
+            Some(max_hold) => write!(f, ".{:x}", max_hold_ms(*max_hold))?,
+            None if *at_least_ms > 0 => f.write_str(".")?,
+            None => {}
+        }
+        if *at_least_ms > 0 { write!(f, ".{at_least_ms:x}") } else { Ok(()) }
     }
 }
 
@@ -144,11 +154,13 @@ impl FromStr for LeaseToken {
         let [owner, lives, fence, since, ref term @ ..] = parts[..] else {
             return Err(LeaseTokenError);
         };
-        let (ttl, until, max_hold) = match *term {
-            [ttl, until] => (ttl, until, None),
-            [ttl, until, max_hold] => (ttl, until, Some(max_hold)),
+        let (ttl, until, max_hold, at_least) = match *term {
+            [ttl, until] => (ttl, until, None, "0"),
+            [ttl, until, max_hold] => (ttl, until, Some(max_hold), "0"),
+            [ttl, until, "", at_least] => (ttl, until, None, at_least),
+            [ttl, until, max_hold, at_least] => (ttl, until, Some(max_hold), at_least),
             // As the first version printed it: any term will do, to release it.
-            [] => ("3e8", "0", None),
+            [] => ("3e8", "0", None, "0"),
             _ => return Err(LeaseTokenError),
         };
         let (owner, mode) = read_mode(owner).ok_or(LeaseTokenError)?;
@@ -167,6 +179,7 @@ impl FromStr for LeaseToken {
             until_ms: number(until)?,
             max_hold: max_hold.map(number).transpose()?.map(max_hold_of),
             mode,
+            at_least_ms: number(at_least)?,
         })
     }
 }
@@ -223,6 +236,11 @@ mod tests {
             assert_eq!((read.token, read.fence), (handover.token, handover.fence));
             assert_eq!((read.lives, read.max_hold), (handover.lives.clone(), max_hold));
             assert!(read.held < Duration::from_secs(5));
+            handover.at_least = Duration::from_secs(50);
+            let kept: LeaseToken = LeaseToken::of(&handover).to_string().parse().unwrap();
+            let read = kept.handover("x", Duration::from_secs(1));
+            assert_eq!((read.at_least, read.max_hold), (handover.at_least, max_hold));
+            handover.at_least = Duration::ZERO;
         }
     }
 
@@ -235,7 +253,7 @@ mod tests {
             "abab.1.2",
             "u.v.w.x.y.z",
             &format!("{}.{}.1.1.1.1", "ab".repeat(20), "0123456789abcdef1"),
-            &format!("{}.1.1.1.1.1.1.1", "ab".repeat(20)),
+            &format!("{}.1.1.1.1.1.1.1.1", "ab".repeat(20)),
         ] {
             let error = text.parse::<LeaseToken>().unwrap_err().to_string();
             assert!(text.is_empty() || !error.contains(text), "{error}");

@@ -23,7 +23,8 @@ use super::*;
 
 mod steps;
 use steps::{
-    AGAIN, AT_THE_END, CLAIMED, How, NAMES, OPENED, OWNED_TICKETS, SHARED_TICKETS, Step, TURNS, Then, steps,
+    AGAIN, AT_THE_END, BOTH, CLAIMED, How, NAMES, OPENED, OWNED_TICKETS, SHARED_TICKETS, Step, TOGETHER,
+    TURNS, Then, steps,
 };
 
 /// A server judges expiry by the moment its script began, and reads the clock a little later: the
@@ -43,10 +44,17 @@ fn record(number: u8) -> Arc<str> {
 static COMPARED: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
 
 /// The kinds of commands, each of which has to be compared.
-const KINDS: usize = 20;
+const KINDS: usize = 27;
 
 fn kind(command: &Command) -> usize {
     match command {
+        Command::Acquire { key, .. } if key.is_set() => 20,
+        Command::Extend { key, .. } if key.is_set() => 21,
+        Command::Heal { key, .. } if key.is_set() => 22,
+        Command::Undo { key, .. } if key.is_set() => 23,
+        Command::Release { key, .. } if key.is_set() => 24,
+        Command::Inspect { key } if key.is_set() => 25,
+        Command::Release { next: Next::Nobody { .. }, .. } => 26,
         Command::Acquire { beside: Some(beside), .. } if beside.mode.is_shared() => 15,
         Command::Extend { mode: Mode::Shared, .. } => 16,
         Command::Acquire { beside: Some(beside), .. } if !beside.mode.is_exclusive() => 17,
@@ -190,7 +198,8 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
     static CASES: AtomicU64 = AtomicU64::new(0);
     let case = CASES.fetch_add(1, Ordering::Relaxed);
     let prefix = Prefix::new(&format!("case*{case}:")).unwrap();
-    let key = |name: u8| LockKey::new(&prefix, &name.to_string()).unwrap();
+    let one = |name: u8| LockKey::new(&prefix, &name.to_string()).unwrap();
+    let key = |name: u8| if name == BOTH { LockKey::all_of([one(1), one(0)]).unwrap() } else { one(name) };
     let token = |owner: u8| OwnerToken::from_bytes([owner; 20]);
     let listening = ClientId::new(case);
     let ticket = |ticket: u8| {
@@ -299,6 +308,7 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
                 Then::InLine => Next::InLine,
                 Then::InLineWith(number) => Next::InLineWith(ticket(number)),
                 Then::OutsideLine => Next::OutsideLine,
+                Then::Nobody(for_ms) => Next::Nobody { for_ms },
             };
             Command::Release { key: key(name), token: token(owner), labelled, next }
         }
@@ -398,7 +408,8 @@ fn conforms(node: impl Fn() -> Node, looks_at_record: bool) {
         let steps: Vec<Step> = steps.into_iter().filter(|step| looks_at_record || !step.is_about_records()).collect();
         runtime.block_on(compare(node(), &steps))?;
     });
-    for steps in [CLAIMED, OPENED, TURNS, AGAIN].into_iter().chain(iter::repeat_n(AT_THE_END, 200)) {
+    for steps in [CLAIMED, OPENED, TURNS, AGAIN, TOGETHER].into_iter().chain(iter::repeat_n(AT_THE_END, 200))
+    {
         runtime.block_on(compare(node(), steps)).unwrap();
     }
     for (kind, (after, before)) in compared().into_iter().zip(before).enumerate() {

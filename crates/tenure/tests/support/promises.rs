@@ -41,6 +41,13 @@ macro_rules! promises {
             a_name_has_one_kind_of_lock
             guards_of_one_hold_release_it_together
             one_candidate_at_a_time_leads_and_the_next_one_follows_at_once
+            several_names_are_locked_all_or_none
+            sets_that_overlap_do_not_deadlock_and_all_are_served
+            several_names_are_handed_over_and_lost_as_one
+            at_most_so_many_have_a_permit
+            a_semaphore_is_resized_while_permits_are_held
+            a_lock_is_kept_from_others_for_its_period
+            a_period_outlives_its_holder_and_a_hand_over
         }
     };
     (#[$test:meta] $deployment:expr => $($promise:ident)*) => {
@@ -444,4 +451,199 @@ pub(crate) async fn one_candidate_at_a_time_leads_and_the_next_one_follows_at_on
     assert!(next > epoch && begun >= done, "{next} after {epoch}");
     // Far sooner than its term would have ended.
     assert!(begun - done < Duration::from_secs(10), "{:?}", begun - done);
+}
+
+pub(crate) async fn several_names_are_locked_all_or_none(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let before = first.lock("b").acquire().await.unwrap();
+    let fence = before.fence();
+    assert!(second.lock_all(["a", "b"]).try_acquire().await.unwrap().is_none());
+    assert!(first.lock("a").try_acquire().await.unwrap().is_some(), "nothing is left of the attempt");
+    before.release().await.unwrap();
+    let both = second.lock_all(["b", "a", "b"]).acquire().await.unwrap();
+    assert_eq!(both.names().collect::<Vec<_>>(), ["a", "b"]);
+    assert_eq!(both.name(), "a, b");
+    assert!(both.fence() > fence, "larger than the last of each");
+    for name in ["a", "b"] {
+        assert!(first.lock(name).try_acquire().await.unwrap().is_none(), "{name}");
+    }
+    assert!(first.lock("c").try_acquire().await.unwrap().is_some());
+    let waiting = tokio::spawn(first.lock("b").acquire());
+    sleep(Duration::from_millis(300)).await;
+    assert!(!waiting.is_finished());
+    let fence = both.fence();
+    both.release().await.unwrap();
+    assert!(waiting.await.unwrap().unwrap().fence() > fence);
+    for (names, expected) in [(vec![], "0 names"), ((0..33).map(|it| it.to_string()).collect(), "33 names")] {
+        let error = first.lock_all(names).acquire().await.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    let error = first.lock_all(["a", "b"]).shared().acquire().await.unwrap_err().to_string();
+    assert!(error.contains("alone"), "{error}");
+}
+
+pub(crate) async fn sets_that_overlap_do_not_deadlock_and_all_are_served(deployment: &impl Deployment) {
+    let counts = std::sync::Arc::new([const { std::sync::atomic::AtomicU32::new(0) }; 4]);
+    let mut workers = vec![];
+    for worker in 0..8_usize {
+        let (locks, counts) = (deployment.client().await, counts.clone());
+        workers.push(tokio::spawn(async move {
+            for round in 0..6_usize {
+                // Every pair and triple, in every order.
+                let size = 1 + (worker + round) % 3;
+                let names: Vec<usize> = (0..size).map(|next| (worker + round * next + next) % 4).collect();
+                let lock = locks.lock_all(names.iter().map(ToString::to_string));
+                let guard = lock.wait(Duration::from_secs(60)).acquire().await.unwrap();
+                let names: std::collections::BTreeSet<usize> = names.into_iter().collect();
+                for name in &names {
+                    let others = counts[*name].fetch_add(1, std::sync::atomic::Ordering::SeqCst);
+                    assert_eq!(others, 0, "{name} is held twice");
+                }
+                sleep(Duration::from_millis(3)).await;
+                for name in &names {
+                    counts[*name].fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
+                }
+                guard.release().await.unwrap();
+            }
+        }));
+    }
+    for worker in workers {
+        worker.await.unwrap();
+    }
+}
+
+pub(crate) async fn several_names_are_handed_over_and_lost_as_one(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let ttl = Duration::from_secs(2);
+    let guard = first.lock_all(["a", "b"]).ttl(ttl).acquire().await.unwrap();
+    let (fence, handover) = (guard.fence(), guard.hand_over().to_string());
+    let handover: Handover = handover.parse().unwrap();
+    let mut guard = second.resume(&handover).await.unwrap();
+    assert_eq!((guard.fence(), guard.names().count()), (fence, 2));
+    // It is renewed as one.
+    sleep(ttl * 2).await;
+    assert!(guard.is_valid());
+    guard.extend().await.unwrap();
+    // Somebody takes one of the names away.
+    for owner in first.inspect("b").await.unwrap().owners() {
+        first.release_by_force("b", owner).await.unwrap();
+    }
+    guard.lost().await;
+    assert!(guard.extend().await.is_err());
+    drop(guard);
+    let again = first.lock_all(["a", "b"]).wait(ttl * 4).acquire().await.unwrap();
+    assert!(again.fence() > fence);
+    assert!(second.release(&handover).await.is_err(), "the old token releases nothing");
+    assert!(again.is_valid() && second.lock("a").try_acquire().await.unwrap().is_none());
+}
+
+pub(crate) async fn at_most_so_many_have_a_permit(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let mut held = vec![];
+    for locks in [&first, &second, &first] {
+        held.push(locks.semaphore("s", 3).acquire().await.unwrap());
+    }
+    let slots: std::collections::BTreeSet<_> = held.iter().filter_map(Guard::slot).collect();
+    assert_eq!(slots.into_iter().collect::<Vec<_>>(), [0, 1, 2]);
+    assert!(second.semaphore("s", 3).try_acquire().await.unwrap().is_none());
+    assert!(second.lock("s").try_acquire().await.unwrap().is_some(), "the lock is something else");
+    let waiting = second.clone();
+    let waiting = tokio::spawn(async move {
+        waiting.semaphore("s", 3).wait(Duration::from_secs(30)).acquire().await.unwrap()
+    });
+    sleep(Duration::from_millis(300)).await;
+    assert!(!waiting.is_finished());
+    let (slot, fence) = (held[1].slot(), held[1].fence());
+    held.remove(1).release().await.unwrap();
+    let next = waiting.await.unwrap();
+    assert_eq!(next.slot(), slot);
+    assert!(next.fence() > fence, "a fence orders the holders of one slot");
+    for permits in [0, 65] {
+        let error = first.semaphore("s", permits).acquire().await.unwrap_err().to_string();
+        assert!(error.contains("1 to 64"), "{error}");
+    }
+}
+
+pub(crate) async fn a_semaphore_is_resized_while_permits_are_held(deployment: &impl Deployment) {
+    let locks = deployment.client().await;
+    let mut held = vec![];
+    for _ in 0..8 {
+        held.push(locks.semaphore("s", 8).acquire().await.unwrap());
+    }
+    assert!(locks.semaphore("s", 3).try_acquire().await.unwrap().is_none(), "all of the three are taken");
+    // The higher ones run out.
+    held.retain(|guard| guard.slot().is_some_and(|slot| slot < 2));
+    sleep(Duration::from_millis(200)).await;
+    let third = locks.semaphore("s", 3).wait(Duration::from_secs(10)).acquire().await.unwrap();
+    assert_eq!(third.slot(), Some(2));
+    assert!(locks.semaphore("s", 3).try_acquire().await.unwrap().is_none());
+    for _ in 0..13 {
+        held.push(locks.semaphore("s", 16).wait(Duration::from_secs(10)).acquire().await.unwrap());
+    }
+    assert!(locks.semaphore("s", 16).try_acquire().await.unwrap().is_none());
+}
+
+pub(crate) async fn a_lock_is_kept_from_others_for_its_period(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let period = Duration::from_secs(3);
+    let lock = first.lock("x").ttl(Duration::from_secs(1)).at_least(period);
+    let begun = Instant::now();
+    let guard = lock.acquire().await.unwrap();
+    let (fence, token) = (guard.fence(), guard.to_handover());
+    guard.release().await.unwrap();
+    assert!(second.lock("x").try_acquire().await.unwrap().is_none(), "it is kept");
+    assert!(second.resume(&token).await.is_err(), "by nobody's token");
+    let report = second.inspect("x").await.unwrap();
+    assert!(matches!(&report.state, LockState::Kept { left: Some(_), .. }), "{report:?}");
+    let next = second.lock("x").wait(period * 3).acquire().await.unwrap();
+    let took = begun.elapsed();
+    assert!(took >= period * 98 / 100, "{took:?}");
+    assert!(took <= period + deployment_slack(deployment), "{took:?}");
+    assert!(next.fence() > fence);
+    next.release().await.unwrap();
+    // The work failed: others may try at once.
+    lock.acquire().await.unwrap().release_early().await.unwrap();
+    // A hold that is longer than the period ends with its release.
+    let long = first.lock("x").at_least(Duration::from_millis(100)).acquire().await.unwrap();
+    sleep(Duration::from_millis(200)).await;
+    long.release().await.unwrap();
+    let kept = lock.acquire().await.unwrap();
+    kept.release().await.unwrap();
+    for owner in second.inspect("x").await.unwrap().owners() {
+        second.release_by_force("x", owner).await.unwrap();
+    }
+    assert!(second.lock("x").try_acquire().await.unwrap().is_some(), "an operator may");
+    let error = first.lock("x").at_least(Duration::from_secs(61)).acquire().await.unwrap_err().to_string();
+    assert!(error.contains("max_ttl"), "{error}");
+    let error = first.lock("x").shared().at_least(period).acquire().await.unwrap_err().to_string();
+    assert!(error.contains("alone"), "{error}");
+}
+
+pub(crate) async fn a_period_outlives_its_holder_and_a_hand_over(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let period = Duration::from_secs(4);
+    let lock = first.lock("x").ttl(Duration::from_millis(500)).at_least(period);
+    let begun = Instant::now();
+    // Nobody releases it, and nobody renews it.
+    let abandoned = lock.acquire().await.unwrap().hand_over();
+    sleep(period / 2).await;
+    assert!(second.lock("x").try_acquire().await.unwrap().is_none());
+    let next = second.lock("x").wait(period * 3).acquire().await.unwrap();
+    assert!(begun.elapsed() >= period * 98 / 100, "{:?}", begun.elapsed());
+    next.release().await.unwrap();
+    assert!(second.resume(&abandoned).await.is_err());
+    // Another process goes on with it, and releases it soon.
+    let begun = Instant::now();
+    let handover = lock.acquire().await.unwrap().hand_over();
+    let word = LeaseToken::of(&handover).to_string();
+    let token: LeaseToken = word.parse().unwrap();
+    let guard = second.resume(&token.handover("x", token.ttl())).await.unwrap();
+    guard.release().await.unwrap();
+    assert!(first.lock("x").try_acquire().await.unwrap().is_none());
+    drop(first.lock("x").wait(period * 3).acquire().await.unwrap());
+    assert!(begun.elapsed() >= period * 98 / 100, "{:?}", begun.elapsed());
+}
+
+fn deployment_slack<D: Deployment>(_: &D) -> Duration {
+    D::SLACK
 }

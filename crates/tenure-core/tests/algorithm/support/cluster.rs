@@ -346,7 +346,7 @@ impl Cluster {
     pub fn owners(&self) -> Vec<Option<OwnerToken>> {
         let owner = |node: &Node| match node.table.keys(self.node_time()).next()?.1.owner {
             Owner::Token(token) => Some(token),
-            Owner::Reserved(_) | Owner::Shared | Owner::Owned => None,
+            Owner::Kept(_) | Owner::Reserved(_) | Owner::Shared | Owner::Owned => None,
         };
         self.nodes.iter().map(owner).collect()
     }

@@ -7,14 +7,14 @@ use tenure_core::{
 };
 
 use super::Step;
-use crate::model::config::Writes;
+use crate::model::config::{Want, Writes};
 use crate::model::seen::Sight;
-use crate::model::world::{EPOCH_US, LOCK, NEIGHBOUR};
+use crate::model::world::{EPOCH_US, NEIGHBOUR};
 use crate::mutant::forget_distrust;
 
 impl Step<'_> {
     pub(super) fn begin(&mut self, client: usize) {
-        let lease = Lease::new(LOCK.clone(), self.config.terms(client), self.config.quorum());
+        let lease = Lease::new(self.config.key(client), self.config.terms(client), self.config.quorum());
         let state = self.client(client);
         state.begun += 1;
         state.extended = 0;
@@ -123,7 +123,8 @@ impl Step<'_> {
     fn attempt(&mut self, client: usize, lease: Id, proposal: Proposal) {
         let now = self.world.time(client);
         let mode = self.config.terms(client).mode;
-        let rivals = self.world.fences.iter().filter(|(_, other)| !mode.is_compatible(other));
+        let is_judged = self.config.want(client) != Want::Other;
+        let rivals = self.world.fences.iter().filter(|(_, other)| is_judged && !mode.is_compatible(other));
         let floor = rivals.map(|(fence, _)| *fence).max().unwrap_or(0);
         for voter in proposal.nodes.iter() {
             match voter {
@@ -195,7 +196,7 @@ impl Step<'_> {
         for other in 0..self.world.clients.len() {
             // Only of those who have it is this a matter.
             let holds = self.world.clients[other].lease().is_some_and(|lease| lease.standing().is_some());
-            let apart = !self.world.mode(client).is_compatible(&self.world.mode(other));
+            let apart = self.world.are_apart(client, other);
             let was = self.world.clients[other].interrupted;
             let interrupted = other != client && holds && (apart || was);
             if was != interrupted {
@@ -205,7 +206,7 @@ impl Step<'_> {
         if !self.world.fences.is_empty() {
             self.seen.see(Sight::ChangedHands);
         }
-        if let Some(fence) = fence.map(Fence::get) {
+        if let Some(fence) = fence.map(Fence::get).filter(|_| self.config.want(client) != Want::Other) {
             let mode = self.world.mode(client);
             self.world.fence_broken |= fence <= floor || self.is_apart_from_own(client, fence);
             let fences = &mut self.world.fences;

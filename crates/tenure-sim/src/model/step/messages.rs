@@ -1,7 +1,7 @@
 //! Connections and what goes over them.
 
 use tenure_core::client::{Addressee, Input, Tag};
-use tenure_core::{Answer, Batch, Command, Fault, Next, NodeIndex, Owner, Reply};
+use tenure_core::{Answer, Batch, Command, Fault, Next, NodeIndex, Owner, Refusal, Reply};
 
 use super::Step;
 use crate::model::seen::Sight;
@@ -162,13 +162,23 @@ impl Step<'_> {
     /// Executes a command, and looks whether it changes what belongs to another.
     pub(super) fn execute(&mut self, node: usize, command: &Command) -> Reply {
         let now = self.world.node_time(self.config, node);
+        let counting = self.config.counting;
         let state = self.node(node);
         let (owner_before, holds_before) = (state.owner(now), state.holds(now));
-        let reply = state.table.execute_natively(now, command);
+        let mut reply = state.table.execute_natively(now, command);
+        if counting
+            && matches!(
+                (command, &reply.answer),
+                (Command::Acquire { .. }, Answer::Refused(Refusal::Held { .. }))
+            )
+            && state.table.keys(now).count() < 2
+        {
+            reply = Reply::new(Some(now), Answer::Granted);
+        }
         let (owner_after, holds_after) = (state.owner(now), state.holds(now));
         // An acquire may claim what is set aside.
         let own = command.owner().filter(|_| !matches!(command, Command::Acquire { .. }));
-        let own = own.filter(|_| command.key().is_some_and(|key| *key == *LOCK));
+        let own = own.filter(|_| command.key().is_some_and(|key| key.each().contains(&LOCK)));
         if let (Some(token), Some((owner, _))) = (own, owner_before) {
             self.world.ownership_broken |= match owner {
                 // A hold changes nothing of those beside it.
@@ -228,6 +238,7 @@ fn verb(command: &Command) -> &'static str {
         Command::Release { next: Next::InLine, .. } => "release",
         Command::Release { next: Next::InLineWith(_), .. } => "line up and release",
         Command::Release { next: Next::OutsideLine, .. } => "release to those outside the line",
+        Command::Release { next: Next::Nobody { .. }, .. } => "release to nobody yet",
         Command::Enqueue { .. } => "line up",
         Command::Leave { .. } => "leave the line",
         Command::Nudge { .. } => "nudge",

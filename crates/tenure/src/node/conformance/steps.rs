@@ -130,6 +130,9 @@ pub(super) enum How {
 /// How many locks there are.
 pub(super) const NAMES: u8 = 4;
 
+/// The first two of them together.
+pub(super) const BOTH: u8 = NAMES;
+
 /// The tickets of those who share the lock; smaller ones are those of others.
 pub(super) const SHARED_TICKETS: std::ops::Range<u8> = 6..11;
 
@@ -142,6 +145,7 @@ pub(super) enum Then {
     InLine,
     InLineWith(u8),
     OutsideLine,
+    Nobody(u64),
 }
 
 impl Step {
@@ -158,9 +162,9 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let (name, owner, ttl) = (0..2_u8, 0..3_u8, 1..60_u64);
     let (ttl_of_shared, ttl_of_owned) = (ttl.clone(), ttl.clone());
     let step = prop_oneof![
-        4 => (name.clone(), owner.clone(), ttl.clone())
+        4 => (names(), owner.clone(), ttl.clone())
             .prop_map(|(name, owner, ttl_ms)| Step::Acquire { name, owner, ttl_ms }),
-        6 => (name.clone(), owner.clone(), ttl.clone(), fence(), 0..10_u8).prop_map(
+        6 => (names(), owner.clone(), ttl.clone(), fence(), 0..10_u8).prop_map(
             |(name, owner, ttl_ms, fence_ms, record)| {
                 Step::Fenced { name, owner, ttl_ms, fence_ms, record: record / 9 }
             }
@@ -170,19 +174,19 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
                 Step::Range { name, owner, ttl_ms, fence_ms, span, ticket }
             }
         ),
-        4 => (name.clone(), owner.clone(), ttl.clone(), prop::option::of(fence()), 0..60_u64, how()).prop_map(
+        4 => (names(), owner.clone(), ttl.clone(), prop::option::of(fence()), 0..60_u64, how()).prop_map(
             |(name, owner, ttl_ms, fence_ms, quarantine_ms, how)| {
-                Step::Heal { name, owner, ttl_ms, fence_ms, quarantine_ms, how }
+                Step::Heal { name, owner, ttl_ms, fence_ms, quarantine_ms, how: of(name, how) }
             }
         ),
         1 => (prop::option::of(0..2_u8), prop::option::weighted(0.7, 0..2_u8), any::<bool>())
             .prop_map(|(from, to, stamp)| Step::Record { from, to, stamp: stamp && to.is_some() }),
         2 => Just(Step::Trim),
-        4 => (name.clone(), owner.clone(), ttl.clone(), how())
-            .prop_map(|(name, owner, ttl_ms, how)| Step::Extend { name, owner, ttl_ms, how }),
-        3 => (name.clone(), owner.clone(), prop::option::weighted(0.3, 0..OWNED_TICKETS.end))
+        4 => (names(), owner.clone(), ttl.clone(), how())
+            .prop_map(|(name, owner, ttl_ms, how)| Step::Extend { name, owner, ttl_ms, how: of(name, how) }),
+        3 => (names(), owner.clone(), prop::option::weighted(0.3, 0..OWNED_TICKETS.end))
             .prop_map(|(name, owner, requeue)| Step::Undo { name, owner, requeue }),
-        6 => (name.clone(), owner.clone(), ttl, prop::option::of(fence()), prop::option::of(0..6_u8), any::<[bool; 2]>())
+        8 => (names(), owner.clone(), ttl, prop::option::of(fence()), prop::option::of(0..6_u8), any::<[bool; 2]>())
             .prop_map(|(name, owner, ttl_ms, fence_ms, ticket, [fresh, label])| {
                 Step::Wait { name, owner, ttl_ms, fence_ms, ticket, fresh, label }
             }),
@@ -194,12 +198,12 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
             .prop_map(|(name, owner, ttl_ms, fence_ms, ticket, [fresh, label, joins], id)| {
                 Step::Own { name, owner, ttl_ms, fence_ms, ticket, fresh, label, id, joins }
             }),
-        6 => (name.clone(), owner, any::<bool>(), then())
+        6 => (names(), owner, any::<bool>(), then())
             .prop_map(|(name, owner, labelled, next)| Step::Release { name, owner, labelled, next }),
-        2 => (name.clone(), 0..OWNED_TICKETS.end).prop_map(|(name, ticket)| Step::Enqueue { name, ticket }),
-        2 => (name.clone(), 0..OWNED_TICKETS.end).prop_map(|(name, ticket)| Step::Leave { name, ticket }),
-        4 => name.clone().prop_map(|name| Step::Nudge { name }),
-        3 => name.prop_map(|name| Step::Inspect { name }),
+        2 => (names(), 0..OWNED_TICKETS.end).prop_map(|(name, ticket)| Step::Enqueue { name, ticket }),
+        2 => (names(), 0..OWNED_TICKETS.end).prop_map(|(name, ticket)| Step::Leave { name, ticket }),
+        4 => names().prop_map(|name| Step::Nudge { name }),
+        3 => names().prop_map(|name| Step::Inspect { name }),
         2 => Just(Step::List),
         3 => (0..4_u8).prop_map(|record| Step::Clear { record: record / 3 }),
         3 => (1..40_u64).prop_map(|millis| Step::Sleep { millis }),
@@ -234,6 +238,16 @@ fn together() -> impl Strategy<Value = Step> {
     ]
 }
 
+/// One of two locks, or both.
+fn names() -> impl Strategy<Value = u8> {
+    prop_oneof![2 => 0..2_u8, 1 => Just(BOTH)]
+}
+
+/// Several locks are held alone.
+fn of(name: u8, how: How) -> How {
+    if name == BOTH { How::Alone } else { how }
+}
+
 fn how() -> impl Strategy<Value = How> {
     prop_oneof![Just(How::Alone), Just(How::Shared), (0..2_u8).prop_map(How::Owned)]
 }
@@ -242,7 +256,8 @@ fn then() -> impl Strategy<Value = Then> {
     prop_oneof![
         Just(Then::InLine),
         (0..OWNED_TICKETS.end).prop_map(Then::InLineWith),
-        Just(Then::OutsideLine)
+        Just(Then::OutsideLine),
+        (0..60_u64).prop_map(Then::Nobody)
     ]
 }
 
@@ -443,4 +458,60 @@ pub(super) const AGAIN: &[Step] = &[
     release(4),
     Step::Clear { record: 0 },
     Step::Inspect { name: 0 },
+];
+
+const fn both(owner: u8, fence_ms: i64, ticket: Option<u8>) -> Step {
+    let (name, ttl_ms, fence_ms) = (BOTH, 500, Some(fence_ms));
+    Step::Wait { name, owner, ttl_ms, fence_ms, ticket, fresh: false, label: true }
+}
+
+const fn one(name: u8, owner: u8, fence_ms: i64, ticket: Option<u8>) -> Step {
+    let (ttl_ms, fence_ms) = (500, Some(fence_ms));
+    Step::Wait { name, owner, ttl_ms, fence_ms, ticket, fresh: false, label: false }
+}
+
+/// Both locks are wanted together, and one of them alone: all or none, in line for the one that is
+/// held; and what is set aside for one who came later is displaced. Then one vanishes: nothing is
+/// extended, it is put back, and counts later. In the end one is kept from everybody.
+pub(super) const TOGETHER: &[Step] = &[
+    one(1, 0, 1, None),
+    both(1, 2, Some(0)),
+    Step::Inspect { name: 0 },
+    one(1, 2, 3, Some(2)),
+    Step::Inspect { name: 1 },
+    Step::Inspect { name: BOTH },
+    Step::Release { name: 1, owner: 0, labelled: false, next: Then::InLine },
+    one(0, 3, 4, None),
+    both(1, 5, Some(0)),
+    one(0, 4, 6, Some(4)),
+    Step::Leave { name: 1, ticket: 0 },
+    Step::Inspect { name: 1 },
+    both(1, 7, Some(0)),
+    Step::Release { name: 0, owner: 3, labelled: false, next: Then::InLine },
+    both(1, 8, Some(0)),
+    Step::Inspect { name: 0 },
+    Step::Inspect { name: 1 },
+    both(1, 8, Some(0)),
+    one(1, 2, 9, Some(2)),
+    Step::Extend { name: BOTH, owner: 1, ttl_ms: 600, how: How::Alone },
+    Step::Undo { name: 0, owner: 1, requeue: None },
+    Step::Extend { name: BOTH, owner: 1, ttl_ms: 900, how: How::Alone },
+    Step::Inspect { name: 1 },
+    Step::Heal { name: BOTH, owner: 1, ttl_ms: 500, fence_ms: Some(7), quarantine_ms: 40, how: How::Alone },
+    Step::Heal { name: BOTH, owner: 1, ttl_ms: 500, fence_ms: Some(8), quarantine_ms: 40, how: How::Alone },
+    Step::Extend { name: BOTH, owner: 1, ttl_ms: 600, how: How::Alone },
+    Step::Sleep { millis: 50 },
+    Step::Extend { name: BOTH, owner: 1, ttl_ms: 600, how: How::Alone },
+    Step::Release { name: BOTH, owner: 1, labelled: true, next: Then::Nobody(300) },
+    Step::Release { name: BOTH, owner: 1, labelled: true, next: Then::Nobody(900) },
+    Step::Inspect { name: 0 },
+    Step::List,
+    Step::Extend { name: BOTH, owner: 1, ttl_ms: 600, how: How::Alone },
+    Step::Heal { name: 0, owner: 1, ttl_ms: 500, fence_ms: Some(8), quarantine_ms: 40, how: How::Alone },
+    Step::Undo { name: 0, owner: 1, requeue: None },
+    one(0, 5, 10, Some(4)),
+    Step::Release { name: 0, owner: 1, labelled: true, next: Then::InLine },
+    Step::Inspect { name: 0 },
+    Step::Inspect { name: 1 },
+    Step::Clear { record: 0 },
 ];

@@ -73,6 +73,10 @@ impl Scripts {
             Value::List(list) => &list[..],
             scalar => std::slice::from_ref(scalar),
         };
+        if let Command::Extend { .. } = command {
+            // Of several locks at once: told as for one.
+            return Self::extended(value.clone(), 1).next().unwrap_or_else(|| Err(unexpected(value)));
+        }
         let reply = match (command, value) {
             (Command::Acquire { .. } | Command::Heal { .. }, Value::Number(now)) => Some(granted(*now)),
             (Command::Acquire { .. }, _) => answers::read(values).and_then(acquired),
@@ -80,6 +84,7 @@ impl Scripts {
             (Command::Release { .. }, Value::Text(ticket)) => Some(queued(None, ticket)),
             (Command::Record { .. }, _) => answers::read(values).map(recorded),
             (Command::Trim { .. }, _) => answers::read(values).map(trimmed),
+            (Command::Inspect { key }, _) if key.is_set() => answers::read(values).and_then(listed),
             (Command::Inspect { .. }, _) => answers::read(values).map(inspected),
             (Command::Clear { .. }, _) if values.len() == 2 && matches!(values[1], Value::Number(_)) => {
                 answers::read(values).and_then(acquired)

@@ -11,13 +11,17 @@
 pub(super) mod answers;
 pub(super) mod batch;
 mod parameters;
+mod set;
 mod text;
+
+use std::sync::OnceLock;
 
 use tenure_core::{
     Batch, ClientId, Command, FenceBounds, KEY_LEAD_RESERVED, LockKey, Mode, Next, Prefix, TRIM_FENCES,
 };
 
 use self::parameters::{Key, Parameters, SOURCES};
+use self::set::SetScripts;
 use self::text::Limits;
 use super::resp::{Decimal, Value, encode, push_count, push_joined, push_part};
 
@@ -39,6 +43,9 @@ pub(super) struct Scripts {
     /// In the order of [`Batch`]. They take as many locks as there are, so they have no names for
     /// them.
     batches: [Script; Batch::COUNT],
+    /// For several locks at once. Made when they are needed.
+    sets: OnceLock<SetScripts>,
+    bounds: FenceBounds,
     /// The server says by itself when the record changes, so an acquire need not look.
     pub(super) tracks_record: bool,
     /// The server wakes us on our channel.
@@ -67,6 +74,8 @@ impl Scripts {
         Self {
             scripts: SOURCES.iter().map(|source| script(source.spelled_out(&limits))).collect(),
             batches: batch::texts(&limits).map(script),
+            sets: OnceLock::new(),
+            bounds,
             tracks_record: false,
             listens: false,
             channel: format!("{WAKE_CHANNEL}{client}"),
@@ -88,6 +97,10 @@ impl Scripts {
         self.tracks_record = tracks_record;
     }
 
+    fn sets(&self) -> &SetScripts {
+        self.sets.get_or_init(|| SetScripts::new(&Limits::new(self.bounds)))
+    }
+
     /// Where the node's record is.
     pub(super) fn record_key(&self) -> &[u8] {
         self.record_key.as_bytes()
@@ -96,8 +109,8 @@ impl Scripts {
     /// Whether this is an acquire that is sent as the server's own `SET`.
     pub(super) fn is_native_acquire(&self, command: &Command) -> bool {
         match command {
-            Command::Acquire { nonce, fence: None, beside: None, .. } => {
-                nonce.is_none() || self.tracks_record
+            Command::Acquire { key, nonce, fence: None, beside: None, .. } => {
+                !key.is_set() && (nonce.is_none() || self.tracks_record)
             }
             _ => false,
         }
@@ -106,8 +119,7 @@ impl Scripts {
     /// Appends a command to `buffer`.
     pub(super) fn encode(&self, buffer: &mut Vec<u8>, command: &Command, form: Form) {
         let native = self.is_native_acquire(command);
-        let mut call =
-            ScriptCall { scripts: self, buffer, form, lock: command.key().map_or("", LockKey::as_str) };
+        let mut call = ScriptCall { scripts: self, buffer, form, key: command.key() };
         match *command {
             Command::Acquire { ref key, token, node_ttl_ms, .. } if native => {
                 let (key, ttl) = (key.as_str().as_bytes(), Decimal::of(node_ttl_ms));
@@ -178,7 +190,10 @@ impl Scripts {
                     label: beside.and_then(|beside| beside.label.as_deref()),
                     span: fence.map(|proposed| proposed.span.into()).filter(|span| *span > 0),
                 };
-                call.up_to(if beside.is_some() { Key::Open } else { Key::Record }, &acquire);
+                match set::several(command) {
+                    Some(locks) => self.encode_acquire_all(call.buffer, locks, &acquire),
+                    None => call.up_to(if beside.is_some() { Key::Open } else { Key::Record }, &acquire),
+                }
             }
             Command::Heal {
                 token: owner,
@@ -192,6 +207,9 @@ impl Scripts {
                 let id = mode.owner().map(tenure_core::OwnerId::as_str);
                 call.with(&parameters::Heal { owner, ttl, fence, quarantine, shared, id });
             }
+            Command::Extend { ref key, token, node_ttl_ms, .. } if key.is_set() => {
+                self.encode_extend_all(call.buffer, key.each(), token, node_ttl_ms);
+            }
             Command::Extend { ref key, ref token, node_ttl_ms, ref mode } => {
                 self.encode_extends(call.buffer, [(key, token, node_ttl_ms, mode)].into_iter(), form);
             }
@@ -200,13 +218,14 @@ impl Scripts {
                 call.up_to(last, &parameters::Undo { owner, ticket });
             }
             Command::Release { token: owner, labelled, next, .. } => {
-                let (ticket, opens, last) = match next {
-                    Next::InLine => (None, false, Key::Open),
-                    Next::InLineWith(ticket) => (Some(ticket), false, Key::Fence),
-                    Next::OutsideLine => (None, true, Key::Open),
+                let (ticket, opens, keeps, last) = match next {
+                    Next::InLine => (None, false, None, Key::Open),
+                    Next::InLineWith(ticket) => (Some(ticket), false, None, Key::Fence),
+                    Next::OutsideLine => (None, true, None, Key::Open),
+                    Next::Nobody { for_ms } => (None, false, Some(for_ms), Key::Open),
                 };
                 let last = if labelled { Key::Label } else { last };
-                call.up_to(last, &parameters::Release { owner, ticket, opens });
+                call.up_to(last, &parameters::Release { owner, ticket, opens, keeps });
             }
             Command::Enqueue { ticket, .. } => call.with(&parameters::Enqueue { ticket }),
             Command::Leave { ticket, .. } => call.with(&parameters::Leave { ticket }),
@@ -221,6 +240,9 @@ impl Scripts {
             }
             Command::Trim { .. } => {
                 call.with(&parameters::Trim { retention: self.retention_ms, count: TRIM_FENCES });
+            }
+            Command::Inspect { ref key } if key.is_set() => {
+                self.encode_look_at_all(call.buffer, key.each());
             }
             Command::Inspect { .. } => call.with(&parameters::Inspect { listens: self.listens }),
             Command::Clear { ref prefix, cursor, nonce } => {
@@ -259,8 +281,8 @@ struct ScriptCall<'a> {
     scripts: &'a Scripts,
     buffer: &'a mut Vec<u8>,
     form: Form,
-    /// The lock that it is about, if it is about one.
-    lock: &'a str,
+    /// What it is about, if it is about a lock.
+    key: Option<&'a LockKey>,
 }
 
 impl ScriptCall<'_> {
@@ -277,11 +299,21 @@ impl ScriptCall<'_> {
     }
 
     fn push<P: Parameters>(&mut self, keys: &[Key], parameters: &P) {
+        let locks = self.key.map_or(&[][..], LockKey::each);
+        let (scripts, is_set) = (self.scripts, locks.len() > 1);
+        let (script, keys) = match is_set {
+            true => (scripts.sets().each(P::SCRIPT), SOURCES[P::SCRIPT as usize].keys),
+            false => (&scripts.scripts[P::SCRIPT as usize], keys),
+        };
         parameters.with_arguments(|arguments| {
             let count = arguments.iter().rposition(|argument| argument.is_given()).map_or(0, |last| last + 1);
-            let script = &self.scripts.scripts[P::SCRIPT as usize];
-            script.encode_head(self.buffer, self.form, keys.len(), count);
-            keys.iter().for_each(|key| self.scripts.push_key(self.buffer, *key, self.lock));
+            script.encode_head(self.buffer, self.form, keys.len() * locks.len().max(1), count);
+            if locks.is_empty() {
+                keys.iter().for_each(|key| scripts.push_key(self.buffer, *key, ""));
+            }
+            for lock in locks {
+                keys.iter().for_each(|key| scripts.push_key(self.buffer, *key, lock.as_str()));
+            }
             arguments[..count].iter().for_each(|argument| argument.push(self.buffer));
         });
     }

@@ -3,7 +3,7 @@
 use rusqlite::Row;
 use tenure_core::node::{Label, LastFence, Name};
 use tenure_core::{
-    Entry, Fence, Group, Hold, OWNED, Owner, OwnerId, OwnerToken, RESERVED_LEAD, SHARED, Ticket,
+    Entry, Fence, Group, Hold, KEPT_LEAD, OWNED, Owner, OwnerId, OwnerToken, RESERVED_LEAD, SHARED, Ticket,
 };
 
 use super::trouble::{Result, Trouble};
@@ -95,9 +95,10 @@ pub(super) fn read_entry(row: &Row<'_>) -> Result<Option<Entry>> {
         Some((owner, from_ms)) => (owner, Some(from_ms.parse().map_err(|_| damaged("an owner"))?)),
         None => (&*text, None),
     };
-    let owner = match text.strip_prefix(RESERVED_LEAD) {
-        Some(ticket) => Ticket::parse(ticket).map(Owner::Reserved),
-        None => OwnerToken::parse(text).ok().map(Owner::Token),
+    let owner = match (text.strip_prefix(RESERVED_LEAD), text.strip_prefix(KEPT_LEAD)) {
+        (Some(ticket), _) => Ticket::parse(ticket).map(Owner::Reserved),
+        (_, Some(token)) => OwnerToken::parse(token).ok().map(Owner::Kept),
+        _ => OwnerToken::parse(text).ok().map(Owner::Token),
     };
     let owner = owner.ok_or_else(|| damaged("an owner"))?;
     Ok(Some(Entry { owner, ends_ms: unsigned(row.get(1)?)?, counts_from_ms }))

@@ -80,6 +80,8 @@ impl Shelf for Rows<'_> {
              shared_fence, alone_fence, fence_owner, id FROM names WHERE key = ?1",
         )?;
         let found = row.query_row([key.as_str().as_bytes()], |row| Ok((row.get(12)?, read_name(row))));
+        // Commands about several names load one after the other.
+        self.id = None;
         let Some((id, name)) = found.optional()? else { return Ok(Name::default()) };
         self.id = Some(id);
         name

@@ -192,6 +192,7 @@ impl Pipeline {
             let place = beside.as_ref().and_then(|beside| beside.place);
             if let (Some(place), Ok(Reply { line: Some(line), .. })) = (place, &reply)
                 && line.foreign
+                && !key.is_set()
                 && line.place.is_some_and(|(ahead, _)| ahead == 0)
             {
                 self.await_change(key, place.ticket.number);

@@ -11,6 +11,7 @@ told[2] = page[1]
 for _, key in ipairs(page[2]) do
     local owner, count = name_of(redis.pcall('GETRANGE', key, 0, 127)), -1
     local is_ours = owner == LIMIT.SHARED or #owner == 40 and not string.find(owner, '[^0-9a-f]')
+        or type(owner) == 'string' and #owner == 40 + #LIMIT.KEPT and string.find(owner, LIMIT.KEPT, 1, true) == 1
     if type(owner) == 'table' then
         owner, count = group_of(key), 0
         is_ours = owner

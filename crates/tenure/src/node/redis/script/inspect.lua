@@ -47,6 +47,9 @@ if owner == LIMIT.SHARED and count < 0 or id then
     writer = tonumber(call('ZSCORE', holds, writer) or 0) >= ms and writer or owner
     count = id and call('ZCOUNT', holds, ms, '+inf') or count
 end
+if string.sub(owner, 1, #LIMIT.KEPT) == LIMIT.KEPT then
+    writer = string.sub(owner, 1 + #LIMIT.KEPT)
+end
 label = string.sub(label, 1, #writer + 1) == writer .. ' ' and string.sub(label, #writer + 2) or ''
 local key, left = KEYS.lock, call('PTTL', KEYS.lock)
 return {now, waiters, key, owner, left, count, fence, label, unpack(sharers)}

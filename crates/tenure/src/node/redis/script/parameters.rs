@@ -128,11 +128,12 @@ scripts! {
     Undo (
         "shared/owner_of.lua" "shared/group_of.lua" "shared/stop_holding.lua" "shared/line_up.lua" "undo.lua"
     ) [Lock Line Fence] { owner: OwnerToken, ticket: Option<Ticket> }
-    // With a ticket: get in line first. Or it opens: those outside the line are next.
+    // With a ticket: get in line first. Or it opens: those outside the line are next. Or it is kept
+    // from everybody, for so many ms at most.
     Release (
         "shared/owner_of.lua" "shared/name_of.lua" "shared/group_of.lua" "shared/stop_holding.lua"
         "shared/line_up.lua" "shared/pass_on.lua" "release.lua"
-    ) [Lock Line Open Fence Label] { owner: OwnerToken, ticket: Option<Ticket>, opens: bool }
+    ) [Lock Line Open Fence Label] { owner: OwnerToken, ticket: Option<Ticket>, opens: bool, keeps: Option<u64> }
     Enqueue ("shared/line_up.lua" "enqueue.lua") [Line Fence] { ticket: Ticket }
     Leave ("shared/owner_of.lua" "shared/pass_on.lua" "leave.lua") [Lock Line Open] { ticket: Ticket }
     Nudge ("shared/pass_on.lua" "nudge.lua") [Lock Line Open] {}

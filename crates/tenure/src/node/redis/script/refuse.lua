@@ -3,6 +3,9 @@ local now = call('TIME')
 now = now[1] * 1000000 + now[2]
 -- Whose it is, also if it was put back: then it is not what this owner's acquire has set.
 local name = string.sub(holder, 41, 41) == '~' and string.match(holder, '^(%x+)~%d+$') or holder
+if string.sub(holder, 1, #LIMIT.KEPT) == LIMIT.KEPT then
+    name = string.sub(holder, 1 + #LIMIT.KEPT)
+end
 local is_reserved = string.sub(holder, 1, #LIMIT.RESERVED) == LIMIT.RESERVED
 local outcome = is_reserved and OUTCOME.RESERVED or OUTCOME.HELD
 local last = (GIVEN.fence or ticket) and call('GET', KEYS.fence)

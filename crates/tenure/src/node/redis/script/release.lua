@@ -1,6 +1,6 @@
 -- Ends a lock if it is the owner's. Next is the first waiter that listens, whose ticket it tells;
--- or, if it opens and somebody is in line, those outside for a moment. The label is a key of this
--- call only if there is one.
+-- or, if it opens and somebody is in line, those outside for a moment; or nobody, if it is kept.
+-- The label is a key of this call only if there is one.
 local owner, was_group, is_contested = owner_of(KEYS.lock), false, false
 local id = owner == true and group_of(KEYS.lock)
 if owner == LIMIT.SHARED or id then
@@ -21,8 +21,13 @@ if owner == LIMIT.SHARED or id then
         local heard = redis.pcall('PUBLISH', 'redisson_lock__channel:' .. tag, '0')
         is_contested = type(heard) == 'number' and heard > 0
     end
-elseif name_of(owner) ~= ARGV.owner then
+elseif name_of(owner) ~= ARGV.owner and owner ~= LIMIT.KEPT .. ARGV.owner then
     return OUTCOME.NOT_HELD
+elseif GIVEN.keeps then
+    -- Nobody is to have it yet, and the label says who had it.
+    redis.call('SET', KEYS.lock, LIMIT.KEPT .. ARGV.owner, 'KEEPTTL')
+    redis.call('PEXPIRE', KEYS.lock, ARGV.keeps, 'LT')
+    return OUTCOME.DONE
 end
 local opens, ticket = GIVEN.opens, nil
 if not opens then

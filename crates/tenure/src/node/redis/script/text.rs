@@ -12,7 +12,7 @@
 use std::time::Duration;
 
 use tenure_core::{
-    ADMITTED_MAX, DEAD_MAX, FenceBounds, LABEL_RETENTION, LINE_RETENTION, OPENING, RESERVATION,
+    ADMITTED_MAX, DEAD_MAX, FenceBounds, KEPT_LEAD, LABEL_RETENTION, LINE_RETENTION, OPENING, RESERVATION,
     RESERVED_LEAD, SHARED, SHARERS_MAX, WAITERS_MAX,
 };
 
@@ -21,7 +21,7 @@ use super::answers::Outcome;
 use super::parameters::ScriptSource;
 
 /// What is the same for all calls.
-pub(super) struct Limits([(&'static str, String); 14]);
+pub(super) struct Limits([(&'static str, String); 15]);
 
 impl Limits {
     pub(super) fn new(bounds: FenceBounds) -> Self {
@@ -38,6 +38,9 @@ impl Limits {
             // ms.
             ("RESERVED", format!("'{RESERVED_LEAD}'")),
             ("RESERVATION", millis(RESERVATION)),
+            // What the value of a lock begins with that was released, and that nobody is to have
+            // yet.
+            ("KEPT", format!("'{KEPT_LEAD}'")),
             // The value of a lock that is shared, and how many are let in at once to share it.
             ("SHARED", format!("'{SHARED}'")),
             ("ADMITTED_MAX", ADMITTED_MAX.to_string()),

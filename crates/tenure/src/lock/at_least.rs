@@ -1,0 +1,63 @@
+//! Once per period: a lock that nobody else gets for a while, even if its work is done sooner.
+
+use std::time::Duration;
+
+use super::Lock;
+use crate::error::ReleaseError;
+use crate::guard::{Guard, Released};
+
+impl Lock {
+    /// For how long after it was acquired nobody else gets the lock, even if it is released before:
+    /// a job that several machines start at about the same time, each by its own clock, is done
+    /// once.
+    ///
+    /// The nodes keep the name for at least that long from the acquisition on. So it does not
+    /// matter whether the release reaches them, or whether the holder dies: nothing shortens the
+    /// time. A job that takes longer holds its lock as always. At most the fleet's `max_ttl`, and
+    /// only for a lock that is held alone.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// use std::time::Duration;
+    ///
+    /// let locks = tenure::Locks::memory();
+    /// let every_minute = locks.lock("report").at_least(Duration::from_secs(50));
+    /// if let Some(guard) = every_minute.try_acquire().await? {
+    ///     // Write the report, in a second.
+    ///     guard.release().await?;
+    /// }
+    /// assert!(every_minute.try_acquire().await?.is_none(), "another machine, a little late");
+    /// # Ok(()) }
+    /// ```
+    pub fn at_least(mut self, at_least: Duration) -> Self {
+        self.options_mut().at_least = at_least;
+        self
+    }
+}
+
+impl Guard {
+    /// Releases the lock as [`Guard::release`] does, but without [`Lock::at_least`]: the work
+    /// failed, and another may try at once.
+    ///
+    /// # Errors
+    /// As [`Guard::release`].
+    ///
+    /// # Cancel safety
+    /// The release goes on when the future is dropped.
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// let locks = tenure::Locks::memory();
+    /// let every_minute = locks.lock("report").at_least(Duration::from_secs(50));
+    /// every_minute.acquire().await?.release_early().await?;
+    /// assert!(every_minute.try_acquire().await?.is_some());
+    /// # Ok(()) }
+    /// ```
+    pub async fn release_early(self) -> Result<Released, ReleaseError> {
+        self.parts().0.waive_at_least();
+        self.release().await
+    }
+}

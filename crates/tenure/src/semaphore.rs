@@ -1,0 +1,176 @@
+//! At most so many at a time: as many locks as there are permits.
+
+use std::time::Duration;
+
+use tenure_core::{LockKey, NAMES_MAX, OptionError, SLOTS_MAX, Wait};
+use tokio::time::Instant;
+
+use crate::driver::draw_entropy;
+use crate::error::AcquireError;
+use crate::guard::Guard;
+use crate::{Lock, Locks};
+
+/// How many slots that are said to be free are tried before a caller waits.
+const HOPS_MAX: usize = 4;
+
+/// A caller waits in the line of one slot for so long, and then picks another one: lines that are
+/// longer than others even out.
+const PICKS_AGAIN_AFTER: Duration = Duration::from_secs(2);
+
+/// At most `permits` holders at a time. Made by [`Locks::semaphore`].
+///
+/// A semaphore of *k* is *k* locks, its **slots**: `name#0` to `name#k-1`. A holder has one of
+/// them, with everything that locks have: a term, renewal, loss, a fence. [`Guard::slot`] tells
+/// which, for a resource that there are *k* of.
+///
+/// Why not a majority of nodes that each count to *k*? With three nodes and *k* = 2, A is granted
+/// by 1 and 2, B by 2 and 3, C by 1 and 3. Each node has counted to 2, each holder has a majority,
+/// and there are three. Slots are locks, and a lock has one holder.
+///
+/// *k* is the caller's: of callers that disagree, at most as many hold at once as the largest of
+/// them says. Who asks with a smaller *k* than before lets the holders of higher slots finish. A
+/// fence orders the holders of one slot, not those of different ones.
+///
+/// # Examples
+/// ```
+/// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let locks = tenure::Locks::memory();
+/// let exports = locks.semaphore("exports", 2);
+/// let (one, other) = (exports.acquire().await?, exports.acquire().await?);
+/// assert_ne!(one.slot(), other.slot());
+/// assert!(exports.try_acquire().await?.is_none(), "two at a time");
+/// one.release().await?;
+/// assert!(exports.try_acquire().await?.is_some());
+/// # Ok(()) }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a semaphore does nothing until a permit is acquired"]
+pub struct Semaphore {
+    /// What every slot is asked for with; its name is the semaphore's.
+    lock: Lock,
+    permits: usize,
+}
+
+impl Locks {
+    /// The semaphore called `name`, for at most `permits` holders at a time: 1 to
+    /// [`SLOTS_MAX`](crate::SLOTS_MAX). Asks nobody yet. It has nothing to do with the lock called
+    /// `name`.
+    pub fn semaphore(&self, name: impl Into<String>, permits: usize) -> Semaphore {
+        Semaphore { lock: self.lock(name), permits }
+    }
+}
+
+impl Semaphore {
+    /// How long a permit lasts if nobody renews it. See [`Lock::ttl`].
+    pub fn ttl(self, ttl: Duration) -> Self {
+        self.with(|lock| lock.ttl(ttl))
+    }
+
+    /// How long to wait for a permit. See [`Lock::wait`].
+    pub fn wait(self, wait: Duration) -> Self {
+        self.with(|lock| lock.wait(wait))
+    }
+
+    /// Waits for a permit for as long as it takes.
+    pub fn wait_forever(self) -> Self {
+        self.with(Lock::wait_forever)
+    }
+
+    /// What others are told of the holder. See [`Lock::label`].
+    pub fn label(self, note: impl AsRef<str>) -> Self {
+        self.with(|lock| lock.label(note))
+    }
+
+    /// Any other option that a [`Lock`] has.
+    ///
+    /// ```
+    /// let locks = tenure::Locks::builder().node(tenure::MemoryNode::new("0"));
+    /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+    /// # let locks = locks.build().unwrap();
+    /// let exports = locks.semaphore("exports", 4).with(|slot| slot.unfenced());
+    /// # let _ = exports;
+    /// # });
+    /// ```
+    pub fn with(mut self, options: impl FnOnce(Lock) -> Lock) -> Self {
+        self.lock = options(self.lock);
+        self
+    }
+
+    /// Acquires a permit, waiting as long as [`Semaphore::wait`] says.
+    ///
+    /// A caller that waits stands in the line of one slot, and picks another one now and then. So
+    /// permits go roughly, not strictly, in the order in which they were asked for.
+    ///
+    /// # Errors
+    /// As [`Lock::acquire`]; [`AcquireError::InvalidOption`] if there are no permits, or too many.
+    ///
+    /// # Cancel safety
+    /// Whatever was acquired when the future is dropped is released.
+    pub async fn acquire(&self) -> Result<Guard, AcquireError> {
+        let begun = Instant::now();
+        loop {
+            if let Some(guard) = self.try_acquire().await? {
+                return Ok(guard);
+            }
+            let (left, is_last) = match self.lock.waits() {
+                Wait::No => (Duration::ZERO, true),
+                Wait::AtMost(wait) => {
+                    let left = wait.saturating_sub(begun.elapsed());
+                    (left, left <= PICKS_AGAIN_AFTER)
+                }
+                _ => (PICKS_AGAIN_AFTER, false),
+            };
+            let slot = self.any_slot();
+            let lock = self.slot(slot).wait(left.min(PICKS_AGAIN_AFTER));
+            match lock.acquire().await {
+                Ok(guard) => return Ok(guard.with_slot(slot)),
+                Err(AcquireError::Contended { .. }) if !is_last => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Acquires a permit if one is free at this moment. Rarely it says `None` although one is: when
+    /// others come and go meanwhile.
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`], but never that others have the permits.
+    ///
+    /// # Cancel safety
+    /// Whatever was acquired when the future is dropped is released.
+    pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
+        if self.permits == 0 || self.permits > SLOTS_MAX {
+            let (name, error) = (self.lock.name().to_owned(), OptionError::Permits { permits: self.permits });
+            return Err(AcquireError::InvalidOption { name, error });
+        }
+        let first = self.any_slot();
+        if let Some(guard) = self.slot(first).try_acquire().await? {
+            return Ok(Some(guard.with_slot(first)));
+        }
+        for slot in self.free_slots(first).await?.into_iter().take(HOPS_MAX) {
+            if let Some(guard) = self.slot(slot).try_acquire().await? {
+                return Ok(Some(guard.with_slot(slot)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The slots that most nodes say are free, beginning behind this one, which is not.
+    async fn free_slots(&self, first: usize) -> Result<Vec<usize>, AcquireError> {
+        let slots: Vec<usize> =
+            (1..self.permits).map(|next| (first + next) % self.permits).take(NAMES_MAX).collect();
+        let keys = slots.iter().map(|slot| self.slot(*slot).key()).collect::<Result<Vec<LockKey>, _>>()?;
+        let held = self.lock.manager().held_of(&keys).await;
+        Ok(slots.into_iter().zip(held).filter(|(_, is_held)| !is_held).map(|(slot, _)| slot).collect())
+    }
+
+    /// Callers that begin anywhere do not meet.
+    fn any_slot(&self) -> usize {
+        let dice = draw_entropy().map_or(0, |entropy| entropy.dice);
+        usize::try_from(dice % self.permits.max(1) as u64).unwrap_or(0)
+    }
+
+    fn slot(&self, slot: usize) -> Lock {
+        self.lock.clone().called(format!("{}#{slot}", self.lock.name()))
+    }
+}
