@@ -18,6 +18,7 @@ Examples:
   tenure run backup -- ./backup.sh                 one at a time; exit 75 if the lock is taken
   tenure run backup --wait 10m -- ./backup.sh      wait in line for at most ten minutes
   tenure --nodes redis://a,redis://b,redis://c run deploy -- make deploy
+  tenure lead scheduler -- ./scheduler             one machine runs it, another when that one fails
   tenure status backup                             who holds it, for how long, what each node says
 
 Nodes come from --nodes, TENURE_NODES or a configuration file: tenure.toml here,
@@ -104,6 +105,8 @@ impl std::fmt::Debug for Common {
 pub(crate) enum Command {
     /// Hold a lock while a command runs
     Run(RunArgs),
+    /// Run a command on one machine at a time, and on another when that one fails
+    Lead(LeadArgs),
     /// Acquire a lock for a script, and print its token, fence and deadline
     Acquire(AcquireArgs),
     /// Extend an acquired lock for another term
@@ -144,13 +147,17 @@ Examples:
   tenure run nightly -E 0 -- ./import.sh           nothing to do if the lock is taken
   tenure run nightly --shared -- ./export.sh       beside others with --shared, never beside an import
   tenure run site --owner job-42 -- ./deploy.sh    in deploy.sh: tenure run site --owner job-42 -- ...
+  tenure run orders stock -- ./settle.sh           both locks or none; no deadlock, whatever the order
+  tenure run resize --slots 4 --wait forever -- ./resize.sh    at most four at a time
+  tenure run report --at-least 50s -- ./report.sh  once a minute, though many machines try
 
 The command sees TENURE_LOCK, TENURE_TOKEN, TENURE_FENCE, TENURE_VALID_UNTIL_MS, TENURE_OWNER (with
 --owner), and TENURE_NODES or TENURE_CONFIG. If the lock is lost, the command and everything in its
 process group get SIGTERM, and SIGKILL before another can have the lock; the exit code is 79 then.")]
 pub(crate) struct RunArgs {
-    /// The lock
-    pub(crate) name: String,
+    /// The lock; several names are locked together, all or none
+    #[arg(value_name = "NAME", required = true, num_args = 1..)]
+    pub(crate) names: Vec<String>,
     /// Exit with this code if another holds the lock
     #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE", default_value_t = 75)]
     pub(crate) conflict_exit_code: u8,
@@ -163,13 +170,55 @@ pub(crate) struct RunArgs {
     pub(crate) max_hold: Option<String>,
     #[command(flatten)]
     pub(crate) mode: ModeArgs,
+    /// Let so many run at a time: 1 to 64 (a semaphore)
+    #[arg(long, value_name = "K", conflicts_with_all = ["shared", "owner"])]
+    pub(crate) slots: Option<usize>,
+    /// Keep the lock from others for this long, even if the command takes less: at most the fleet's
+    /// `max_ttl`
+    #[arg(long, value_name = "DURATION", conflicts_with_all = ["shared", "owner"])]
+    pub(crate) at_least: Option<String>,
+    /// When to keep it: always, or only if the command succeeds, so that another can try again
+    #[arg(long, value_name = "WHEN", requires = "at_least", value_enum, default_value_t = AtLeastOn::Always)]
+    pub(crate) at_least_on: AtLeastOn,
+    /// The command and its arguments
+    #[arg(last = true, required = true, num_args = 1.., value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<OsString>,
+}
+
+/// When a lock is kept for longer than its command runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum AtLeastOn {
+    Always,
+    Success,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tenure lead scheduler --ttl 10s -- ./scheduler   on three machines: one runs it, two stand by
+  tenure lead scheduler -- sh -c 'exec ./scheduler --epoch \"$TENURE_FENCE\"'
+
+A candidate waits until it is elected, runs the command, and stops it as `run` does if the lock is
+lost: then it stands again. When the command ends by itself, so does this, with the command's exit
+code, and the next candidate is elected at once. TENURE_FENCE is the epoch: it grows with every
+election.")]
+pub(crate) struct LeadArgs {
+    /// The office: a lock that all candidates want
+    pub(crate) name: String,
+    /// How long before the lock ends the command gets SIGTERM, if the lock cannot be renewed
+    /// [default: ttl / 4]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) grace: Option<String>,
+    /// Stop leading after this time at the latest: a duration or `forever` [default: forever]
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) max_hold: Option<String>,
     /// The command and its arguments
     #[arg(last = true, required = true, num_args = 1.., value_name = "CMD", value_hint = ValueHint::CommandWithArguments)]
     pub(crate) command: Vec<OsString>,
 }
 
 /// Whom the lock keeps out: everybody else, unless one of these says otherwise.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 pub(crate) struct ModeArgs {
     /// Share the lock with others who do so: many readers, or one without this
     #[arg(long)]

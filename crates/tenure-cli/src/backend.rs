@@ -33,7 +33,7 @@ pub(crate) enum Holding {
 #[derive(Clone, Debug)]
 pub(crate) enum Baton {
     Nodes(Box<Handover>),
-    Service { name: String, token: String },
+    Service { names: Vec<String>, token: String },
 }
 
 /// Why a lock cannot be gone on with.
@@ -69,7 +69,7 @@ impl Backend {
                 let token = token_of_nodes(token)?;
                 Baton::Nodes(Box::new(token.handover(name, token.ttl().min(ttl_max))))
             }
-            Self::Service(_) => Baton::Service { name: name.to_owned(), token: token.to_owned() },
+            Self::Service(_) => Baton::Service { names: vec![name.to_owned()], token: token.to_owned() },
         })
     }
 
@@ -91,8 +91,9 @@ impl Backend {
                     _ => NotResumed::Lost(None),
                 })
             }
-            (Self::Service(service), Baton::Service { name, token }) => {
-                let told = service.extend(name, token).await.map_err(|trouble| NotResumed::from(&trouble))?;
+            (Self::Service(service), Baton::Service { names, token }) => {
+                let told =
+                    service.extend(names, token).await.map_err(|trouble| NotResumed::from(&trouble))?;
                 Ok(Holding::Service(Held::keep(service.clone(), told)))
             }
             _ => Err(NotResumed::Lost(None)),
@@ -104,7 +105,9 @@ impl Backend {
             (Self::Nodes(locks), Baton::Nodes(handover)) => {
                 Ok(Ballot::from(&locks.release_everywhere(handover).await?.votes))
             }
-            (Self::Service(service), Baton::Service { name, token }) => service.release(name, token).await,
+            (Self::Service(service), Baton::Service { names, token }) => {
+                service.release(names, token, false).await
+            }
             // A process and its keeper have the same settings.
             _ => unreachable!("a lock of a service is not one of nodes"),
         }
@@ -124,7 +127,7 @@ impl Holding {
     pub(crate) fn name(&self) -> String {
         match self {
             Self::Nodes(guard) => guard.name().to_owned(),
-            Self::Service(held) => held.told().name,
+            Self::Service(held) => held.told().name(),
         }
     }
 
@@ -180,8 +183,8 @@ impl Holding {
         match self {
             Self::Nodes(guard) => Baton::Nodes(Box::new(guard.to_handover())),
             Self::Service(held) => {
-                let Told { name, token, .. } = held.told();
-                Baton::Service { name, token }
+                let Told { names, token, .. } = held.told();
+                Baton::Service { names, token }
             }
         }
     }
@@ -197,7 +200,15 @@ impl Holding {
     pub(crate) async fn release(self) -> Result<(), Failure> {
         match self {
             Self::Nodes(guard) => Ok(guard.release().await.map(|_| ())?),
-            Self::Service(held) => held.release().await,
+            Self::Service(held) => held.release(false).await,
+        }
+    }
+
+    /// The same, and others may have it at once, though it was to be kept from them.
+    pub(crate) async fn release_early(self) -> Result<(), Failure> {
+        match self {
+            Self::Nodes(guard) => Ok(guard.release_early().await.map(|_| ())?),
+            Self::Service(held) => held.release(true).await,
         }
     }
 }
@@ -206,7 +217,7 @@ impl fmt::Display for Baton {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Nodes(handover) => handover.fmt(f),
-            Self::Service { name, token } => json!({ "name": name, "token": token }).fmt(f),
+            Self::Service { names, token } => json!({ "names": names, "token": token }).fmt(f),
         }
     }
 }
@@ -220,8 +231,9 @@ impl FromStr for Baton {
             return line.parse().map(|handover| Self::Nodes(Box::new(handover))).map_err(|_| ());
         }
         let told: Value = serde_json::from_str(line).map_err(|_| ())?;
-        let field = |name: &str| told[name].as_str().map(str::to_owned).ok_or(());
-        Ok(Self::Service { name: field("name")?, token: field("token")? })
+        let names = told["names"].as_array().ok_or(())?.iter();
+        let names = names.map(|name| name.as_str().map(str::to_owned).ok_or(())).collect::<Result<_, _>>()?;
+        Ok(Self::Service { names, token: told["token"].as_str().ok_or(())?.to_owned() })
     }
 }
 

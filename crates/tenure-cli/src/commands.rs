@@ -7,6 +7,7 @@ pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod extend;
 pub(crate) mod fleet;
+pub(crate) mod lead;
 pub(crate) mod ls;
 pub(crate) mod man;
 pub(crate) mod plan;

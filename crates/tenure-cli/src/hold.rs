@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use tenure::{Cause, Event};
+use tenure::{Cause, Event, Lock, Locks};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 
@@ -23,21 +23,55 @@ const MISCONFIGURED_MAX: Duration = Duration::from_secs(2);
 /// How often the waiting display goes on.
 const TICK: Duration = Duration::from_millis(200);
 
+/// What is to be held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wanted<'a> {
+    /// One name, or several that are locked together.
+    pub(crate) names: &'a [String],
+    /// Whom it keeps out.
+    pub(crate) mode: &'a ModeArgs,
+    /// How many may hold it at a time, if it is a semaphore.
+    pub(crate) slots: Option<usize>,
+    /// For how long nobody else gets it, even if it is released before.
+    pub(crate) at_least: Duration,
+}
+
+impl Wanted<'_> {
+    /// How it is spoken of.
+    pub(crate) fn name(&self) -> String {
+        self.names.join(", ")
+    }
+
+    /// The lock, with all that was said of it.
+    fn of(&self, locks: &Locks) -> Lock {
+        let lock = match self.names {
+            [name] => locks.lock(name),
+            names => locks.lock_all(names),
+        };
+        let lock = match &self.mode.owner {
+            Some(owner) => lock.owner(owner),
+            None if self.mode.shared => lock.shared(),
+            None => lock,
+        };
+        if self.at_least.is_zero() { lock } else { lock.at_least(self.at_least) }
+    }
+}
+
 /// Acquires the lock, showing whom we wait for, until a signal says otherwise.
 pub(crate) async fn hold(
-    name: &str,
+    wanted: &Wanted<'_>,
     note: &str,
-    mode: &ModeArgs,
     settings: &Settings,
     conflict: Exit,
     signals: &mut Signals,
     output: &Output,
 ) -> Result<(Backend, Holding), Failure> {
+    let name = &*wanted.name();
     let (sender, news) = mpsc::unbounded_channel();
     let note = settings.label.value.as_deref().unwrap_or(note);
     if let Some(service) = settings.service() {
         let service = Service::connect(service)?;
-        let asking = Asking::new(name, note, settings, conflict).mode(mode);
+        let asking = Asking::new(wanted, note, settings, conflict);
         let told = wait_for(name, service.acquire(&asking, &sender), signals, news, output).await?;
         let held = Held::keep(service.clone(), told);
         return Ok((Backend::Service(service), Holding::Service(held)));
@@ -54,13 +88,15 @@ pub(crate) async fn hold(
         // Nobody looks any more once the lock is there.
         let _ = sender.send(news);
     })?;
-    let lock = locks.lock(name).label(note);
-    let lock = match &mode.owner {
-        Some(owner) => lock.owner(owner),
-        None if mode.shared => lock.shared(),
-        None => lock,
+    let acquire = async {
+        let guard = match wanted.slots {
+            Some(slots) => {
+                locks.semaphore(name, slots).with(|_| wanted.of(&locks)).label(note).acquire().await
+            }
+            None => wanted.of(&locks).label(note).acquire().await,
+        };
+        guard.map_err(|error| Failure::acquire(&error, conflict))
     };
-    let acquire = async { lock.acquire().await.map_err(|error| Failure::acquire(&error, conflict)) };
     match wait_for(name, acquire, signals, news, output).await {
         Ok(guard) => Ok((Backend::Nodes(locks), Holding::Nodes(guard))),
         Err(failure) => {

@@ -23,6 +23,7 @@ mod report;
 mod service;
 mod settings;
 mod signals;
+mod work;
 
 use std::process::ExitCode;
 
@@ -46,14 +47,14 @@ fn main() -> ExitCode {
         Output::as_typed().refuse_eval(Exit::INTERNAL);
         Exit::INTERNAL
     });
-    if exit.is_interrupted() && commands::run::is_at_keyboard() {
+    if exit.is_interrupted() && work::is_at_keyboard() {
         signals::die_of_the_key();
     }
     exit.into()
 }
 
 fn start() -> Exit {
-    if let Some(exit) = commands::run::in_a_process_of_its_own(std::env::args_os()) {
+    if let Some(exit) = work::in_a_process_of_its_own(std::env::args_os()) {
         return exit;
     }
     let args = match Args::read() {
@@ -95,6 +96,7 @@ fn run(args: Args, output: &Output) -> Result<Exit, Failure> {
 async fn dispatch(command: Command, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     match command {
         Command::Run(args) => commands::run::run(&args, settings, output).await,
+        Command::Lead(args) => commands::lead::run(&args, settings, output).await,
         Command::Acquire(args) => commands::acquire::run(&args, settings, output).await,
         Command::Extend(args) => commands::extend::run(&args, settings, output).await,
         Command::Release(args) => commands::release::run(&args, settings, output).await,

@@ -57,7 +57,7 @@ impl Output {
             Command::Extend(args) => args.export,
             _ => false,
         };
-        let lent = matches!(args.command, Command::Run(_));
+        let lent = matches!(args.command, Command::Run(_) | Command::Lead(_));
         Self { json: args.common.json, quiet: args.common.quiet, lent, export }
     }
 

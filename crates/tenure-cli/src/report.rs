@@ -35,6 +35,8 @@ pub(crate) struct Report {
 pub(crate) enum State {
     Free,
     Held,
+    /// Its holder is done with it, but it is kept from others.
+    Kept,
     Reserved,
     Disputed,
     Unknown,
@@ -75,13 +77,15 @@ pub(crate) struct Told {
 }
 
 impl State {
-    const ALL: [Self; 5] = [Self::Free, Self::Held, Self::Reserved, Self::Disputed, Self::Unknown];
+    const ALL: [Self; 6] =
+        [Self::Free, Self::Held, Self::Kept, Self::Reserved, Self::Disputed, Self::Unknown];
 
     /// As programs read it.
     pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Free => "free",
             Self::Held => "held",
+            Self::Kept => "kept",
             Self::Reserved => "reserved",
             Self::Disputed => "disputed",
             Self::Unknown => "unknown",
@@ -107,6 +111,7 @@ impl From<LockReport> for Report {
         let (state, label, left, fence) = match report.state {
             LockState::Free => (State::Free, None, None, None),
             LockState::Held { label, left, fence, .. } => (State::Held, label, left, fence),
+            LockState::Kept { label, left, fence, .. } => (State::Kept, label, left, fence),
             LockState::Reserved { left, .. } => (State::Reserved, None, left, None),
             LockState::Disputed => (State::Disputed, None, None, None),
             _ => (State::Unknown, None, None, None),
@@ -138,7 +143,8 @@ impl From<NodeAnswer> for Answer {
             Ok(None) => (State::Free, None, None, None),
             Ok(Some(holding)) if holding.is_reserved() => (State::Reserved, None, holding.left, None),
             Ok(Some(holding)) => {
-                (State::Held, holding.label.map(|label| label.to_string()), holding.left, None)
+                let state = if holding.is_kept() { State::Kept } else { State::Held };
+                (state, holding.label.map(|label| label.to_string()), holding.left, None)
             }
             Err(fault) => (State::Unknown, None, None, Some(fault.to_string())),
         };

@@ -56,20 +56,27 @@ impl Service {
         Ok(Self(Arc::new(Parts { address, caller: settings.token.clone(), tls })))
     }
 
-    pub(crate) async fn extend(&self, name: &str, token: &str) -> Result<Told, Trouble> {
-        self.extend_within(name, token, ANSWER_LIMIT).await
+    pub(crate) async fn extend(&self, names: &[String], token: &str) -> Result<Told, Trouble> {
+        self.extend_within(names, token, ANSWER_LIMIT).await
     }
 
-    async fn extend_within(&self, name: &str, token: &str, limit: Duration) -> Result<Told, Trouble> {
-        let body = json!({ "name": name, "token": token });
-        let answer = self.post("/v1/extend", &body, limit).await?;
+    async fn extend_within(&self, names: &[String], token: &str, limit: Duration) -> Result<Told, Trouble> {
+        let answer = self.post("/v1/extend", &lease(names, token), limit).await?;
         Told::read(answer.sent, &answer.body).ok_or_else(|| Trouble::not_understood(&self.0.address))
     }
 
-    pub(crate) async fn release(&self, name: &str, token: &str) -> Result<Ballot, Failure> {
-        let body = json!({ "name": name, "token": token });
+    pub(crate) async fn release(
+        &self,
+        names: &[String],
+        token: &str,
+        early: bool,
+    ) -> Result<Ballot, Failure> {
+        let mut body = lease(names, token);
+        if early {
+            body["early"] = json!(true);
+        }
         let answer = self.post("/v1/release", &body, ANSWER_LIMIT).await;
-        let answer = answer.map_err(|trouble| trouble.failure(Some(name), Exit::HELD))?;
+        let answer = answer.map_err(|trouble| trouble.failure(Some(&names.join(", ")), Exit::HELD))?;
         Ok(Ballot::read(&answer.body["votes"]))
     }
 
@@ -100,6 +107,14 @@ impl Service {
     pub(crate) async fn list(&self) -> Result<List, Failure> {
         let told = self.get("/v1/locks").await.map_err(|trouble| trouble.failure(None, Exit::HELD))?;
         Ok(List::read(&told))
+    }
+}
+
+/// A lease, as the service knows it.
+fn lease(names: &[String], token: &str) -> Value {
+    match names {
+        [name] => json!({ "name": name, "token": token }),
+        names => json!({ "names": names, "token": token }),
     }
 }
 

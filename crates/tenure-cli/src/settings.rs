@@ -78,6 +78,18 @@ impl Settings {
         Ok(settings)
     }
 
+    /// What `lead` was told beyond that: a candidate waits, and leads, for as long as it takes.
+    pub(crate) fn for_lead(&self, grace: Option<&str>, max_hold: Option<&str>) -> Result<Self, Failure> {
+        let mut settings = self.for_run(grace, Some(max_hold.unwrap_or("forever")))?;
+        settings.wait.value = Some(Wait::Forever);
+        Ok(settings)
+    }
+
+    /// For how long a lock is kept from others at least.
+    pub(crate) fn at_least(&self, typed: Option<&str>) -> Result<Duration, Failure> {
+        typed.map_or(Ok(Duration::ZERO), |typed| parsed("--at-least", parse_duration(typed)))
+    }
+
     /// How the lock service is reached, with what `serve` was told beyond that.
     pub(crate) fn for_serve(&self, args: &ServeArgs) -> Result<Serve, Failure> {
         fn typed<T>(setting: &mut Sourced<T>, flag: &'static str, value: Option<T>) {

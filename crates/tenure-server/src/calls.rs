@@ -19,7 +19,8 @@ use tenure::Handover;
 use utoipa::ToSchema;
 
 use crate::Service;
-use crate::caller::{Caller, Verb};
+use crate::caller::Caller;
+use crate::names::Names;
 use crate::problem::{self, Kind, Problem};
 
 /// The problems of a lease that a client has.
@@ -33,7 +34,10 @@ const MANY: usize = 1_000;
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LeaseRef {
-    name: String,
+    /// The lock, as the lease names it.
+    name: Option<String>,
+    /// Instead of `name`, for several that are locked together.
+    names: Option<Vec<String>>,
     /// What the last answer about this lease gave.
     token: String,
 }
@@ -49,10 +53,12 @@ pub(crate) struct LeaseRefs {
 impl LeaseRef {
     /// The lease, if this caller may do something with it: whoever has its token and may lock its
     /// name.
-    fn handover(&self, service: &Service, caller: &Caller) -> Result<Handover, Problem> {
-        caller.may(Verb::Lock, &self.name)?;
-        let token = service.keys.open(&self.name, &self.token)?;
-        Ok(token.handover(&self.name, token.ttl()))
+    fn open(self, service: &Service, caller: &Caller) -> Result<(Names, Handover), Problem> {
+        let names = Names::of(self.name, self.names)?;
+        names.may_be_locked_by(caller)?;
+        let token = service.keys.open(&names.sealed(), &self.token)?;
+        let handover = names.handover(&token);
+        Ok((names, handover))
     }
 }
 

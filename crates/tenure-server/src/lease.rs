@@ -17,6 +17,7 @@ use utoipa::ToSchema;
 
 use crate::form::{Vote, milliseconds, votes};
 use crate::lease_key::LeaseKeys;
+use crate::names::Names;
 
 /// How far two clocks may be apart, as a part of the time for which they run: time synchronisation
 /// bends each by at most 500 millionths.
@@ -76,7 +77,13 @@ impl Told {
 /// `started_after_ms`, plus `valid_ms`.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Lease {
-    name: String,
+    /// The lock. A permit of a semaphore is the lock of its slot, `NAME#SLOT`, which is what it is
+    /// extended and released as.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// Several that are locked together, instead of `name`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    names: Option<Vec<String>>,
     /// What extends and releases it, at any instance. Each extension gives another one. Not there
     /// if the lock is released with the connection that holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -116,8 +123,13 @@ pub(crate) fn lease(guard: &Guard, received: Instant, keys: &LeaseKeys) -> Lease
 pub(crate) fn lease_told(guard: &Guard, told: Told, keys: &LeaseKeys) -> Lease {
     let handover = guard.to_handover();
     let token = LeaseToken::of(&handover);
+    let locked = Names::locked(guard.names());
+    let sealed = keys.seal(&locked.sealed(), &token);
+    let (name, names) = locked.fields();
     Lease {
-        token: Some(keys.seal(&handover.name, &token)),
+        name,
+        names,
+        token: Some(sealed),
         fence: handover.fence.get(),
         ttl_ms: milliseconds(handover.ttl),
         // Rounded down: what is told is never longer than what is so.
@@ -126,7 +138,6 @@ pub(crate) fn lease_told(guard: &Guard, told: Told, keys: &LeaseKeys) -> Lease {
         valid_until_ms: handover.valid_until_ms,
         margin: guard.margin(),
         votes: votes(&guard.votes()),
-        name: handover.name,
     }
 }
 

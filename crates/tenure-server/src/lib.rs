@@ -30,6 +30,7 @@ mod lease_key;
 mod listen;
 mod log;
 mod metrics;
+mod names;
 mod origin;
 mod problem;
 mod room;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, FromArgMatches, Parser};
 
-use super::{AcquireArgs, Args, Command, ExtendArgs, ReleaseArgs, RunArgs, StatusArgs};
+use super::{AcquireArgs, Args, Command, ExtendArgs, LeadArgs, ReleaseArgs, RunArgs, StatusArgs};
 use crate::output::shell_word;
 use crate::settings::NodeUrl;
 
@@ -96,7 +96,9 @@ fn is_ignored(flag: &str, command: &str) -> bool {
         _ => Use::Nothing,
     };
     let used = match command {
-        "run" | "acquire" | "config" => Use::Acquires,
+        // A candidate waits until it is elected.
+        "lead" if flag == "wait" => Use::Terms,
+        "run" | "lead" | "acquire" | "config" => Use::Acquires,
         "extend" | "doctor" | "serve" => Use::Terms,
         "release" | "status" | "ls" | "fleet" | "bench" => Use::Nodes,
         // It asks nobody, but has a fleet and a term in mind.
@@ -110,7 +112,7 @@ fn is_ignored(flag: &str, command: &str) -> bool {
 
 /// Whether a service can do what a command asks nodes for.
 fn may_use_service(command: &str) -> bool {
-    matches!(command, "run" | "acquire" | "extend" | "release" | "status" | "ls")
+    matches!(command, "run" | "lead" | "acquire" | "extend" | "release" | "status" | "ls")
 }
 
 /// What a command does with its settings; each includes those before it.
@@ -131,6 +133,7 @@ impl Command {
     pub(crate) fn word(&self) -> &'static str {
         match self {
             Self::Run(_) => "run",
+            Self::Lead(_) => "lead",
             Self::Acquire(_) => "acquire",
             Self::Extend(_) => "extend",
             Self::Release(_) => "release",
@@ -174,7 +177,9 @@ fn with_name(typed: &[OsString], place: Range<usize>, name: &OsStr) -> Option<Ar
     safe.splice(place, [OsString::from(PLACEHOLDER)]);
     let mut args = Args::try_parse_from(safe).ok()?;
     let found = match &mut args.command {
-        Command::Run(RunArgs { name, .. })
+        // Of several names none looks like a flag: that would be a mistake.
+        Command::Run(RunArgs { names, .. }) if names.len() == 1 => names.first_mut()?,
+        Command::Lead(LeadArgs { name, .. })
         | Command::Acquire(AcquireArgs { name, .. })
         | Command::Status(StatusArgs { name, .. }) => name,
         Command::Extend(ExtendArgs { name, .. }) | Command::Release(ReleaseArgs { name, .. }) => {
@@ -207,16 +212,20 @@ pub(crate) fn with_dashes(error: &clap::Error) -> Option<String> {
     if typed.iter().any(|word| word == "--") {
         return None;
     }
-    let (before, command) = match error.kind() {
-        ErrorKind::UnknownArgument => {
-            let first = invalid(error).filter(|word| !word.starts_with('-'))?;
-            // The name may be the same word.
-            let is_name = |at: usize| typed[run + 1..at].iter().all(|word| is_flag(word));
-            let mut places = (run + 1..typed.len()).filter(|at| typed[*at] == *first);
-            let at = places.find(|at| !is_name(*at))?;
+    // What follows the first name was most likely meant to be the command.
+    let is_meant = |at: &usize| {
+        let tool = std::iter::once(OsString::from("tenure"));
+        let words =
+            typed[..*at].iter().cloned().chain([OsString::from("--")]).chain(typed[*at..].iter().cloned());
+        let args = Args::try_parse_from(tool.chain(words));
+        matches!(args, Ok(Args { command: Command::Run(RunArgs { names, .. }), .. }) if names.len() == 1)
+    };
+    let second = (run + 2..typed.len()).rev().find(is_meant);
+    let (before, command) = match (error.kind(), second) {
+        (ErrorKind::UnknownArgument | ErrorKind::MissingRequiredArgument, Some(at)) => {
             (&typed[..at], words(&typed[at..]))
         }
-        ErrorKind::MissingRequiredArgument => match error.get(ContextKind::InvalidArg)? {
+        (ErrorKind::MissingRequiredArgument, None) => match error.get(ContextKind::InvalidArg)? {
             ContextValue::Strings(missing) if missing.len() == 1 && missing[0].starts_with("<CMD>") => {
                 (&typed[..], "COMMAND".to_owned())
             }
@@ -225,10 +234,6 @@ pub(crate) fn with_dashes(error: &clap::Error) -> Option<String> {
         _ => return None,
     };
     Some(format!("put `--` before the command: `tenure {} -- {command}`", words(before)))
-}
-
-fn is_flag(word: &OsStr) -> bool {
-    word.to_string_lossy().starts_with('-')
 }
 
 /// Words as one types them in a shell, without the passwords in them.

@@ -1,9 +1,11 @@
 //! `tenure acquire`: a lock for a script, which goes on with it by its token.
 
+use std::time::Duration;
+
 use crate::args::AcquireArgs;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::hold::{finish, hold};
+use crate::hold::{Wanted, finish, hold};
 use crate::output::Output;
 use crate::settings::Settings;
 use crate::signals::Signals;
@@ -11,8 +13,9 @@ use crate::signals::Signals;
 pub(crate) async fn run(args: &AcquireArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let mut signals = Signals::install()?;
     let conflict = Exit::code(args.conflict_exit_code);
-    let (backend, holding) =
-        hold(&args.name, "", &args.mode, settings, conflict, &mut signals, output).await?;
+    let names = [args.name.clone()];
+    let wanted = Wanted { names: &names, mode: &args.mode, slots: None, at_least: Duration::ZERO };
+    let (backend, holding) = hold(&wanted, "", settings, conflict, &mut signals, output).await?;
     let lease = holding.lease(settings.ttl.value).await;
     let written = output.lease(&lease);
     if written.is_err() {

@@ -62,7 +62,7 @@ async fn by_service(
             "a service extends for the term that the lock was acquired with; leave out --ttl",
         ));
     }
-    let told = Service::connect(service)?.extend(name, token).await;
+    let told = Service::connect(service)?.extend(&[name.to_owned()], token).await;
     let told = told.map_err(|trouble| trouble.failure(Some(name), Exit::HELD))?;
     output.lease(&told.lease())?;
     Ok(Exit::DONE)

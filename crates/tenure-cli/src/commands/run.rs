@@ -1,139 +1,33 @@
 //! `tenure run`: a command that runs while we hold the lock, and no longer.
 
-mod child;
-mod environment;
-mod group;
-mod keeper;
-mod supervise;
-mod terminal;
-
-use std::ffi::OsString;
-use std::path::Path;
-
-use nix::unistd::Pid;
-
-use self::child::Child;
-use self::keeper::Keepers;
-use self::supervise::{Cause, Ended, Supervised};
-use self::terminal::Terminal;
-use crate::args::RunArgs;
+use crate::args::{AtLeastOn, RunArgs};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
-use crate::hold::hold;
+use crate::hold::{Wanted, hold};
 use crate::output::Output;
 use crate::settings::Settings;
-use crate::signals::{Signal, Signals};
+use crate::signals::Signals;
+use crate::work::{Outcome, Work};
 
 pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let settings = settings.for_run(args.grace.as_deref(), args.max_hold.as_deref())?;
-    let mut signals = Signals::install()?;
-    // Others see what is run; its arguments are nobody's business.
-    let program = args.command.first().map(Path::new).and_then(Path::file_name);
-    let note = program.map(|program| program.to_string_lossy().into_owned()).unwrap_or_default();
-    let conflict = Exit::code(args.conflict_exit_code);
-    let (backend, holding) =
-        hold(&args.name, &note, &args.mode, &settings, conflict, &mut signals, output).await?;
-
-    let environment = environment::of(&holding, args.mode.owner.as_deref(), &settings);
-    let mut terminal = Terminal::open();
-    let prepared = Child::prepare(&args.command, &environment, terminal.is_wanted()).and_then(|child| {
-        let keepers = Keepers::start(child.group(), &settings, &holding.baton());
-        let keepers = keepers.inspect_err(|_| child.signal(Signal::SIGKILL))?;
-        Ok((child, keepers))
-    });
-    let (child, keepers) = match prepared {
-        Ok(prepared) => prepared,
-        Err(error) => {
-            let _ = holding.release().await;
-            let _ = backend.shutdown(None).await;
-            return Err(Failure::internal(format!("the command cannot be started: {error}")));
-        }
+    let wanted = Wanted {
+        names: &args.names,
+        mode: &args.mode,
+        slots: args.slots,
+        at_least: settings.at_least(args.at_least.as_deref())?,
     };
-    let (backend, settings) = (&backend, &settings);
-    let mut supervised = Supervised { child, backend, holding: Ok(holding), keepers, settings, terminal };
-    let ended = supervised.watch(&mut signals).await;
-
-    let Supervised { mut terminal, keepers, holding, child, .. } = supervised;
-    // What has become another user's (`sudo`) cannot be killed by us.
-    let is_gone = child.is_gone();
-    terminal.take_back();
-    keepers.dismiss();
-    let released = match holding {
-        Ok(holding) => holding.release().await,
-        Err(_) => Ok(()),
-    };
-    let _ = backend.shutdown(None).await;
-    match ended {
-        Ended::ByItself(exit) => {
-            if let Err(error) = released {
-                output.note(&format!("warning: {}", error.message));
-            }
-            if !is_gone {
-                output.note("warning: what the command left in its process group cannot be stopped and goes on without the lock");
-            }
-            Ok(exit)
-        }
-        Ended::Stopped(cause) => Err(stopped(cause, &args.name, (!is_gone).then(|| child.group()))),
+    if wanted.slots.is_some() && wanted.names.len() > 1 {
+        return Err(Failure::usage("--slots is for one name; a set of names has one holder at a time"));
     }
-}
-
-/// That the command was stopped, and why. `left` is its group if that could not be stopped.
-fn stopped(cause: Cause, name: &str, left: Option<Pid>) -> Failure {
-    let lost = |what: String| Failure::new(Exit::LOST, "lost", what);
-    let failure = match (cause, left) {
-        (Cause::NotBegun, _) => lost(format!(
-            "lock {name:?} was lost before the command could begin, so it was not run: starting it took \
-             longer than the lock lasts. Retry, with a longer --ttl if the machine is slow"
-        )),
-        (_, Some(group)) => lost(format!(
-            "lock {name:?} was lost while the command ran, and the command cannot be stopped: it runs on \
-             without the lock. Stop process group {group} by hand"
-        )),
-        (Cause::Unkept, None) => Failure::internal(
-            "the command was stopped: its keeper, the process that stops it if this one is killed, was \
-             killed itself, and no new one could be started. Raise the limits on processes and open files",
-        ),
-        (Cause::MaxHold, None) => {
-            let message = format!(
-                "the command was stopped: it held lock {name:?} for as long as max_hold allows. Allow more \
-                 with --max-hold"
-            );
-            Failure::new(Exit::LOST, "max_hold", message)
-        }
-        (Cause::Taken, None) => lost(format!(
-            "lock {name:?} was lost while the command ran: most nodes no longer have it for this run \
-             (released by force, deleted, or expired there). The command was stopped, but another may have \
-             held it by then"
-        )),
-        (Cause::Late, None) => lost(format!(
-            "lock {name:?} was lost while the command ran: this process or the machine was paused for \
-             longer than the lock lasts. The command was stopped"
-        )),
-        (Cause::Lost, None) => lost(format!(
-            "lock {name:?} was lost while the command ran; the command was stopped before another could \
-             have the lock. Find out why it could not be renewed: `tenure doctor` checks the nodes"
-        )),
-    };
-    failure.of_lock(name)
-}
-
-/// Whether a person at a terminal has us in the foreground.
-pub(crate) fn is_at_keyboard() -> bool {
-    Terminal::open().is_ours()
-}
-
-/// What `run` calls us again for: to become the command, and to look after it. Nobody types this,
-/// so it is no part of the arguments, and costs the command no time.
-pub(crate) fn in_a_process_of_its_own(arguments: impl Iterator<Item = OsString>) -> Option<Exit> {
-    let arguments: Vec<OsString> = arguments.skip(1).collect();
-    match arguments.as_slice() {
-        [start, parent, foreground, command @ ..] if start == child::START => {
-            let failure = child::become_command(parent, foreground, command);
-            Some(Output::of_helper().failure(&failure))
-        }
-        [keep, group] if keeper::NAMES.iter().any(|name| keep == name) => {
-            Some(keeper::keep(&group.to_string_lossy()))
-        }
-        _ => None,
+    let name = wanted.name();
+    let retries = args.at_least_on == AtLeastOn::Success;
+    let work = Work { name: &name, command: &args.command, owner: args.mode.owner.as_deref(), retries };
+    let mut signals = Signals::install()?;
+    let conflict = Exit::code(args.conflict_exit_code);
+    let held = hold(&wanted, &work.note(), &settings, conflict, &mut signals, output).await?;
+    match work.run(held, &settings, &mut signals, output).await? {
+        Outcome::Ended(exit) => Ok(exit),
+        Outcome::Stopped { failure, .. } => Err(failure),
     }
 }

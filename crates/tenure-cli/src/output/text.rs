@@ -140,6 +140,7 @@ fn state(report: &Report, colours: bool) -> String {
     match report.state {
         State::Free => paint(colours, GREEN, "free"),
         State::Held => paint(colours, YELLOW, "held"),
+        State::Kept => paint(colours, YELLOW, "done, and kept from others until its period is over"),
         State::Reserved => paint(colours, YELLOW, "reserved for the next in line"),
         State::Disputed => paint(colours, RED, "disputed: no majority says the same"),
         State::Unknown => paint(colours, RED, "unknown: no majority of nodes can vote"),
@@ -152,6 +153,7 @@ fn said(answer: &Answer) -> String {
     match answer.state {
         State::Free => "free".to_owned(),
         State::Reserved => format!("reserved {}", left()),
+        State::Kept => format!("kept {}", left()),
         State::Held => {
             let label =
                 answer.label.as_deref().map_or_else(String::new, |label| format!(" by {}", plain(label)));
@@ -216,7 +218,7 @@ fn row(report: &Report) -> [String; 7] {
         _ if report.disagree.contains(&answer.node) => '!',
         State::Free => '.',
         State::Reserved => 'r',
-        State::Held => '#',
+        State::Held | State::Kept => '#',
         State::Disputed | State::Unknown => '?',
     };
     [

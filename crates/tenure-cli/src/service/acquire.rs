@@ -12,9 +12,9 @@ use tokio::sync::mpsc::UnboundedSender;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::{ANSWER_LIMIT, Service, Told, Trouble};
-use crate::args::ModeArgs;
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::hold::Wanted;
 use crate::output::WaitingNews;
 use crate::settings::Settings;
 
@@ -34,6 +34,9 @@ const PAUSE: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub(crate) struct Asking {
     name: String,
+    names: Vec<String>,
+    slots: Option<usize>,
+    at_least: Duration,
     ttl: Duration,
     wait: Wait,
     label: String,
@@ -130,26 +133,39 @@ impl Service {
 
 impl Asking {
     /// This lock, with the terms that are in force. `contended` is the exit code if another has it.
-    pub(crate) fn new(name: &str, note: &str, settings: &Settings, contended: Exit) -> Self {
+    pub(crate) fn new(wanted: &Wanted<'_>, note: &str, settings: &Settings, contended: Exit) -> Self {
         let max_hold = settings.max_hold.value.map(|max_hold| match max_hold {
             MaxHold::AtMost(limit) => limit,
             _ => FOR_EVER,
         });
-        let (name, label) = (name.to_owned(), label_of_process(note));
-        let (ttl, wait) = (settings.ttl.value, settings.wait());
-        Self { name, ttl, wait, label, max_hold, shared: false, owner: None, contended }
-    }
-
-    /// Whom it keeps out.
-    pub(crate) fn mode(mut self, mode: &ModeArgs) -> Self {
-        self.shared = mode.shared;
-        self.owner.clone_from(&mode.owner);
-        self
+        Self {
+            name: wanted.name(),
+            names: wanted.names.to_vec(),
+            slots: wanted.slots,
+            at_least: wanted.at_least,
+            ttl: settings.ttl.value,
+            wait: settings.wait(),
+            label: label_of_process(note),
+            max_hold,
+            shared: wanted.mode.shared,
+            owner: wanted.mode.owner.clone(),
+            contended,
+        }
     }
 
     fn body(&self, wait: Duration) -> Value {
         let milliseconds = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let mut body = json!({ "name": self.name, "ttl_ms": milliseconds(self.ttl), "label": self.label });
+        let mut body = json!({ "ttl_ms": milliseconds(self.ttl), "label": self.label });
+        match &self.names[..] {
+            [name] => body["name"] = json!(name),
+            names => body["names"] = json!(names),
+        }
+        if let Some(slots) = self.slots {
+            body["slots"] = json!(slots);
+        }
+        if !self.at_least.is_zero() {
+            body["at_least_ms"] = json!(milliseconds(self.at_least));
+        }
         if !wait.is_zero() {
             // Rounded up: what is asked for once would not wait at all.
             body["wait_ms"] = json!(milliseconds(wait).max(1));

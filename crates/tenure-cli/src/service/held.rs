@@ -63,11 +63,12 @@ impl Held {
         }
     }
 
-    pub(crate) async fn release(self) -> Result<(), Failure> {
+    /// Releases it; early, if others may have it at once though it was to be kept from them.
+    pub(crate) async fn release(self, early: bool) -> Result<(), Failure> {
         let Self { service, standing, renewal } = self;
         drop(renewal);
-        let Told { name, token, .. } = standing.borrow().told.clone();
-        service.release(&name, &token).await.map(|_| ())
+        let Told { names, token, .. } = standing.borrow().told.clone();
+        service.release(&names, &token, early).await.map(|_| ())
     }
 }
 
@@ -84,7 +85,7 @@ async fn renew(service: Service, mut told: Told, news: watch::Sender<Standing>) 
         }
         // An instance that does not answer must not use up all the time.
         let limit = (told.ttl / 4).min(told.valid_for());
-        match service.extend_within(&told.name, &told.token, limit).await {
+        match service.extend_within(&told.names, &told.token, limit).await {
             Ok(mut longer) => {
                 next = longer.sent + longer.ttl / 3;
                 // An extension shortens nothing.

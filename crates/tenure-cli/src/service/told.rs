@@ -13,7 +13,8 @@ use crate::machine_clock::now;
 /// What was told.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
-    pub(crate) name: String,
+    /// The lock, or several that are locked together.
+    pub(crate) names: Vec<String>,
     pub(crate) token: String,
     pub(crate) fence: Fence,
     pub(crate) ttl: Duration,
@@ -32,8 +33,11 @@ impl Told {
     pub(super) fn read(sent: Duration, lease: &Value) -> Option<Self> {
         let text = |field: &str| lease[field].as_str().map(str::to_owned);
         let milliseconds = |field: &str| number(&lease[field]).map(Duration::from_millis);
+        let several = lease["names"].as_array().map(|names| {
+            names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect::<Vec<_>>()
+        });
         Some(Self {
-            name: text("name")?,
+            names: several.or_else(|| text("name").map(|name| vec![name]))?,
             token: text("token")?,
             fence: Fence::new(number(&lease["fence"])?),
             ttl: milliseconds("ttl_ms")?,
@@ -49,11 +53,16 @@ impl Told {
         self.until.saturating_sub(now())
     }
 
+    /// How it is spoken of.
+    pub(crate) fn name(&self) -> String {
+        self.names.join(", ")
+    }
+
     /// For a script, which goes on with it by its token.
     pub(crate) fn lease(self) -> Lease {
         Lease {
             valid_for: self.valid_for(),
-            name: self.name,
+            name: self.name(),
             token: self.token,
             fence: self.fence,
             ttl: self.ttl,

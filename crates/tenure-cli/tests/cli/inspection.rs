@@ -168,7 +168,7 @@ fn completions_and_manual_pages_are_there() {
     assert!(deployment.tenure(&["man", "run"]).ends_with(0).stdout.contains("TENURE_FENCE"));
     deployment.tenure(&["man", "--folder", "pages"]).ends_with(0);
     let pages = std::fs::read_dir(deployment.folder().join("pages")).unwrap().count();
-    assert_eq!(pages, 16, "one for the tool and one for each command");
+    assert_eq!(pages, 17, "one for the tool and one for each command");
 }
 
 #[test]
@@ -176,6 +176,7 @@ fn every_command_has_help_with_its_options() {
     let deployment = five_redis_nodes();
     for command in [
         "run",
+        "lead",
         "acquire",
         "extend",
         "release",

@@ -33,6 +33,7 @@ mod serve_leases;
 mod serve_systemd;
 #[cfg(feature = "otlp")]
 mod serve_trace;
+mod several;
 mod sharing;
 mod store;
 mod terminal;

@@ -1,6 +1,6 @@
 //! `POST /v1/acquire`: the lock, or why not.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -8,16 +8,17 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use tenure::{AcquireError, Guard, Handover, Lock, MaxHold};
+use tenure::{AcquireError, Guard, Handover, InLine, Lock, MaxHold};
 use tokio::time::sleep;
 use utoipa::ToSchema;
 
 use crate::Service;
 use crate::body::Asked;
-use crate::caller::{Caller, Verb};
+use crate::caller::Caller;
 use crate::grant::{Grant, Kept};
 use crate::idempotency::{Claim, IdempotencyKey, Known};
 use crate::lease::{Lease, gather, lease};
+use crate::names::Names;
 use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
 /// Nobody waits for longer with one call: connections do not live for ever.
@@ -31,7 +32,15 @@ const LOOK: Duration = Duration::from_millis(250);
 pub(crate) struct AcquireRequest {
     /// At most 1,024 bytes; compared byte by byte.
     #[schema(min_length = 1, max_length = 1024)]
-    pub(super) name: String,
+    pub(super) name: Option<String>,
+    /// Instead of `name`, several to be locked together: all of them, or none.
+    #[schema(min_items = 1, max_items = 32)]
+    pub(super) names: Option<Vec<String>>,
+    /// A permit of a semaphore of so many, instead of a lock.
+    #[schema(minimum = 1, maximum = 64)]
+    pub(super) slots: Option<usize>,
+    /// For how long nobody else gets it, even if it is released before.
+    pub(super) at_least_ms: Option<u64>,
     /// For how long, unless it is extended. Without it, what the instance is configured for.
     #[schema(minimum = 50)]
     pub(super) ttl_ms: Option<u64>,
@@ -97,10 +106,13 @@ pub(crate) async fn call(
     asked: Asked<AcquireRequest>,
 ) -> Result<Response, Problem> {
     let Asked { received, what: request } = asked;
-    let name = request.name.clone();
-    caller.may(Verb::Lock, &name)?;
-    // What several may hold keeps nobody waiting for itself.
+    let names = request.names()?;
+    names.may_be_locked_by(&caller)?;
+    let name = names.to_text();
+    // What several may hold keeps nobody waiting for itself; and the label of one of several names
+    // says nothing of the others.
     let is_alone = !request.shared && request.owner.is_none();
+    let is_alone = is_alone && request.slots.is_none() && request.names.is_none();
     let claim = key.as_deref().filter(|_| is_alone);
     let claim = claim.map(|key| Claim { service: &service, caller: &caller, name: &name, key });
     let running = match key.as_deref() {
@@ -131,7 +143,7 @@ async fn acquire(
     }
     let waits = request.wait_ms > 0;
     let turn = service.turns.take().await?;
-    let (acquire, in_line) = request.lock(service)?.acquire_in_line();
+    let (acquire, in_line) = request.acquire_in_line(service)?;
     let mut acquire = pin!(turn.during(acquire, in_line.clone()));
     loop {
         tokio::select! {
@@ -164,8 +176,33 @@ async fn again(service: &Service, before: &Handover, received: Instant) -> Resul
     Ok(Json(lease(kept.guard(), received, &service.keys)).into_response())
 }
 
+/// An acquire under way.
+pub(crate) type Acquiring = Pin<Box<dyn Future<Output = Result<Guard, AcquireError>> + Send>>;
+
 impl AcquireRequest {
-    pub(super) fn lock(self, service: &Service) -> Result<Lock, Problem> {
+    pub(super) fn names(&self) -> Result<Names, Problem> {
+        Names::of(self.name.clone(), self.names.clone())
+    }
+
+    /// Asks for it, and looks at the place in line; of a permit there is none to be seen.
+    pub(super) fn acquire_in_line(self, service: &Service) -> Result<(Acquiring, InLine), Problem> {
+        let (slots, names) = (self.slots, self.names()?);
+        if slots.is_some() && (self.names.is_some() || self.shared || self.owner.is_some()) {
+            return Err(Problem::new(
+                Kind::BadRequest,
+                "slots: a permit is of one name, and neither shared nor an owner's; leave out the others",
+            ));
+        }
+        let lock = self.lock(service)?;
+        let Some(slots) = slots else {
+            let (acquire, in_line) = lock.acquire_in_line();
+            return Ok((Box::pin(acquire), in_line));
+        };
+        let semaphore = service.locks.semaphore(names.to_text(), slots).with(|_| lock);
+        Ok((Box::pin(async move { semaphore.acquire().await }), InLine::default()))
+    }
+
+    fn lock(self, service: &Service) -> Result<Lock, Problem> {
         let wait = Duration::from_millis(self.wait_ms);
         if wait > WAIT_MAX {
             return Err(Problem::new(
@@ -179,7 +216,7 @@ impl AcquireRequest {
                 "owner: a lock is shared by many or held by one owner; leave out shared or owner",
             ));
         }
-        let lock = service.locks.lock(self.name);
+        let lock = self.names()?.lock(&service.locks);
         let mut lock = if wait.is_zero() { lock.no_wait() } else { lock.wait(wait) };
         if let Some(ttl) = self.ttl_ms {
             lock = lock.ttl(Duration::from_millis(ttl));
@@ -192,6 +229,9 @@ impl AcquireRequest {
         }
         if let Some(min_margin) = self.min_margin {
             lock = lock.min_margin(min_margin);
+        }
+        if let Some(at_least) = self.at_least_ms {
+            lock = lock.at_least(Duration::from_millis(at_least));
         }
         if self.shared {
             lock = lock.shared();

@@ -66,6 +66,7 @@ async fn extend(
     received: Instant,
 ) -> Result<Lease, Problem> {
     // The client has the lock already, so nothing that happens to this call gives it back.
-    let kept = Kept::resume(&service, &given.handover(&service, &caller)?).await?;
+    let (_, handover) = given.open(&service, &caller)?;
+    let kept = Kept::resume(&service, &handover).await?;
     Ok(lease(kept.guard(), received, &service.keys))
 }

@@ -6,16 +6,15 @@ use std::sync::Arc;
 use axum::Json;
 use axum::extract::State;
 use futures_util::future::join_all;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tenure::{Holding, LockState};
 use utoipa::ToSchema;
 
-use super::release::Released;
 use crate::Service;
 use crate::body::Asked;
 use crate::caller::{Caller, Verb};
-use crate::form::votes;
+use crate::form::{Vote, votes};
 use crate::log::Act;
 use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
@@ -34,6 +33,14 @@ pub(crate) struct ForceReleaseRequest {
     reason: String,
 }
 
+/// A lock that was taken away.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct Taken {
+    name: String,
+    released: bool,
+    votes: Vec<Vote>,
+}
+
 problems!(Problems: ANY, OF_RIGHTS, OF_BODY, &[
     Kind::OutOfBounds,
     Kind::NotHeld,
@@ -47,13 +54,13 @@ problems!(Problems: ANY, OF_RIGHTS, OF_BODY, &[
 #[utoipa::path(
     post, path = "/v1/force-release", operation_id = "forceRelease", tag = "locks",
     request_body = ForceReleaseRequest,
-    responses((status = 200, description = "Released", body = Released), Problems),
+    responses((status = 200, description = "Released", body = Taken), Problems),
 )]
 pub(crate) async fn call(
     State(service): State<Arc<Service>>,
     caller: Caller,
     asked: Asked<ForceReleaseRequest>,
-) -> Result<Json<Released>, Problem> {
+) -> Result<Json<Taken>, Problem> {
     let ForceReleaseRequest { name, holder, reason } = &asked.what;
     caller.may(Verb::Force, name)?;
     if reason.trim().is_empty() || reason.len() > REASON_MAX {
@@ -71,7 +78,8 @@ pub(crate) async fn call(
         let one = holding.sharers.iter().flatten().filter(|hold| service.keys.is_holder(hold, holder));
         one.cloned().collect()
     });
-    service.audit_log.keep(&act, work).await.map(Json)
+    let votes = service.audit_log.keep(&act, work).await?;
+    Ok(Json(Taken { name: name.clone(), released: true, votes }))
 }
 
 /// Takes a lock from those whom `meant` names, given what a node has. The nodes compare each of
@@ -80,7 +88,7 @@ pub(super) async fn take(
     service: &Service,
     name: &str,
     meant: impl Fn(&Holding) -> Vec<Arc<str>>,
-) -> Result<Released, Problem> {
+) -> Result<Vec<Vote>, Problem> {
     let report = service.locks.inspect(name).await?;
     let held = report.nodes.iter().filter_map(|answer| answer.holding.as_ref().ok()?.as_ref());
     let held = held.filter(|holding| !holding.is_reserved());
@@ -106,6 +114,5 @@ pub(super) async fn take(
     for done in each {
         released = Some(done?);
     }
-    let given = released.map_or_else(Vec::new, |released| votes(&released.votes));
-    Ok(Released::of(name, given))
+    Ok(released.map_or_else(Vec::new, |released| votes(&released.votes)))
 }

@@ -13,9 +13,10 @@ use super::acquire::AcquireRequest;
 use super::{LeaseRef, OF_LEASE};
 use crate::Service;
 use crate::body::Asked;
-use crate::caller::{Caller, Verb};
+use crate::caller::Caller;
 use crate::grant::Kept;
 use crate::hold::{Hold, Line, OnDisconnect, Stage, Waiting};
+use crate::names::Names;
 use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
 /// As for an acquire; or a name and a token, to go on with a lease.
@@ -24,7 +25,15 @@ use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 pub(crate) struct HoldRequest {
     /// At most 1,024 bytes; compared byte by byte.
     #[schema(min_length = 1, max_length = 1024)]
-    name: String,
+    name: Option<String>,
+    /// Instead of `name`, several to be locked together: all of them, or none.
+    #[schema(min_items = 1, max_items = 32)]
+    names: Option<Vec<String>>,
+    /// A permit of a semaphore of so many, instead of a lock.
+    #[schema(minimum = 1, maximum = 64)]
+    slots: Option<usize>,
+    /// For how long nobody else gets it, even if it is released before.
+    at_least_ms: Option<u64>,
     /// Goes on with a lease that the client has, instead of acquiring one. Only the name stands
     /// beside it.
     token: Option<String>,
@@ -76,7 +85,7 @@ pub(crate) async fn call(
     asked: Asked<HoldRequest>,
 ) -> Result<Response, Problem> {
     let Asked { received, what: mut request } = asked;
-    caller.may(Verb::Lock, &request.name)?;
+    Names::of(request.name.clone(), request.names.clone())?.may_be_locked_by(&caller)?;
     let on_disconnect = request.on_disconnect.unwrap_or_default();
     let stage = match request.token.take() {
         Some(token) => request.go_on(token, &service, &caller).await?,
@@ -97,9 +106,12 @@ impl HoldRequest {
     /// The first that is to be told, or why there is nothing to tell.
     async fn acquire(self, service: &Service, caller: &Caller) -> Result<Stage, Problem> {
         let room = service.room(caller)?;
-        let (name, turn) = (self.name.clone(), service.turns.take().await?);
+        let turn = service.turns.take().await?;
         let request = AcquireRequest {
             name: self.name,
+            names: self.names,
+            slots: self.slots,
+            at_least_ms: self.at_least_ms,
             ttl_ms: self.ttl_ms,
             wait_ms: self.wait_ms.unwrap_or_default(),
             label: self.label,
@@ -108,13 +120,15 @@ impl HoldRequest {
             shared: self.shared.unwrap_or_default(),
             owner: self.owner,
         };
-        Waiting::new(name, &request.lock(service)?, room, turn).begin().await
+        let name = request.names()?.to_text();
+        Waiting::new(name, request.acquire_in_line(service)?, room, turn).begin().await
     }
 
     /// Whoever has a lease needs no room, but an instance that does not end.
     async fn go_on(self, token: String, service: &Service, caller: &Caller) -> Result<Stage, Problem> {
-        let Self { name, ttl_ms, wait_ms, label, max_hold_ms, min_margin, shared, owner, .. } = self;
+        let Self { name, names, ttl_ms, wait_ms, label, max_hold_ms, min_margin, shared, owner, .. } = self;
         let terms = ttl_ms.is_some() || wait_ms.is_some() || max_hold_ms.is_some() || min_margin.is_some();
+        let terms = terms || self.slots.is_some() || self.at_least_ms.is_some();
         if terms || label.is_some() || shared.is_some() || owner.is_some() {
             return Err(Problem::new(
                 Kind::BadRequest,
@@ -131,7 +145,7 @@ impl HoldRequest {
         if service.is_draining() {
             return Err(Problem::draining());
         }
-        let handover = LeaseRef { name, token }.handover(service, caller)?;
+        let (_, handover) = LeaseRef { name, names, token }.open(service, caller)?;
         Ok(Stage::GoingOn(Kept::resume(service, &handover).await?))
     }
 }

@@ -1,6 +1,7 @@
 //! `POST /v1/release`: the end of a lease; `/v1/release-many` of several.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Json;
 use axum::extract::State;
@@ -23,15 +24,13 @@ problems!(ProblemsOfMany: ANY, OF_BODY, &[Kind::OutOfBounds]);
 /// A lease that has ended.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Released {
-    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// Of several that were locked together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    names: Option<Vec<String>>,
     released: bool,
     votes: Vec<Vote>,
-}
-
-impl Released {
-    pub(super) fn of(name: &str, votes: Vec<Vote>) -> Self {
-        Self { name: name.to_owned(), released: true, votes }
-    }
 }
 
 /// The lease by its token; or by the `Idempotency-Key` that it was acquired with and its holder,
@@ -40,9 +39,14 @@ impl Released {
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReleaseRequest {
     #[schema(min_length = 1, max_length = 1024)]
-    name: String,
+    name: Option<String>,
+    /// Instead of `name`, for several that are locked together.
+    names: Option<Vec<String>>,
     /// What the last answer about this lease gave.
     token: Option<String>,
+    /// Others may have it at once, although it was acquired with `at_least_ms`.
+    #[serde(default)]
+    early: bool,
     /// Instead of the token, with the holder.
     idempotency_key: Option<String>,
     /// Nobody else is released.
@@ -60,10 +64,12 @@ pub(crate) async fn call(
     caller: Caller,
     asked: Asked<ReleaseRequest>,
 ) -> Result<Json<Released>, Problem> {
-    let ReleaseRequest { name, token, idempotency_key, holder } = asked.what;
-    match (token, idempotency_key, holder) {
-        (Some(token), None, None) => release(service, caller, LeaseRef { name, token }).await.map(Json),
-        (None, Some(key), Some(holder)) => {
+    let ReleaseRequest { name, names, token, early, idempotency_key, holder } = asked.what;
+    match (token, idempotency_key, holder, name) {
+        (Some(token), None, None, name) => {
+            release(service, caller, LeaseRef { name, names, token }, early).await.map(Json)
+        }
+        (None, Some(key), Some(holder), Some(name)) => {
             caller.may(Verb::Lock, &name)?;
             let claim = Claim { service: &service, caller: &caller, name: &name, key: &key };
             // What several hold has the label of one of them, and nobody knows of which.
@@ -73,11 +79,12 @@ pub(crate) async fn call(
                     && service.keys.is_holder(&holding.owner, &holder)
             };
             let meant = |holding: &Holding| is_meant(holding).then(|| Arc::clone(&holding.owner));
-            take(&service, &name, |holding| meant(holding).into_iter().collect()).await.map(Json)
+            let votes = take(&service, &name, |holding| meant(holding).into_iter().collect()).await?;
+            Ok(Json(Released { name: Some(name), names: None, released: true, votes }))
         }
         _ => Err(Problem::new(
             Kind::BadRequest,
-            "token: send the token of the lease; or, without one, its idempotency_key and holder",
+            "token: send the token of the lease; or, without one, its name, idempotency_key and holder",
         )),
     }
 }
@@ -93,12 +100,25 @@ pub(crate) async fn call_many(
     caller: Caller,
     AskedMany(asked): AskedMany<LeaseRefs>,
 ) -> Result<Json<Results<Released>>, Problem> {
-    let each =
-        asked.what.checked()?.into_iter().map(|lease| release(Arc::clone(&service), caller.clone(), lease));
+    let each = asked
+        .what
+        .checked()?
+        .into_iter()
+        .map(|lease| release(Arc::clone(&service), caller.clone(), lease, false));
     Ok(Json(results(each).await))
 }
 
-async fn release(service: Arc<Service>, caller: Caller, given: LeaseRef) -> Result<Released, Problem> {
-    let released = service.locks.release(&given.handover(&service, &caller)?).await?;
-    Ok(Released::of(&given.name, votes(&released.votes)))
+async fn release(
+    service: Arc<Service>,
+    caller: Caller,
+    given: LeaseRef,
+    early: bool,
+) -> Result<Released, Problem> {
+    let (locked, mut handover) = given.open(&service, &caller)?;
+    if early {
+        handover.at_least = Duration::ZERO;
+    }
+    let released = service.locks.release(&handover).await?;
+    let (name, names) = locked.fields();
+    Ok(Released { name, names, released: true, votes: votes(&released.votes) })
 }

@@ -1,13 +1,13 @@
 //! Until the lock is there: the place in line.
 
-use std::pin::Pin;
 use std::time::{Duration, Instant};
 
-use tenure::{AcquireError, Guard, InLine, Lock, Place};
+use tenure::{InLine, Place};
 use tokio::time::{sleep, timeout};
 
 use super::line::{Event, Line};
 use super::{HEARTBEAT, Hold, Stage};
+use crate::calls::acquire::Acquiring;
 use crate::lease::gather;
 use crate::problem::Problem;
 use crate::room::Seat;
@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_secs(1);
 
 pub(crate) struct Waiting {
     name: String,
-    acquire: Pin<Box<dyn Future<Output = Result<Guard, AcquireError>> + Send>>,
+    acquire: Acquiring,
     in_line: InLine,
     /// What was told last, and when.
     told: Option<(Option<Place>, Instant)>,
@@ -29,8 +29,7 @@ pub(crate) struct Waiting {
 }
 
 impl Waiting {
-    pub(crate) fn new(name: String, lock: &Lock, room: Seat, turn: Turn) -> Self {
-        let (acquire, in_line) = lock.acquire_in_line();
+    pub(crate) fn new(name: String, (acquire, in_line): (Acquiring, InLine), room: Seat, turn: Turn) -> Self {
         let acquire = Box::pin(turn.during(acquire, in_line.clone()));
         Self { name, acquire, in_line, told: None, _room: room }
     }

@@ -76,5 +76,8 @@ fn service(nodes: &[MemoryNode]) -> Service {
 
 /// The name and token of a lease, as a client sends them back.
 fn given(lease: &Value) -> Value {
-    json!({ "name": lease["name"], "token": lease["token"] })
+    match lease.get("names") {
+        Some(names) => json!({ "names": names, "token": lease["token"] }),
+        None => json!({ "name": lease["name"], "token": lease["token"] }),
+    }
 }

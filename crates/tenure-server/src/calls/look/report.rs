@@ -74,13 +74,15 @@ struct Answer {
     error: Option<String>,
 }
 
-/// `reserved`: set aside for the next in line; `disputed`: no majority says the same.
+/// `kept`: its holder is done, but others are kept out until its period is over; `reserved`: set
+/// aside for the next in line; `disputed`: no majority says the same.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[schema(as = LockState)]
 #[serde(rename_all = "lowercase")]
 enum State {
     Free,
     Held,
+    Kept,
     Reserved,
     Disputed,
     Unknown,
@@ -115,6 +117,9 @@ impl LockReport {
             LockState::Free => (State::Free, None, None, None, None),
             LockState::Held { owner, label, left, fence, .. } => {
                 (State::Held, Some(owner), label.as_deref(), *left, *fence)
+            }
+            LockState::Kept { owner, label, left, fence, .. } => {
+                (State::Kept, Some(owner), label.as_deref(), *left, *fence)
             }
             LockState::Reserved { left, .. } => (State::Reserved, None, None, *left, None),
             LockState::Disputed => (State::Disputed, None, None, None, None),
@@ -161,6 +166,7 @@ impl Answer {
         let (state, holding, error) = match &answer.holding {
             Ok(None) => (State::Free, None, None),
             Ok(Some(holding)) if holding.is_reserved() => (State::Reserved, Some(holding), None),
+            Ok(Some(holding)) if holding.is_kept() => (State::Kept, Some(holding), None),
             Ok(Some(holding)) => (State::Held, Some(holding), None),
             Err(fault) => (State::Unknown, None, Some(fault.to_string())),
         };

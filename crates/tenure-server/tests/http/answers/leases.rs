@@ -93,6 +93,53 @@ pub(super) async fn go_from_their_beginning_to_their_end(fleet: &Fleet, seen: &m
     assert_eq!((&refused["asked"], &refused["found"]), (&json!("reentrant"), &json!("plain")));
     one.gets("POST /v1/release", given(&plain), "200 -").await;
 
+    // Several names, all or none.
+    let both = json!({ "names": ["b", "a", "b"] });
+    let held = one.gets("POST /v1/acquire", both.clone(), "200 -").await;
+    assert_eq!((&held["names"], held.get("name")), (&json!(["a", "b"]), None), "{held}");
+    one.each_gets(&acquires, &json!({ "name": "a" }), "409 contended").await;
+    one.each_gets(&acquires, &json!({ "names": ["b", "c"] }), "409 contended").await;
+    let of_one = json!({ "name": "a", "token": held["token"] });
+    one.each_gets(&by_token, &of_one, "403 other-lock").await;
+    let held = one.gets("POST /v1/extend", given(&held), "200 -").await;
+    let many = one.gets("POST /v1/extend-many", json!({ "leases": [given(&held)] }), "200 -").await;
+    let released = one.gets("POST /v1/release", given(&many["results"][0]), "200 -").await;
+    assert_eq!(released["names"], json!(["a", "b"]), "{released}");
+    let mut hold = one.streams("POST /v1/hold", &both).await;
+    let held = one.hears(&mut hold, "acquired").await;
+    drop(hold);
+    one.gets("POST /v1/release-many", json!({ "leases": [given(&held["lease"])] }), "200 -").await;
+    one.each_gets(&acquires, &json!({ "names": [] }), "422 out-of-bounds").await;
+    one.each_gets(&acquires, &json!({ "names": ["a", "b"], "shared": true }), "422 out-of-bounds").await;
+
+    // So many at a time.
+    let permit = json!({ "name": "s", "slots": 2 });
+    let first = one.gets("POST /v1/acquire", permit.clone(), "200 -").await;
+    let mut hold = one.streams("POST /v1/hold", &permit).await;
+    let second = one.hears(&mut hold, "acquired").await;
+    drop(hold);
+    one.each_gets(&acquires, &permit, "409 contended").await;
+    let first = one.gets("POST /v1/extend", given(&first), "200 -").await;
+    one.gets("POST /v1/release", given(&first), "200 -").await;
+    one.gets("POST /v1/acquire", permit, "200 -").await;
+    one.gets("POST /v1/release", given(&second["lease"]), "200 -").await;
+    one.each_gets(&acquires, &json!({ "name": "s", "slots": 65 }), "422 out-of-bounds").await;
+    one.each_gets(&acquires, &json!({ "names": ["s"], "slots": 2 }), "400 bad-request").await;
+
+    // Once per period.
+    let period = json!({ "name": "p", "ttl_ms": 1_000, "at_least_ms": 30_000 });
+    let lease = one.gets("POST /v1/acquire", period.clone(), "200 -").await;
+    one.gets("POST /v1/release", given(&lease), "200 -").await;
+    one.each_gets(&acquires, &period, "409 contended").await;
+    let told = one.gets("GET /v1/lock?name=p", Value::Null, "200 -").await;
+    assert_eq!(told["state"], json!("kept"), "{told}");
+    let period = json!({ "name": "q", "ttl_ms": 1_000, "at_least_ms": 30_000 });
+    let lease = one.gets("POST /v1/acquire", period.clone(), "200 -").await;
+    let mut early = given(&lease);
+    early["early"] = json!(true);
+    one.gets("POST /v1/release", early, "200 -").await;
+    drop(one.streams("POST /v1/hold", &period).await);
+
     // A lease that may not be extended.
     let once = json!({ "name": "o", "ttl_ms": 3_000, "max_hold_ms": 3_000 });
     let o = one.gets("POST /v1/acquire", once, "200 -").await;

@@ -47,7 +47,7 @@ pub(super) enum Ended {
 
 /// Why a command was stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+pub(crate) enum Cause {
     /// The lock was lost: it could not be extended in time.
     Lost,
     /// The lock was over when we looked: we stood still.
