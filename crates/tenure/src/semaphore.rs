@@ -166,7 +166,7 @@ impl Semaphore {
 
     /// Callers that begin anywhere do not meet.
     fn any_slot(&self) -> usize {
-        let dice = draw_entropy().map_or(0, |entropy| entropy.dice);
+        let dice = draw_entropy().map_or(0, |entropy| entropy.dice) >> 32;
         usize::try_from(dice % self.permits.max(1) as u64).unwrap_or(0)
     }
 

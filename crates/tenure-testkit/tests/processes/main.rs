@@ -11,6 +11,7 @@ mod ends_with_the_test;
 mod holders;
 mod kinds;
 mod moved_clock;
+mod several;
 
 /// What keeps both cores of a small machine busy runs one at a time.
 fn turn() -> MutexGuard<'static, ()> {

@@ -30,10 +30,15 @@
 //! `testclient queue WAITERS HOLD IMPATIENT TTL URL...` and `testclient crowd MANAGERS WAITERS HOLD
 //! URL...`: see `queue.rs`.
 //!
+//! `testclient sets WORKERS HOLD SEED URL...`, `testclient slots WORKERS HOLD PERMITS URL...`,
+//! `testclient period EVERY AT_LEAST URL...` and `testclient candidates COUNT TTL URL...`: see
+//! `several.rs`.
+//!
 //! `testclient serve` starts two servers, prints their process ids and waits to be killed.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test client that cannot go on has to fail")]
 
 mod queue;
+mod several;
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -115,6 +120,23 @@ async fn main() {
             let hold = Duration::from_millis(hold_ms.parse().unwrap());
             queue::crowd(managers.parse().unwrap(), waiters.parse().unwrap(), hold, urls).await;
         }
+        ["sets", workers, hold_ms, seed, urls @ ..] => {
+            let hold = Duration::from_millis(hold_ms.parse().unwrap());
+            several::sets(workers.parse().unwrap(), hold, seed.parse().unwrap(), urls).await;
+        }
+        ["slots", workers, hold_ms, permits, urls @ ..] => {
+            let hold = Duration::from_millis(hold_ms.parse().unwrap());
+            several::slots(workers.parse().unwrap(), hold, permits.parse().unwrap(), urls).await;
+        }
+        ["period", every_ms, at_least_ms, urls @ ..] => {
+            let [every, at_least] =
+                [every_ms, at_least_ms].map(|ms| Duration::from_millis(ms.parse().unwrap()));
+            several::period(every, at_least, urls).await;
+        }
+        ["candidates", count, ttl_ms, urls @ ..] => {
+            let ttl = Duration::from_millis(ttl_ms.parse().unwrap());
+            several::candidates(count.parse().unwrap(), ttl, urls).await;
+        }
         ["serve"] => {
             let servers: [RedisServer; 2] = RedisServer::start_many(&[]);
             println!("{} {}", servers[0].pid(), servers[1].pid());
@@ -158,4 +180,12 @@ async fn increment(locks: &Locks, file: &Path, times: u32) {
         assert!(guard.is_valid(), "the step took longer than the lock is valid");
         guard.release().await.unwrap();
     }
+}
+
+/// A number that looks random, from the one before.
+fn roll(dice: &mut u64) -> u64 {
+    *dice ^= *dice << 13;
+    *dice ^= *dice >> 7;
+    *dice ^= *dice << 17;
+    *dice
 }

@@ -8,6 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tenure::{Event, Locks, Node};
 use tokio::time::{sleep, timeout};
 
+use crate::roll;
+
 const LOCK: &str = "x";
 /// Dozens of managers beside five servers keep two cores busy: an answer may take a while.
 const NODE_TIMEOUT: Duration = Duration::from_millis(900);
@@ -109,11 +111,4 @@ fn tell(what: &str, call: u64) {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos();
     // Whoever reads may have gone.
     let _ = writeln!(std::io::stdout(), "{what} {call} {now}");
-}
-
-fn roll(dice: &mut u64) -> u64 {
-    *dice ^= *dice << 13;
-    *dice ^= *dice >> 7;
-    *dice ^= *dice << 17;
-    *dice
 }
