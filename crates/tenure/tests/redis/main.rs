@@ -26,6 +26,7 @@ mod owning;
 mod quorum;
 mod restart;
 mod set_back;
+mod several;
 mod sharing;
 #[cfg(feature = "tls")]
 mod tls;
