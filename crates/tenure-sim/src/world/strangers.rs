@@ -7,7 +7,7 @@
 
 use std::time::Duration;
 
-use tenure_core::{MaxTtl, Quorum, Settings, Terms};
+use tenure_core::{MaxTtl, NodeIndex, Quorum, Settings, Terms};
 
 use super::{Event, World};
 use crate::dice::Dice;
@@ -84,11 +84,17 @@ impl World {
     }
 
     /// Whether every stranger that knows this node was refused there, so that none takes it for new
-    /// when it is emptied.
+    /// when it is emptied; and nothing is under way from before it was (history 8035237 of `Sets`:
+    /// a record that came seconds late).
     pub(crate) fn strangers_know(&self, node: usize) -> bool {
         self.clients.iter().skip(self.options.clients).all(|stranger| {
             let index = stranger.core.quorum().indexes().nth(node);
-            !stranger.alive || index.is_none_or(|node| stranger.refused.contains(node))
+            let is_quiet =
+                |link: &Option<usize>| link.is_none_or(|link| self.links[link].unanswered.is_empty());
+            let knows = |node: NodeIndex| {
+                stranger.refused.contains(node) && stranger.links.get(node.get()).is_none_or(is_quiet)
+            };
+            !stranger.alive || index.is_none_or(knows)
         })
     }
 
