@@ -347,6 +347,13 @@ impl Lease {
         }
     }
 
+    /// It has been held for so long at least, here and elsewhere.
+    pub(crate) fn note_held(&mut self, held: Duration) {
+        if let Phase::Held(standing) = &mut self.phase {
+            standing.note_held(held);
+        }
+    }
+
     /// Others may have the lock as soon as it is released, whatever was asked for.
     pub fn waive_at_least(&mut self) {
         if !self.terms.at_least.is_zero() {

@@ -109,8 +109,11 @@ impl Semaphore {
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
         let begun = Instant::now();
         loop {
-            if let Some(guard) = self.try_acquire().await? {
-                return Ok(guard);
+            match self.try_acquire().await {
+                Ok(Some(guard)) => return Ok(guard),
+                // Nodes that cannot be asked are waited for, too.
+                Ok(None) | Err(AcquireError::Unavailable { .. } | AcquireError::TooLate { .. }) => {}
+                Err(error) => return Err(error),
             }
             let (left, is_last) = match self.lock.waits() {
                 Wait::No => (Duration::ZERO, true),
@@ -124,7 +127,7 @@ impl Semaphore {
             let lock = self.slot(slot).wait(left.min(PICKS_AGAIN_AFTER));
             match lock.acquire().await {
                 Ok(guard) => return Ok(guard.with_slot(slot)),
-                Err(AcquireError::Contended { .. }) if !is_last => {}
+                Err(AcquireError::Contended { .. } | AcquireError::Unavailable { .. }) if !is_last => {}
                 Err(error) => return Err(error),
             }
         }

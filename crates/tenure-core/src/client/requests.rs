@@ -8,7 +8,7 @@ use super::request::{Request, Resuming};
 use super::tag::Id;
 use super::{Client, LeaseCell};
 use crate::lease;
-use crate::lease::HandedOver;
+use crate::lease::{HandedOver, Standing};
 use crate::time::Time;
 
 /// The first acquires wait until every node has been tried; when a majority is there, no longer
@@ -60,7 +60,11 @@ impl<L: LeaseCell> Client<L> {
                 Some(ballots) => self.tell_passed_on(id, ballots),
                 None => self.release(now, id, false),
             },
-            Request::ReleaseResumed { id, lease, hears_all } => {
+            Request::ReleaseResumed { id, mut lease, hears_all } => {
+                let fence = lease.look().standing().and_then(Standing::fence);
+                if let Some(held) = fence.and_then(|fence| self.fleet.time_since(now, fence)) {
+                    lease.open().note_held(held);
+                }
                 self.leases.insert(id, LeaseEntry::of(id, lease));
                 self.release(now, id, hears_all);
             }

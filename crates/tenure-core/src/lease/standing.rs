@@ -158,6 +158,11 @@ impl Standing {
         Duration::from_nanos(self.held_before).saturating_add(now.since(self.acquired))
     }
 
+    /// Others have held it for so long at least.
+    pub(crate) fn note_held(&mut self, held: Duration) {
+        self.held_before = self.held_before.max(u64::try_from(held.as_nanos()).unwrap_or(u64::MAX));
+    }
+
     /// How much is left of the time for which nobody else is to have it, whatever happens.
     pub(crate) fn rest_of(&self, at_least: Duration, now: Time) -> Duration {
         if at_least.is_zero() { at_least } else { at_least.saturating_sub(self.held(now)) }

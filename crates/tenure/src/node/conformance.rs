@@ -408,8 +408,8 @@ fn conforms(node: impl Fn() -> Node, looks_at_record: bool) {
         let steps: Vec<Step> = steps.into_iter().filter(|step| looks_at_record || !step.is_about_records()).collect();
         runtime.block_on(compare(node(), &steps))?;
     });
-    for steps in [CLAIMED, OPENED, TURNS, AGAIN, TOGETHER].into_iter().chain(iter::repeat_n(AT_THE_END, 200))
-    {
+    let often = iter::repeat_n(TOGETHER, 10).chain(iter::repeat_n(AT_THE_END, 200));
+    for steps in [CLAIMED, OPENED, TURNS, AGAIN].into_iter().chain(often) {
         runtime.block_on(compare(node(), steps)).unwrap();
     }
     for (kind, (after, before)) in compared().into_iter().zip(before).enumerate() {

@@ -48,6 +48,7 @@ macro_rules! promises {
             a_semaphore_is_resized_while_permits_are_held
             a_lock_is_kept_from_others_for_its_period
             a_period_outlives_its_holder_and_a_hand_over
+            a_period_that_is_over_is_not_begun_anew_by_a_release
         }
     };
     (#[$test:meta] $deployment:expr => $($promise:ident)*) => {
@@ -642,6 +643,19 @@ pub(crate) async fn a_period_outlives_its_holder_and_a_hand_over(deployment: &im
     assert!(first.lock("x").try_acquire().await.unwrap().is_none());
     drop(first.lock("x").wait(period * 3).acquire().await.unwrap());
     assert!(begun.elapsed() >= period * 98 / 100, "{:?}", begun.elapsed());
+}
+
+pub(crate) async fn a_period_that_is_over_is_not_begun_anew_by_a_release(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let period = Duration::from_secs(3);
+    let handover = first.lock("x").at_least(period).acquire().await.unwrap().hand_over();
+    sleep(period / 2).await;
+    let word = LeaseToken::of(&handover).to_string();
+    sleep(period).await;
+    // The process that releases it knows no more than the word.
+    let token: LeaseToken = word.parse().unwrap();
+    second.release(&token.handover("x", token.ttl())).await.unwrap();
+    assert!(first.lock("x").try_acquire().await.unwrap().is_some());
 }
 
 fn deployment_slack<D: Deployment>(_: &D) -> Duration {

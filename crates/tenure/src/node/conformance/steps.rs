@@ -474,6 +474,8 @@ const fn one(name: u8, owner: u8, fence_ms: i64, ticket: Option<u8>) -> Step {
 /// held; and what is set aside for one who came later is displaced. Then one vanishes: nothing is
 /// extended, it is put back, and counts later. In the end one is kept from everybody.
 pub(super) const TOGETHER: &[Step] = &[
+    Step::Acquire { name: BOTH, owner: 5, ttl_ms: 500 },
+    Step::Undo { name: BOTH, owner: 5, requeue: None },
     one(1, 0, 1, None),
     both(1, 2, Some(0)),
     Step::Inspect { name: 0 },
