@@ -34,8 +34,9 @@ pub struct LockKey {
     key_bytes: u16,
     prefix_bytes: u16,
     name_start: u16,
-    /// Several that are locked together, each by itself, in order.
-    set: Option<Arc<[Self]>>,
+    /// Several that are locked together, each by itself, in order. There are many keys and few
+    /// sets, so this is as small as can be.
+    set: Option<Arc<Vec<Self>>>,
 }
 
 /// Why a name or prefix is not allowed.
@@ -154,7 +155,7 @@ impl LockKey {
                 let names: Vec<&str> = keys.iter().map(Self::name).collect();
                 let text = format!("{}{}", first.as_str(), names.join(", ")).into();
                 let name_start = first.key_bytes;
-                Ok(Self { text, name_start, set: Some(keys.as_slice().into()), ..first.clone() })
+                Ok(Self { text, name_start, set: Some(Arc::new(keys.clone())), ..first.clone() })
             }
             _ => Err(NameError::Names { count: keys.len() }),
         }
@@ -163,7 +164,7 @@ impl LockKey {
     /// The locks that it stands for, in order: itself, unless it is several.
     #[must_use]
     pub fn each(&self) -> &[Self] {
-        self.set.as_deref().unwrap_or(std::slice::from_ref(self))
+        self.set.as_ref().map_or(std::slice::from_ref(self), |set| set)
     }
 
     /// Whether it stands for several locks.
