@@ -3,7 +3,6 @@
 use std::time::Instant;
 
 use tenure::*;
-use tenure_testkit::Proxy;
 use tokio::time::sleep;
 
 use crate::support::*;
@@ -51,12 +50,7 @@ async fn two_sets_that_are_woken_on_different_names_are_both_served() {
 async fn sets_permits_and_periods_work_however_far_the_nodes_are() {
     for round_trip_ms in [1, 48, 180] {
         let servers = servers::<3>();
-        let far = |server: &tenure_testkit::RedisServer| {
-            let proxy = Proxy::start_forgetful(server.port());
-            proxy.set_both(tenure_testkit::Mode::Delay(ms(round_trip_ms) / 2));
-            proxy
-        };
-        let proxies: Vec<Proxy> = servers.iter().map(far).collect();
+        let proxies = far_away(&servers, ms(round_trip_ms));
         let (one, other) = (connect_through(&proxies).await, connect_through(&proxies).await);
         // Shorter than what is done while they are held: they are renewed.
         let both = one.lock_all(["a", "b"]).ttl(secs(3)).acquire().await.unwrap();

@@ -1,7 +1,6 @@
 //! What is special about shared locks on servers.
 
 use tenure::*;
-use tenure_testkit::Proxy;
 use tokio::time::sleep;
 
 use crate::support::*;
@@ -47,12 +46,7 @@ async fn whatever_lies_where_the_holds_of_a_lock_belong_costs_no_other_lock_its_
 async fn readers_and_writers_take_turns_however_far_the_nodes_are() {
     for round_trip_ms in [1, 48, 180] {
         let servers = servers::<3>();
-        let far = |server: &tenure_testkit::RedisServer| {
-            let proxy = Proxy::start_forgetful(server.port());
-            proxy.set_both(tenure_testkit::Mode::Delay(ms(round_trip_ms) / 2));
-            proxy
-        };
-        let proxies: Vec<Proxy> = servers.iter().map(far).collect();
+        let proxies = far_away(&servers, ms(round_trip_ms));
         let (first, second) = (connect_through(&proxies).await, connect_through(&proxies).await);
         let (table, same) = (first.rwlock("t"), second.rwlock("t"));
         // Shorter than what is done while they are held: they are renewed.

@@ -34,6 +34,16 @@ pub async fn connect(servers: &[RedisServer]) -> Locks {
     Locks::connect(servers.iter().map(RedisServer::url)).await.unwrap()
 }
 
+/// A way to each server that takes this long, there and back.
+pub fn far_away(servers: &[RedisServer], round_trip: Duration) -> Vec<Proxy> {
+    let far = |server: &RedisServer| {
+        let proxy = Proxy::start_forgetful(server.port());
+        proxy.set_both(tenure_testkit::Mode::Delay(round_trip / 2));
+        proxy
+    };
+    servers.iter().map(far).collect()
+}
+
 pub async fn connect_through(proxies: &[Proxy]) -> Locks {
     Locks::connect(proxies.iter().map(Proxy::url)).await.unwrap()
 }
