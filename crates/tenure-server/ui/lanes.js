@@ -1,0 +1,79 @@
+// The recent life of a lock, from events and from what the nodes say now: one lane per holder.
+//
+// Events of this instance name the fence, those that were seen name the holder, and often both: a
+// lane is known by either. Times are the service's.
+
+const same = (lane, event) =>
+  (event.fence != null && lane.fence === event.fence) || (event.holder != null && lane.holder === event.holder);
+
+export function lanes(events, lock, now) {
+  const found = [];
+  const open = (event, fields) => {
+    const lane = { start: event.time_ms, end: null, ending: null, ticks: [], risks: [], red: null, label: null, fence: event.fence ?? null, holder: event.holder ?? null, exact: !event.seen, ...fields };
+    found.push(lane);
+    return lane;
+  };
+  const latest = (event) => {
+    const known = found.findLast((lane) => same(lane, event));
+    if (known) return known;
+    return event.fence == null && event.holder == null ? found.findLast((lane) => lane.end === null) : undefined;
+  };
+  const end = (lane, at, ending) => {
+    if (lane && lane.end === null) Object.assign(lane, { end: at, ending });
+  };
+  for (const event of events) {
+    const lane = latest(event);
+    const at = event.time_ms;
+    switch (event.event) {
+      case "acquired":
+        if (!lane) open(event, { waited: event.elapsed_ms });
+        break;
+      case "passed_on":
+        end(found.findLast((other) => other.end === null), at, "passed on");
+        open(event, {});
+        break;
+      case "extended": case "safe":
+        (lane ?? open(event, { early: true })).ticks.push(at);
+        break;
+      case "at_risk": case "not_extended":
+        (lane ?? open(event, { early: true })).risks.push(at);
+        break;
+      case "lost": end(lane, at, "lost"); break;
+      case "given_up": end(lane, at, "released"); break;
+      case "forced": end(found.findLast((other) => other.holder === event.holder || other.end === null), at, "forced"); break;
+      case "seen_held": case "seen_changed_hands": {
+        const before = found.findLast((other) => other.holder === event.was && event.was);
+        if (event.was) end(before, at, "ended");
+        const own = lane ?? open(event, {});
+        own.holder ??= event.holder;
+        own.label ??= event.label ?? null;
+        break;
+      }
+      case "seen_freed": end(found.findLast((other) => other.holder === event.was || other.fence === event.fence || other.end === null), at, event.expired ? "expired" : "freed"); break;
+      case "seen_two_holders":
+        found.filter((other) => event.holders?.includes(other.holder) || other.end === null).forEach((other) => (other.red ??= at));
+        break;
+    }
+  }
+  settle(found, lock, now, open, end);
+  return found;
+}
+
+// What the nodes say now decides which lane is open.
+function settle(found, lock, now, open, end) {
+  if (!lock || now === null) return;
+  const held = lock.state === "held" || lock.state === "kept";
+  const current = held ? found.findLast((lane) => lane.fence === lock.fence || lane.holder === lock.holder) : null;
+  if (held && !current) {
+    const age = lock.age_ms ?? 0;
+    const start = now - age - (performance.now() - lock.at);
+    open({ time_ms: start, fence: lock.fence, holder: lock.holder, seen: true }, { label: lock.label, early: !lock.age_exact });
+  }
+  if (current) {
+    Object.assign(current, { holder: lock.holder, label: lock.label ?? current.label });
+    if (current.ending === "released") Object.assign(current, { end: null, ending: null });
+  }
+  // A reader of many, or one whose end was not seen, may still be there: only the nodes know.
+  const shared = lock.readers > 1;
+  if (!shared) found.filter((lane) => lane.end === null && lane !== current && lane.fence !== lock.fence).forEach((lane) => end(lane, Math.max(lane.start, ...lane.ticks), "end not seen"));
+}
