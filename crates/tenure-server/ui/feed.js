@@ -8,8 +8,8 @@ const RETRY_MS = [500, 1000, 2000, 4000];
 export class Feed {
   // `open` reads until the end; `resumes`: it goes on after the last id. `onProblem` says whether
   // that was the end of it.
-  constructor(open, { onMessage, onState, onProblem, resumes = false }) {
-    Object.assign(this, { open, onMessage, onState, onProblem, resumes, lastId: null, running: null });
+  constructor(open, { onMessage, onState, onOpen, onProblem, resumes = false }) {
+    Object.assign(this, { open, onMessage, onState, onOpen, onProblem, resumes, lastId: null, running: null });
   }
 
   start() {
@@ -38,6 +38,7 @@ export class Feed {
           onOpen: () => {
             failures = 0;
             heard = now();
+            this.onOpen?.();
           },
           onBytes: () => (heard = now()),
           onMessage: (message) => {

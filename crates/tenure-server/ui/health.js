@@ -10,7 +10,7 @@ export function nodeState(node) {
 }
 
 // Addresses without what all of them share.
-export const shortNode = (name) => visible(name.replace(/^rediss?:\/\//, "").replace(/^sqlite:.*\//, ""));
+export const shortNode = (name) => visible(name.replace(/^rediss?:\/\//, "").replace(/\/0$/, "").replace(/^sqlite:.*\//, ""));
 
 export function health(nodes, at, majority) {
   const needed = majority ?? Math.floor(nodes.length / 2) + 1;

@@ -48,7 +48,8 @@ export function VirtualList({ rows, row, head, label, onOpen }) {
     setView((before) => ({ ...before, top: element.scrollTop }));
   };
   const open = (event, item) => !event.target.closest("a, button") && getSelection().isCollapsed && onOpen?.(item);
-  return html`<div class="vlist" ref=${box} role="table" aria-label=${label} aria-rowcount=${rows.length + 1} tabIndex="0" onScroll=${look} onKeyDown=${onKeyDown}>
+  return html`<div class="vlist" ref=${box} role="table" aria-label=${label} aria-rowcount=${rows.length + 1} tabIndex="0" onScroll=${look} onKeyDown=${onKeyDown}
+      style=${{ "--rows": rows.length }}>
     <div class="thead" role="rowgroup"><div class="vrow" role="row" aria-rowindex="1">${head}</div></div>
     <div role="rowgroup" class="vbody" style=${{ height: `${rows.length * view.size}px` }}>
       ${rows.slice(first, last).map((item, place) => html`<div class="vrow" role="row" key=${item.name} aria-rowindex=${first + place + 2}

@@ -29,9 +29,11 @@ export const lockProblem = signal(null);
 export const log = [];
 export const logVersion = signal(0);
 const LOG_MAX = 5000;
+// Whether events come in: those before are not shown.
+export const following = signal(false);
 
 const list = new Feed((options) => api.watchAll(options), { onMessage: hearList, onState: hearState });
-const happenings = new Feed((options) => api.events(options), { onMessage: hearEvent, resumes: true });
+const happenings = new Feed((options) => api.events(options), { onMessage: hearEvent, onOpen: () => (following.value = true), resumes: true });
 let single = null;
 
 // Finds out who looks, and begins to follow.
@@ -205,9 +207,16 @@ function hearLock(message, at) {
 
 function hearEvent({ event, data }, at) {
   if (data.time_ms) hearClock(data.time_ms, at);
+  if (event === "waiting" && repeats(data)) return;
   log.push({ event, at, number: (lastNumber += 1), ...data });
   if (log.length > LOG_MAX + 500) log.splice(0, log.length - LOG_MAX);
   logChanged();
+}
+
+// A waiter says where it is several times a second; that is told once as long as it stays so.
+function repeats({ name, ahead, waiters, label }) {
+  const before = log.findLast((other) => other.name === name);
+  return before?.event === "waiting" && before.ahead === ahead && before.waiters === waiters && before.label === label;
 }
 
 let lastNumber = 0;

@@ -22,14 +22,14 @@ export function Timeline({ events, lock }) {
   const height = TOP + shown.length * LANE + 8;
   const steps = [0, 0.25, 0.5, 0.75, 1].map((part) => from + part * (now - from));
   const red = shown.some((lane) => lane.red);
-  return html`<div class="scroll" tabIndex="0" role="region" aria-label="Timeline">
+  return html`<div class="scroll" tabIndex="0" role="group" aria-label="Timeline">
     <svg class="timeline" viewBox=${`0 0 ${WIDTH} ${height}`} role="img" aria-label=${summary(shown, now, red)}>
       ${steps.map((time, place) => html`<g key=${place}><line class="grid" x1=${x(time)} x2=${x(time)} y1=${TOP - 4} y2=${height - 6} />
         <text class="axis" x=${x(time)} y="12" text-anchor=${place === 4 ? "end" : place === 0 ? "start" : "middle"}>${place === 4 ? "now" : `−${span(now - time)}`}</text></g>`)}
       ${shown.map((lane, place) => html`<${Lane} key=${place} lane=${lane} y=${TOP + place * LANE} x=${x} now=${now} />`)}
     </svg></div>
     ${red && html`<p class="error" role="alert">✕ Two holders at once: one was still valid when a majority granted another. Compare the fences: the larger one is the later holder.</p>`}
-    <details><summary>The timeline as text</summary><div class="scroll" tabIndex="0" role="region" aria-label="Timeline as text"><table><thead><tr><th scope="col">Holder</th><th scope="col">From</th><th scope="col">Until</th><th scope="col">How it ended</th><th scope="col" class="right">Extensions</th></tr></thead>
+    <details><summary>The timeline as text</summary><div class="scroll" tabIndex="0" role="group" aria-label="Timeline as text"><table><thead><tr><th scope="col">Holder</th><th scope="col">From</th><th scope="col">Until</th><th scope="col">How it ended</th><th scope="col" class="right">Extensions</th></tr></thead>
       <tbody>${shown.map((lane) => html`<tr><th scope="row"><${Foreign} text=${name(lane)} /></th><td>${lane.early ? "before " : ""}<${Moment} ms=${lane.start} /></td>
         <td>${lane.end === null ? "now" : html`<${Moment} ms=${lane.end} />`}</td><td>${lane.red ? "two holders at once" : lane.ending ?? "held"}</td><td class="right number">${lane.ticks.length}</td></tr>`)}</tbody></table></div></details>`;
 }

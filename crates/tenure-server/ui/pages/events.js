@@ -4,7 +4,7 @@ import { html } from "../html.js";
 import { bind } from "../keys.js";
 import { Empty, LockName, Moment, Title } from "../parts.js";
 import { shortNode } from "../health.js";
-import { log, logVersion } from "../store.js";
+import { following, log, logVersion } from "../store.js";
 import { count } from "../time.js";
 import { kinds, told } from "../words.js";
 
@@ -49,6 +49,7 @@ export function Events() {
       <span class="muted" role="status">${paused === null ? "" : `Paused: ${count(last - paused)} newer`}</span></div>
     <p class="muted">What this instance does is exact. What other clients do is seen by looking at the nodes: those are marked <em>seen</em>, with the time they may be late.</p>
     ${found.length ? html`<ol class="events" aria-label="Events, the newest first">${found.map((event) => html`<${Row} key=${event.number} event=${event} />`)}</ol>`
+      : !following.value ? html`<p class="muted">Connecting…</p>`
       : html`<${Empty} title=${log.length ? "No event matches" : "Nothing has happened yet"}><p>${log.length ? "Choose another prefix or kind." : "Events appear here from the moment the page is open."}</p></>`}`;
 }
 

@@ -76,7 +76,7 @@ function Line({ lock: found }) {
 
 function Matrix({ lock: found }) {
   return html`<section aria-labelledby="matrix"><h2 id="matrix">What each node says</h2>
-    <div class="scroll" tabIndex="0" role="region" aria-label="What each node says"><table class="matrix"><thead><tr><th scope="col">Node</th><th scope="col">Says</th><th scope="col">Holder</th><th scope="col">Label</th><th scope="col" class="right">Left</th><th scope="col" class="right">Waiting</th><th scope="col">Counts</th></tr></thead>
+    <div class="scroll" tabIndex="0" role="group" aria-label="What each node says"><table class="matrix"><thead><tr><th scope="col">Node</th><th scope="col">Says</th><th scope="col">Holder</th><th scope="col">Label</th><th scope="col" class="right">Left</th><th scope="col" class="right">Waiting</th><th scope="col">Counts</th></tr></thead>
     <tbody>${found.nodes.map((node) => {
       const agrees = found.agree.includes(node.node);
       return html`<tr key=${node.node} class=${node.error ? "away" : agrees ? "agrees" : "differs"}><th scope="row"><bdi title=${node.node}>${shortNode(node.node)}</bdi></th>

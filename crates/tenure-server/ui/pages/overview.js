@@ -57,7 +57,7 @@ function Contended() {
   const most = Math.max(1, ...list.map((lock) => lock.waited_ms));
   return html`<section aria-labelledby="contended"><h2 id="contended">Most contended</h2>
     ${list.length === 0 ? html`<p class="muted">Nobody has waited for a lock at this instance.</p>` : html`
-    <div class="scroll" tabIndex="0" role="region" aria-label="Most contended locks"><table><thead><tr><th scope="col">Lock</th><th scope="col" class="right">Time waited</th><th scope="col" aria-hidden="true" class="wide"></th><th scope="col" class="right">Waits</th><th scope="col" class="right">Longest</th></tr></thead>
+    <div class="scroll" tabIndex="0" role="group" aria-label="Most contended locks"><table><thead><tr><th scope="col">Lock</th><th scope="col" class="right">Time waited</th><th scope="col" aria-hidden="true" class="wide"></th><th scope="col" class="right">Waits</th><th scope="col" class="right">Longest</th></tr></thead>
     <tbody>${list.map((lock) => html`<tr key=${lock.name}><th scope="row"><${LockName} name=${lock.name} /></th>
       <td class="right number">${span(lock.waited_ms)}</td>
       <td class="wide" aria-hidden="true"><span class="bar plain"><span style=${{ transform: `scaleX(${(lock.waited_ms / most).toFixed(3)})` }}></span></span></td>
