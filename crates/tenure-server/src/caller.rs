@@ -3,8 +3,8 @@
 //! A caller shows a token (`Authorization: Bearer ...`), a client certificate, or the cookie that
 //! the dashboard's log-in gave it (`caller/session.rs`); the list of callers (`caller/list.rs`)
 //! says which names each may read, lock or force. Without a list there is nobody to tell apart:
-//! whoever reaches the service may do everything but force, because a lock that is taken from its holder
-//! needs a name that answers for it.
+//! whoever reaches the service may do everything but force, because a lock that is taken from its
+//! holder needs a name that answers for it.
 //!
 //! Every call but the probes has a caller, or gets 401 before it is looked at. Each call asks
 //! [`Caller::may`] before it asks the nodes: what is refused tells nothing about the lock.

@@ -77,3 +77,27 @@ function settle(found, lock, now, open, end) {
   const shared = lock.readers > 1;
   if (!shared) found.filter((lane) => lane.end === null && lane !== current && lane.fence !== lock.fence).forEach((lane) => end(lane, Math.max(lane.start, ...lane.ticks), "end not seen"));
 }
+
+// How long waits, holds and hand-overs took, in milliseconds, as this instance saw them.
+export function durations(events) {
+  const [waits, holds, handovers] = [[], [], []];
+  const begun = new Map();
+  let released = null;
+  for (const event of events) {
+    if (event.event === "acquired") {
+      begun.set(event.fence, event.time_ms);
+      waits.push(event.elapsed_ms);
+      // Whoever came after the release was not handed anything.
+      const waited = released !== null && event.time_ms - event.elapsed_ms <= released;
+      if (event.handover_ms != null) handovers.push(event.handover_ms);
+      else if (waited) handovers.push(Math.max(0, event.time_ms - released));
+      released = null;
+    } else if (event.event === "given_up" || event.event === "lost") {
+      const since = begun.get(event.fence);
+      const held = event.held_ms ?? (since === undefined ? null : event.time_ms - since);
+      if (held !== null) holds.push(held);
+      if (event.event === "given_up") released = event.time_ms;
+    }
+  }
+  return { waits, holds, handovers };
+}

@@ -65,7 +65,7 @@ export function admit(who) {
   });
   if (!single) list.start();
   single?.start();
-  happenings.start();
+  if (followers) happenings.start();
 }
 
 // Shows the log-in page, and nothing of what was seen before.
@@ -116,6 +116,18 @@ export function openLock(name) {
       single = null;
       if (me.value) list.start();
     }
+  };
+}
+
+// Follows events, until the function that this returns is called. Whoever comes back goes on after
+// the last one that was seen here.
+let followers = 0;
+export function followEvents() {
+  followers += 1;
+  if (me.value) happenings.start();
+  return () => {
+    followers -= 1;
+    if (!followers) happenings.stop();
   };
 }
 
@@ -235,7 +247,7 @@ const HIDDEN_MAX_MS = 15_000;
 let hiding = null;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hiding);
-  const feeds = [single ?? list, happenings];
+  const feeds = followers ? [single ?? list, happenings] : [single ?? list];
   if (document.hidden) hiding = setTimeout(() => feeds.forEach((feed) => feed.stop()), HIDDEN_MAX_MS);
   else if (me.value) feeds.forEach((feed) => feed.start());
 });

@@ -61,8 +61,8 @@ impl Browser {
             }
             tokio::time::sleep(Duration::from_millis(100)).await;
         };
-        // A test that fails ends its browser by killing the driver: to wait for an answer then would
-        // hang this thread.
+        // A test that fails ends its browser by killing the driver: waiting for its answer then
+        // would hang this thread.
         std::mem::forget(driver.clone());
         Some(Self { driver, base: stage.url(), _process: process, _profile: profile })
     }

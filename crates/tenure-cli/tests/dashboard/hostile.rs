@@ -42,6 +42,12 @@ async fn hostile_names_and_labels_change_nothing_but_the_text() {
         !kinds.as_str().unwrap().contains("img") && !kinds.as_str().unwrap().contains("script"),
         "{kinds}"
     );
+    browser
+        .until(
+            "all rows",
+            &format!("return document.querySelectorAll('.vbody .lock-name').length === {}", texts.len()),
+        )
+        .await;
     for (text, shown) in &texts {
         let found = "return [...document.querySelectorAll('.vbody .lock-name')].some(a => a.textContent === arguments[0])";
         assert_eq!(browser.run_with(found, vec![json!(shown)]).await, true, "{shown:?}");
@@ -58,6 +64,7 @@ async fn hostile_names_and_labels_change_nothing_but_the_text() {
         browser.sees(&format!("{} locks", texts.len())).await;
     }
     browser.visit("events").await;
+    browser.sees("Events appear here").await;
     for (text, _) in &texts {
         let _ = stage.post("/v1/acquire", &json!({ "name": text })).await;
     }

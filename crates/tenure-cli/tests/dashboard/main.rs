@@ -10,6 +10,7 @@ mod force;
 mod gone;
 mod hostile;
 mod keyboard;
+mod load;
 mod log_in;
 mod nodes;
 mod pages;

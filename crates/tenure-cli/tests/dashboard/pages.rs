@@ -44,7 +44,7 @@ async fn every_page_shows_what_the_service_tells() {
         browser.sees(&format!("127.0.0.1:{}", server.port())).await;
     }
     browser.sees("Round trip").await;
-    browser.sees("nothing: a restart loses all locks").await;
+    browser.sees("On every node").await;
 
     browser.click("a[href='/ui/events']").await;
     stage.acquire("import", "again").await;

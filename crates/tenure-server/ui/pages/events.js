@@ -4,7 +4,7 @@ import { html } from "../html.js";
 import { bind } from "../keys.js";
 import { Empty, LockName, Moment, Title } from "../parts.js";
 import { shortNode } from "../health.js";
-import { following, log, logVersion } from "../store.js";
+import { followEvents, following, log, logVersion } from "../store.js";
 import { count } from "../time.js";
 import { kinds, told } from "../words.js";
 
@@ -28,6 +28,7 @@ export function Events() {
   // The number of the last event that is shown while it is paused.
   const [paused, setPaused] = useState(null);
   const search = useRef(null);
+  useEffect(followEvents, []);
   logVersion.value;
   const last = log.at(-1)?.number ?? 0;
   const toggle = () => setPaused((before) => (before === null ? log.at(-1)?.number ?? 0 : null));

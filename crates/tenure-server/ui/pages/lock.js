@@ -2,19 +2,21 @@
 import { useEffect, useState } from "preact/hooks";
 import { html } from "../html.js";
 import { bind } from "../keys.js";
-import { Age, Copy, Empty, Id, Left, State, Title } from "../parts.js";
+import { Age, Copy, Empty, Id, Left, LockName, State, Title } from "../parts.js";
 import { ForceRelease } from "../force.js";
 import { Histogram } from "../histogram.js";
 import { shortNode } from "../health.js";
 import { href } from "../route.js";
-import { lock, lockProblem, log, logVersion, me, openLock } from "../store.js";
+import { followEvents, lock, lockProblem, log, logVersion, me, openLock } from "../store.js";
 import { Foreign, shellWord, visible } from "../text.js";
 import { Timeline } from "../timeline.js";
-import { count, span } from "../time.js";
+import { durations } from "../lanes.js";
+import { count, serviceNow, span, tick, utc } from "../time.js";
 
 export function Lock({ name }) {
   const [forcing, setForcing] = useState(null);
   useEffect(() => openLock(name), [name]);
+  useEffect(followEvents, []);
   logVersion.value;
   const found = lock.value;
   const problem = lockProblem.value;
@@ -66,12 +68,21 @@ function Facts({ lock: found, taken }) {
 }
 
 function Line({ lock: found }) {
-  const line = found.line ?? null;
-  if (!line && !found.waiters) return null;
-  return html`<section aria-labelledby="line"><h2 id="line">Waiting in line</h2>${line
-    ? html`<ol class="line">${line.map((waiter, place) => html`<li key=${place}>${waiter.label ? html`<${Foreign} text=${waiter.label} />` : html`<span class="muted">no label</span>`}${
-      waiter.since_ms != null || waiter.waited_ms != null ? html` <span class="muted">for <${Age} ms=${waiter.since_ms ?? waiter.waited_ms} at=${found.at} /></span>` : ""}${waiter.shared ? " (reader)" : ""}</li>`)}</ol>`
+  const line = found.line ?? [];
+  if (!line.length && !found.waiters) return null;
+  return html`<section aria-labelledby="line"><h2 id="line">Waiting in line</h2>${line.length
+    ? html`<ol class="line">${line.map((waiter, place) => html`<${Waiter} key=${place} waiter=${waiter} />`)}</ol>
+      ${found.waiters > line.length && html`<p class="muted">and ${count(found.waiters - line.length)} more</p>`}`
     : html`<p>${count(found.waiters)} ${found.waiters === 1 ? "waits" : "wait"}, in order.</p>`}</section>`;
+}
+
+function Waiter({ waiter }) {
+  tick.value;
+  const now = serviceNow();
+  return html`<li>${waiter.label ? html`<${Foreign} text=${waiter.label} />` : html`<span class="muted">no label</span>`}
+    ${now !== null && html` <span class="muted number" title=${`Since ${utc(waiter.since_ms)}`}>for ${span(Math.max(0, now - waiter.since_ms))}</span>`}
+    ${waiter.shared && " (reader)"}
+    ${waiter.keeps?.length > 0 && html`, keeps ${waiter.keeps.map((name, place) => html`${place ? ", " : ""}<${LockName} name=${name} />`)} meanwhile`}</li>`;
 }
 
 function Matrix({ lock: found }) {
@@ -87,13 +98,13 @@ function Matrix({ lock: found }) {
 }
 
 function Durations({ events }) {
-  const of = (kind, field) => events.filter((event) => event.event === kind && event[field] != null).map((event) => event[field]);
+  const { waits, holds, handovers } = durations(events);
   const none = "None since this page is open.";
   return html`<section aria-labelledby="durations"><h2 id="durations">How long it takes</h2><div class="histograms">
-    <${Histogram} title="Wait" values=${of("acquired", "elapsed_ms")} none=${none} />
-    <${Histogram} title="Hold" values=${[...of("given_up", "held_ms"), ...of("lost", "held_ms")]} none=${none} />
-    <${Histogram} title="Hand-over" values=${of("acquired", "handover_ms")} none=${none} /></div>
-    <p class="muted">At this instance.</p></section>`;
+    <${Histogram} title="Wait" values=${waits} none=${none} />
+    <${Histogram} title="Hold" values=${holds} none=${none} />
+    <${Histogram} title="Hand-over" values=${handovers} none=${none} /></div>
+    <p class="muted">At this instance. A hand-over runs from a release to the grant of whoever waited by then.</p></section>`;
 }
 
 function Commands({ name }) {
