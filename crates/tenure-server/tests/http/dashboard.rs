@@ -9,6 +9,7 @@ use tenure_server::{Callers, Verb};
 
 use crate::callers::ListFile;
 use crate::client::{Answer, Client};
+use crate::door::{Open, on_loopback, set};
 use crate::{Instance, nodes, service};
 
 /// What a browser adds to a request that a page of the service makes to it.
@@ -190,4 +191,24 @@ async fn a_service_without_callers_has_nothing_to_log_in_to() {
     let answer = client.post("/v1/log-in", &json!({ "token": "tenure_0" })).await;
     assert_eq!(answer.status, 400);
     assert!(answer.text.contains("nothing to log in to"), "{}", answer.text);
+}
+
+#[tokio::test]
+async fn behind_tls_the_cookie_is_for_tls_alone() {
+    let file = ListFile::new();
+    let token = file.add("ann", &[Verb::Read], &[], None);
+    let mut settings = on_loopback();
+    settings.callers = set(Some(file.path()));
+    settings.behind_tls_proxy = set(true);
+    let open = Open::start(&settings).await;
+    let address = open.url.strip_prefix("http://").unwrap().parse().unwrap();
+    let mut client = Client::connect(address).await;
+    let own = format!("{OWN_PAGE}Origin: https://localhost\r\n");
+    client.send_with(&own, "/v1/log-in", &json!({ "token": token })).await;
+    let answer = client.receive().await;
+    let set = answer.header("set-cookie").unwrap();
+    assert!(set.starts_with("__Host-tenure-") && set.ends_with("; Secure"), "{set}");
+    let me = get(address, "/v1/me", &format!("{OWN_PAGE}Cookie: {}\r\n", cookie(&answer))).await;
+    assert_eq!(me.body["name"], json!("ann"));
+    open.stop().await;
 }
