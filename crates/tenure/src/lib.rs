@@ -67,7 +67,7 @@ pub use guard::handover::{Handover, HandoverError};
 pub use guard::lease_token::{LeaseToken, LeaseTokenError};
 pub use guard::watch::{GuardChanges, GuardStates};
 pub use guard::{Guard, Released};
-pub use inspect::{LockList, LockReport, NodeAnswer, NodeList};
+pub use inspect::{ListProgress, LockList, LockReport, NodeAnswer, NodeList};
 pub use leader::{Incumbent, Incumbents, Leader, Term};
 pub use lock::label::of as label_of_process;
 pub use lock::{InLine, Lock};

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tenure_core::{
     Ballot, Fleet, LockKey, MaxTtl, NameError, Options, Prefix, Quorum, RestartGuard, Roster, Settings, Terms,
 };
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tracing::Span;
 
@@ -455,6 +456,18 @@ impl Inner {
     /// Tells the driver something that needs no answer. `false` if it is gone.
     pub(crate) fn send(&self, call: Call) -> bool {
         self.mailbox.send(call).is_ok()
+    }
+
+    /// Starts a task: in the caller's runtime, or where the worker runs if there is none. `false` if
+    /// that is gone.
+    pub(crate) fn start(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
+        match Handle::try_current() {
+            Ok(runtime) => {
+                runtime.spawn(task);
+                true
+            }
+            Err(_) => self.send(Call::Run(Box::pin(task))),
+        }
     }
 
     /// Waits until enough nodes are known to begin with: all have been tried, or a majority is
