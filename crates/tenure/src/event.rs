@@ -9,6 +9,7 @@ use std::time::Duration;
 use tenure_core::{Cause, Distrust, Fence};
 
 use crate::error::votes::Votes;
+use crate::watch::Tap;
 
 /// Something that happened to a lock or a node.
 ///
@@ -188,32 +189,43 @@ pub enum Event<'a> {
 /// Gets every event, on the manager's worker: it must be quick and must not block. One that panics
 /// gets no more.
 #[derive(Clone, Default)]
-pub(crate) struct Observer(Option<Arc<Callback>>);
+pub(crate) struct Observer {
+    callback: Option<Arc<Callback>>,
+    /// For whoever watches the fleet.
+    tap: Arc<Tap>,
+}
 
 type Callback = dyn Fn(&Event<'_>) + Send + Sync;
 
 impl Observer {
     pub(crate) fn new(callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(callback)))
+        Self { callback: Some(Arc::new(callback)), tap: Arc::default() }
+    }
+
+    /// Also tells those who listen there.
+    pub(crate) fn beside(mut self, tap: Arc<Tap>) -> Self {
+        self.tap = tap;
+        self
     }
 
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
         // A broken observer or log must not cost anybody a lock.
         let observed = catch_unwind(AssertUnwindSafe(|| {
-            if let Some(callback) = &self.0 {
+            if let Some(callback) = &self.callback {
                 callback(event);
             }
             event.log();
         }));
         if observed.is_err() {
-            self.0 = None;
+            self.callback = None;
         }
+        self.tap.hear(event);
     }
 }
 
 impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Observer" } else { "none" })
+        f.write_str(if self.callback.is_some() { "Observer" } else { "none" })
     }
 }
 

@@ -10,6 +10,7 @@ use tenure_core::{
 };
 
 pub use self::list::{ListProgress, LockList, NodeList};
+pub(crate) use self::slice::Slice;
 use crate::Locks;
 use crate::driver::{Call, Found};
 use crate::error::AcquireError;

@@ -55,6 +55,7 @@ mod machine;
 mod node;
 mod rwlock;
 mod semaphore;
+mod watch;
 
 pub use diagnostics::{Finding, FindingKind, NodeReport, Severity};
 pub use error::votes::{NodeVote, Votes};
@@ -88,6 +89,7 @@ pub use tenure_core::{
     OptionError, Options, OwnerId, OwnerIdError, OwnerToken, Place, QuorumError, Refusal, Renewal,
     RestartGuard, Retry, Risk, Rounded, SLOTS_MAX, Vote, Wait,
 };
+pub use watch::{FleetNews, FleetWatch, LockChange, LockView, WalkProgress, WatchProgress};
 
 /// The Rust examples of the README, run as tests.
 #[cfg(doctest)]

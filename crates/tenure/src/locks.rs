@@ -26,6 +26,7 @@ use crate::lock::Lock;
 use crate::locks::key_scheme::KeyScheme;
 use crate::machine::clock::Clock;
 use crate::node::{MemoryNode, Node, listed_twice};
+use crate::watch::Board;
 
 /// How long [`Locks::shutdown`] waits for clean-up: many round trips, and still bearable at exit.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
@@ -66,6 +67,8 @@ pub(crate) struct Inner {
     pub(crate) defaults: Arc<Options>,
     /// What they come to, if they are allowed.
     pub(crate) default_terms: Option<Arc<Terms>>,
+    /// What is seen of the fleet, for whoever watches it.
+    pub(crate) board: Arc<Board>,
 }
 
 /// Builds a [`Locks`]. Made by [`Locks::builder`].
@@ -405,7 +408,9 @@ impl Builder {
         let names = addresses.clone();
         let lives = Arc::new(Lives::default());
         let shared = (Arc::clone(&lives), Arc::clone(&ids));
-        let driver = Driver::new(self.clock, self.observer, names, requests, nodes, fleet, shared);
+        let board = Arc::new(Board::new());
+        let observer = self.observer.beside(Arc::clone(&board.tap));
+        let driver = Driver::new(self.clock, observer, names, requests, nodes, fleet, shared);
         let asking = Asking::default();
         let driver = driver.remembering(known).beside(asking.clone());
         self.worker.start(driver)?;
@@ -432,6 +437,7 @@ impl Builder {
             quorum,
             defaults,
             default_terms,
+            board,
         };
         Ok(Locks { inner: Arc::new(inner) })
     }

@@ -69,3 +69,13 @@ impl Listing {
         [self.prefix.as_str(), &self.begins].concat()
     }
 }
+
+impl Listed {
+    /// How many keys the walk has looked at after this slice, roughly, if the node says how many it
+    /// has.
+    #[must_use]
+    pub fn looked_at(&self) -> Option<u64> {
+        let keys = self.keys?;
+        u64::try_from(u128::from(keys) * u128::from(self.walked_ppm) / 1_000_000).ok()
+    }
+}

@@ -115,6 +115,12 @@ impl View {
         keys
     }
 
+    /// Whether a node should be asked about keys that are in doubt.
+    #[must_use]
+    pub fn is_wanted(&self, node: NodeIndex) -> bool {
+        !self.wanted[node.get()].is_empty()
+    }
+
     /// Has all nodes asked about a lock, because something happened to it.
     pub fn want(&mut self, now: Time, key: &Arc<str>) {
         self.doubts.insert(Arc::clone(key), now);

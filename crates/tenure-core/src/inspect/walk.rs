@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::command::{Fault, Listed, Sighting};
 use crate::names::LockKey;
 use crate::time::{NodeTime, Time};
+use crate::token::OwnerToken;
 
 /// Ends that are so close to each other are the same: they are told in milliseconds, from another
 /// machine.
@@ -146,7 +147,9 @@ impl Walk {
         self.fault = None;
         let mut new = vec![];
         for sighting in seen {
-            let age = sighting.holding.fence.zip(clock).and_then(|(fence, clock)| {
+            // Another library's client has no fence: what is there was granted to somebody before.
+            let fence = sighting.holding.fence.filter(|_| OwnerToken::parse(&sighting.holding.owner).is_ok());
+            let age = fence.zip(clock).and_then(|(fence, clock)| {
                 clock.as_micros().checked_sub(fence.get()).map(Duration::from_micros)
             });
             let key = Arc::clone(&sighting.holding.key);

@@ -221,14 +221,13 @@ impl Inner {
                     answered.store(true, Ordering::Relaxed);
                     failures = 0;
                     let rest = pace.rest(listed.took, slice.round_trip);
+                    let (next, looked_at) = (listed.next, listed.looked_at());
                     holdings.extend(
                         listed.seen.into_iter().map(|seen| (Arc::clone(&seen.holding.key), seen.holding)),
                     );
-                    let done = |keys: u64| keys / 1_000 * u64::from(listed.walked_ppm) / 1_000;
-                    let looked_at = listed.keys.map(done);
                     let (of, locks) = (listed.keys, holdings.len());
                     tell.send(ListProgress { node: self.address(node), looked_at, of, locks }).ok()?;
-                    cursor = listed.next;
+                    cursor = next;
                     if cursor == 0 {
                         return told(Ok(holdings), false);
                     }
