@@ -93,6 +93,8 @@ pub enum Event<'a> {
         name: &'a str,
         /// How long it is valid now.
         valid_for: Duration,
+        /// The fence; [`Fence::NONE`] if it has none.
+        fence: Fence,
     },
     /// An extension failed; the old validity stands.
     #[non_exhaustive]
@@ -103,6 +105,8 @@ pub enum Event<'a> {
         lost: bool,
         /// What is left of the old validity.
         valid_for: Duration,
+        /// The fence; [`Fence::NONE`] if it has none.
+        fence: Fence,
     },
     /// A held lock is at risk: the last extension failed, or no further one is allowed.
     #[non_exhaustive]
@@ -111,6 +115,8 @@ pub enum Event<'a> {
         name: &'a str,
         /// How long it is still valid.
         valid_for: Duration,
+        /// The fence; [`Fence::NONE`] if it has none.
+        fence: Fence,
     },
     /// A lock that was at risk was extended after all.
     #[non_exhaustive]
@@ -119,6 +125,8 @@ pub enum Event<'a> {
         name: &'a str,
         /// How long it is valid now.
         valid_for: Duration,
+        /// The fence; [`Fence::NONE`] if it has none.
+        fence: Fence,
     },
     /// A held lock is lost. Its holder is told while there is still time to stop.
     #[non_exhaustive]
@@ -127,6 +135,10 @@ pub enum Event<'a> {
         name: &'a str,
         /// How long it is still valid.
         valid_for: Duration,
+        /// The fence; [`Fence::NONE`] if it has none.
+        fence: Fence,
+        /// How long this manager held it.
+        held: Option<Duration>,
     },
     /// A lock was given up, by a release, a dropped guard or a cancelled call.
     #[non_exhaustive]
@@ -252,20 +264,20 @@ impl Event<'_> {
             Self::NotAcquired { name, cause, attempts, elapsed } => {
                 tracing::warn!(target: "tenure", lock = name, ?cause, attempts, ?elapsed, "not acquired");
             }
-            Self::Extended { name, valid_for } => {
-                tracing::debug!(target: "tenure", lock = name, ?valid_for, "extended");
+            Self::Extended { name, valid_for, fence } => {
+                tracing::debug!(target: "tenure", lock = name, ?valid_for, %fence, "extended");
             }
-            Self::NotExtended { name, lost, valid_for } => {
-                tracing::warn!(target: "tenure", lock = name, lost, ?valid_for, "not extended");
+            Self::NotExtended { name, lost, valid_for, fence } => {
+                tracing::warn!(target: "tenure", lock = name, lost, ?valid_for, %fence, "not extended");
             }
-            Self::AtRisk { name, valid_for } => {
-                tracing::warn!(target: "tenure", lock = name, ?valid_for, "at risk");
+            Self::AtRisk { name, valid_for, fence } => {
+                tracing::warn!(target: "tenure", lock = name, ?valid_for, %fence, "at risk");
             }
-            Self::Safe { name, valid_for } => {
-                tracing::info!(target: "tenure", lock = name, ?valid_for, "no longer at risk");
+            Self::Safe { name, valid_for, fence } => {
+                tracing::info!(target: "tenure", lock = name, ?valid_for, %fence, "no longer at risk");
             }
-            Self::Lost { name, valid_for } => {
-                tracing::warn!(target: "tenure", lock = name, ?valid_for, "lost");
+            Self::Lost { name, valid_for, fence, held } => {
+                tracing::warn!(target: "tenure", lock = name, ?valid_for, %fence, ?held, "lost");
             }
             Self::NodeDistrusted { node, distrust } => {
                 tracing::warn!(target: "tenure", node, %distrust, "a node does not vote");

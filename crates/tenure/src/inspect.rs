@@ -4,9 +4,12 @@ mod list;
 mod slice;
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use tenure_core::query::Answered;
 use tenure_core::{
-    Agreement, Distrust, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, Place, Query, Term, Word,
+    Agreement, Distrust, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, OwnerToken, Place, Query,
+    Term, Word,
 };
 
 pub use self::list::{ListProgress, LockList, NodeList};
@@ -37,6 +40,9 @@ pub struct LockReport {
     /// The addresses of the nodes that say otherwise; of all that answered, if there is no
     /// majority.
     pub disagree: Vec<Arc<str>>,
+    /// For how long its holder has it, if its fence tells: fences are near the clocks of the nodes.
+    /// `None` in a list.
+    pub held_for: Option<Duration>,
     /// What every node says, in the order of the node list.
     pub nodes: Vec<NodeAnswer>,
 }
@@ -91,15 +97,37 @@ impl Locks {
         let found = manager.query(Query::inspect(key, manager.quorum, manager.clock.now())).await;
         let Found { answers, voters, distrust } =
             found.ok_or_else(|| AcquireError::ShutDown { name: name.to_owned() })?;
+        let ages: Vec<_> = answers.iter().map(|answer| age(answer.as_ref().ok()?)).collect();
         let said = answers.into_iter().map(|answer| match answer {
             Ok(answer) => (Ok(answer.holdings.into_iter().next()), answer.waiters),
             Err(fault) => (Err(fault), None),
         });
-        Ok(manager.report(name.to_owned(), voters, &distrust, said))
+        let report = manager.report(name.to_owned(), voters, &distrust, said);
+        let agreed = report.nodes.iter().zip(ages).filter(|(answer, _)| report.agree.contains(&answer.node));
+        let held_for = agreed.filter_map(|(_, age)| age).max();
+        Ok(LockReport { held_for, ..report })
     }
 }
 
+/// How long the holder has had a lock by now, as its node says.
+fn age(answer: &Answered) -> Option<Duration> {
+    let holding = answer.holdings.first()?;
+    // Another library's client has no fence: what is there was granted to somebody before.
+    OwnerToken::parse(&holding.owner).ok()?;
+    let micros = answer.time?.as_micros().checked_sub(holding.fence?.get())?;
+    Some(Duration::from_micros(micros))
+}
+
 impl LockReport {
+    /// How many nodes may forget it before somebody else can get it, if it is held.
+    #[must_use]
+    pub fn margin(&self) -> Option<usize> {
+        let counted =
+            self.nodes.iter().filter(|answer| answer.votes && self.agree.contains(&answer.node)).count();
+        let majority = self.nodes.len() / 2 + 1;
+        matches!(self.state, LockState::Held { .. }).then(|| counted.saturating_sub(majority))
+    }
+
     /// The nodes that did not answer or do not count, each with its reason, in words.
     #[must_use]
     pub fn outage(&self) -> String {
@@ -200,7 +228,8 @@ impl Inner {
         let words: Vec<_> = nodes.iter().map(NodeAnswer::word).collect();
         let Agreement { state, waiters, agree, disagree } = Agreement::of(self.quorum, voters, &words);
         let addresses = |set: NodeSet| set.iter().map(|node| self.address(node)).collect();
-        LockReport { name, state, waiters, agree: addresses(agree), disagree: addresses(disagree), nodes }
+        let (agree, disagree) = (addresses(agree), addresses(disagree));
+        LockReport { name, state, waiters, agree, disagree, held_for: None, nodes }
     }
 
     pub(crate) fn address(&self, node: NodeIndex) -> Arc<str> {

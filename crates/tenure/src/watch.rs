@@ -18,13 +18,14 @@ mod tap;
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tenure_core::{LockState, Row, Share};
+use tenure_core::{LockState, Row, Share, Time};
 use tokio::sync::watch;
 
 pub(crate) use self::board::Board;
-use self::board::{Fresh, Seen, Wish};
+use self::board::{Fresh, Seen, Told, Wish};
 pub(crate) use self::tap::Tap;
 use crate::Locks;
 use crate::diagnostics::NodeReport;
@@ -73,14 +74,18 @@ pub struct LockChange {
     pub now: Option<Arc<LockView>>,
     /// Whether it was found by looking. What this process did itself is not.
     pub seen: bool,
+    /// It happened at most so long before it was seen.
+    pub within: Duration,
 }
 
 /// A lock that somebody has, as the nodes say.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct LockView {
     name: Arc<str>,
     row: Row,
     clock: Clock,
+    /// When it was last seen so, in nanoseconds of the clock.
+    seen: AtomicU64,
 }
 
 /// How far the looker is.
@@ -172,6 +177,25 @@ impl FleetWatch {
         Self::begin(&self.manager, Wish::Lock(name.into()))
     }
 
+    /// Whether it follows all locks under a prefix, and not one of them.
+    #[must_use]
+    pub const fn is_list(&self) -> bool {
+        matches!(self.wish, Wish::Begins(_))
+    }
+
+    /// What the names begin with that it follows.
+    #[must_use]
+    pub fn begins(&self) -> &str {
+        match &self.wish {
+            Wish::Begins(text) | Wish::Lock(text) => text,
+        }
+    }
+
+    /// The locks, as far as this watcher was told of them.
+    pub fn locks(&self) -> impl Iterator<Item = &Arc<LockView>> {
+        self.known.values()
+    }
+
     /// Waits for something new. The first news come at once, and tell how far the looker is.
     ///
     /// `None` when the manager is gone: nothing more will come.
@@ -201,17 +225,18 @@ impl FleetWatch {
         if let Some(all) = all {
             let gone: Vec<Arc<str>> =
                 self.known.keys().filter(|key| !all.contains_key(*key)).cloned().collect();
-            changes.extend(gone.into_iter().filter_map(|key| self.change(&key, None, false)));
-            changes.extend(all.into_iter().filter_map(|(key, view)| self.change(&key, Some(view), false)));
+            changes.extend(gone.into_iter().filter_map(|key| self.change(&key, Told::default())));
+            changes.extend(all.into_iter().filter_map(|(key, told)| self.change(&key, told)));
         }
-        changes.extend(locks.into_iter().filter_map(|(key, view, ours)| self.change(&key, view, ours)));
+        changes.extend(locks.into_iter().filter_map(|(key, told)| self.change(&key, told)));
         let news = FleetNews { locks: changes, more, nodes, progress, lock: report };
         let is_empty =
             news.locks.is_empty() && news.nodes.is_none() && news.progress.is_none() && news.lock.is_none();
         (!is_empty || more).then_some(news)
     }
 
-    fn change(&mut self, key: &Arc<str>, now: Option<Arc<LockView>>, ours: bool) -> Option<LockChange> {
+    fn change(&mut self, key: &Arc<str>, told: Told) -> Option<LockChange> {
+        let Told { now, ours, within } = told;
         let Wish::Begins(begins) = &self.wish else { return None };
         let name = key.strip_prefix(self.manager.prefix.as_str()).unwrap_or(key);
         if !name.starts_with(begins.as_str()) {
@@ -224,7 +249,7 @@ impl FleetWatch {
         if before.is_none() && now.is_none() {
             return None;
         }
-        Some(LockChange { name: name.into(), before, now, seen: !ours })
+        Some(LockChange { name: name.into(), before, now, seen: !ours, within })
     }
 }
 
@@ -256,18 +281,6 @@ impl LockChange {
         owner(&self.before) != owner(&self.now)
     }
 
-    /// It happened at most so long before it was told.
-    #[must_use]
-    pub fn within(&self) -> Duration {
-        let seen_before = self.before.as_ref().map(|before| before.row.seen);
-        match (&self.now, seen_before) {
-            (Some(now), Some(before)) => now.row.seen.since(before),
-            (None, Some(_)) => self.before.as_ref().map(|before| before.seen_ago()).unwrap_or_default(),
-            (Some(now), None) => now.held_for(),
-            (None, None) => Duration::ZERO,
-        }
-    }
-
     /// Whether the term had run out by then, of a lock that nobody has any more.
     #[must_use]
     pub fn expired(&self) -> bool {
@@ -277,6 +290,16 @@ impl LockChange {
 }
 
 impl LockView {
+    fn new(name: Arc<str>, row: Row, clock: Clock) -> Self {
+        let seen = AtomicU64::new(row.seen.as_nanos());
+        Self { name, row, clock, seen }
+    }
+
+    /// It was seen again, and nothing has changed.
+    fn is_seen_again(&self, at: Time) {
+        self.seen.store(at.as_nanos(), Ordering::Relaxed);
+    }
+
     /// Its name: what follows the prefix in its key.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -311,7 +334,7 @@ impl LockView {
     /// How long ago the nodes were asked about it.
     #[must_use]
     pub fn seen_ago(&self) -> Duration {
-        self.clock.now().since(self.row.seen)
+        self.clock.now().since(Time::from_nanos(self.seen.load(Ordering::Relaxed)))
     }
 
     /// How many wait in line, those that were killed among them.

@@ -149,11 +149,19 @@ impl View {
         listed: Listed,
     ) {
         let answered = self.nodes[node.get()].answers();
+        let seen: Vec<Arc<str>> = listed.seen.iter().map(|seen| Arc::clone(&seen.holding.key)).collect();
         let walk = &mut self.nodes[node.get()];
         let new = match these {
             Some(asked) => walk.take_these(now, clock, asked, listed),
             None => walk.take_slice(now, clock, listed),
         };
+        let new: BTreeSet<Arc<str>> = new.into_iter().collect();
+        // Those about which there is nothing new are still as they were.
+        for key in seen.iter().filter(|key| !new.contains(*key)) {
+            if let Some(row) = self.rows.get_mut(key) {
+                row.seen = now;
+            }
+        }
         let asked = these.into_iter().flatten().map(|key| key.as_str().into());
         let keys: BTreeSet<Arc<str>> = asked.chain(new).collect();
         if !answered {

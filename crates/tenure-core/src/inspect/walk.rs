@@ -213,7 +213,7 @@ mod tests {
     fn seen(key: &str, owner: &str, left_ms: u64) -> Sighting {
         let holding = Holding {
             key: key.into(),
-            owner: owner.into(),
+            owner: format!("{:040x}", owner.as_bytes()[0]).into(),
             left: Some(Duration::from_millis(left_ms)),
             fence: Some(Fence::new(1_000_000)),
             label: None,

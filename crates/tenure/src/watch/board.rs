@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
+use tenure_core::Time;
 use tokio::sync::watch;
 
 use super::tap::Tap;
@@ -54,9 +56,18 @@ struct State {
 #[derive(Debug)]
 struct Entry {
     number: u64,
-    now: Option<Arc<LockView>>,
+    told: Told,
+}
+
+/// What is known of a lock.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Told {
+    /// As it is now; `None` if nobody has it.
+    pub(super) now: Option<Arc<LockView>>,
     /// It was this process's doing.
-    ours: bool,
+    pub(super) ours: bool,
+    /// The last change happened at most so long before it was seen.
+    pub(super) within: Duration,
 }
 
 #[derive(Debug, Default)]
@@ -78,9 +89,9 @@ pub(super) enum Wish {
 /// What is new for a watcher.
 #[derive(Debug, Default)]
 pub(super) struct Fresh {
-    pub(super) locks: Vec<(Arc<str>, Option<Arc<LockView>>, bool)>,
+    pub(super) locks: Vec<(Arc<str>, Told)>,
     /// Nothing is known of the changes before these: compare.
-    pub(super) all: Option<BTreeMap<Arc<str>, Arc<LockView>>>,
+    pub(super) all: Option<BTreeMap<Arc<str>, Told>>,
     pub(super) more: bool,
     pub(super) nodes: Option<Arc<[NodeReport]>>,
     pub(super) progress: Option<Arc<WatchProgress>>,
@@ -163,19 +174,18 @@ impl Board {
     /// What the looker has seen.
     pub(super) fn put(
         &self,
-        changes: impl IntoIterator<Item = (Arc<str>, Option<LockView>, bool)>,
+        changes: impl IntoIterator<Item = (Arc<str>, Told)>,
         progress: Option<WatchProgress>,
     ) {
         let mut state = self.state();
         let before = state.last;
-        for (key, now, ours) in changes {
+        for (key, told) in changes {
             state.last += 1;
             let number = state.last;
-            state.gone += usize::from(now.is_none());
-            let entry = Entry { number, now: now.map(Arc::new), ours };
-            if let Some(old) = state.rows.insert(Arc::clone(&key), entry) {
+            state.gone += usize::from(told.now.is_none());
+            if let Some(old) = state.rows.insert(Arc::clone(&key), Entry { number, told }) {
                 state.log.remove(&old.number);
-                state.gone -= usize::from(old.now.is_none());
+                state.gone -= usize::from(old.told.now.is_none());
             }
             state.log.insert(number, key);
         }
@@ -188,6 +198,16 @@ impl Board {
         }
         if state.last > before {
             self.tell(&mut state);
+        }
+    }
+
+    /// These were seen again, and nothing about them has changed.
+    pub(super) fn touch<'a>(&self, rows: impl Iterator<Item = (&'a Arc<str>, Time)>) {
+        let state = self.state();
+        for (key, seen) in rows {
+            if let Some(view) = state.rows.get(key).and_then(|row| row.told.now.as_ref()) {
+                view.is_seen_again(seen);
+            }
         }
     }
 
@@ -231,15 +251,13 @@ impl Board {
         if let Wish::Begins(_) = wish {
             if seen.locks < state.forgotten {
                 let rows = state.rows.iter();
-                let there =
-                    rows.filter_map(|(key, row)| Some((Arc::clone(key), Arc::clone(row.now.as_ref()?))));
-                fresh.all = Some(there.collect());
+                let there = rows.filter(|(_, row)| row.told.now.is_some());
+                fresh.all = Some(there.map(|(key, row)| (Arc::clone(key), row.told.clone())).collect());
                 seen.locks = state.last;
             } else {
                 let mut newer = state.log.range(seen.locks + 1..);
                 for (number, key) in newer.by_ref().take(BATCH) {
-                    let row = &state.rows[key];
-                    fresh.locks.push((Arc::clone(key), row.now.clone(), row.ours));
+                    fresh.locks.push((Arc::clone(key), state.rows[key].told.clone()));
                     seen.locks = *number;
                 }
                 fresh.more = newer.next().is_some();
@@ -280,7 +298,7 @@ pub(super) struct Seen {
 
 impl State {
     fn forget_gone(&mut self) {
-        let gone = self.rows.extract_if(.., |_, row| row.now.is_none());
+        let gone = self.rows.extract_if(.., |_, row| row.told.now.is_none());
         for (_, row) in gone {
             self.log.remove(&row.number);
             self.forgotten = self.forgotten.max(row.number);
@@ -322,7 +340,7 @@ mod tests {
         let wish = Wish::Begins(String::new());
         assert!(board.enter(&wish) && !board.enter(&wish));
         let mut seen = Seen::default();
-        let gone = |number: usize| (Arc::from(number.to_string()), None, false);
+        let gone = |number: usize| (Arc::from(number.to_string()), Told::default());
         board.put((0..10).map(gone), None);
         assert_eq!(board.after(&mut seen, &wish).locks.len(), 10);
         board.put((0..=GONE_MAX).map(gone), None);

@@ -14,7 +14,7 @@ use tenure_core::{
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep_until};
 
-use super::board::Wanted;
+use super::board::{Told, Wanted};
 use super::tap::Deed;
 use super::{LockView, WalkProgress, WatchProgress};
 use crate::Locks;
@@ -78,6 +78,8 @@ struct Looker {
     /// What this process did to which locks, and when, as far as it was not seen yet.
     ours: BTreeMap<Arc<str>, (Deed, Instant)>,
     told_progress: Option<(Instant, WatchProgress)>,
+    /// When those who watch were last told which locks were seen again.
+    touched: Instant,
 }
 
 struct NodeState {
@@ -85,8 +87,9 @@ struct NodeState {
     /// It is left alone until then.
     alone_until: Instant,
     pace: Pace,
-    /// When the last walk began.
+    /// When the last walk began, and the one before.
     began: Option<Instant>,
+    began_before: Option<Instant>,
     walked_last: bool,
     /// The life of its memory in which it is walked through.
     life: Vec<Nonce>,
@@ -120,6 +123,7 @@ impl Looker {
             alone_until: now,
             pace: Pace::new(Share::WATCHING),
             began: None,
+            began_before: None,
             walked_last: false,
             life: vec![],
         };
@@ -131,6 +135,7 @@ impl Looker {
             survey: Survey { asked: false, due: now, last: None, told: None },
             ours: BTreeMap::new(),
             told_progress: None,
+            touched: now,
             manager,
         }
     }
@@ -246,7 +251,8 @@ impl Looker {
         }
         let (cursor, keys) = (walk_cursor(&self.view, node), state.pace.keys());
         if cursor == 0 {
-            self.nodes[node.get()].began = Some(now);
+            let state = &mut self.nodes[node.get()];
+            state.began_before = state.began.replace(now);
         }
         Some(Part::Slice { cursor, keys })
     }
@@ -353,13 +359,26 @@ impl Looker {
                 focus.due = now;
             }
         }
+        if now.duration_since(self.touched) >= LOOK_EVERY {
+            self.touched = now;
+            self.manager.board.touch(self.view.rows().iter().map(|(key, row)| (key, row.seen)));
+        }
         let progress = self.new_progress(now);
         if changes.is_empty() && progress.is_none() {
             return;
         }
         let (clock, prefix) = (self.manager.clock, self.manager.prefix.as_str());
         let mut told = vec![];
-        for (key, Change { now, .. }) in changes {
+        let since_walk =
+            self.nodes.iter().filter_map(|node| Some(now.duration_since(node.began_before?))).max();
+        let time = self.manager.clock.now();
+        for (key, Change { before, now }) in changes {
+            let walked = || since_walk.unwrap_or(LOOK_EVERY * 2);
+            let within = match (&before, &now) {
+                (Some(before), _) => time.since(before.seen),
+                (None, Some(row)) if row.since_known => time.since(row.since).min(walked()),
+                (None, _) => walked(),
+            };
             let name: Arc<str> = key.strip_prefix(prefix).unwrap_or(&key).into();
             let is_ours = self.ours.get(&key).is_some_and(|(deed, _)| match (deed, &now) {
                 (Deed::Acquired(fence), Some(row)) => row.state.fence() == Some(*fence),
@@ -369,7 +388,8 @@ impl Looker {
             if is_ours {
                 self.ours.remove(&key);
             }
-            told.push((key, now.map(|row| LockView { name, row, clock }), is_ours));
+            let now = now.map(|row| Arc::new(LockView::new(name, row, clock)));
+            told.push((key, Told { now, ours: is_ours, within }));
         }
         self.manager.board.put(told, progress);
     }
@@ -420,6 +440,7 @@ fn before(time: Time, duration: Duration) -> Time {
 /// What is told of a lock, whenever it is asked for.
 fn without_time(report: &LockReport) -> LockReport {
     let mut report = report.clone();
+    report.held_for = None;
     if let LockState::Held { left, .. } | LockState::Kept { left, .. } | LockState::Reserved { left, .. } =
         &mut report.state
     {

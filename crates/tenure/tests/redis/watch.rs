@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use tenure::*;
-use tenure_testkit::RedisServer;
+use tenure_testkit::{CommandCount, RedisServer};
 use tokio::time::{sleep, timeout};
 
 use crate::support::*;
@@ -19,25 +19,6 @@ async fn complete(watch: &mut FleetWatch) -> Vec<String> {
             names.dedup();
             return names;
         }
-    }
-}
-
-/// How many commands a server has executed, without those of whoever asks.
-struct Count {
-    connection: redis::Connection,
-    asked: u64,
-}
-
-impl Count {
-    fn of(server: &RedisServer) -> Self {
-        Self { connection: server.connection(), asked: 0 }
-    }
-
-    fn commands(&mut self) -> u64 {
-        let info: String = redis::cmd("INFO").arg("stats").query(&mut self.connection).unwrap();
-        let count = info.lines().find_map(|line| line.strip_prefix("total_commands_processed:"));
-        self.asked += 1;
-        count.unwrap().trim().parse::<u64>().unwrap() - self.asked
     }
 }
 
@@ -101,15 +82,15 @@ async fn twenty_watchers_cost_the_nodes_no_more_than_one_and_none_costs_nothing(
     let servers = servers::<3>();
     let locks = connect(&servers).await;
     let _guard = locks.lock("a").ttl(secs(60)).renewal(Renewal::Off).acquire().await.unwrap();
-    let mut counts: Vec<Count> = servers.iter().map(Count::of).collect();
+    let mut counts: Vec<CommandCount> = servers.iter().map(CommandCount::of).collect();
     let mut count = async |watchers: usize| {
         let mut watches: Vec<FleetWatch> = (0..watchers).map(|_| locks.watch()).collect();
         for watch in &mut watches {
             complete(watch).await;
         }
-        let before: Vec<u64> = counts.iter_mut().map(Count::commands).collect();
+        let before: Vec<u64> = counts.iter_mut().map(CommandCount::read).collect();
         sleep(secs(6)).await;
-        let spent = counts.iter_mut().zip(before).map(|(count, before)| count.commands() - before).max();
+        let spent = counts.iter_mut().zip(before).map(|(count, before)| count.read() - before).max();
         drop(watches);
         sleep(ms(300)).await;
         spent.unwrap()

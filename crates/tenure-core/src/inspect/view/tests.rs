@@ -58,7 +58,7 @@ impl Fleet {
             let left = Some(Duration::from_millis(ends_ms.saturating_sub(now_ms)));
             let (label, sharers, count, kind) = (None, None, None, Kind::Plain);
             let fence = Some(Fence::new(1_000));
-            let (key, owner) = ((*key).into(), (*owner).into());
+            let (key, owner) = ((*key).into(), token(owner).into());
             Sighting {
                 holding: Holding { key, owner, left, fence, label, sharers, kind, count },
                 waiters: None,
@@ -66,6 +66,11 @@ impl Fleet {
         });
         Listed { seen: seen.collect(), keys: Some(1), ..Listed::default() }
     }
+}
+
+/// The token of an owner that is called so.
+fn token(owner: &str) -> String {
+    format!("{:040x}", owner.as_bytes()[0])
 }
 
 const fn at(ms: u64) -> Time {
@@ -77,7 +82,7 @@ fn clock(ms: u64) -> Option<NodeTime> {
 }
 
 fn told(key: &str, before: &str, now: &str) -> (String, Option<String>, Option<String>) {
-    let some = |owner: &str| (!owner.is_empty()).then(|| owner.to_owned());
+    let some = |owner: &str| (!owner.is_empty()).then(|| token(owner));
     (key.to_owned(), some(before), some(now))
 }
 
@@ -110,7 +115,7 @@ fn a_key_that_is_left_on_one_node_is_no_lock_and_two_holders_are_seen() {
     (0..3).for_each(|node| drop(fleet.look(1, node)));
     assert_eq!(fleet.view.rows().len(), 1);
     let row = &fleet.view.rows()["two"];
-    assert_eq!(row.state.owner().map(|owner| &**owner), Some("y"));
+    assert_eq!(row.state.owner().map(ToString::to_string), Some(token("y")));
     assert_eq!((row.others.len(), row.margin), (1, Some(0)));
 }
 
@@ -123,6 +128,7 @@ fn an_extension_is_a_change_of_the_end_only() {
     fleet.hold("a", "x", 12_000, &[0, 1, 2]);
     fleet.now = at(3_500);
     let before = fleet.view.rows()["a"].clone();
+    assert_eq!(before.seen, at(3_000), "it was looked at");
     (0..3).for_each(|node| drop(fleet.look(3_500, node)));
     let row = &fleet.view.rows()["a"];
     assert_eq!((before.ends, row.ends), (Some(at(9_000)), Some(at(12_000))));
