@@ -13,6 +13,7 @@ pub(crate) mod me;
 pub(crate) mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod release;
+pub(crate) mod watch;
 
 use axum::http::Uri;
 use futures_util::future::join_all;

@@ -307,6 +307,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(calls::log_in::call))
         .routes(routes!(calls::log_out::call))
         .routes(routes!(calls::me::call))
+        .routes(routes!(calls::watch::call))
         .routes(routes!(calls::metrics::call))
         .routes(routes!(calls::health::livez))
         .routes(routes!(calls::health::readyz))

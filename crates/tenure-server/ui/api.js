@@ -1,6 +1,5 @@
 // The public calls that the dashboard makes, and nothing else. No other module speaks to the
 // service.
-import { pollAll, pollLock } from "./poll.js";
 import * as sse from "./sse.js";
 
 // What the service answered instead of what was asked for (RFC 9457), or that it did not answer.
@@ -23,7 +22,7 @@ async function problem(answer) {
   return new Problem(answer.status, body);
 }
 
-export async function ask(method, path, body) {
+async function ask(method, path, body) {
   const init = { method, cache: "no-store" };
   if (body !== undefined) {
     init.headers = { "Content-Type": "application/json" };
@@ -54,20 +53,11 @@ async function follow(url, options) {
   }
 }
 
-async function or(follows, polls) {
-  try {
-    await follows();
-  } catch (problem) {
-    if (problem.type !== "no-such-call" && !problem.message.includes("unknown field")) throw problem;
-    await polls();
-  }
-}
-
 // The list of locks with nodes and totals.
-export const watchAll = (options) => or(() => follow("/v1/watch", options), () => pollAll(options));
+export const watchAll = (options) => follow("/v1/watch", options);
 
 // One lock in full.
-export const watchLock = (name, options) => or(() => follow(`/v1/watch?name=${encodeURIComponent(name)}`, options), () => pollLock(name, options));
+export const watchLock = (name, options) => follow(`/v1/watch?name=${encodeURIComponent(name)}`, options);
 
 // What happens, from this instance and seen on the nodes.
-export const events = (options) => or(() => follow("/v1/events?seen=true", options), () => follow("/v1/events", options));
+export const events = (options) => follow("/v1/events?seen=true", options);

@@ -1,5 +1,5 @@
 // Force release: says what it does, wants the name typed, and means the holder that was shown.
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import * as api from "./api.js";
 import { html } from "./html.js";
 import { Dialog, Id } from "./parts.js";
@@ -12,6 +12,8 @@ export function ForceRelease({ lock, current, onClose }) {
   const [reason, setReason] = useState("");
   const [outcome, setOutcome] = useState(null);
   const [busy, setBusy] = useState(false);
+  const closing = useRef(null);
+  useEffect(() => closing.current?.focus(), [outcome]);
   // What cannot be typed is typed as it is shown.
   const matches = typed === lock.name || typed === visible(lock.name);
   const moved = current && current.holder !== lock.holder;
@@ -32,7 +34,7 @@ export function ForceRelease({ lock, current, onClose }) {
   };
   if (outcome) {
     return html`<${Dialog} title="Force release" onClose=${onClose}><p class=${outcome.good ? "" : "error"} role="alert">${outcome.words}</p>
-      <form method="dialog"><button class="primary" autofocus>Close</button></form></>`;
+      <form method="dialog"><button class="primary" ref=${closing}>Close</button></form></>`;
   }
   return html`<${Dialog} title="Force release" onClose=${onClose} class="force">
     <p>This takes <${Foreign} text=${lock.name} /> from ${lock.label ? html`<${Foreign} text=${lock.label} />` : "its holder"} (holder <${Id} text=${lock.holder} />${lock.readers > 1 ? `, all ${lock.readers} readers` : ""}).</p>

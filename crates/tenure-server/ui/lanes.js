@@ -2,11 +2,12 @@
 //
 // Events of this instance name the fence, those that were seen name the holder, and often both: a
 // lane is known by either. Times are the service's.
+import { hasTwo } from "./store.js";
 
 const same = (lane, event) =>
   (event.fence != null && lane.fence === event.fence) || (event.holder != null && lane.holder === event.holder);
 
-export function lanes(events, lock, now) {
+export function lanes(events, lock, now, facts) {
   const found = [];
   const open = (event, fields) => {
     const lane = { start: event.time_ms, end: null, ending: null, ticks: [], risks: [], red: null, label: null, fence: event.fence ?? null, holder: event.holder ?? null, exact: !event.seen, ...fields };
@@ -18,8 +19,10 @@ export function lanes(events, lock, now) {
     if (known) return known;
     return event.fence == null && event.holder == null ? found.findLast((lane) => lane.end === null) : undefined;
   };
+  // What this instance did counts more than what was seen.
   const end = (lane, at, ending) => {
-    if (lane && lane.end === null) Object.assign(lane, { end: at, ending });
+    const exact = ["lost", "released", "forced"];
+    if (lane && (lane.end === null || (exact.includes(ending) && !exact.includes(lane.ending)))) Object.assign(lane, { end: at, ending });
   };
   for (const event of events) {
     const lane = latest(event);
@@ -40,7 +43,7 @@ export function lanes(events, lock, now) {
         break;
       case "lost": end(lane, at, "lost"); break;
       case "given_up": end(lane, at, "released"); break;
-      case "forced": end(found.findLast((other) => other.holder === event.holder || other.end === null), at, "forced"); break;
+      case "forced": end(found.findLast((other) => other.holder === event.was || other.end === null), at, "forced"); break;
       case "seen_held": case "seen_changed_hands": {
         const before = found.findLast((other) => other.holder === event.was && event.was);
         if (event.was) end(before, at, "ended");
@@ -50,10 +53,12 @@ export function lanes(events, lock, now) {
         break;
       }
       case "seen_freed": end(found.findLast((other) => other.holder === event.was || other.fence === event.fence || other.end === null), at, event.expired ? "expired" : "freed"); break;
-      case "seen_two_holders":
-        found.filter((other) => event.holders?.includes(other.holder) || other.end === null).forEach((other) => (other.red ??= at));
-        break;
     }
+  }
+  // Events of this instance do not name the holder; the nodes did while it had the lock.
+  for (const lane of found) {
+    const known = facts.get(lane.fence);
+    if (known) Object.assign(lane, { holder: lane.holder ?? known.holder, label: lane.label ?? known.label });
   }
   settle(found, lock, now, open, end);
   return found;
@@ -73,15 +78,21 @@ function settle(found, lock, now, open, end) {
     Object.assign(current, { holder: lock.holder, label: lock.label ?? current.label });
     if (current.ending === "released") Object.assign(current, { end: null, ending: null });
   }
+  // Somebody whom a minority still names: it may not know yet that another has the lock.
+  const two = hasTwo(lock) ? now - (performance.now() - lock.twoAt) : null;
+  const doubled = two === null ? [] : lock.others.map((holder) => found.findLast((lane) => lane.holder === holder)
+    ?? open({ time_ms: two, holder, seen: true }, { early: true, label: lock.nodes.find((node) => node.holder === holder)?.label ?? null }));
+  if (two !== null) [...doubled, current ?? found.at(-1)].forEach((lane) => Object.assign(lane, { red: two, end: null, ending: null }));
   // A reader of many, or one whose end was not seen, may still be there: only the nodes know.
   const shared = lock.readers > 1;
-  if (!shared) found.filter((lane) => lane.end === null && lane !== current && lane.fence !== lock.fence).forEach((lane) => end(lane, Math.max(lane.start, ...lane.ticks), "end not seen"));
+  if (!shared) found.filter((lane) => lane.end === null && lane !== current && !doubled.includes(lane) && lane.fence !== lock.fence).forEach((lane) => end(lane, Math.max(lane.start, ...lane.ticks), "end not seen"));
 }
 
 // How long waits, holds and hand-overs took, in milliseconds, as this instance saw them.
 export function durations(events) {
   const [waits, holds, handovers] = [[], [], []];
   const begun = new Map();
+  const ended = new Set();
   let released = null;
   for (const event of events) {
     if (event.event === "acquired") {
@@ -95,7 +106,9 @@ export function durations(events) {
     } else if (event.event === "given_up" || event.event === "lost") {
       const since = begun.get(event.fence);
       const held = event.held_ms ?? (since === undefined ? null : event.time_ms - since);
-      if (held !== null) holds.push(held);
+      // A lock that is lost is given up later on.
+      if (held !== null && !ended.has(event.fence)) holds.push(held);
+      ended.add(event.fence);
       if (event.event === "given_up") released = event.time_ms;
     }
   }

@@ -9,7 +9,7 @@ import { lockHref } from "./route.js";
 const STATES = {
   held: ["●", "held"], free: ["○", "free"], kept: ["◐", "kept"], reserved: ["◔", "reserved"],
   disputed: ["▲", "disputed"], unknown: ["?", "unknown"],
-  votes: ["✓", "votes"], quarantine: ["◷", "quarantined"], unreachable: ["✕", "unreachable"], refused: ["✕", "does not vote"],
+  two: ["✕", "two holders"], votes: ["✓", "votes"], quarantine: ["◷", "quarantined"], unreachable: ["✕", "unreachable"], refused: ["✕", "does not vote"],
 };
 
 export function State({ state, words }) {

@@ -2,7 +2,7 @@
 import { batch, signal } from "@preact/signals";
 import * as api from "./api.js";
 import { Feed } from "./feed.js";
-import { forgetClock, hearClock, now, serviceNow } from "./time.js";
+import { forgetClock, hearClock, now, serviceNow, tick } from "./time.js";
 
 // Who looks: null until it is known.
 export const me = signal(null);
@@ -93,6 +93,7 @@ export async function leave() {
 
 // Looks at one lock, until the function that this returns is called.
 export function openLock(name) {
+  holders.clear();
   batch(() => {
     lock.value = null;
     lockProblem.value = null;
@@ -145,9 +146,18 @@ function hearCommon({ event, data }, at) {
   if (event === "hello") {
     if (hello.value && hello.value.instance !== data.instance) forgetClock();
     hello.value = data;
-  } else if (event === "nodes") nodes.value = { list: data.nodes, at };
+  } else if (event === "nodes") nodes.value = { list: data.nodes.map(withTerm), at };
   else return false;
   return true;
+}
+
+// The bar of a quarantine is full when that begins: the most that was left of it so far.
+const quarantines = new Map();
+function withTerm(node) {
+  const left = node.quarantine_left_ms;
+  if (left === null) quarantines.delete(node.node);
+  else quarantines.set(node.node, Math.max(left, quarantines.get(node.node) ?? 0));
+  return { ...node, quarantine_ms: quarantines.get(node.node) ?? null };
 }
 
 function hearList(message, at) {
@@ -156,7 +166,11 @@ function hearList(message, at) {
     // A new stream begins with everything.
     if (event === "hello") fresh = true;
   } else if (event === "totals") totals.value = { ...data, at };
-  else if (event === "progress") progress.value = data;
+  else if (event === "progress") {
+    progress.value = data;
+    // Until then a lock that is missing may be there.
+    if (data.complete) rowsReady.value = true;
+  }
   else if (event === "snapshot") hearSnapshot(data, at);
   else if (event === "changes") hearChanges(data, at);
 }
@@ -168,7 +182,6 @@ function hearSnapshot(data, at) {
   if (fresh) rows.clear();
   fresh = false;
   data.rows.forEach((row) => put(row, at));
-  if (!data.more) rowsReady.value = true;
   changed();
 }
 
@@ -176,9 +189,11 @@ function hearChanges(data, at) {
   data.added.forEach((row) => put(row, at));
   data.changed.forEach((row) => put(row, at));
   data.gone.forEach((name) => rows.delete(name));
-  for (const [name, leftMs] of data.extended) {
+  for (const { name, left_ms: leftMs } of data.extended) {
     const row = rows.get(name);
     if (row) {
+      // The age counts from another moment than the rest.
+      if (row.age_ms !== null) row.age_ms += at - row.at;
       row.left_ms = leftMs;
       row.at = at;
       row.term = Math.max(row.term ?? 0, leftMs);
@@ -193,6 +208,7 @@ function put(row, at) {
   row.at = at;
   // The bar is full when the term begins: the most that was left of it so far.
   row.term = Math.max(row.left_ms ?? 0, same ? before.term : 0);
+  row.twoAt = row.others > 0 ? before?.twoAt ?? at : null;
   rows.set(row.name, row);
 }
 
@@ -206,16 +222,33 @@ function changed() {
   }, 200);
 }
 
+// Who had the lock under which fence, as the nodes said while the page was open.
+export const holders = new Map();
+
 function hearLock(message, at) {
   if (hearCommon(message, at) || message.event !== "lock") return;
+  const { fence, holder, label } = message.data;
+  if (fence !== null && holder !== null) holders.set(fence, { holder, label });
   const before = lock.value;
   const same = before && before.name === message.data.name && before.holder === message.data.holder;
   const term = Math.max(message.data.left_ms ?? 0, same ? before.term : 0);
+  const others = otherHolders(message.data);
+  const twoAt = others.length ? before?.twoAt ?? at : null;
   batch(() => {
-    lock.value = { ...message.data, at, term };
+    lock.value = { ...message.data, at, term, others, twoAt };
     lockProblem.value = null;
   });
 }
+
+// Who has it by the word of some nodes, though a majority names another.
+function otherHolders({ holder, nodes: answers }) {
+  const named = answers.filter((answer) => answer.state === "held" && answer.holder !== holder && answer.left_ms > 0);
+  return holder === null ? [] : [...new Set(named.map((answer) => answer.holder))];
+}
+
+// For a moment nodes differ whenever a lock changes hands. What lasts longer than that is an alarm.
+const TWO_AFTER_MS = 1500;
+export const hasTwo = (known) => known.twoAt !== null && known.twoAt !== undefined && tick.value - known.twoAt > TWO_AFTER_MS;
 
 function hearEvent({ event, data }, at) {
   if (data.time_ms) hearClock(data.time_ms, at);

@@ -3,6 +3,7 @@
 import { html } from "./html.js";
 import { lanes } from "./lanes.js";
 import { Moment } from "./parts.js";
+import { holders } from "./store.js";
 import { Foreign } from "./text.js";
 import { atShort, serviceNow, span, tick } from "./time.js";
 
@@ -13,7 +14,7 @@ const name = (lane) => lane.label ?? (lane.holder ? lane.holder.slice(0, 8) : la
 export function Timeline({ events, lock }) {
   tick.value;
   const now = serviceNow();
-  const all = lanes(events, lock, now);
+  const all = lanes(events, lock, now, holders);
   const shown = all.slice(-LANES_MAX);
   if (now === null || shown.length === 0) return html`<p class="muted">Nobody has held the lock since this page is open.</p>`;
   const begin = Math.min(...shown.map((lane) => lane.start), now - 15_000);

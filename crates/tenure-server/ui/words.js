@@ -26,13 +26,12 @@ const KINDS = {
   seen_held: ["●", "Held", (e) => `seen on the nodes${of(e.label)}`],
   seen_changed_hands: ["→", "Changed hands", (e) => `seen on the nodes${e.label ? `; now held${of(e.label)}` : ""}`],
   seen_freed: ["○", "Freed", (e) => `seen on the nodes${e.expired == null ? "" : `: ${expiry[e.expired]}`}`],
-  seen_two_holders: ["✕", "Two holders", () => "seen on the nodes: one did not leave while a majority grants another"],
   node_distrusted: ["▲", "Node does not vote", (e) => visible(e.reason ?? "")],
   node_trusted: ["✓", "Node votes", () => ""],
   gap: ["…", "Events were missed", (e) => (e.reason === "too_old" ? `${e.missed ?? "some"} are no longer kept` : "another instance, or a new start of this one")],
 };
 
-const BAD = ["lost", "forced", "seen_two_holders"];
+const BAD = ["lost", "forced"];
 const WARN = ["not_extended", "at_risk", "not_acquired", "node_distrusted", "gap"];
 
 export const kinds = Object.entries(KINDS).map(([kind, [, title]]) => [kind, title]);

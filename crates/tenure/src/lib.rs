@@ -55,6 +55,7 @@ mod machine;
 mod node;
 mod rwlock;
 mod semaphore;
+mod watch;
 
 pub use diagnostics::{Finding, FindingKind, NodeReport, Severity};
 pub use error::votes::{NodeVote, Votes};
@@ -67,7 +68,7 @@ pub use guard::handover::{Handover, HandoverError};
 pub use guard::lease_token::{LeaseToken, LeaseTokenError};
 pub use guard::watch::{GuardChanges, GuardStates};
 pub use guard::{Guard, Released};
-pub use inspect::{LockList, LockReport, NodeAnswer, NodeList};
+pub use inspect::{ListProgress, LockList, LockReport, NodeAnswer, NodeList};
 pub use leader::{Incumbent, Incumbents, Leader, Term};
 pub use lock::label::of as label_of_process;
 pub use lock::{InLine, Lock};
@@ -88,6 +89,7 @@ pub use tenure_core::{
     OptionError, Options, OwnerId, OwnerIdError, OwnerToken, Place, QuorumError, Refusal, Renewal,
     RestartGuard, Retry, Risk, Rounded, SLOTS_MAX, Vote, Wait,
 };
+pub use watch::{FleetNews, FleetWatch, LockChange, LockView, WalkProgress, WatchProgress};
 
 /// The Rust examples of the README, run as tests.
 #[cfg(doctest)]

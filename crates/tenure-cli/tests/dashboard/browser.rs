@@ -170,10 +170,7 @@ impl Browser {
     /// failures that are expected here.
     pub(crate) async fn close(self, expected: &[&str]) {
         for entry in self.driver.browser_log().await.unwrap() {
-            let is_expected = expected
-                .iter()
-                .chain(&["/v1/watch", "/v1/events?seen"])
-                .any(|part| entry.message.contains(part));
+            let is_expected = expected.iter().any(|part| entry.message.contains(part));
             assert!(
                 is_expected || entry.level == "INFO" || entry.level == "DEBUG",
                 "{}: {}",

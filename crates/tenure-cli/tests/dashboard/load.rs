@@ -83,7 +83,7 @@ async fn memory(browser: &Browser) -> f64 {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_renewed_locks_leave_the_page_idle_most_of_the_time() {
     let whole = std::env::var_os("TENURE_CAMPAIGNS").is_some();
-    let (first, last) = if whole { (60, 600) } else { (5, 20) };
+    let (first, last) = if whole { (60, 600) } else { (5, 12) };
     let stage = Stage::start().await;
     let Some(browser) = Browser::open_as_ann(&stage).await else { return };
     let renewals = renew_all(&stage, acquire_all(&stage).await);

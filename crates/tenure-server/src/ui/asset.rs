@@ -54,7 +54,6 @@ assets! {
     SCRIPT "pages/nodes.js",
     SCRIPT "pages/overview.js",
     SCRIPT "parts.js",
-    SCRIPT "poll.js",
     SCRIPT "progress.js",
     SCRIPT "route.js",
     SCRIPT "sse.js",

@@ -14,7 +14,7 @@ use self::described::{Seen, described};
 use crate::everywhere::{MadeOf, everywhere};
 
 /// What all calls are, with a body or without. The last ones are those whose answers have no end.
-const LOOKS: [&str; 9] = [
+const LOOKS: [&str; 10] = [
     "GET /livez",
     "GET /readyz",
     "GET /version",
@@ -24,6 +24,7 @@ const LOOKS: [&str; 9] = [
     "GET /v1/lock?name=x",
     "GET /v1/locks?prefix=x",
     "GET /v1/events?prefix=x",
+    "GET /v1/watch?prefix=x",
 ];
 const ACTS: [&str; 7] = [
     "POST /v1/acquire",
@@ -43,6 +44,7 @@ async fn every_answer_that_is_described_is_given_on_all_kinds_of_nodes() {
         leases::are_asked_for_again(fleet, &mut seen).await;
         streams::holds(fleet, &mut seen).await;
         streams::events(fleet, &mut seen).await;
+        streams::watches(fleet, &mut seen).await;
         refusals::of_bad_input(fleet, &mut seen).await;
         refusals::of_slow_requests(fleet, &mut seen).await;
         refusals::of_callers(fleet, &mut seen).await;

@@ -7,7 +7,7 @@ import { ForceRelease } from "../force.js";
 import { Histogram } from "../histogram.js";
 import { shortNode } from "../health.js";
 import { href } from "../route.js";
-import { followEvents, lock, lockProblem, log, logVersion, me, openLock } from "../store.js";
+import { followEvents, hasTwo, lock, lockProblem, log, logVersion, me, openLock } from "../store.js";
 import { Foreign, shellWord, visible } from "../text.js";
 import { Timeline } from "../timeline.js";
 import { durations } from "../lanes.js";
@@ -31,7 +31,7 @@ export function Lock({ name }) {
   }
   const events = log.filter((event) => event.name === name || event.names?.includes(name));
   return html`${back}<div class="title-row"><${Title}><${Foreign} text=${name} /></>
-      ${found && html`<${State} state=${found.state} words=${found.readers > 1 ? `held by ${found.readers} readers` : null} />`}
+      ${found && html`<${State} state=${hasTwo(found) ? "two" : found.state} words=${!hasTwo(found) && found.readers > 1 ? `held by ${found.readers} readers` : null} />`}
       ${mayForce && html`<button type="button" class="danger" onClick=${force}>Force release…</button>`}</div>
     ${!found ? html`<p class="muted">Asking the nodes…</p>` : html`
       ${!taken && found.state === "free" && html`<p class="notice">Nobody holds this lock now. It appears below when somebody takes it; <a href=${href("locks")}>all locks</a> are listed here.</p>`}

@@ -4,7 +4,7 @@ import { html } from "../html.js";
 import { bind } from "../keys.js";
 import { Age, Empty, LockName, Left, State, Title } from "../parts.js";
 import { go, href, lockHref, route } from "../route.js";
-import { hello, me, nodes, rows, rowsReady, rowsVersion } from "../store.js";
+import { hasTwo, hello, me, nodes, rows, rowsReady, rowsVersion } from "../store.js";
 import { Foreign, visible } from "../text.js";
 import { count } from "../time.js";
 import { Progress } from "../progress.js";
@@ -91,10 +91,12 @@ const Head = ({ sort, way, set }) => COLUMNS.map(([column, title, cell, first]) 
   return html`<span role="columnheader" class=${cell} aria-sort=${order}>${first ? html`<button type="button" class="sort" onClick=${() => set({ sort: column === "name" ? "" : column, way: is ? String(-way) : "" })}>${title}<span aria-hidden="true">${is ? (way > 0 ? " ▲" : " ▼") : ""}</span></button>` : title}</span>`;
 });
 
+const stateOf = (row) => hasTwo(row) ? { state: "two" } : { state: row.state, words: row.readers > 1 ? `${row.readers} readers` : null };
+
 function Cells({ row }) {
   const cell = (cls, content) => html`<span role="cell" class=${cls}>${content}</span>`;
   return html`${cell("c-name", html`<${LockName} name=${row.name} />`)}
-    ${cell("c-state", html`<${State} state=${row.state} words=${row.readers > 1 ? `${row.readers} readers` : null} />`)}
+    ${cell("c-state", html`<${State} ...${stateOf(row)} />`)}
     ${cell("c-label", row.label ?? row.owner ? html`<${Foreign} text=${row.label ?? row.owner} />` : html`<span class="muted">no label</span>`)}
     ${cell("c-age right", html`<${Age} ms=${row.age_ms} at=${row.at} exact=${row.age_exact} />`)}
     ${cell("c-left right", html`<${Left} ms=${row.left_ms} at=${row.at} term=${row.term} />`)}

@@ -50,7 +50,7 @@ const Findings = ({ list }) => html`<ul class="findings">${list.map((found) => {
 
 function Quarantine({ node, at }) {
   const rest = left(node.quarantine_left_ms, at);
-  const whole = Math.max(hello.value?.max_ttl_ms ?? 0, node.quarantine_left_ms);
+  const whole = node.quarantine_ms ?? node.quarantine_left_ms;
   return html`<p>It may have forgotten locks, so it does not vote until all of them have expired: <strong class="number">${seconds(rest)}</strong> more.</p>
     <span class="bar wait" aria-hidden="true"><span style=${{ transform: `scaleX(${(rest / whole).toFixed(3)})` }}></span></span>`;
 }

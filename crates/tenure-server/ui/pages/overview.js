@@ -4,7 +4,7 @@ import { html } from "../html.js";
 import { Empty, LockName, Title } from "../parts.js";
 import { href } from "../route.js";
 import { hello, nodes, rows, rowsReady, rowsVersion, totals } from "../store.js";
-import { age, count, span } from "../time.js";
+import { age, count, left, seconds, span } from "../time.js";
 import { NodeStrip } from "../strip.js";
 import { Progress } from "../progress.js";
 
@@ -45,8 +45,7 @@ function FirstSteps({ known }) {
   const waiting = known.list.filter((node) => node.quarantine_left_ms != null);
   if (!known.list.some((node) => node.votes) && waiting.length) {
     return html`<${Empty} title="The nodes are in their first quarantine">
-      <p>A node that is new, or may have forgotten locks, grants none until every lock it could have forgotten has expired. That takes one maximum ttl${
-        hello.value?.max_ttl_ms ? ` (${span(hello.value.max_ttl_ms)})` : ""}, once. The countdowns are on the <a href=${href("nodes")}>nodes page</a>.</p></>`;
+      <p>A node that is new, or may have forgotten locks, grants none until every lock it could have forgotten has expired. That takes one maximum ttl, once: <strong class="number">${seconds(Math.min(...waiting.map((node) => left(node.quarantine_left_ms, known.at))))}</strong> more. The countdowns are on the <a href=${href("nodes")}>nodes page</a>.</p></>`;
   }
   return html`<${Empty} title="No locks yet"><p>Take one, and it appears here:</p>
     <pre><code>tenure run --service ${location.origin} hello -- sleep 60</code></pre></>`;

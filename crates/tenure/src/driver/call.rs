@@ -1,5 +1,6 @@
 //! What callers ask of the driver, and what they hear back.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -69,6 +70,8 @@ pub(crate) enum Call {
         query: Query,
         reply: oneshot::Sender<Found>,
     },
+    /// Runs this beside the driver.
+    Run(Pin<Box<dyn Future<Output = ()> + Send>>),
     /// Asks how the nodes stand.
     Nodes {
         reply: oneshot::Sender<Vec<Surveyed>>,

@@ -63,6 +63,10 @@ impl Driver {
                 self.replies.insert(id, ReplySender::Release(reply));
                 client::Request::ReleaseResumed { id, lease: Caller::of(lease), hears_all }
             }
+            Call::Run(task) => {
+                tokio::spawn(task);
+                return;
+            }
             Call::Trace { id, span } => return self.spans.begin(id, span),
             Call::Abandon { id } => client::Request::Abandon { id },
             Call::Nodes { reply } => {
