@@ -16,11 +16,13 @@ export function Histogram({ title, values, none }) {
   const shown = bins.slice(Math.max(0, first - 1), last + 2);
   const most = Math.max(...shown.map((bin) => bin.count));
   const step = 240 / shown.length;
-  const [p50, p99] = [quantile(sorted, 0.5), quantile(sorted, 0.99)];
+  // A percentile of few values is just one of them.
+  const told = [["median", 0.5], ["p99", 0.99]].filter(([, q]) => q < 0.9 || sorted.length >= 100);
+  const words = [...told.map(([name, q]) => `${name} ${span(quantile(sorted, q))}`), `longest ${span(sorted.at(-1))}`];
   return html`<figure class="histogram"><figcaption>${title}</figcaption>
-    <svg viewBox="0 0 240 74" role="img" aria-label=${`${title}: ${values.length} values, median ${span(p50)}, 99th percentile ${span(p99)}, longest ${span(sorted.at(-1))}`}>
-      ${shown.map((bin, place) => html`<rect class="value" x=${place * step + 1} y=${58 - (54 * bin.count) / most} width=${Math.max(2, step - 2)} height=${(54 * bin.count) / most}><title>${`${span(bin.from)} to ${span(bin.to === Infinity ? null : bin.to)}: ${bin.count}`}</title></rect>`)}
+    <svg viewBox="0 0 240 74" role="img" aria-label=${`${title}: ${values.length} values, ${words.join(", ")}`}>
+      ${shown.map((bin, place) => html`<rect class="value" x=${place * step + 1} y=${58 - (54 * bin.count) / most} width=${Math.min(18, Math.max(2, step - 2))} height=${(54 * bin.count) / most}><title>${`${span(bin.from)} to ${span(bin.to === Infinity ? null : bin.to)}: ${bin.count}`}</title></rect>`)}
       <line class="grid" x1="0" x2="240" y1="58.5" y2="58.5" />
       <text class="axis" x="0" y="71">${span(shown[0].from)}</text><text class="axis" x="240" y="71" text-anchor="end">${span(shown.at(-1).to === Infinity ? shown.at(-1).from : shown.at(-1).to)}</text></svg>
-    <p class="muted number">${values.length} · median ${span(p50)} · p99 ${span(p99)} · longest ${span(sorted.at(-1))}</p></figure>`;
+    <p class="muted number">${[values.length, ...words].join(" · ")}</p></figure>`;
 }

@@ -14,7 +14,7 @@ use crate::stage::Stage;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Without these it asks the world for updates, or does not run as root.
-const FLAGS: [&str; 9] = [
+const FLAGS: [&str; 10] = [
     "--headless",
     "--no-sandbox",
     "--disable-gpu",
@@ -23,6 +23,8 @@ const FLAGS: [&str; 9] = [
     "--disable-background-networking",
     "--disable-component-update",
     "--disable-sync",
+    // Grey letters: pictures are smaller, and the same on every screen.
+    "--disable-lcd-text",
     "--window-size=1280,900",
 ];
 
@@ -101,8 +103,10 @@ impl Browser {
     /// Waits until a script says something true, and gives that.
     pub(crate) async fn until(&self, what: &str, script: &str) -> Value {
         let deadline = Instant::now() + PATIENCE;
+        // What it looks for may not be there yet.
+        let script = format!("try {{ {script} }} catch {{ return null }}");
         loop {
-            let told = self.run(script).await;
+            let told = self.run(&script).await;
             if !matches!(told, Value::Null | Value::Bool(false)) {
                 return told;
             }

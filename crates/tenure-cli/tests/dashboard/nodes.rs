@@ -78,3 +78,29 @@ async fn locks_that_are_held_handed_over_and_lost_are_shown_so() {
     drop(second);
     browser.close(&["/v1/me"]).await;
 }
+
+/// Without the guard, nodes that were emptied grant a lock that somebody still has.
+#[tokio::test]
+async fn a_second_holder_is_shown_in_red() {
+    let servers = RedisServer::start_many::<5>(&[]);
+    let mut stage = Stage::with(servers.into(), "restart_guard = \"off\"\n").await;
+    let Some(browser) = Browser::open_as_ann(&stage).await else { return };
+    stage.acquire("import", "first").await;
+    browser.visit("lock?name=import").await;
+    browser
+        .until("the first holder", "return document.querySelector('main .facts').innerText.includes('first')")
+        .await;
+    assert!(!browser.text().await.contains("two holders"));
+    for server in &mut stage.servers[..3] {
+        server.restart_empty();
+    }
+    stage.acquire("import", "second").await;
+    browser.sees("two holders").await;
+    browser.sees("Two holders at once").await;
+    browser.until("both in red", "return document.querySelectorAll('.timeline .two').length === 2").await;
+    let red = browser.run("return getComputedStyle(document.querySelector('.timeline .two')).fill").await;
+    assert_eq!(red, browser.run("return getComputedStyle(document.querySelector('.state.two')).color").await);
+    browser.visit("locks").await;
+    browser.until("the list", "return document.querySelector('.vbody .state.two') !== null").await;
+    browser.close(&["/v1/me"]).await;
+}
