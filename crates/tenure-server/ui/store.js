@@ -73,6 +73,7 @@ export function shut(message) {
   [list, happenings, single].forEach((feed) => feed?.stop());
   rows.clear();
   log.length = 0;
+  places.clear();
   forgetClock();
   batch(() => {
     [me, hello, nodes, totals, progress, lock, lockProblem].forEach((known) => (known.value = null));
@@ -252,16 +253,25 @@ export const hasTwo = (known) => known.twoAt !== null && known.twoAt !== undefin
 
 function hearEvent({ event, data }, at) {
   if (data.time_ms) hearClock(data.time_ms, at);
-  if (event === "waiting" && repeats(data)) return;
+  if (repeats(event, data)) return;
   log.push({ event, at, number: (lastNumber += 1), ...data });
   if (log.length > LOG_MAX + 500) log.splice(0, log.length - LOG_MAX);
   logChanged();
 }
 
-// A waiter says where it is several times a second; that is told once as long as it stays so.
-function repeats({ name, ahead, waiters, label }) {
-  const before = log.findLast((other) => other.name === name);
-  return before?.event === "waiting" && before.ahead === ahead && before.waiters === waiters && before.label === label;
+// Each waiter says where it is several times a second; that is told once until the lock changes.
+const places = new Map();
+function repeats(event, { name, ahead, waiters, label }) {
+  if (event !== "waiting") {
+    if (event !== "extended") places.delete(name);
+    return false;
+  }
+  const place = `${ahead} ${waiters} ${label}`;
+  const known = places.get(name);
+  if (known?.has(place)) return true;
+  if (known) known.add(place);
+  else places.set(name, new Set([place]));
+  return false;
 }
 
 let lastNumber = 0;

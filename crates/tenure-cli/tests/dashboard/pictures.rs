@@ -78,7 +78,7 @@ async fn the_pictures_in_the_documents_come_from_a_real_run() {
     take(&browser, "overview", 540).await;
     browser.visit("locks").await;
     browser.sees("5 locks").await;
-    take(&browser, "locks", 400).await;
+    take(&browser, "locks", 440).await;
     assert_eq!(browser.run("return document.querySelectorAll('.error').length").await, json!(0));
     drop((holder, waiting));
     browser.close(&["/v1/me"]).await;
