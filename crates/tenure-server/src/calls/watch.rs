@@ -33,6 +33,10 @@ use crate::problem::{ANY, Kind, OF_RIGHTS, Problem, problems};
 
 problems!(Problems: ANY, OF_RIGHTS, &[Kind::BadRequest, Kind::OutOfBounds, Kind::Draining]);
 
+/// Changes are told so often at most: many locks are renewed all the time, and a page is drawn for
+/// each message.
+const CHANGES_EVERY: Duration = Duration::from_millis(200);
+
 /// Totals are told so often at most.
 const TOTALS_EVERY: Duration = Duration::from_secs(1);
 
@@ -186,6 +190,8 @@ struct Reader {
     greeting: Option<String>,
     /// The locks are being told for the first time.
     snapshot: bool,
+    /// Changes are not told before.
+    quiet_until: Instant,
     /// When totals are told next, and what was told.
     totals_due: Instant,
     totals: Option<Totals>,
@@ -204,8 +210,9 @@ impl Reader {
             majority: nodes / 2 + 1,
         };
         let greeting = Some([field("retry", RETRY_MS), told("hello", &hello)].concat());
-        let (snapshot, totals_due, totals) = (watch.is_list(), Instant::now() + TOTALS_EVERY, None);
-        Self { service, caller, watch, greeting, snapshot, totals_due, totals }
+        let (snapshot, now) = (watch.is_list(), Instant::now());
+        let (quiet_until, totals_due, totals) = (now, now + TOTALS_EVERY, None);
+        Self { service, caller, watch, greeting, snapshot, quiet_until, totals_due, totals }
     }
 
     /// What is to be written next; `None` at the end.
@@ -219,8 +226,13 @@ impl Reader {
                 return None;
             }
             let is_list = self.watch.is_list();
+            let (quiet_until, watch) = (self.quiet_until, &mut self.watch);
+            let news = async {
+                sleep_until(quiet_until).await;
+                watch.next().await
+            };
             let text = tokio::select! {
-                news = self.watch.next() => self.tell(news?),
+                news = news => self.tell(news?),
                 () = sleep_until(self.totals_due), if is_list && !self.snapshot => self.tell_totals(),
                 () = sleep_until(heartbeat) => ":\n\n".to_owned(),
                 () = self.service.drained() => String::new(),
@@ -246,6 +258,9 @@ impl Reader {
             }
         } else if !locks.is_empty() {
             text += &told("changes", &self.changes(&locks));
+            if !more {
+                self.quiet_until = Instant::now() + CHANGES_EVERY;
+            }
         }
         text += &nodes.map(|nodes| told("nodes", &reported(&nodes))).unwrap_or_default();
         text += &progress.map(|progress| told("progress", &self.progress(&progress))).unwrap_or_default();

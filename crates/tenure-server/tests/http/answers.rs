@@ -10,7 +10,7 @@ mod people;
 mod refusals;
 mod streams;
 
-use self::described::{Seen, described};
+use self::described::{Seen, as_in_a_live_view, described};
 use crate::everywhere::{MadeOf, everywhere};
 
 /// What all calls are, with a body or without. The last ones are those whose answers have no end.
@@ -56,6 +56,7 @@ async fn every_answer_that_is_described_is_given_on_all_kinds_of_nodes() {
         if let MadeOf::Servers(_) = fleet.made_of() {
             nodes::whose_clocks_were_set_back(&mut seen).await;
         }
+        as_in_a_live_view(&mut seen);
         let missing: Vec<String> = described(fleet).difference(&seen).cloned().collect();
         assert!(missing.is_empty(), "described and never given: {missing:#?}");
     })

@@ -12,6 +12,7 @@ use super::described::{Seen, answered};
 use super::{ACTS, LOOKS};
 use crate::callers::ListFile;
 use crate::client::Client;
+use crate::events::Reader;
 use crate::everywhere::{Fleet, MadeOf};
 use crate::{Instance, given, keys};
 
@@ -90,7 +91,11 @@ pub(super) async fn of_callers(fleet: &Fleet, seen: &mut Seen) {
     one.address = full.address;
     one.gets("POST /v1/force-release", force(&holder, "r"), "503 not-audited").await;
     one.address = instance.address;
+    let mut events = Reader::begin(&instance, "/v1/events", Some(&operator), None).await.settle().await;
     one.gets("POST /v1/force-release", force(&holder, "r"), "200 -").await;
+    let (kind, forced) = events.next().await.unwrap();
+    assert_eq!((kind.as_str(), &forced["caller"]), ("forced", &json!("ops")), "{forced}");
+    one.note("GET /v1/events", "", &forced);
     if let MadeOf::Servers(servers) = fleet.made_of() {
         for server in servers.lock().unwrap().iter() {
             server.execute(&["SET", "tenure:c", "somebody", "PX", "60000"]);

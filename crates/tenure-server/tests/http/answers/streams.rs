@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::asking::Asking;
 use super::described::Seen;
@@ -63,11 +63,12 @@ pub(super) async fn events(fleet: &Fleet, seen: &mut Seen) {
     }
 
     // What another client does, when the look has begun.
-    let others = fleet.locks().await;
+    let (others, begun) = (fleet.locks().await, Instant::now());
     while !["within_ms", "was", "holder", "expired", "seen", "margin"]
         .iter()
         .all(|field| one.seen.contains(&format!("GET /v1/events gives {field}")))
     {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing was seen");
         let guard = others.lock("s").label("them").acquire().await.unwrap();
         sleep(Duration::from_millis(2_500)).await;
         guard.release().await.unwrap();
@@ -95,14 +96,22 @@ pub(super) async fn events(fleet: &Fleet, seen: &mut Seen) {
 pub(super) async fn watches(fleet: &Fleet, seen: &mut Seen) {
     let instance = Instance::start(service_keeping(fleet, 1_000).await).await;
     let mut one = Asking::new(instance.address, seen);
-    drop(one.streams("GET /v1/watch?name=w1", &Value::Null).await);
+    for call in ["GET /v1/watch?name=w1", "GET /v1/watch?prefix=w"] {
+        drop(one.streams(call, &Value::Null).await);
+    }
     let mut reader = Reader::begin(&instance, "/v1/watch?prefix=w", None, None).await;
     let lease = one.gets("POST /v1/acquire", json!({ "name": "w1", "label": "nightly" }), "200 -").await;
     one.gets("POST /v1/acquire", json!({ "name": "w1", "wait_ms": 300 }), "409 contended").await;
     one.gets("POST /v1/acquire", json!({ "name": "w2", "shared": true, "label": "reader" }), "200 -").await;
     one.gets("POST /v1/acquire", json!({ "name": "w3", "owner": "job-1" }), "200 -").await;
     let mut lock = Reader::begin(&instance, "/v1/watch?name=w1", None, None).await;
-    while lock.next().await.unwrap().0 != "lock" {}
+    loop {
+        let (event, data) = lock.next().await.unwrap();
+        one.note("GET /v1/watch", "", &data);
+        if event == "lock" {
+            break;
+        }
+    }
     let mut waiting: Vec<String> = fields("added[]").chain(fields("changed[]")).collect();
     waiting.extend(
         ["gone", "extended[].left_ms", "contended[].longest_ms", "held", "looked_at"].map(Into::into),
@@ -111,16 +120,25 @@ pub(super) async fn watches(fleet: &Fleet, seen: &mut Seen) {
         let inside = if field == "looked_at" { "nodes[]." } else { "" };
         one.seen.contains(&format!("GET /v1/watch gives {inside}{field}"))
     };
-    let mut extended = Some(lease);
-    while !waiting.iter().all(|field| is_given(&one, field)) {
-        let (_, data) = reader.next().await.unwrap();
+    let renewed = one.gets("POST /v1/acquire", json!({ "name": "w4" }), "200 -").await;
+    let mut told = Some((lease, renewed));
+    let (begun, mut said) = (Instant::now(), vec![]);
+    loop {
+        let missing: Vec<&String> = waiting.iter().filter(|field| !is_given(&one, field)).collect();
+        if missing.is_empty() {
+            break;
+        }
+        let kind = fleet.is_one();
+        assert!(begun.elapsed() < Duration::from_secs(60), "{missing:?} {kind} {said:?}");
+        let Ok(Some((_, data))) = timeout(Duration::from_secs(5), reader.next()).await else { continue };
         one.note("GET /v1/watch", "", &data);
+        said.push(data.to_string());
         // Each change follows what was told before it.
         if is_given(&one, "added[].name")
-            && let Some(lease) = extended.take()
+            && let Some((lease, renewed)) = told.take()
         {
-            sleep(Duration::from_millis(1_000)).await;
-            let lease = one.gets("POST /v1/extend", given(&lease), "200 -").await;
+            sleep(Duration::from_millis(1_500)).await;
+            one.gets("POST /v1/extend", given(&renewed), "200 -").await;
             one.gets("POST /v1/acquire", json!({ "name": "w2", "shared": true }), "200 -").await;
             one.gets("POST /v1/acquire", json!({ "name": "w3", "owner": "job-1" }), "200 -").await;
             let mut waiter = Client::connect(instance.address).await;
