@@ -122,6 +122,8 @@ pub(crate) enum Command {
     Top(TopArgs),
     /// Follow the locks: one line for each change
     Watch(WatchArgs),
+    /// See it work: five local nodes, eight contenders, and keys to break things
+    Demo(DemoArgs),
     /// Check nodes and settings: one line each, with what to do
     Doctor,
     /// Change the node list while clients run, or take nodes out of their fleet
@@ -314,6 +316,23 @@ pub(crate) struct TopArgs {
     /// Let the key F take a lock from its holder, after a question
     #[arg(long)]
     pub(crate) allow_force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Needs redis-server (apt install redis-server, brew install redis); without it, one embedded store is
+shown. Everything it starts listens on 127.0.0.1, lives in a temporary folder and ends with it.
+
+Keys: 1-5 choose a node, k kill, s stop, c continue, e empty, r restart; p pause the holder, u resume
+it; g restart guard on or off, m empty a majority; ? help, q quit. Without a terminal keys are read
+from standard input, and every change is a line.")]
+pub(crate) struct DemoArgs {
+    /// End after this many seconds; the end of standard input is not the end then
+    #[arg(long, value_name = "N")]
+    pub(crate) seconds: Option<u64>,
+    /// Do not start the service with the dashboard
+    #[arg(long)]
+    pub(crate) no_dashboard: bool,
 }
 
 #[derive(Debug, clap::Args)]

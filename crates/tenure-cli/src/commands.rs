@@ -4,6 +4,7 @@ pub(crate) mod acquire;
 pub(crate) mod bench;
 pub(crate) mod completions;
 pub(crate) mod config;
+pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod extend;
 pub(crate) mod fleet;

@@ -60,6 +60,9 @@ fn start() -> Exit {
     if let Some(exit) = work::in_a_process_of_its_own(std::env::args_os()) {
         return exit;
     }
+    if let Some(exit) = commands::demo::in_a_process_of_its_own(std::env::args_os()) {
+        return exit;
+    }
     let args = match Args::read() {
         Ok(args) => args,
         Err(error) => return Output::as_typed().parse_error(&error),
@@ -80,6 +83,7 @@ fn run(args: Args, output: &Output) -> Result<Exit, Failure> {
     match command {
         Command::Completions(args) => commands::completions::run(&args, output),
         Command::Man(args) => commands::man::run(&args, output),
+        Command::Demo(args) => commands::demo::run(&args, output),
         Command::Plan(args) => commands::plan::run(&args, &common, output),
         Command::Token(command) => commands::token::run(&command, &common, output),
         command => {
@@ -114,6 +118,7 @@ async fn dispatch(command: Command, settings: &Settings, output: &Output) -> Res
         Command::Bench(args) => commands::bench::run(&args, settings, output).await,
         Command::Config
         | Command::Completions(_)
+        | Command::Demo(_)
         | Command::Man(_)
         | Command::Plan(_)
         | Command::Token(_) => commands::config::run(settings, output),

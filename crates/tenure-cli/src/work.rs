@@ -13,6 +13,7 @@ use std::path::Path;
 use nix::unistd::Pid;
 
 use self::child::Child;
+pub(crate) use self::child::own_program;
 use self::keeper::Keepers;
 pub(crate) use self::supervise::Cause;
 use self::supervise::{Ended, Supervised};

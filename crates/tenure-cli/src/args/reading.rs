@@ -102,6 +102,8 @@ fn is_ignored(flag: &str, command: &str) -> bool {
         "extend" | "doctor" | "serve" => Use::Terms,
         "release" | "status" | "ls" | "watch" | "fleet" | "bench" => Use::Nodes,
         "top" if flag != "json" => Use::Nodes,
+        // It has nodes of its own.
+        "demo" if flag == "json" => Use::Nodes,
         // It asks nobody, but has a fleet and a term in mind.
         "plan" if matches!(flag, "nodes" | "ttl" | "json") => Use::Terms,
         // It asks nobody, but says which names a caller may use.
@@ -143,6 +145,7 @@ impl Command {
             #[cfg(feature = "top")]
             Self::Top(_) => "top",
             Self::Watch(_) => "watch",
+            Self::Demo(_) => "demo",
             Self::Doctor => "doctor",
             Self::Fleet(_) => "fleet",
             Self::Serve(_) => "serve",

@@ -8,7 +8,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
 };
-use ratatui::{Terminal, TerminalOptions, Viewport};
+use ratatui::{Frame, Terminal, TerminalOptions, Viewport};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::{Output, result};
@@ -74,7 +74,12 @@ impl Screen {
     }
 
     pub(crate) fn draw(&mut self, app: &App) -> std::io::Result<()> {
-        self.terminal.draw(|frame| draw(app, frame)).map(|_| ())
+        self.draw_with(|frame| draw(app, frame))
+    }
+
+    /// Draws something else than `top`.
+    pub(crate) fn draw_with(&mut self, draw: impl FnOnce(&mut Frame<'_>)) -> std::io::Result<()> {
+        self.terminal.draw(draw).map(|_| ())
     }
 }
 

@@ -161,7 +161,7 @@ pub(super) fn become_command(parent: &OsStr, foreground: &OsStr, command: &[OsSt
 }
 
 /// Our own program, also after its file was replaced by a newer one.
-pub(super) fn own_program() -> io::Result<std::path::PathBuf> {
+pub(crate) fn own_program() -> io::Result<std::path::PathBuf> {
     let running = std::path::Path::new("/proc/self/exe");
     if cfg!(target_os = "linux") && running.exists() {
         Ok(running.to_owned())

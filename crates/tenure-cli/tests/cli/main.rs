@@ -5,6 +5,8 @@ mod bench;
 mod by_service;
 mod configuration;
 mod counter;
+#[cfg(feature = "top")]
+mod demo;
 mod deployment;
 mod distance;
 mod environment;
@@ -37,6 +39,8 @@ mod several;
 mod sharing;
 mod store;
 mod terminal;
+#[cfg(feature = "top")]
+mod tmux;
 #[cfg(feature = "top")]
 mod top;
 mod typing;
