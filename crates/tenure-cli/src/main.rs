@@ -12,6 +12,7 @@ mod backend;
 mod ballot;
 mod capacity;
 mod commands;
+mod demo;
 mod exit_code;
 mod failure;
 mod hold;
@@ -60,7 +61,7 @@ fn start() -> Exit {
     if let Some(exit) = work::in_a_process_of_its_own(std::env::args_os()) {
         return exit;
     }
-    if let Some(exit) = commands::demo::in_a_process_of_its_own(std::env::args_os()) {
+    if let Some(exit) = demo::in_a_process_of_its_own(std::env::args_os()) {
         return exit;
     }
     let args = match Args::read() {

@@ -1,37 +1,15 @@
 //! `tenure demo`: five local nodes, eight contenders and the dashboard, and keys to break things.
-//!
-//! ```text
-//!   keys ──► keys.rs ──► stage.rs ──► world.rs: servers, contenders, the service
-//!                           │ ◄────── what contenders say, and clients know of the nodes
-//!   lines or draw.rs ◄──────┘ judge.rs: who holds the lock, and whether two ever did at once
-//! ```
 
-mod contender;
-#[cfg(feature = "top")]
-mod draw;
-mod happened;
-mod judge;
-mod keys;
-mod picture;
-mod process;
-mod server;
-mod setup;
-mod stage;
-mod world;
-
-use std::ffi::OsString;
 use std::io::Read;
 use std::time::Duration;
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, interval, sleep_until};
 
-pub(crate) use self::happened::{Happened, name};
-pub(crate) use self::judge::Finding;
-pub(crate) use self::keys::Act;
-use self::keys::Do;
-use self::stage::Stage;
 use crate::args::DemoArgs;
+#[cfg(feature = "top")]
+use crate::demo::draw;
+use crate::demo::{Do, Stage, meaning};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -43,16 +21,6 @@ use crate::top::Key;
 
 /// Countdowns are drawn so often.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
-
-/// For those who have no `redis-server`.
-const INSTALL: &str = "redis-server is not installed; to see five nodes: apt install redis-server, or \
-                       brew install redis. This is the embedded store instead";
-
-/// Becomes a part of a demo, if the tool was called as one. Nobody types this.
-pub(crate) fn in_a_process_of_its_own(arguments: impl Iterator<Item = OsString>) -> Option<Exit> {
-    let arguments: Vec<OsString> = arguments.skip(1).collect();
-    process::become_part(&arguments).or_else(|| contender::become_contender(&arguments))
-}
 
 /// Runs on the main thread alone: what it starts ends with that thread.
 pub(crate) fn run(args: &DemoArgs, output: &Output) -> Result<Exit, Failure> {
@@ -151,7 +119,7 @@ impl Input {
     fn draw(&mut self, stage: &Stage) -> std::io::Result<()> {
         match self {
             #[cfg(feature = "top")]
-            Self::Screen(screen) => screen.draw_with(|frame| draw::draw(&stage.picture(), frame)),
+            Self::Screen(screen) => screen.draw_with(|frame| draw(&stage.picture(), frame)),
             Self::Lines { .. } => {
                 let _ = stage;
                 Ok(())
@@ -173,6 +141,6 @@ impl Input {
                 None => return Typed::End,
             },
         };
-        key.and_then(keys::meaning).map_or(Typed::Nothing, Typed::Key)
+        key.and_then(meaning).map_or(Typed::Nothing, Typed::Key)
     }
 }

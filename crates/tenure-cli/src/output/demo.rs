@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tenure_server::form::milliseconds;
 
 use super::{Output, clock, plain, write_line};
-use crate::commands::demo::{Act, Finding, Happened, name};
+use crate::demo::{Act, Finding, Happened, name};
 
 impl Output {
     /// Says what happened.
@@ -35,7 +35,7 @@ pub(crate) fn demo_words(happened: &Happened) -> String {
             format!("{nodes}, 8 contenders{}", dashboard.unwrap_or_default())
         }
         Happened::Lock(finding) => finding_words(finding),
-        Happened::NoMajority => "nobody gets the lock: no majority of nodes votes".to_owned(),
+        Happened::NoMajority => "nobody gets the lock: no majority of nodes grants it".to_owned(),
         Happened::Done { node, act } => {
             let done = match act {
                 Act::Kill => "killed",
@@ -50,16 +50,17 @@ pub(crate) fn demo_words(happened: &Happened) -> String {
         Happened::Paused { who } => format!("{} paused while it holds the lock", name(*who)),
         Happened::Resumed { who } => format!("{} resumed", name(*who)),
         Happened::Guard { on: true } => {
-            "restart guard ON: a node that forgot locks does not vote until they have expired".to_owned()
+            "restart guard ON: nodes that forgot locks vote once these have expired".to_owned()
         }
         Happened::Guard { on: false } => {
-            "restart guard OFF: a node that forgot locks votes again soon; press m to see what happens"
-                .to_owned()
+            "restart guard OFF: nodes that forgot locks vote all the same; m shows how that ends".to_owned()
         }
         Happened::Awaited => "waiting for the next holder, to empty a majority under it".to_owned(),
-        Happened::Emptied { who, guard } => {
+        Happened::Emptied { nodes, who, guard } => {
+            let nodes: Vec<String> = nodes.iter().map(|node| (node + 1).to_string()).collect();
+            let nodes = nodes.join(", ");
             let guard = if *guard { "on" } else { "off" };
-            format!("nodes 1, 2 and 3 emptied while {} holds the lock; the guard is {guard}", name(*who))
+            format!("nodes {nodes} emptied while {} holds the lock; the guard is {guard}", name(*who))
         }
         Happened::Ended { who } => format!("{} ended unexpectedly", name(*who)),
         Happened::Note(note) => plain(note),
@@ -133,8 +134,9 @@ fn json(happened: &Happened) -> Value {
         Happened::Resumed { who } => json!({ "event": "resumed", "contender": name(*who) }),
         Happened::Guard { on } => json!({ "event": "guard", "on": on }),
         Happened::Awaited => json!({ "event": "awaited" }),
-        Happened::Emptied { who, guard } => {
-            json!({ "event": "majority_emptied", "contender": name(*who), "guard": guard })
+        Happened::Emptied { nodes, who, guard } => {
+            let nodes: Vec<usize> = nodes.iter().map(|node| node + 1).collect();
+            json!({ "event": "majority_emptied", "nodes": nodes, "contender": name(*who), "guard": guard })
         }
         Happened::Ended { who } => json!({ "event": "ended", "contender": name(*who) }),
         Happened::Note(note) => json!({ "event": "note", "note": note }),

@@ -9,14 +9,14 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 use super::contender::{Said, now_us};
-use super::happened::Happened;
+use super::happened::{Happened, name};
 use super::judge::{Finding, Judge};
 use super::keys::{Act, Do};
 use super::picture::NodeView;
 #[cfg(feature = "top")]
 use super::picture::Picture;
+use super::server::{Power, Server};
 use super::world::{Reports, World};
-use super::{INSTALL, server::Server};
 use crate::failure::Failure;
 use crate::output::{demo_words, time_of_day};
 
@@ -29,7 +29,11 @@ const LOG_MAX: usize = 200;
 /// A majority of five.
 const MAJORITY: usize = 3;
 
-pub(super) struct Stage {
+/// For those who have no `redis-server`.
+const INSTALL: &str = "redis-server is not installed; to see five nodes: apt install redis-server, or \
+                       brew install redis. This is the embedded store instead";
+
+pub(crate) struct Stage {
     world: World,
     dashboard: Option<String>,
     judge: Judge,
@@ -46,7 +50,7 @@ pub(super) struct Stage {
 }
 
 impl Stage {
-    pub(super) fn start(reports: Reports, with_dashboard: bool) -> Result<Self, Failure> {
+    pub(crate) fn start(reports: Reports, with_dashboard: bool) -> Result<Self, Failure> {
         let world = World::start(reports, with_dashboard)
             .map_err(|error| Failure::internal(format!("the demo cannot start: {error}")))?;
         let looker = Looker::start(&world)?;
@@ -76,12 +80,12 @@ impl Stage {
     }
 
     /// What has happened since this was last asked.
-    pub(super) fn news(&mut self) -> Vec<Happened> {
+    pub(crate) fn news(&mut self) -> Vec<Happened> {
         std::mem::take(&mut self.news)
     }
 
     #[cfg(feature = "top")]
-    pub(super) fn picture(&self) -> Picture<'_> {
+    pub(crate) fn picture(&self) -> Picture<'_> {
         Picture {
             dashboard: self.dashboard.as_deref(),
             guard: self.world.setup.guard,
@@ -96,18 +100,16 @@ impl Stage {
     }
 
     /// A contender has said something.
-    pub(super) fn hear(&mut self, who: usize, round: u64, said: &Said) {
+    pub(crate) fn hear(&mut self, who: usize, round: u64, said: &Said) {
         // Those of a round that is over may still be heard.
         if round != self.world.round() {
             return;
         }
         match said {
             Said::Ended => self.tell(Happened::Ended { who }),
-            Said::Unavailable => {
-                if self.outage_told.is_none_or(|told| told.elapsed() > OUTAGE_EVERY) {
-                    self.outage_told = Some(Instant::now());
-                    self.tell(Happened::NoMajority);
-                }
+            Said::Unavailable if self.outage_told.is_none_or(|told| told.elapsed() > OUTAGE_EVERY) => {
+                self.outage_told = Some(Instant::now());
+                self.tell(Happened::NoMajority);
             }
             _ => {}
         }
@@ -121,21 +123,21 @@ impl Stage {
     }
 
     /// Whether two hold the lock is not said by anybody.
-    pub(super) fn judge(&mut self) {
+    pub(crate) fn judge(&mut self) {
         while let Some(finding) = self.judge.overlap(now_us()) {
             self.tell(Happened::Lock(finding));
         }
     }
 
     /// What a client knows of the nodes by now.
-    pub(super) async fn nodes_seen(&mut self) -> Vec<NodeReport> {
+    pub(crate) async fn nodes_seen(&mut self) -> Vec<NodeReport> {
         match self.looker.seen.recv().await {
             Some(nodes) => nodes,
             None => std::future::pending().await,
         }
     }
 
-    pub(super) fn look(&mut self, reports: &[NodeReport]) {
+    pub(crate) fn look(&mut self, reports: &[NodeReport]) {
         for (node, report) in reports.iter().enumerate().take(self.nodes.len()) {
             let before = self.nodes[node].word();
             self.nodes[node].look(report);
@@ -146,7 +148,7 @@ impl Stage {
         }
     }
 
-    pub(super) fn press(&mut self, key: Do) -> Result<(), Failure> {
+    pub(crate) fn press(&mut self, key: Do) -> Result<(), Failure> {
         match key {
             Do::Choose(number) if number < self.nodes.len() => self.chosen = number,
             Do::Choose(_) => self.tell(Happened::Note(self.how_many())),
@@ -194,7 +196,7 @@ impl Stage {
 
     fn pause(&mut self) {
         if let Some(who) = self.world.paused() {
-            let note = format!("{} is paused already; u resumes it", super::name(who));
+            let note = format!("{} is paused already; u resumes it", name(who));
             return self.tell(Happened::Note(note));
         }
         let holder = self.judge.holders(now_us()).last().map(|hold| hold.who);
@@ -219,12 +221,17 @@ impl Stage {
 
     /// Takes the memory from three nodes, while this one holds the lock.
     fn empty_majority(&mut self, who: usize) {
-        for node in 0..MAJORITY {
-            if let Err(why) = self.world.act(node, Act::Empty) {
+        let up = self.world.servers.iter().enumerate().filter(|(_, server)| server.power() == Power::Up);
+        let nodes: Vec<usize> = up.map(|(node, _)| node).take(MAJORITY).collect();
+        if nodes.len() < MAJORITY {
+            return self.tell(Happened::Note("fewer than three nodes are up; r restarts one".to_owned()));
+        }
+        for node in &nodes {
+            if let Err(why) = self.world.act(*node, Act::Empty) {
                 self.tell(Happened::Note(why));
             }
         }
-        self.tell(Happened::Emptied { who, guard: self.world.setup.guard });
+        self.tell(Happened::Emptied { nodes, who, guard: self.world.setup.guard });
     }
 
     fn tell(&mut self, happened: Happened) {

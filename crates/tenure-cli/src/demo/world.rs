@@ -24,7 +24,7 @@ const SERVICE_MAX: Duration = Duration::from_secs(20);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// What contenders say: who, since which start of all of them, and what.
-pub(super) type Reports = UnboundedSender<(usize, u64, Said)>;
+pub(crate) type Reports = UnboundedSender<(usize, u64, Said)>;
 
 #[derive(Debug)]
 pub(super) struct World {

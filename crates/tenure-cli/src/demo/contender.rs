@@ -33,7 +33,7 @@ const REST: Duration = Duration::from_millis(200);
 
 /// What a contender says.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(crate) enum Said {
     Acquired {
         fence: u64,
         at_us: u64,

@@ -11,25 +11,25 @@ use crate::output::duration;
 
 /// A node, as it is shown.
 #[derive(Clone, Debug, Default)]
-pub(super) struct NodeView {
-    pub(super) address: String,
-    pub(super) votes: bool,
-    pub(super) reachable: bool,
+pub(crate) struct NodeView {
+    pub(crate) address: String,
+    pub(crate) votes: bool,
+    pub(crate) reachable: bool,
     /// What was done to its server.
-    pub(super) power: Power,
+    pub(crate) power: Power,
     /// When it votes again, if it is in quarantine.
-    pub(super) votes_at: Option<Instant>,
+    pub(crate) votes_at: Option<Instant>,
 }
 
 impl NodeView {
     /// Takes in what a client knows of it.
-    pub(super) fn look(&mut self, report: &NodeReport) {
+    pub(crate) fn look(&mut self, report: &NodeReport) {
         (self.votes, self.reachable) = (report.votes, report.reachable);
         self.votes_at = report.quarantine_left.map(|left| Instant::now() + left);
     }
 
     /// In words that stay the same while nothing happens.
-    pub(super) const fn word(&self) -> &'static str {
+    pub(crate) const fn word(&self) -> &'static str {
         match (self.votes, self.reachable, self.votes_at) {
             (true, ..) => "votes",
             (false, false, _) => "unreachable",
@@ -40,7 +40,7 @@ impl NodeView {
 
     /// What was done to it, and how it is now.
     #[cfg(feature = "top")]
-    pub(super) fn shown(&self) -> String {
+    pub(crate) fn shown(&self) -> String {
         let power = match self.power {
             Power::Up => "up",
             Power::Stopped => "STOPPED",
@@ -62,15 +62,15 @@ const fn round(left: Duration) -> Duration {
 
 /// All of it.
 #[cfg_attr(not(feature = "top"), expect(dead_code, reason = "nobody draws it"))]
-pub(super) struct Picture<'a> {
-    pub(super) dashboard: Option<&'a str>,
-    pub(super) guard: bool,
-    pub(super) judge: &'a Judge,
-    pub(super) nodes: &'a [NodeView],
-    pub(super) chosen: usize,
-    pub(super) paused: Option<usize>,
+pub(crate) struct Picture<'a> {
+    pub(crate) dashboard: Option<&'a str>,
+    pub(crate) guard: bool,
+    pub(crate) judge: &'a Judge,
+    pub(crate) nodes: &'a [NodeView],
+    pub(crate) chosen: usize,
+    pub(crate) paused: Option<usize>,
     /// Lines, and whether they are bad news.
-    pub(super) log: &'a VecDeque<(String, bool)>,
-    pub(super) help: bool,
-    pub(super) now_us: u64,
+    pub(crate) log: &'a VecDeque<(String, bool)>,
+    pub(crate) help: bool,
+    pub(crate) now_us: u64,
 }

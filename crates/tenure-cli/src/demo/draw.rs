@@ -26,7 +26,7 @@ const BAD: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
 const CHOSEN: Style = Style::new().add_modifier(Modifier::REVERSED);
 
 /// Draws all of it, as it is at this moment.
-pub(super) fn draw(picture: &Picture<'_>, frame: &mut Frame<'_>) {
+pub(crate) fn draw(picture: &Picture<'_>, frame: &mut Frame<'_>) {
     let area = frame.area();
     if area.width < WIDTH_MIN || area.height < HEIGHT_MIN {
         let (width, height) = (area.width, area.height);

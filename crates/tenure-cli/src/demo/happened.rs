@@ -35,8 +35,9 @@ pub(crate) enum Happened {
     },
     /// A majority is to be emptied as soon as somebody holds the lock for its whole term.
     Awaited,
-    /// A majority was emptied while this one held the lock.
+    /// These nodes, a majority, were emptied while this one held the lock.
     Emptied {
+        nodes: Vec<usize>,
         who: usize,
         guard: bool,
     },

@@ -20,7 +20,7 @@ const PORTS_MAX: u32 = 10;
 
 /// What was done to a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Power {
+pub(crate) enum Power {
     #[default]
     Up,
     Stopped,
