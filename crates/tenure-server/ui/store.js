@@ -287,10 +287,15 @@ function logChanged() {
 
 // A tab that nobody sees asks nobody: browsers keep few connections, and looking costs the nodes.
 const HIDDEN_MAX_MS = 15_000;
+const feeds = () => (followers ? [single ?? list, happenings] : [single ?? list]);
+const rest = () => feeds().forEach((feed) => feed.stop());
+const wake = () => me.value && feeds().forEach((feed) => feed.start());
 let hiding = null;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hiding);
-  const feeds = followers ? [single ?? list, happenings] : [single ?? list];
-  if (document.hidden) hiding = setTimeout(() => feeds.forEach((feed) => feed.stop()), HIDDEN_MAX_MS);
-  else if (me.value) feeds.forEach((feed) => feed.start());
+  if (document.hidden) hiding = setTimeout(rest, HIDDEN_MAX_MS);
+  else wake();
 });
+// A page that is left may be kept, to be shown again, and its connections with it.
+addEventListener("pagehide", rest);
+addEventListener("pageshow", (event) => event.persisted && wake());

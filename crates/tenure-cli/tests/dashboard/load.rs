@@ -5,6 +5,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tenure_testkit::RedisServer;
 use tenure_testkit::http::Client;
 use tokio::task::{JoinHandle, JoinSet};
 
@@ -29,7 +30,7 @@ async fn acquire_all(stage: &Stage) -> Vec<Value> {
             let mut leases = vec![];
             for number in 0..LOCKS / 10 {
                 let name = format!("load/{part}/{number:04}");
-                let ask = json!({ "name": name, "ttl_ms": 60_000, "label": format!("worker-{number}@batch-{part}") });
+                let ask = json!({ "name": name, "ttl_ms": 300_000, "label": format!("worker-{number}@batch-{part}") });
                 // A busy machine may not answer in time.
                 let mut answer = client.post("/v1/acquire", &ask).await;
                 while answer.status != 200 {
@@ -84,7 +85,8 @@ async fn memory(browser: &Browser) -> f64 {
 async fn ten_thousand_renewed_locks_leave_the_page_idle_most_of_the_time() {
     let whole = std::env::var_os("TENURE_CAMPAIGNS").is_some();
     let (first, last) = if whole { (60, 600) } else { (5, 12) };
-    let stage = Stage::start().await;
+    // A busy machine may need a minute to acquire all of them.
+    let stage = Stage::with(RedisServer::start_many::<5>(&[]).into(), "max_ttl = \"5m\"\n").await;
     let Some(browser) = Browser::open_as_ann(&stage).await else { return };
     let renewals = renew_all(&stage, acquire_all(&stage).await);
     browser.visit("locks?sort=left").await;
@@ -104,11 +106,13 @@ async fn ten_thousand_renewed_locks_leave_the_page_idle_most_of_the_time() {
     assert_eq!(browser.run(scrolled).await, true, "it scrolls");
     assert!(!renewals.is_finished(), "the locks were renewed all the time");
     renewals.abort();
-    if std::env::var_os("TENURE_CAMPAIGNS").is_some() {
+    if whole {
         say(&format!("busy {share:.3}, memory {early:.0} then {late:.0} bytes"));
     }
     assert!(share <= BUSY_MAX, "the page's thread is busy {share:.3} of the time");
-    assert!(late <= early * GROWTH_MAX, "memory grew from {early:.0} to {late:.0} bytes");
+    // In its first seconds the page is still growing to its size.
+    let growth_max = if whole { GROWTH_MAX } else { 1.5 };
+    assert!(late <= early * growth_max, "memory grew from {early:.0} to {late:.0} bytes");
     browser.close(&["/v1/me"]).await;
 }
 
