@@ -122,23 +122,22 @@ pub(super) async fn watches(fleet: &Fleet, seen: &mut Seen) {
     };
     let renewed = one.gets("POST /v1/acquire", json!({ "name": "w4" }), "200 -").await;
     let mut told = Some((lease, renewed));
-    let (begun, mut said) = (Instant::now(), vec![]);
+    let begun = Instant::now();
     loop {
         let missing: Vec<&String> = waiting.iter().filter(|field| !is_given(&one, field)).collect();
         if missing.is_empty() {
             break;
         }
-        let kind = fleet.is_one();
-        assert!(begun.elapsed() < Duration::from_secs(60), "{missing:?} {kind} {said:?}");
+        assert!(begun.elapsed() < Duration::from_secs(60), "{missing:?}");
         let Ok(Some((_, data))) = timeout(Duration::from_secs(5), reader.next()).await else { continue };
         one.note("GET /v1/watch", "", &data);
-        said.push(data.to_string());
         // Each change follows what was told before it.
         if is_given(&one, "added[].name")
             && let Some((lease, renewed)) = told.take()
         {
             sleep(Duration::from_millis(1_500)).await;
-            one.gets("POST /v1/extend", given(&renewed), "200 -").await;
+            // The first extension may put the lock back on a node that forgot it.
+            let renewed = one.gets("POST /v1/extend", given(&renewed), "200 -").await;
             one.gets("POST /v1/acquire", json!({ "name": "w2", "shared": true }), "200 -").await;
             one.gets("POST /v1/acquire", json!({ "name": "w3", "owner": "job-1" }), "200 -").await;
             let mut waiter = Client::connect(instance.address).await;
@@ -146,6 +145,7 @@ pub(super) async fn watches(fleet: &Fleet, seen: &mut Seen) {
             tokio::spawn(async move {
                 sleep(Duration::from_secs(3)).await;
                 let mut client = Client::connect(instance.address).await;
+                client.post("/v1/extend", &given(&renewed)).await;
                 client.post("/v1/release", &given(&lease)).await;
                 let next = waiter.receive().await.body;
                 sleep(Duration::from_secs(3)).await;
