@@ -33,7 +33,11 @@ const LOG_MAX = 5000;
 export const following = signal(false);
 
 const list = new Feed((options) => api.watchAll(options), { onMessage: hearList, onState: hearState });
-const happenings = new Feed((options) => api.events(options), { onMessage: hearEvent, onOpen: () => (following.value = true), resumes: true });
+const happenings = new Feed((options) => api.events(options), {
+  onMessage: hearEvent,
+  onOpen: () => (following.value = true),
+  resumes: true,
+});
 let single = null;
 
 // Finds out who looks, and begins to follow.
