@@ -10,7 +10,12 @@ const same = (lane, event) =>
 export function lanes(events, lock, now, facts) {
   const found = [];
   const open = (event, fields) => {
-    const lane = { start: event.time_ms, end: null, ending: null, ticks: [], risks: [], red: null, label: null, fence: event.fence ?? null, holder: event.holder ?? null, exact: !event.seen, ...fields };
+    // Events of this instance do not name the holder; the nodes did while it had the lock.
+    const known = facts.get(event.fence);
+    const lane = {
+      start: event.time_ms, end: null, ending: null, ticks: [], risks: [], red: null, exact: !event.seen,
+      fence: event.fence ?? null, holder: event.holder ?? known?.holder ?? null, label: event.label ?? known?.label ?? null, ...fields,
+    };
     found.push(lane);
     return lane;
   };
@@ -19,6 +24,7 @@ export function lanes(events, lock, now, facts) {
     if (known) return known;
     return event.fence == null && event.holder == null ? found.findLast((lane) => lane.end === null) : undefined;
   };
+  const of = (holder) => found.findLast((lane) => holder != null && lane.holder === holder);
   // What this instance did counts more than what was seen.
   const end = (lane, at, ending) => {
     const exact = ["lost", "released", "forced"];
@@ -43,22 +49,20 @@ export function lanes(events, lock, now, facts) {
         break;
       case "lost": end(lane, at, "lost"); break;
       case "given_up": end(lane, at, "released"); break;
-      case "forced": end(found.findLast((other) => other.holder === event.was || other.end === null), at, "forced"); break;
+      case "forced": end(of(event.was) ?? found.findLast((other) => other.end === null), at, "forced"); break;
       case "seen_held": case "seen_changed_hands": {
-        const before = found.findLast((other) => other.holder === event.was && event.was);
-        if (event.was) end(before, at, "ended");
+        if (event.was) end(of(event.was), at, "ended");
         const own = lane ?? open(event, {});
         own.holder ??= event.holder;
         own.label ??= event.label ?? null;
         break;
       }
-      case "seen_freed": end(found.findLast((other) => other.holder === event.was || other.fence === event.fence || other.end === null), at, event.expired ? "expired" : "freed"); break;
+      case "seen_freed": {
+        const own = of(event.was) ?? found.findLast((other) => same(other, event));
+        end(own, at, event.expired ? "expired" : "freed");
+        break;
+      }
     }
-  }
-  // Events of this instance do not name the holder; the nodes did while it had the lock.
-  for (const lane of found) {
-    const known = facts.get(lane.fence);
-    if (known) Object.assign(lane, { holder: lane.holder ?? known.holder, label: lane.label ?? known.label });
   }
   settle(found, lock, now, open, end);
   return found;
@@ -68,15 +72,16 @@ export function lanes(events, lock, now, facts) {
 function settle(found, lock, now, open, end) {
   if (!lock || now === null) return;
   const held = lock.state === "held" || lock.state === "kept";
-  const current = held ? found.findLast((lane) => lane.fence === lock.fence || lane.holder === lock.holder) : null;
+  const current = held ? found.findLast((lane) => same(lane, lock)) : null;
   if (held && !current) {
     const age = lock.age_ms ?? 0;
     const start = now - age - (performance.now() - lock.at);
-    open({ time_ms: start, fence: lock.fence, holder: lock.holder, seen: true }, { label: lock.label, early: !lock.age_exact });
+    open({ time_ms: start, fence: lock.fence, holder: lock.holder, seen: true }, { label: lock.label, early: lock.age_ms === null });
   }
   if (current) {
     Object.assign(current, { holder: lock.holder, label: lock.label ?? current.label });
-    if (current.ending === "released") Object.assign(current, { end: null, ending: null });
+    // One of several holds was released, or an end was seen that was another's.
+    if (current.ending !== "lost") Object.assign(current, { end: null, ending: null });
   }
   // Somebody whom a minority still names: it may not know yet that another has the lock.
   const two = hasTwo(lock) ? now - (performance.now() - lock.twoAt) : null;
@@ -85,7 +90,8 @@ function settle(found, lock, now, open, end) {
   if (two !== null) [...doubled, current ?? found.at(-1)].forEach((lane) => Object.assign(lane, { red: two, end: null, ending: null }));
   // A reader of many, or one whose end was not seen, may still be there: only the nodes know.
   const shared = lock.readers > 1;
-  if (!shared) found.filter((lane) => lane.end === null && lane !== current && !doubled.includes(lane) && lane.fence !== lock.fence).forEach((lane) => end(lane, Math.max(lane.start, ...lane.ticks), "end not seen"));
+  const over = (lane) => lane.end === null && lane !== current && !doubled.includes(lane) && lane.fence !== lock.fence;
+  if (!shared) found.filter(over).forEach((lane) => end(lane, Math.max(lane.start, ...lane.ticks), "end not seen"));
 }
 
 // How long waits, holds and hand-overs took, in milliseconds, as this instance saw them.

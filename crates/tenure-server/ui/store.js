@@ -33,7 +33,11 @@ const LOG_MAX = 5000;
 export const following = signal(false);
 
 const list = new Feed((options) => api.watchAll(options), { onMessage: hearList, onState: hearState });
-const happenings = new Feed((options) => api.events(options), { onMessage: hearEvent, onOpen: () => (following.value = true), resumes: true });
+const happenings = new Feed((options) => api.events(options), {
+  onMessage: hearEvent,
+  onOpen: () => (following.value = true),
+  resumes: true,
+});
 let single = null;
 
 // Finds out who looks, and begins to follow.
@@ -287,10 +291,15 @@ function logChanged() {
 
 // A tab that nobody sees asks nobody: browsers keep few connections, and looking costs the nodes.
 const HIDDEN_MAX_MS = 15_000;
+const feeds = () => (followers ? [single ?? list, happenings] : [single ?? list]);
+const rest = () => feeds().forEach((feed) => feed.stop());
+const wake = () => me.value && feeds().forEach((feed) => feed.start());
 let hiding = null;
 document.addEventListener("visibilitychange", () => {
   clearTimeout(hiding);
-  const feeds = followers ? [single ?? list, happenings] : [single ?? list];
-  if (document.hidden) hiding = setTimeout(() => feeds.forEach((feed) => feed.stop()), HIDDEN_MAX_MS);
-  else if (me.value) feeds.forEach((feed) => feed.start());
+  if (document.hidden) hiding = setTimeout(rest, HIDDEN_MAX_MS);
+  else wake();
 });
+// A page that is left may be kept, to be shown again, and its connections with it.
+addEventListener("pagehide", rest);
+addEventListener("pageshow", (event) => event.persisted && wake());

@@ -464,8 +464,8 @@ impl Inner {
         self.mailbox.send(call).is_ok()
     }
 
-    /// Starts a task: in the caller's runtime, or where the worker runs if there is none. `false` if
-    /// that is gone.
+    /// Starts a task: in the caller's runtime, or where the worker runs if there is none. `false`
+    /// if that is gone.
     pub(crate) fn start(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
         match Handle::try_current() {
             Ok(runtime) => {

@@ -105,6 +105,7 @@ impl Watched<'_> {
         }
         let state = |lock: &Option<crate::sight::Lock>| lock.as_ref().map(|lock| lock.state);
         let matters = change.changes_hands() || state(&change.before) != state(&change.now);
-        (matters || self.all).then(|| WatchLine::Lock { change, was_there: !self.complete })
+        let line = || WatchLine::Lock { change: Box::new(change), was_there: !self.complete };
+        (matters || self.all).then(line)
     }
 }

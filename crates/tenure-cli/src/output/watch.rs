@@ -17,7 +17,7 @@ pub(crate) enum WatchLine {
     /// All locks that are held have been told of; what follows happens now.
     Complete,
     Lock {
-        change: Change,
+        change: Box<Change>,
         /// It may have been so before anybody looked.
         was_there: bool,
     },

@@ -176,8 +176,8 @@ impl Service {
 }
 
 impl Messages {
-    /// The next one, as its event and data; `None` at the end, or when nothing comes for so long that
-    /// the service must be gone.
+    /// The next one, as its event and data; `None` at the end, or when nothing comes for so long
+    /// that the service must be gone.
     pub(crate) async fn next(&mut self) -> Option<(String, Value)> {
         loop {
             let line = timeout(SILENCE_MAX, self.lines.line()).await.ok()??;

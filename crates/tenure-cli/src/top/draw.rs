@@ -121,7 +121,8 @@ fn row(lock: &Lock) -> [String; 7] {
     let age = duration(lock.age());
     [
         plain(&lock.name),
-        lock.state.word().to_owned(),
+        // Not by colour alone.
+        if lock.others > 0 { format!("{} !", lock.state.word()) } else { lock.state.word().to_owned() },
         lock.left().map_or_else(|| "never".to_owned(), duration),
         if lock.age_exact { age } else { format!(">{age}") },
         number(lock.waiters),

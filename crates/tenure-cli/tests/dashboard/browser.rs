@@ -11,7 +11,7 @@ use thirtyfour::prelude::*;
 use crate::stage::Stage;
 
 /// What a busy machine may take for something that a person waits a second for.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Without these it asks the world for updates, or does not run as root.
 const FLAGS: [&str; 10] = [

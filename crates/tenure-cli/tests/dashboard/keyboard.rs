@@ -98,6 +98,7 @@ async fn everything_can_be_done_without_a_mouse() {
     browser.types(Key::Enter).await;
     browser.sees("Released on 5 of 5 nodes.").await;
     browser.types(Key::Enter).await;
+    browser.until("the dialog is gone", "return document.querySelector('dialog') === null").await;
     browser.sees("Nobody holds this lock now.").await;
 
     browser.types("ge").await;

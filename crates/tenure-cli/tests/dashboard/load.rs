@@ -1,17 +1,18 @@
-//! Ten thousand locks on the page, all of them renewed again and again.
+//! Thousands of locks on the page, all of them renewed again and again.
 //!
-//! A slice of it takes seconds; `TENURE_CAMPAIGNS=1` makes it the ten minutes of the promise.
+//! A slice of it takes seconds; `TENURE_CAMPAIGNS=1` makes it the ten thousand locks and ten minutes
+//! of the promise, `TENURE_MINUTES` another time.
 
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use tenure_testkit::RedisServer;
 use tenure_testkit::http::Client;
 use tokio::task::{JoinHandle, JoinSet};
 
 use crate::browser::Browser;
 use crate::stage::Stage;
 
-const LOCKS: usize = 10_000;
 /// More would be too large for one call.
 const BATCH: usize = 500;
 
@@ -20,16 +21,16 @@ const BUSY_MAX: f64 = 0.25;
 const GROWTH_MAX: f64 = 1.2;
 
 /// Acquires all of them, and gives the leases.
-async fn acquire_all(stage: &Stage) -> Vec<Value> {
+async fn acquire_all(stage: &Stage, count: usize) -> Vec<Value> {
     let mut tasks = JoinSet::new();
     for part in 0..10 {
         let (address, token) = (stage.address(), stage.token.clone());
         tasks.spawn(async move {
             let mut client = Client::connect(address).await.token(&token);
             let mut leases = vec![];
-            for number in 0..LOCKS / 10 {
+            for number in 0..count / 10 {
                 let name = format!("load/{part}/{number:04}");
-                let ask = json!({ "name": name, "ttl_ms": 60_000, "label": format!("worker-{number}@batch-{part}") });
+                let ask = json!({ "name": name, "ttl_ms": 300_000, "label": format!("worker-{number}@batch-{part}") });
                 // A busy machine may not answer in time.
                 let mut answer = client.post("/v1/acquire", &ask).await;
                 while answer.status != 200 {
@@ -81,14 +82,21 @@ async fn memory(browser: &Browser) -> f64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_renewed_locks_leave_the_page_idle_most_of_the_time() {
+async fn renewed_locks_by_the_thousand_leave_the_page_idle_most_of_the_time() {
     let whole = std::env::var_os("TENURE_CAMPAIGNS").is_some();
-    let (first, last) = if whole { (60, 600) } else { (5, 12) };
-    let stage = Stage::start().await;
+    let minutes = std::env::var("TENURE_MINUTES").map_or(10, |text| text.parse().unwrap());
+    let (locks, first, last) = if whole { (10_000, 60, 60 * minutes) } else { (2_000, 5, 12) };
+    // A busy machine may need a minute to acquire all of them.
+    let stage = Stage::with(RedisServer::start_many::<5>(&[]).into(), "max_ttl = \"5m\"\n").await;
     let Some(browser) = Browser::open_as_ann(&stage).await else { return };
-    let renewals = renew_all(&stage, acquire_all(&stage).await);
+    let renewals = renew_all(&stage, acquire_all(&stage, locks).await);
     browser.visit("locks?sort=left").await;
-    browser.sees("10,000 locks").await;
+    // Looking takes at most 2 % of a node's time, so a long list takes a while.
+    let shown = format!("{},000 locks", locks / 1_000);
+    while !browser.text().await.contains(&shown) {
+        assert!(!renewals.is_finished());
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
     let drawn = browser.run("return document.querySelectorAll('.vbody [role=row]').length").await;
     assert!(drawn.as_u64().unwrap() < 100, "{drawn} rows are drawn");
     browser.tells("Performance.enable", json!({ "timeDomain": "timeTicks" })).await;
@@ -100,15 +108,17 @@ async fn ten_thousand_renewed_locks_leave_the_page_idle_most_of_the_time() {
     let late = memory(&browser).await;
     let (task_end, at_end) = busy(&browser).await;
     let share = (task_end - task) / (at_end - at);
-    let scrolled = "const l = document.querySelector('.vlist'); l.scrollTop = 200000; return new Promise(d => requestAnimationFrame(() => requestAnimationFrame(() => d(document.querySelector('.vbody [role=row]').ariaRowIndex > 4000))))";
+    let scrolled = "const l = document.querySelector('.vlist'); l.scrollTop = 60000; return new Promise(d => requestAnimationFrame(() => requestAnimationFrame(() => d(document.querySelector('.vbody [role=row]').ariaRowIndex > 1000))))";
     assert_eq!(browser.run(scrolled).await, true, "it scrolls");
     assert!(!renewals.is_finished(), "the locks were renewed all the time");
     renewals.abort();
-    if std::env::var_os("TENURE_CAMPAIGNS").is_some() {
+    if whole {
         say(&format!("busy {share:.3}, memory {early:.0} then {late:.0} bytes"));
     }
     assert!(share <= BUSY_MAX, "the page's thread is busy {share:.3} of the time");
-    assert!(late <= early * GROWTH_MAX, "memory grew from {early:.0} to {late:.0} bytes");
+    // In its first seconds the page is still growing to its size.
+    let growth_max = if whole { GROWTH_MAX } else { 1.5 };
+    assert!(late <= early * growth_max, "memory grew from {early:.0} to {late:.0} bytes");
     browser.close(&["/v1/me"]).await;
 }
 

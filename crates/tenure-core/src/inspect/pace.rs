@@ -6,8 +6,8 @@
 
 use std::time::Duration;
 
-/// How long a slice should keep a node busy: a command that has to wait for it is hardly slower than
-/// one on a busy network.
+/// How long a slice should keep a node busy: a command that has to wait for it is hardly slower
+/// than one on a busy network.
 pub const SLICE: Duration = Duration::from_micros(500);
 
 /// What a command costs a server besides what its clock shows: to read it, to find its script, and

@@ -2,8 +2,8 @@
 //!
 //! Nodes are looked at one after the other, each at its own pace. So when one of them says
 //! something new about a lock, the others are asked about that lock, too, before anything is told:
-//! a lock that was acquired between two looks would seem disputed otherwise. What is told after that
-//! is what the nodes say.
+//! a lock that was acquired between two looks would seem disputed otherwise. What is told after
+//! that is what the nodes say.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -1,7 +1,7 @@
 //! What one node is known to have, from walking through its keys again and again.
 //!
-//! A walk goes in slices, and between them the node changes. A key that is there for a whole pass is
-//! found in it; so one that was not found in a whole pass was away for a moment at least. Single
+//! A walk goes in slices, and between them the node changes. A key that is there for a whole pass
+//! is found in it; so one that was not found in a whole pass was away for a moment at least. Single
 //! keys can be looked at in between, out of turn.
 
 use std::collections::BTreeMap;
@@ -51,7 +51,8 @@ pub struct Look {
 pub struct Progress {
     /// Whether the node has been walked through as a whole.
     pub complete: bool,
-    /// How many of its keys, of any kind, this pass has looked at, if the node says how many it has.
+    /// How many of its keys, of any kind, this pass has looked at, if the node says how many it
+    /// has.
     pub looked_at: Option<u64>,
     /// How many it has.
     pub of: Option<u64>,
@@ -115,8 +116,9 @@ impl Walk {
         let mut new = self.take_found(now, clock, listed.seen);
         if self.cursor == 0 {
             let pass = self.pass;
-            let missed = self.looks.extract_if(.., |_, look| look.pass < pass);
-            new.extend(missed.filter(|(_, look)| look.found.is_some()).map(|(key, _)| key));
+            let missed = self.looks.iter().filter(|(_, look)| look.pass < pass && look.found.is_some());
+            new.extend(missed.map(|(key, _)| Arc::clone(key)));
+            self.looks.retain(|_, look| look.pass == pass);
             self.complete = true;
         }
         new

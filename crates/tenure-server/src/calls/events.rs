@@ -50,7 +50,7 @@ pub(crate) struct EventsQuery {
 #[serde(untagged)]
 #[expect(dead_code, reason = "it says what the JSON looks like")]
 enum EventData {
-    Event(Happened),
+    Event(Box<Happened>),
     Gap(Gap),
 }
 

@@ -61,7 +61,7 @@ enum WatchData {
     Progress(Progress),
     Nodes(Nodes),
     Totals(Totals),
-    Lock(LockReport),
+    Lock(Box<LockReport>),
 }
 
 /// The data of `hello`, which comes first.
@@ -143,7 +143,8 @@ struct Walk {
 ///
 /// Server-sent events: `hello`, then `snapshot` until it says that no more follows, then `changes`;
 /// between them `progress`, `nodes` and `totals`. With a name instead of a prefix it is `hello` and
-/// `lock`, as `/v1/lock` tells, whenever it is another; and `nodes`. Whoever comes back begins again.
+/// `lock`, as `/v1/lock` tells, whenever it is another; and `nodes`. Whoever comes back begins
+/// again.
 #[utoipa::path(
     get, path = "/v1/watch", operation_id = "watch", tag = "look",
     params(WatchQuery),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
-use tenure::{Event, Fence, LockChange, LockView};
+use tenure::{Event, Fence, LockChange, LockState, LockView};
 use utoipa::ToSchema;
 
 use crate::form::milliseconds;
@@ -151,7 +151,7 @@ impl Happened {
             kind,
             time_ms: now_ms(),
             name: Some((&*change.name).into()),
-            fence: state.and_then(|state| state.fence()).map(Fence::get),
+            fence: state.and_then(LockState::fence).map(Fence::get),
             label: state.and_then(|state| state.label()).map(|label| (&**label).into()),
             valid_for_ms: view.and_then(|view| view.left()).map(milliseconds),
             margin: view.and_then(|view| view.margin()),

@@ -1,8 +1,8 @@
 //! The list of all locks.
 //!
 //! A node remembers a fence for each name of the last day, and a list walks past all of them. So it
-//! goes in slices, and leaves each node alone for three quarters of the time: whoever uses the locks
-//! meanwhile hardly notices. It takes as long as it takes; a node that fails is asked again.
+//! goes in slices, and leaves each node alone for three quarters of the time: whoever uses the
+//! locks meanwhile hardly notices. It takes as long as it takes; a node that fails is asked again.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -81,8 +81,8 @@ impl Locks {
     /// locks is not looked at, so labels, fences and waiters are left out; [`Locks::inspect`] tells
     /// them.
     ///
-    /// Nodes are walked through while clients go on, so a lock that changes hands meanwhile may look
-    /// disputed. That takes at most a quarter of a node's time: some seconds if it remembers a
+    /// Nodes are walked through while clients go on, so a lock that changes hands meanwhile may
+    /// look disputed. That takes at most a quarter of a node's time: some seconds if it remembers a
     /// million fences. [`Locks::list_under`] tells how far it is.
     ///
     /// # Errors

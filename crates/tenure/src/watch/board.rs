@@ -298,11 +298,15 @@ pub(super) struct Seen {
 
 impl State {
     fn forget_gone(&mut self) {
-        let gone = self.rows.extract_if(.., |_, row| row.told.now.is_none());
-        for (_, row) in gone {
-            self.log.remove(&row.number);
-            self.forgotten = self.forgotten.max(row.number);
-        }
+        let (log, forgotten) = (&mut self.log, &mut self.forgotten);
+        self.rows.retain(|_, row| {
+            let is_there = row.told.now.is_some();
+            if !is_there {
+                log.remove(&row.number);
+                *forgotten = row.number.max(*forgotten);
+            }
+            is_there
+        });
         self.gone = 0;
     }
 }

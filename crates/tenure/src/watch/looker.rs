@@ -1,8 +1,9 @@
-//! The one who looks: walks through all nodes, each at its own pace, and looks again at what changes.
+//! The one who looks: walks through all nodes, each at its own pace, and looks again at what
+//! changes.
 //!
 //! A node is asked one thing at a time. When it has answered, it is left alone for so long that
-//! looking takes no more than its share (`tenure_core::Pace`); then come, in turn, the next slice of
-//! the walk and the locks that should be looked at before the walk comes by.
+//! looking takes no more than its share (`tenure_core::Pace`); then come, in turn, the next slice
+//! of the walk and the locks that should be looked at before the walk comes by.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

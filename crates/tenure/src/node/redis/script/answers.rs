@@ -73,7 +73,8 @@ answers! {
     /// What `inspect.lua` answers.
     struct Inspected<'a> { now: i64, waiters: i64, holder: Option<Holder<'a>> }
     struct Holder<'a> { held: Held<'a>, fence: &'a str, label: &'a str, sharers: Vec<&'a str> }
-    /// What `list.lua` answers: how long it took in microseconds, and how many keys there are, or -1.
+    /// What `list.lua` answers: how long it took in microseconds, and how many keys there are, or
+    /// -1.
     struct Sliced<'a> { now: i64, next: &'a str, took: i64, keys: i64, locks: Vec<Sighted<'a>> }
     /// Fence and label are empty, and the counts -1, if they are not known.
     struct Sighted<'a> { held: Held<'a>, fence: &'a str, label: &'a str, waiters: i64, holds: i64 }
