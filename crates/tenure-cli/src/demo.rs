@@ -5,6 +5,7 @@
 //!                           │ ◄────── what contenders say, and a client knows of the nodes
 //!   lines or draw.rs ◄──────┘ judge.rs: who holds the lock, and whether two ever did at once
 //! ```
+#![cfg_attr(not(feature = "top"), allow(dead_code, reason = "without a screen, nobody draws it"))]
 
 mod contender;
 #[cfg(feature = "top")]
@@ -25,7 +26,7 @@ use std::ffi::OsString;
 pub(crate) use self::draw::draw;
 pub(crate) use self::happened::{Happened, name};
 pub(crate) use self::judge::Finding;
-pub(crate) use self::keys::{Act, Do, meaning};
+pub(crate) use self::keys::{Act, Do, HELP, meaning};
 pub(crate) use self::stage::Stage;
 use crate::exit_code::Exit;
 

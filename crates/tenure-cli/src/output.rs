@@ -27,7 +27,7 @@ use std::time::Duration;
 use tenure::{NodeReport, ShutdownError};
 use tenure_server::form::milliseconds;
 
-pub(crate) use self::demo::{demo_words, time_of_day};
+pub(crate) use self::demo::{demo_report, demo_words, time_of_day};
 pub(crate) use self::progress::Progress;
 #[cfg(feature = "top")]
 pub(crate) use self::screen::{Screen, ScreenEvent};

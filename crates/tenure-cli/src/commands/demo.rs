@@ -9,7 +9,7 @@ use tokio::time::{Instant, interval, sleep_until};
 use crate::args::DemoArgs;
 #[cfg(feature = "top")]
 use crate::demo::draw;
-use crate::demo::{Do, Stage, meaning};
+use crate::demo::{Do, HELP, Stage, meaning};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::output::Output;
@@ -57,6 +57,7 @@ async fn show(args: &DemoArgs, output: &Output) -> Result<Exit, Failure> {
             nodes = stage.nodes_seen() => stage.look(&nodes),
             typed = input.next() => match typed {
                 Typed::End | Typed::Key(Do::Quit) => break Exit::DONE,
+                Typed::Key(Do::Help) if input.is_lines() => HELP.lines().for_each(|line| output.note(line)),
                 Typed::Key(key) => stage.press(key)?,
                 Typed::Nothing => {}
             },
@@ -72,7 +73,7 @@ async fn show(args: &DemoArgs, output: &Output) -> Result<Exit, Failure> {
     };
     drop(input);
     drop(stage);
-    output.note("demo over; everything it started has ended");
+    output.note("the demo is over; everything it started has ended");
     Ok(exit)
 }
 
@@ -115,7 +116,6 @@ impl Input {
         matches!(self, Self::Lines { .. })
     }
 
-    #[cfg_attr(not(feature = "top"), expect(clippy::unused_self, reason = "there is no screen"))]
     fn draw(&mut self, stage: &Stage) -> std::io::Result<()> {
         match self {
             #[cfg(feature = "top")]

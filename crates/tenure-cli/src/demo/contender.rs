@@ -1,11 +1,11 @@
 //! A contender: a process of its own that takes its turn at the lock, again and again.
 //!
-//! It says what it does in lines on its standard output, with times of the clock that all processes
-//! of this machine share. Its input tells it to hold the lock for a whole term; the end of its input
-//! is its own end.
+//! It reports what it does in lines on its standard output, timed by the clock that all processes
+//! of this machine share. Its input tells it to hold the lock for a whole term; when its input
+//! ends, so does the contender.
 
 use std::ffi::{OsStr, OsString};
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,7 @@ use super::process;
 use super::setup::{LOCK, Setup, TTL};
 use crate::exit_code::Exit;
 use crate::machine_clock;
+use crate::output::demo_report;
 
 const CONTEND: &str = "__demo-contend";
 
@@ -26,7 +27,7 @@ const CONTEND: &str = "__demo-contend";
 const TURN: Duration = Duration::from_millis(1_500);
 /// How much of its term the longest turn leaves.
 const SPARE: Duration = Duration::from_millis(300);
-/// How long one waits in line at a time: who asks anew notices what nodes have forgotten.
+/// How long it waits in line at a time. Asking again is how it notices what nodes have forgotten.
 const WAIT: Duration = Duration::from_secs(1);
 /// Between two turns, and between attempts while no majority votes.
 const REST: Duration = Duration::from_millis(200);
@@ -185,8 +186,7 @@ async fn contend_for(who: &str, setup: &Setup) {
 
 /// `false` if nobody listens any more.
 fn say(said: &Said) -> bool {
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{}", said.line()).and_then(|()| stdout.flush()).is_ok()
+    demo_report(&said.line()).is_ok()
 }
 
 #[cfg(test)]

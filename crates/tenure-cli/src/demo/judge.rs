@@ -1,9 +1,9 @@
 //! Who holds the lock, and whether two ever held it at once, by the one clock of this machine.
 //!
-//! A hold lasts from the grant until its holder is done or its lease is over, whichever comes first.
-//! Reports of different processes may arrive in the wrong order, so two holders count as such only
-//! when the first has had time to say that it was done; if it was done before after all, the verdict
-//! is taken back.
+//! A hold lasts from the grant until its holder is done or its lease expires, whichever is first.
+//! Reports of different processes may arrive in the wrong order. So two holders count only once the
+//! first has had time to report its release; if that turns out to have come first, the verdict is
+//! withdrawn.
 //!
 //! The judge also is the resource behind the lock: everybody writes to it with their fence, at the
 //! beginning and at the end, and it refuses a fence below the highest it has seen.

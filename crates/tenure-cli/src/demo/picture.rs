@@ -39,7 +39,6 @@ impl NodeView {
     }
 
     /// What was done to it, and how it is now.
-    #[cfg(feature = "top")]
     pub(crate) fn shown(&self) -> String {
         let power = match self.power {
             Power::Up => "up",
@@ -55,13 +54,11 @@ impl NodeView {
 }
 
 /// A countdown in whole seconds is calmer.
-#[cfg(feature = "top")]
 const fn round(left: Duration) -> Duration {
     Duration::from_secs(left.as_secs() + 1)
 }
 
 /// All of it.
-#[cfg_attr(not(feature = "top"), expect(dead_code, reason = "nobody draws it"))]
 pub(crate) struct Picture<'a> {
     pub(crate) dashboard: Option<&'a str>,
     pub(crate) guard: bool,

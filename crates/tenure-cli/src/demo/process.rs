@@ -1,9 +1,9 @@
 //! Processes that end with the demo, also when the demo is killed.
 //!
-//! On Linux the kernel kills them: each asks for that before it becomes what it is to be. The kernel
-//! watches the *thread* that started them, so only the main thread starts any. A sweeper, which
-//! notices by the end of a pipe that the demo is gone, removes the folder; where the kernel offers no
-//! such help it also kills what is left.
+//! On Linux the kernel kills them: each asks for that before it starts its real work. The kernel
+//! watches the *thread* that started them, so only the main thread starts any. A sweeper process
+//! sees by the end of a pipe that the demo is gone, and removes the folder. Where the kernel does
+//! not help, it also kills what is left.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead, Write};

@@ -12,9 +12,7 @@ use super::contender::{Said, now_us};
 use super::happened::{Happened, name};
 use super::judge::{Finding, Judge};
 use super::keys::{Act, Do};
-use super::picture::NodeView;
-#[cfg(feature = "top")]
-use super::picture::Picture;
+use super::picture::{NodeView, Picture};
 use super::server::{Power, Server};
 use super::world::{Reports, World};
 use crate::failure::Failure;
@@ -84,7 +82,6 @@ impl Stage {
         std::mem::take(&mut self.news)
     }
 
-    #[cfg(feature = "top")]
     pub(crate) fn picture(&self) -> Picture<'_> {
         Picture {
             dashboard: self.dashboard.as_deref(),

@@ -21,6 +21,11 @@ impl Output {
     }
 }
 
+/// What a contender reports to the demo that started it.
+pub(crate) fn demo_report(line: &str) -> std::io::Result<()> {
+    write_line(std::io::stdout(), line)
+}
+
 /// The time of day, for a list of what happened.
 pub(crate) fn time_of_day() -> String {
     clock::time(SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, milliseconds))
