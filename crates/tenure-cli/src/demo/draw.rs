@@ -67,7 +67,7 @@ fn header(picture: &Picture<'_>) -> Vec<Line<'static>> {
     let holders: Vec<&Hold> = picture.judge.holders(picture.now_us).collect();
     let mut lines = vec![first];
     if let [first, .., second] = &holders[..]
-        && picture.judge.overlaps().iter().any(|overlap| overlap.second == **second)
+        && picture.judge.overlaps().iter().any(|overlap| overlap.first == **first)
     {
         lines.push(Line::styled("lock \"demo\"  TWO HOLDERS AT ONCE", BAD));
         lines.push(Line::styled(
@@ -96,10 +96,10 @@ fn header(picture: &Picture<'_>) -> Vec<Line<'static>> {
         [] => Line::styled("never two holders at once", GOOD),
         [.., last] => {
             let (times, refused) = (picture.judge.overlaps().len(), picture.judge.refused());
-            let times = if times == 1 { "once".to_owned() } else { format!("{times} times") };
+            let times = if times == 1 { "1 time".to_owned() } else { format!("{times} times") };
             Line::styled(
                 format!(
-                    "two held it at once {times}, last {} ({}) and {} ({}); writes refused by fence: {refused}",
+                    "two holders at once {times}, last {} {} and {} {}; writes refused: {refused}",
                     name(last.first.who),
                     last.first.fence,
                     name(last.second.who),

@@ -8,10 +8,14 @@
 //! The judge also is the resource behind the lock: everybody writes to it with their fence, at the
 //! beginning and at the end, and it refuses a fence below the highest it has seen.
 
+use std::collections::VecDeque;
+
 use super::contender::Said;
 
 /// A report on the same machine takes no longer.
-const REPORT_MAX_US: u64 = 400_000;
+const REPORT_MAX_US: u64 = 700_000;
+/// Reports that arrive in the wrong order are not further apart.
+const ENDED_MAX: usize = 16;
 
 /// A hold that its holder has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,7 +61,13 @@ pub(crate) enum Finding {
 pub(crate) struct Judge {
     /// In the order of their grants.
     holds: Vec<Hold>,
+    /// The last that ended, and when.
+    ended: VecDeque<(Hold, u64)>,
+    /// The second came before the first was known to be done.
+    suspected: Vec<Overlap>,
     overlaps: Vec<Overlap>,
+    /// What is certain, and was not said yet.
+    found: Vec<Overlap>,
     /// The highest fence that the resource has seen.
     fence: u64,
     refused: u64,
@@ -71,7 +81,16 @@ impl Judge {
                 let is_over = |hold: &Hold| hold.who != who && hold.until_us <= at_us;
                 let over = self.holds.iter().rfind(|hold| is_over(hold)).map(|hold| hold.who);
                 self.holds.retain(|hold| !is_over(hold));
-                self.holds.push(Hold { who, fence, at_us, until_us });
+                let second = Hold { who, fence, at_us, until_us };
+                let firsts = self.holds.iter().filter(|first| first.who != who);
+                self.suspected.extend(firsts.map(|first| Overlap { first: *first, second }));
+                let ended = self.ended.iter().filter(|(first, end_us)| {
+                    let met = first.at_us..first.until_us.min(*end_us);
+                    first.who != who && met.contains(&at_us)
+                });
+                let met: Vec<Overlap> = ended.map(|(first, _)| Overlap { first: *first, second }).collect();
+                met.into_iter().for_each(|overlap| self.confirm(overlap));
+                self.holds.push(second);
                 let _ = self.write(fence);
                 Some(Finding::Acquired { who, fence, over })
             }
@@ -88,29 +107,18 @@ impl Judge {
             Said::Unavailable => None,
             Said::Ended => {
                 self.holds.retain(|hold| hold.who != who);
+                self.suspected.retain(|overlap| overlap.first.who != who);
                 None
             }
         }
     }
 
-    /// Two that hold it at once, if that is certain by now and was not said yet.
+    /// Two that held it at once, if that is certain by now and was not said yet.
     pub(crate) fn overlap(&mut self, now_us: u64) -> Option<Finding> {
-        for (place, second) in self.holds.iter().enumerate() {
-            if now_us < second.at_us + REPORT_MAX_US {
-                continue;
-            }
-            for first in &self.holds[..place] {
-                let overlap = Overlap { first: *first, second: *second };
-                if first.who != second.who
-                    && first.until_us > second.at_us
-                    && !self.overlaps.contains(&overlap)
-                {
-                    self.overlaps.push(overlap);
-                    return Some(Finding::Two(overlap));
-                }
-            }
-        }
-        None
+        let is_due = |overlap: &Overlap| now_us >= overlap.second.at_us + REPORT_MAX_US;
+        let due: Vec<Overlap> = self.suspected.iter().copied().filter(is_due).collect();
+        due.into_iter().for_each(|overlap| self.confirm(overlap));
+        self.found.pop().map(Finding::Two)
     }
 
     /// Who may count on the lock now.
@@ -130,13 +138,32 @@ impl Judge {
     /// Other processes contend from now on; what was found stays found.
     pub(crate) fn forget_holds(&mut self) {
         self.holds.clear();
+        self.ended.clear();
+        self.suspected.clear();
         self.fence = 0;
     }
 
-    /// A hold is over; whoever came later did not meet it.
+    /// A hold is over: now it is certain whom it met.
     fn end(&mut self, fence: u64, at_us: u64) {
-        self.holds.retain(|hold| hold.fence != fence);
-        self.overlaps.retain(|overlap| overlap.first.fence != fence || overlap.second.at_us < at_us);
+        let is_missed = |overlap: &Overlap| overlap.first.fence == fence && overlap.second.at_us >= at_us;
+        self.suspected.retain(|overlap| !is_missed(overlap));
+        self.overlaps.retain(|overlap| !is_missed(overlap));
+        self.found.retain(|overlap| !is_missed(overlap));
+        let is_met = |overlap: &Overlap| overlap.first.fence == fence;
+        let met: Vec<Overlap> = self.suspected.iter().copied().filter(is_met).collect();
+        met.into_iter().for_each(|overlap| self.confirm(overlap));
+        if let Some(place) = self.holds.iter().position(|hold| hold.fence == fence) {
+            self.ended.push_back((self.holds.remove(place), at_us));
+            if self.ended.len() > ENDED_MAX {
+                self.ended.pop_front();
+            }
+        }
+    }
+
+    fn confirm(&mut self, overlap: Overlap) {
+        self.suspected.retain(|suspected| *suspected != overlap);
+        self.overlaps.push(overlap);
+        self.found.push(overlap);
     }
 
     /// Writes to the resource, or learns which fence keeps it out.
@@ -164,9 +191,9 @@ mod tests {
         judge.hear(0, &acquired(10, 0, 6_000_000));
         judge.hear(1, &acquired(20, 4_000_000, 10_000_000));
         assert_eq!(judge.overlap(4_100_000), None, "the first may have ended, and say so late");
-        let Some(Finding::Two(two)) = judge.overlap(4_500_000) else { panic!("{judge:?}") };
+        let Some(Finding::Two(two)) = judge.overlap(4_800_000) else { panic!("{judge:?}") };
         assert_eq!((two.first.fence, two.second.fence), (10, 20));
-        assert_eq!(judge.overlap(4_600_000), None, "once is enough");
+        assert_eq!(judge.overlap(4_900_000), None, "once is enough");
         assert_eq!(judge.holders(4_600_000).count(), 2);
         judge.hear(0, &Said::Released { fence: 10, at_us: 5_700_000 });
         assert_eq!((judge.overlaps().len(), judge.refused()), (1, 1));
@@ -177,9 +204,24 @@ mod tests {
         let mut judge = Judge::default();
         judge.hear(0, &acquired(10, 0, 6_000_000));
         judge.hear(1, &acquired(20, 1_600_000, 7_600_000));
-        assert!(judge.overlap(2_100_000).is_some(), "nothing was said for half a second");
+        assert!(judge.overlap(2_400_000).is_some(), "nothing was said for 0.8 s");
         judge.hear(0, &Said::Released { fence: 10, at_us: 1_500_000 });
         assert!(judge.overlaps().is_empty(), "{judge:?}");
+    }
+
+    #[test]
+    fn an_overlap_is_found_whichever_report_comes_first() {
+        let mut judge = Judge::default();
+        judge.hear(0, &acquired(10, 0, 6_000_000));
+        judge.hear(0, &Said::Released { fence: 10, at_us: 1_500_000 });
+        judge.hear(1, &acquired(20, 1_400_000, 7_400_000));
+        assert!(judge.overlap(1_600_000).is_some(), "{judge:?}");
+        judge.hear(1, &Said::Released { fence: 20, at_us: 2_900_000 });
+        judge.hear(2, &acquired(30, 3_000_000, 9_000_000));
+        judge.hear(3, &acquired(40, 4_000_000, 10_000_000));
+        judge.hear(2, &Said::Released { fence: 30, at_us: 4_100_000 });
+        assert!(judge.overlap(4_100_000).is_some(), "the first was done later: {judge:?}");
+        assert_eq!(judge.overlaps().len(), 2);
     }
 
     #[test]
