@@ -35,3 +35,6 @@ pub(crate) fn in_a_process_of_its_own(arguments: impl Iterator<Item = OsString>)
     let arguments: Vec<OsString> = arguments.skip(1).collect();
     process::become_part(&arguments).or_else(|| contender::become_contender(&arguments))
 }
+
+#[cfg(all(test, feature = "top"))]
+mod tests;

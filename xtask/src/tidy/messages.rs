@@ -71,6 +71,7 @@ const NO_PROBLEMS: &[&str] = &[
     "nobody holds it",
     "taken in tenure top",
     "… was taken from its holder",
+    "starting nodes and contenders",
     "the demo is over; everything it started has ended",
     "there is one node",
     "there are … nodes",

@@ -32,6 +32,7 @@ pub(crate) fn run(args: &DemoArgs, output: &Output) -> Result<Exit, Failure> {
 async fn show(args: &DemoArgs, output: &Output) -> Result<Exit, Failure> {
     let mut signals = Signals::install()?;
     let (tell, mut reports) = unbounded_channel();
+    output.note("starting nodes and contenders");
     let mut stage = Stage::start(tell, !args.no_dashboard)?;
     let mut input = Input::open(args.seconds.is_some())
         .map_err(|error| Failure::internal(format!("no keys can be read: {error}")))?;
