@@ -217,14 +217,17 @@ function put(row, at) {
   rows.set(row.name, row);
 }
 
+// A long list is drawn anew less often: at most so much later than it changed.
+const LATE_MS = [100, 1000];
 let pending = false;
 function changed() {
   if (pending) return;
   pending = true;
+  const [least, most] = LATE_MS;
   setTimeout(() => {
     pending = false;
     rowsVersion.value += 1;
-  }, 200);
+  }, Math.min(most, least + rows.size / 4));
 }
 
 // Who had the lock under which fence, as the nodes said while the page was open.

@@ -1,7 +1,7 @@
 //! Thousands of locks on the page, all of them renewed again and again.
 //!
-//! A slice of it takes seconds; `TENURE_CAMPAIGNS=1` makes it the ten thousand locks and ten minutes
-//! of the promise, `TENURE_MINUTES` another time.
+//! A slice of it takes seconds; `TENURE_CAMPAIGNS=1` makes it the ten thousand locks and ten
+//! minutes of the promise, `TENURE_MINUTES` another time.
 
 use std::time::{Duration, Instant};
 

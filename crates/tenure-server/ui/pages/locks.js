@@ -27,21 +27,21 @@ const COLUMNS = [
   ["margin", "Margin", "c-margin right", 1], ["fence", "Fence", "c-fence right", -1],
 ];
 
+const contains = (row, words) =>
+  `${row.name}\n${row.label ?? ""}\n${row.owner ?? ""}\n${row.holder ?? ""}\n${row.state}`.toLowerCase().includes(words);
+
+// What is sorted by is looked up once a row: this runs for thousands of them, about once a second.
 function chosen(filter, sort, way) {
   const words = filter.toLowerCase();
   const now = performance.now();
+  const of = value[sort] ?? value.name;
   const found = [];
   for (const row of rows.values()) {
-    const text = `${row.name}\n${row.label ?? ""}\n${row.owner ?? ""}\n${row.holder ?? ""}\n${row.state}`;
-    if (words === "" || text.toLowerCase().includes(words)) found.push(row);
+    if (words === "" || contains(row, words)) found.push({ row, key: of(row, now) });
   }
-  const of = value[sort] ?? value.name;
-  const byName = (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
-  if (sort === "name") return found.sort((a, b) => way * byName(a, b));
-  return found.sort((a, b) => {
-    const [x, y] = [of(a, now), of(b, now)];
-    return x < y ? -way : x > y ? way : byName(a, b);
-  });
+  const order = (x, y) => (x < y ? -1 : x > y ? 1 : 0);
+  found.sort((a, b) => way * order(a.key, b.key) || order(a.row.name, b.row.name));
+  return found.map(({ row }) => row);
 }
 
 export function Locks() {
