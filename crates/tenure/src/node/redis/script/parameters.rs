@@ -131,7 +131,7 @@ scripts! {
     // With a ticket: get in line first. Or it opens: those outside the line are next. Or it is kept
     // from everybody, for so many ms at most.
     Release (
-        "shared/owner_of.lua" "shared/name_of.lua" "shared/group_of.lua" "shared/stop_holding.lua"
+        "release_plain.lua" "shared/owner_of.lua" "shared/name_of.lua" "shared/group_of.lua" "shared/stop_holding.lua"
         "shared/line_up.lua" "shared/pass_on.lua" "release.lua"
     ) [Lock Line Open Fence Label] { owner: OwnerToken, ticket: Option<Ticket>, opens: bool, keeps: Option<u64> }
     Enqueue ("shared/line_up.lua" "enqueue.lua") [Line Fence] { ticket: Ticket }
