@@ -67,7 +67,7 @@ pub use guard::handover::{Handover, HandoverError};
 pub use guard::lease_token::{LeaseToken, LeaseTokenError};
 pub use guard::watch::{GuardChanges, GuardStates};
 pub use guard::{Guard, Released};
-pub use inspect::{LockList, LockReport, NodeAnswer, NodeList};
+pub use inspect::{LockList, LockReport, NodeAnswer, NodeList, WaiterReport};
 pub use leader::{Incumbent, Incumbents, Leader, Term};
 pub use lock::label::of as label_of_process;
 pub use lock::{InLine, Lock};
@@ -86,7 +86,7 @@ pub use tenure_core::{
     COHORT_PASSES_MAX, COHORT_TIME, Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, Kind,
     LockState, MaxHold, Mode, NAME_BYTES_MAX, NAMES_MAX, NODES_MAX, NameError, Nonce, OWNER_ID_BYTES_MAX,
     OptionError, Options, OwnerId, OwnerIdError, OwnerToken, Place, QuorumError, Refusal, Renewal,
-    RestartGuard, Retry, Risk, Rounded, SLOTS_MAX, Vote, Wait,
+    RestartGuard, Retry, Risk, Rounded, SLOTS_MAX, Ticket, Vote, Wait,
 };
 
 /// The Rust examples of the README, run as tests.

@@ -57,7 +57,7 @@ pub(crate) async fn lock(
 ) -> Result<Json<LockReport>, Problem> {
     caller.may(Verb::Read, &asked.name)?;
     let found = service.locks.inspect(&asked.name).await?;
-    Ok(Json(LockReport::of(&found, &service.keys)))
+    Ok(Json(LockReport::of(&found, &service.keys, |name| caller.sees(name))))
 }
 
 /// Lists the locks.

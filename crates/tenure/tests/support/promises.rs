@@ -3,6 +3,9 @@
 //!
 //! Time is tokio's, so that the memory nodes run through it under a clock that is paused.
 
+#[path = "promises/circles.rs"]
+mod circles;
+
 use std::time::Duration;
 
 use tenure::*;
@@ -49,6 +52,7 @@ macro_rules! promises {
             a_lock_is_kept_from_others_for_its_period
             a_period_outlives_its_holder_and_a_hand_over
             a_period_that_is_over_is_not_begun_anew_by_a_release
+            whoever_asks_is_told_who_waits_in_order
         }
     };
     (#[$test:meta] $deployment:expr => $($promise:ident)*) => {
@@ -61,6 +65,8 @@ macro_rules! promises {
     };
 }
 pub(crate) use promises;
+
+pub(crate) use self::circles::*;
 
 pub(crate) async fn one_client_at_a_time_has_the_lock(deployment: &impl Deployment) {
     let (first, second) = (deployment.client().await, deployment.client().await);
