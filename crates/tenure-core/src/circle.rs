@@ -188,6 +188,12 @@ impl Circle {
         self.members.iter().map(|member| &member.keeps.name)
     }
 
+    /// Whether this waiter is in it.
+    #[must_use]
+    pub fn has(&self, ticket: Ticket) -> bool {
+        self.members.iter().any(|member| member.waiter.ticket == ticket)
+    }
+
     /// Whether every link of it is there, by what a majority says about each lock now.
     #[must_use]
     pub fn stands(&self, seen: &BTreeMap<Arc<str>, Presence>) -> bool {

@@ -5,10 +5,12 @@ mod waiter;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tenure_core::circle::Presence;
 use tenure_core::{
     Agreement, Distrust, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, Place, Query, Term, Waiter,
-    Word,
+    Word, query,
 };
+use tokio::sync::oneshot;
 
 pub use self::waiter::WaiterReport;
 use crate::Locks;
@@ -279,6 +281,22 @@ impl Inner {
             told.iter().filter(|answer| without(&answer.holdings)).count() >= self.quorum.majority()
         };
         keys.iter().map(|key| !is_free(key)).collect()
+    }
+
+    /// Asks all nodes who holds a lock and who waits for it, and does not wait for the answer.
+    pub(crate) fn ask_who_is_there(&self, key: LockKey) -> oneshot::Receiver<Found> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Call::Query { query: Query::inspect(key, self.quorum, self.clock.now()), reply });
+        answer
+    }
+
+    /// What that comes to.
+    pub(crate) fn presence(&self, Found { answers, voters, .. }: &Found) -> Presence {
+        fn word(answer: &query::Answered) -> Word<'_> {
+            Word { holding: answer.holdings.first(), waiters: answer.waiters, line: &answer.line }
+        }
+        let words: Vec<_> = answers.iter().map(|answer| answer.as_ref().ok().map(word)).collect();
+        Presence::from(&Agreement::of(self.quorum, *voters, &words))
     }
 
     /// Asks all nodes. `None` if the worker is gone.

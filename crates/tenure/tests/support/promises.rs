@@ -20,7 +20,15 @@ pub(crate) trait Deployment {
     const SLACK: Duration;
 
     /// A manager of its own, as another program has it.
-    fn client(&self) -> impl Future<Output = Locks>;
+    fn client(&self) -> impl Future<Output = Locks> {
+        self.client_with(|_| {})
+    }
+
+    /// The same, and what it is told of is told to `observer`.
+    fn client_with(
+        &self,
+        observer: impl Fn(&Event<'_>) + Send + Sync + 'static,
+    ) -> impl Future<Output = Locks>;
 }
 
 /// Runs every promise on this deployment, as tests with this attribute.
@@ -53,6 +61,11 @@ macro_rules! promises {
             a_period_outlives_its_holder_and_a_hand_over
             a_period_that_is_over_is_not_begun_anew_by_a_release
             whoever_asks_is_told_who_waits_in_order
+            a_wait_that_closes_a_circle_inside_a_manager_fails_at_once
+            a_lock_is_not_waited_for_by_whoever_holds_it
+            two_and_three_clients_that_wait_in_a_circle_are_told_who_waits_for_whom
+            readers_sets_and_owners_are_part_of_circles
+            whoever_goes_on_is_in_no_circle
         }
     };
     (#[$test:meta] $deployment:expr => $($promise:ident)*) => {
