@@ -5,7 +5,7 @@ mod waiting;
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure::{Fence, Kind, LockList, LockReport, LockState, NodeAnswer, NodeList, OwnerToken};
+use tenure::{Circle, Fence, Kind, LockList, LockReport, LockState, NodeAnswer, NodeList, OwnerToken};
 use tenure_server::form::kind_word;
 
 pub(crate) use self::waiting::Waiting;
@@ -21,6 +21,8 @@ pub(crate) struct Report {
     pub(crate) waiters: Option<u64>,
     /// Who waits, in order.
     pub(crate) line: Vec<Waiting>,
+    /// The deadlocks that it is part of.
+    pub(crate) circles: Vec<Circle>,
     /// How many share it, if it is shared.
     pub(crate) readers: Option<u64>,
     /// `plain` or `reentrant`, if it is held.
@@ -131,6 +133,7 @@ impl From<LockReport> for Report {
             fence,
             waiters: report.waiters,
             line: report.line.iter().map(Waiting::from).collect(),
+            circles: vec![],
             readers,
             kind: kind.map(|kind| kind_word(kind).to_owned()),
             owner,
@@ -202,6 +205,7 @@ impl Report {
             fence: told["fence"].as_u64().map(Fence::new),
             waiters: told["waiters"].as_u64(),
             line: each(&told["line"], Waiting::read),
+            circles: vec![],
             readers: told["readers"].as_u64(),
             kind: text(&told["kind"]),
             owner: text(&told["owner"]),

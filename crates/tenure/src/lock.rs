@@ -511,7 +511,7 @@ impl Lock {
         let id = hold.id();
         self.manager.trace(id, &Span::current());
         let mut waiting = None;
-        if !held.is_empty() {
+        if !holds.is_empty() {
             let registered =
                 Registered::new(&self.manager, (id, hold.key(), &terms.mode), who.clone(), &held);
             let registered = match registered {

@@ -51,6 +51,7 @@ pub(super) fn status(report: &Report) -> Value {
         "fence": report.fence.map(Fence::get),
         "waiters": report.waiters,
         "line": report.line.iter().map(waiting).collect::<Vec<_>>(),
+        "deadlocks": report.circles.iter().map(super::deadlock::json).collect::<Vec<_>>(),
         "readers": report.readers,
         "kind": report.kind,
         "owner": report.owner,

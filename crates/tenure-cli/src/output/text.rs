@@ -7,6 +7,7 @@ use tenure::{Fence, Kind, NodeReport, Rounded, Severity, ShutdownError};
 use tenure_server::form::kind_word;
 
 use super::clock::time;
+use super::deadlock::{deadlock, remedy};
 use crate::advice::{Advice, Level};
 use crate::ballot::Ballot;
 use crate::lease::now_ms;
@@ -99,6 +100,9 @@ pub(super) fn status(report: &Report, colours: bool) -> String {
     }
     if report.line.len() > WAITING_SHOWN {
         let _ = writeln!(text, "           ... (--json lists more)");
+    }
+    for circle in &report.circles {
+        let _ = writeln!(text, "  {}. {}", paint(colours, RED, &deadlock(circle, false)), remedy(circle));
     }
     for answer in &report.nodes {
         let says_otherwise = report.disagree.contains(&answer.node);

@@ -202,10 +202,15 @@ impl From<&Self> for Held {
     }
 }
 
-/// Several in a row are one.
+/// Several are one. A hold that comes again is the same, under whatever name.
 impl FromIterator<Held> for Held {
     fn from_iter<I: IntoIterator<Item = Self>>(all: I) -> Self {
-        Self(Source::Told(all.into_iter().flat_map(|held| held.holds()).collect()))
+        let mut holds: Vec<HeldLock> = vec![];
+        for held in all {
+            let known: Vec<HoldId> = holds.iter().map(|held| held.hold).collect();
+            holds.extend(held.holds().into_iter().filter(|held| !known.contains(&held.hold)));
+        }
+        Self(Source::Told(holds))
     }
 }
 
