@@ -66,6 +66,7 @@ macro_rules! promises {
             two_and_three_clients_that_wait_in_a_circle_are_told_who_waits_for_whom
             readers_sets_and_owners_are_part_of_circles
             whoever_goes_on_is_in_no_circle
+            a_thousand_waits_that_end_by_themselves_report_nobody
         }
     };
     (#[$test:meta] $deployment:expr => $($promise:ident)*) => {
