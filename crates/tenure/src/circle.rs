@@ -1,9 +1,9 @@
 //! Deadlocks: programs that each hold a lock which another of them waits for.
 //!
-//! A waiter says what it holds meanwhile (`held.rs`). Inside one manager that is enough: a wait that
-//! would close a circle fails at once (`waits.rs`). Between programs, a waiter that holds something
-//! looks for a circle now and then (`lookout.rs`): the walk is the core's, the reports are those of
-//! [`Locks::inspect`](crate::Locks::inspect).
+//! A waiter says what it holds meanwhile (`held.rs`). Inside one manager that is enough: a wait
+//! that would close a circle fails at once (`waits.rs`). Between programs, a waiter that holds
+//! something looks for a circle now and then (`lookout.rs`): the walk is the core's, with reports
+//! like those of [`Locks::inspect`](crate::Locks::inspect) (`search.rs`).
 
 mod held;
 mod lookout;

@@ -115,7 +115,7 @@ pub enum AcquireError {
         /// What is there.
         found: Kind,
     },
-    /// It would wait for ever: this program holds a lock that another call of the same manager waits
+    /// Waiting would be a deadlock: the caller holds a lock that another call of this manager waits
     /// for, which holds this one, perhaps by way of others. Found before the nodes were asked; see
     /// [`Lock::while_holding`](crate::Lock::while_holding).
     #[error(

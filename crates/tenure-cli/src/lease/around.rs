@@ -1,5 +1,5 @@
-//! The locks around us: those of the `run` whose command we are, and one that a script acquired with
-//! `--export`. Whoever waits for another lock meanwhile says so, so that deadlocks are found.
+//! The locks around us: those of the `run` whose command we are, and one that a script acquired
+//! with `--export`. Whoever waits for another lock says so, so that deadlocks are found.
 
 use std::env;
 

@@ -51,7 +51,8 @@ mod tests {
         Waiter { ticket: Ticket::exclusive(number, ClientId::new(7)), note }
     }
 
-    fn told(lines: &[&[Waiter]]) -> Vec<Waiter> {
+    fn told(lines: [Vec<&Waiter>; 3]) -> Vec<Waiter> {
+        let lines = lines.map(|line| line.into_iter().cloned().collect::<Vec<_>>());
         let words = lines.iter().map(|line| Word { line, ..Word::default() });
         line(Quorum::of(3).unwrap(), words)
     }
@@ -59,13 +60,13 @@ mod tests {
     #[test]
     fn whoever_is_in_line_on_a_majority_waits_in_the_order_of_tickets() {
         let (first, second) = (waiter(1, None), waiter(2, None));
-        let told = told(&[&[second.clone(), first.clone()], &[second.clone()], &[first.clone()]]);
+        let told = told([vec![&second, &first], vec![&second], vec![&first]]);
         assert_eq!(told, [first, second]);
     }
 
     #[test]
     fn whoever_is_left_in_line_on_a_minority_does_not_wait() {
-        assert_eq!(told(&[&[waiter(1, Some("gone"))], &[], &[]]), []);
+        assert_eq!(told([vec![&waiter(1, Some("gone"))], vec![], vec![]]), []);
     }
 
     #[test]
@@ -73,6 +74,6 @@ mod tests {
         let mut said = waiter(1, Some("nightly"));
         let hold = HoldId::of_owner(&"ab".repeat(20)).unwrap();
         said.note.holds.push(HeldLock { name: "a".into(), hold });
-        assert_eq!(told(&[&[waiter(1, None)], &[said.clone()], &[waiter(1, None)]]), [said]);
+        assert_eq!(told([vec![&waiter(1, None)], vec![&said], vec![&waiter(1, None)]]), [said]);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use serde::Serialize;
-use tenure::{Fence, Kind, LockList, LockState, NodeAnswer, WaiterReport};
+use tenure::{Circle, CircleMember, Fence, Kind, LockList, LockState, NodeAnswer, WaiterReport};
 use utoipa::ToSchema;
 
 use crate::form::{kind_word, milliseconds};
@@ -46,6 +46,10 @@ pub(crate) struct LockReport {
     waiters: Option<u64>,
     /// Who waits, in order: at most a hundred. Empty in a list.
     line: Vec<Waiter>,
+    /// The deadlocks that it is part of: each waits for what the next one holds, and the last for
+    /// what the first holds. Those with locks that the caller may not see are left out. Empty in a
+    /// list.
+    deadlocks: Vec<Vec<InCircle>>,
     /// How many share it, if it is shared. Not in a list.
     #[schema(required)]
     readers: Option<u64>,
@@ -91,6 +95,18 @@ struct Waiter {
     shared: bool,
     /// The locks that it keeps until it has this one, of those that the caller may see.
     keeps: Vec<String>,
+}
+
+/// One who waits in a deadlock.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct InCircle {
+    /// Who it is, as far as it says.
+    #[schema(required)]
+    label: Option<String>,
+    /// The lock that it holds.
+    holds: String,
+    /// The lock that it waits for.
+    waits_for: String,
 }
 
 /// `kept`: its holder is done, but others are kept out until its period is over; `reserved`: set
@@ -164,10 +180,30 @@ impl LockReport {
             fence: fence.map(Fence::get),
             waiters: report.waiters,
             line: report.line.iter().map(|waiter| Waiter::of(waiter, &sees)).collect(),
+            deadlocks: vec![],
             readers,
             agree: names(&report.agree),
             disagree: names(&report.disagree),
             nodes: report.nodes.iter().map(|said| Answer::of(said, keys)).collect(),
+        }
+    }
+}
+
+impl LockReport {
+    /// With the deadlocks that it is part of.
+    pub(crate) fn with_deadlocks(mut self, circles: &[Circle], sees: impl Fn(&str) -> bool) -> Self {
+        let seen = circles.iter().filter(|circle| circle.names().all(&sees));
+        self.deadlocks = seen.map(|circle| circle.members.iter().map(InCircle::of).collect()).collect();
+        self
+    }
+}
+
+impl InCircle {
+    fn of(member: &CircleMember) -> Self {
+        Self {
+            label: member.label.as_deref().map(str::to_owned),
+            holds: member.holds.to_string(),
+            waits_for: member.waits_for.to_string(),
         }
     }
 }
