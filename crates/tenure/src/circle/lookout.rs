@@ -13,7 +13,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::Circle;
-use super::search::CONFIRMED_AFTER;
+use super::search::{CONFIRMED_AFTER, Seen};
 use crate::driver::{Call, SharedLease};
 use crate::locks::Inner;
 
@@ -62,7 +62,7 @@ impl Watched {
     /// A circle that was seen twice and was not told yet.
     async fn look(&self, told: &[circle::Circle]) -> Option<circle::Circle> {
         let wait = self.wait()?;
-        let circle = self.manager.search(wait.clone()).await?;
+        let circle = self.manager.search(wait.clone(), &mut Seen::new()).await?;
         if told.iter().any(|known| known.is_same(&circle)) {
             return None;
         }

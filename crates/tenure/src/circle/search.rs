@@ -21,6 +21,9 @@ const ASKED_AT_ONCE: usize = 32;
 /// The most searches that one call makes.
 const SEARCHES_MAX: usize = 64;
 
+/// What a majority said about each of several locks.
+pub(super) type Seen = BTreeMap<Arc<str>, Presence>;
+
 impl Locks {
     /// Looks for deadlocks that these locks are part of: programs that hold one lock and wait for
     /// another, in a circle. Only those are found who say what they hold
@@ -65,16 +68,17 @@ impl Locks {
 
 impl Inner {
     async fn circles(&self, names: &[Arc<str>]) -> Vec<circle::Circle> {
-        let seen = self.presences(names).await;
-        let waits = seen.into_iter().flat_map(|(name, presence)| {
-            let waiters = presence.line.into_iter().filter(|waiter| !waiter.note.holds.is_empty());
-            waiters.map(move |waiter| Wait { waiter, names: vec![Arc::clone(&name)] })
+        let mut seen = self.presences(names).await;
+        let waits = seen.iter().flat_map(|(name, presence)| {
+            let waiters = presence.line.iter().filter(|waiter| !waiter.note.holds.is_empty());
+            waiters.map(|waiter| Wait { waiter: waiter.clone(), names: vec![Arc::clone(name)] })
         });
+        let waits: Vec<Wait> = waits.take(SEARCHES_MAX).collect();
         let mut found: Vec<circle::Circle> = vec![];
-        for wait in waits.take(SEARCHES_MAX) {
+        for wait in waits {
             // Not again from each of those who are in one.
             if !found.iter().any(|circle| circle.has(wait.waiter.ticket)) {
-                found.extend(self.search(wait).await);
+                found.extend(self.search(wait, &mut seen).await);
             }
         }
         if !found.is_empty() {
@@ -86,14 +90,16 @@ impl Inner {
         found
     }
 
-    /// Looks once for a circle with this waiter.
-    pub(super) async fn search(&self, wait: Wait) -> Option<circle::Circle> {
+    /// Looks once for a circle with this waiter. What was seen before is not asked about again.
+    pub(super) async fn search(&self, wait: Wait, seen: &mut Seen) -> Option<circle::Circle> {
         let mut search = Search::new(wait);
         loop {
             match search.step() {
                 Step::Ask(names) => {
-                    for (name, presence) in self.presences(&names).await {
-                        search.learn(&name, presence);
+                    let unseen = names.iter().filter(|name| !seen.contains_key(*name)).cloned();
+                    seen.extend(self.presences(&unseen.collect::<Vec<_>>()).await);
+                    for name in names {
+                        search.learn(&name, seen.get(&name).cloned().unwrap_or_default());
                     }
                 }
                 Step::Found(circle) => return Some(circle),
@@ -103,8 +109,8 @@ impl Inner {
     }
 
     /// What a majority says about each of these locks, as far as one does.
-    pub(super) async fn presences(&self, names: &[Arc<str>]) -> BTreeMap<Arc<str>, Presence> {
-        let mut seen = BTreeMap::new();
+    pub(super) async fn presences(&self, names: &[Arc<str>]) -> Seen {
+        let mut seen = Seen::new();
         for some in names.chunks(ASKED_AT_ONCE) {
             // All are asked before the first answer is waited for.
             let asked: Vec<_> = some

@@ -324,7 +324,7 @@ pub(crate) async fn a_thousand_waits_that_end_by_themselves_report_nobody(deploy
         clients.push(Client::of(deployment).await);
     }
     let waits = Arc::new(Mutex::new(vec![]));
-    let workers: Vec<_> = (0..64_u64)
+    let workers: Vec<_> = (0..48_u64)
         .map(|worker| {
             let (locks, waits) = (clients[(worker % 4) as usize].locks.clone(), Arc::clone(&waits));
             tokio::spawn(async move {
