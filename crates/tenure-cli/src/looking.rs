@@ -35,7 +35,13 @@ impl Looking {
 
     pub(crate) async fn inspect(&self, name: &str) -> Result<Report, Failure> {
         let mut report = match &self.backend {
-            Backend::Nodes(locks) => Report::from(locks.inspect(name).await?),
+            Backend::Nodes(locks) => {
+                let mut report = Report::from(locks.inspect(name).await?);
+                if report.line.iter().any(|waiting| !waiting.keeps.is_empty()) {
+                    report.circles = locks.circles([name]).await?;
+                }
+                report
+            }
             Backend::Service(service) => service.inspect(name).await?,
         };
         if let Some(store) = &self.absent {

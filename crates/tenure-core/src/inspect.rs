@@ -3,6 +3,7 @@
 //! Nothing is decided here: it only shows what an acquire would meet.
 
 mod agreement;
+mod presence;
 pub mod query;
 
 pub use self::agreement::{Agreement, LockState, Word};

@@ -1,12 +1,18 @@
 //! Looking at locks without touching them.
 
+mod waiter;
+
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use tenure_core::circle::Presence;
 use tenure_core::{
-    Agreement, Distrust, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, Place, Query, Term, Word,
+    Agreement, Distrust, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, Place, Query, Term, Waiter,
+    Word, query,
 };
+use tokio::sync::oneshot;
 
+pub use self::waiter::WaiterReport;
 use crate::Locks;
 use crate::driver::{Call, Found};
 use crate::error::AcquireError;
@@ -28,6 +34,9 @@ pub struct LockReport {
     /// set aside for, and without those that were killed. `None` if no node told, and in a list,
     /// which does not look.
     pub waiters: Option<u64>,
+    /// Who waits, in order: those whom a majority of nodes has in line, at most a hundred. Empty in
+    /// a list, which does not look.
+    pub line: Vec<WaiterReport>,
     /// The addresses of the nodes that say the same as the majority.
     pub agree: Vec<Arc<str>>,
     /// The addresses of the nodes that say otherwise; of all that answered, if there is no
@@ -51,6 +60,8 @@ pub struct NodeAnswer {
     pub holding: Result<Option<Holding>, Fault>,
     /// How many it has in line, if it told.
     pub waiters: Option<u64>,
+    /// The first of them.
+    line: Vec<Waiter>,
 }
 
 /// The locks on the nodes. Made by [`Locks::list`].
@@ -80,7 +91,7 @@ pub struct NodeList {
 }
 
 impl Locks {
-    /// Asks every node about the lock `name`: who holds it, for how long, and how many wait.
+    /// Asks every node about the lock `name`: who holds it, for how long, and who waits.
     ///
     /// The answer is what a majority of the nodes that may vote says; [`LockReport::disagree`]
     /// names those that say otherwise. When a majority has answered, the others get twice as long
@@ -114,8 +125,8 @@ impl Locks {
         let Found { answers, voters, distrust } =
             found.ok_or_else(|| AcquireError::ShutDown { name: name.to_owned() })?;
         let said = answers.into_iter().map(|answer| match answer {
-            Ok(answer) => (Ok(answer.holdings.into_iter().next()), answer.waiters),
-            Err(fault) => (Err(fault), None),
+            Ok(answer) => (Ok(answer.holdings.into_iter().next()), answer.waiters, answer.line),
+            Err(fault) => (Err(fault), None, vec![]),
         });
         Ok(manager.report(name.to_owned(), voters, &distrust, said))
     }
@@ -179,7 +190,7 @@ impl Locks {
         }
         let report = |(key, said): (Arc<str>, Vec<_>)| {
             let name = key.strip_prefix(prefix).unwrap_or(&key).to_owned();
-            manager.report(name, voters, &distrust, said.into_iter().map(|holding| (holding, None)))
+            manager.report(name, voters, &distrust, said.into_iter().map(|holding| (holding, None, vec![])))
         };
         Ok(LockList { locks: locks.into_iter().map(report).collect(), nodes })
     }
@@ -210,7 +221,7 @@ impl NodeAnswer {
 
     fn word(&self) -> Option<Word<'_>> {
         let holding = self.holding.as_ref().ok()?.as_ref();
-        Some(Word { holding, waiters: self.waiters })
+        Some(Word { holding, waiters: self.waiters, line: &self.line })
     }
 }
 
@@ -233,7 +244,7 @@ impl Inner {
             .iter()
             .map(|answer| {
                 let answer = answer.as_ref().ok()?;
-                Some(Word { holding: answer.holdings.first(), waiters: answer.waiters })
+                Some(Word { holding: answer.holdings.first(), waiters: answer.waiters, line: &[] })
             })
             .collect();
         let Agreement { state, waiters, .. } = Agreement::of(self.quorum, voters, &words);
@@ -272,6 +283,22 @@ impl Inner {
         keys.iter().map(|key| !is_free(key)).collect()
     }
 
+    /// Asks all nodes who holds a lock and who waits for it, and does not wait for the answer.
+    pub(crate) fn ask_who_is_there(&self, key: LockKey) -> oneshot::Receiver<Found> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Call::Query { query: Query::inspect(key, self.quorum, self.clock.now()), reply });
+        answer
+    }
+
+    /// What that comes to.
+    pub(crate) fn presence(&self, Found { answers, voters, .. }: &Found) -> Presence {
+        fn word(answer: &query::Answered) -> Word<'_> {
+            Word { holding: answer.holdings.first(), waiters: answer.waiters, line: &answer.line }
+        }
+        let words: Vec<_> = answers.iter().map(|answer| answer.as_ref().ok().map(word)).collect();
+        Presence::from(&Agreement::of(self.quorum, *voters, &words))
+    }
+
     /// Asks all nodes. `None` if the worker is gone.
     async fn query(&self, query: Query) -> Option<Found> {
         self.call(|reply| Call::Query { query, reply }).await
@@ -282,20 +309,24 @@ impl Inner {
         name: String,
         voters: NodeSet,
         distrust: &[Option<Distrust>],
-        said: impl Iterator<Item = (Result<Option<Holding>, Fault>, Option<u64>)>,
+        said: impl Iterator<Item = (Result<Option<Holding>, Fault>, Option<u64>, Vec<Waiter>)>,
     ) -> LockReport {
-        let answers = self.quorum.indexes().zip(said).map(|(node, (holding, waiters))| NodeAnswer {
+        let answers = self.quorum.indexes().zip(said).map(|(node, (holding, waiters, line))| NodeAnswer {
             node: self.address(node),
             votes: voters.contains(node),
             distrust: distrust[node.get()].clone(),
             holding,
             waiters,
+            line,
         });
         let nodes: Vec<NodeAnswer> = answers.collect();
         let words: Vec<_> = nodes.iter().map(NodeAnswer::word).collect();
-        let Agreement { state, waiters, agree, disagree } = Agreement::of(self.quorum, voters, &words);
+        let Agreement { state, waiters, line, agree, disagree, .. } =
+            Agreement::of(self.quorum, voters, &words);
+        let line = line.iter().map(WaiterReport::of).collect();
         let addresses = |set: NodeSet| set.iter().map(|node| self.address(node)).collect();
-        LockReport { name, state, waiters, agree: addresses(agree), disagree: addresses(disagree), nodes }
+        let (agree, disagree) = (addresses(agree), addresses(disagree));
+        LockReport { name, state, waiters, line, agree, disagree, nodes }
     }
 
     fn address(&self, node: NodeIndex) -> Arc<str> {

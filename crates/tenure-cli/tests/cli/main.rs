@@ -5,6 +5,7 @@ mod bench;
 mod by_service;
 mod configuration;
 mod counter;
+mod deadlocks;
 mod deployment;
 mod distance;
 mod environment;

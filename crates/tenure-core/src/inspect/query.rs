@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::command::{Answer, Command, Fault, Holding, Reply};
 use crate::config::Term;
 use crate::names::{LockKey, Prefix};
+use crate::note::Waiter;
 use crate::round::{Deadlines, NodeIndex, Patience, Quorum};
 use crate::time::Time;
 
@@ -33,6 +34,8 @@ pub struct Answered {
     pub holdings: Vec<Holding>,
     /// How many are in line for the lock; `None` in a list.
     pub waiters: Option<u64>,
+    /// The first of them, in order.
+    pub line: Vec<Waiter>,
     /// Whether it has more than it was asked to list.
     pub cut_short: bool,
 }
@@ -160,7 +163,7 @@ impl Query {
     fn handle_answer(&mut self, node: NodeIndex, answer: Result<Reply, Fault>) {
         let NodeProgress::Asked(so_far) = &mut self.nodes[node.get()] else { return };
         match answer.map(|reply| reply.answer) {
-            Ok(Answer::Holdings { holdings, waiters, next }) => {
+            Ok(Answer::Holdings { holdings, waiters, line, next }) => {
                 so_far.extend(holdings);
                 if next != 0 && so_far.len() < KEYS_MAX {
                     return self.ask(node, next);
@@ -169,7 +172,7 @@ impl Query {
                 all.sort_unstable();
                 // A key that is moved while the node is paged through may come twice.
                 all.dedup_by(|a, b| a.key == b.key);
-                let answered = Answered { holdings: all, waiters, cut_short: next != 0 };
+                let answered = Answered { holdings: all, waiters, line, cut_short: next != 0 };
                 self.nodes[node.get()] = NodeProgress::Answered(Ok(answered));
             }
             Ok(_) => {

@@ -10,6 +10,7 @@ use tracing::Span;
 
 use super::SharedLease;
 use super::survey::Surveyed;
+use crate::circle::{Circle, Lookout};
 use crate::guard::watch::Watch;
 
 /// What callers ask of the driver.
@@ -64,6 +65,19 @@ pub(crate) enum Call {
     Trace {
         id: Id,
         span: Span,
+    },
+    /// Runs this beside an acquire that is asked for next, once it waits.
+    LookOut {
+        id: Id,
+        lookout: Lookout,
+    },
+    /// Runs this on the worker's runtime.
+    Run(Lookout),
+    /// A deadlock was found.
+    Circle {
+        /// The lock that is waited for.
+        name: Arc<str>,
+        circle: Box<Circle>,
     },
     Query {
         query: Query,
