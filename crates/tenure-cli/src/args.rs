@@ -117,6 +117,11 @@ pub(crate) enum Command {
     Status(StatusArgs),
     /// All locks, with what each node says
     Ls,
+    /// Locks and nodes on a terminal, kept up to date
+    #[cfg(feature = "top")]
+    Top(TopArgs),
+    /// Follow the locks: one line for each change
+    Watch(WatchArgs),
     /// Check nodes and settings: one line each, with what to do
     Doctor,
     /// Change the node list while clients run, or take nodes out of their fleet
@@ -300,6 +305,30 @@ pub(crate) struct StatusArgs {
     /// Say by the exit code whether it is free: 0 if it is, 75 if not
     #[arg(long)]
     pub(crate) exit_code: bool,
+}
+
+#[cfg(feature = "top")]
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Keys: arrows, Enter, / filter, s sort, n nodes, ? help, q quit")]
+pub(crate) struct TopArgs {
+    /// Let the key F take a lock from its holder, after a question
+    #[arg(long)]
+    pub(crate) allow_force: bool,
+}
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+Examples:
+  tenure watch                                     every lock that is taken or freed, and every node
+  tenure watch backup                              one lock
+  tenure watch 'jobs/*' --json                     all whose names begin so, for programs")]
+pub(crate) struct WatchArgs {
+    /// The lock, or what the names begin with and a `*` [default: all]
+    #[arg(value_name = "NAME|PREFIX*")]
+    pub(crate) name: Option<String>,
+    /// Also show extensions, and changes of who waits and which nodes agree
+    #[arg(long)]
+    pub(crate) all: bool,
 }
 
 #[derive(Debug, clap::Args)]

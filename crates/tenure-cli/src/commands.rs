@@ -16,3 +16,6 @@ pub(crate) mod run;
 pub(crate) mod serve;
 pub(crate) mod status;
 pub(crate) mod token;
+#[cfg(feature = "top")]
+pub(crate) mod top;
+pub(crate) mod watch;

@@ -1,9 +1,13 @@
 //! For those who only look: a store that is not there yet is not made for that. Nothing was ever
 //! locked in it, so an empty one in memory says the same.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
+use std::sync::Arc;
+use std::time::Duration;
 
 use tenure::{Locks, MemoryNode, SqliteNode};
+use tokio::time::sleep;
 
 use crate::backend::Backend;
 use crate::exit_code::Exit;
@@ -11,6 +15,9 @@ use crate::failure::Failure;
 use crate::output::Output;
 use crate::report::{List, Report};
 use crate::settings::Settings;
+
+/// Whether a store is there now is looked at so often.
+const STORE_EVERY: Duration = Duration::from_millis(200);
 
 /// Whom somebody asks who looks.
 #[derive(Clone)]
@@ -33,6 +40,23 @@ impl Looking {
         Ok(Self { backend: Backend::Nodes(empty.build()?), absent: Some(store.address().into()) })
     }
 
+    /// For those who look for long: a store that is not there yet is waited for.
+    pub(crate) async fn connect_when_there(settings: &Settings, output: &Output) -> Result<Self, Failure> {
+        if let Some(store) = absent_store(settings) {
+            let path = store.path().display();
+            output.note(&format!("there is no store at {path} yet; waiting until something is locked there"));
+            while absent_store(settings).is_some() {
+                sleep(STORE_EVERY).await;
+            }
+        }
+        Self::connect(settings, output)
+    }
+
+    /// Whom it asks.
+    pub(crate) const fn backend(&self) -> &Backend {
+        &self.backend
+    }
+
     pub(crate) async fn inspect(&self, name: &str) -> Result<Report, Failure> {
         let mut report = match &self.backend {
             Backend::Nodes(locks) => {
@@ -51,9 +75,16 @@ impl Looking {
         Ok(report)
     }
 
-    pub(crate) async fn list(&self) -> Result<List, Failure> {
+    /// All locks. Tells how far it is, in keys of all nodes.
+    pub(crate) async fn list(&self, mut progress: impl FnMut(u64, u64)) -> Result<List, Failure> {
+        let mut walked = BTreeMap::new();
+        let mut tell = |step: &tenure::ListProgress| {
+            walked.insert(Arc::clone(&step.node), (step.looked_at.unwrap_or(0), step.of.unwrap_or(0)));
+            let sum = walked.values().fold((0, 0), |sum, node| (sum.0 + node.0, sum.1 + node.1));
+            progress(sum.0, sum.1);
+        };
         let mut list = match &self.backend {
-            Backend::Nodes(locks) => List::from(locks.list().await?),
+            Backend::Nodes(locks) => List::from(locks.list_under("", &mut tell).await?),
             Backend::Service(service) => service.list().await?,
         };
         if let Some(store) = &self.absent {

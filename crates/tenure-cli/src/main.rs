@@ -22,7 +22,10 @@ mod output;
 mod report;
 mod service;
 mod settings;
+mod sight;
 mod signals;
+#[cfg(feature = "top")]
+mod top;
 mod work;
 
 use std::process::ExitCode;
@@ -102,6 +105,9 @@ async fn dispatch(command: Command, settings: &Settings, output: &Output) -> Res
         Command::Release(args) => commands::release::run(&args, settings, output).await,
         Command::Status(args) => commands::status::run(&args, settings, output).await,
         Command::Ls => commands::ls::run(settings, output).await,
+        #[cfg(feature = "top")]
+        Command::Top(args) => commands::top::run(&args, settings, output).await,
+        Command::Watch(args) => commands::watch::run(&args, settings, output).await,
         Command::Doctor => commands::doctor::run(settings, output).await,
         Command::Fleet(command) => commands::fleet::run(&command, settings, output).await,
         Command::Serve(args) => commands::serve::run(&args, settings, output).await,

@@ -11,12 +11,15 @@ mod deadlock;
 mod json;
 mod plan;
 mod progress;
+#[cfg(feature = "top")]
+mod screen;
 mod serve;
 mod status_line;
 mod table;
 mod text;
 mod token;
 mod waiting;
+mod watch;
 
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
@@ -25,10 +28,13 @@ use tenure::{Circle, NodeReport, ShutdownError};
 use tenure_server::form::milliseconds;
 
 pub(crate) use self::progress::Progress;
+#[cfg(feature = "top")]
+pub(crate) use self::screen::{Screen, ScreenEvent};
 pub(crate) use self::serve::Serving;
 pub(crate) use self::text::{duration, plain, shell_word};
 pub(crate) use self::token::NewCaller;
 pub(crate) use self::waiting::{WaitingDisplay, WaitingNews};
+pub(crate) use self::watch::WatchLine;
 use crate::advice::Advice;
 use crate::args::{Args, Command};
 use crate::ballot::Ballot;

@@ -259,7 +259,7 @@ fn text(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-fn state(value: &Value) -> State {
+pub(crate) fn state(value: &Value) -> State {
     State::ALL.into_iter().find(|state| value == state.word()).unwrap_or(State::Unknown)
 }
 

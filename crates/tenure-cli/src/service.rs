@@ -19,6 +19,7 @@ use serde_json::{Value, json};
 
 pub(crate) use self::acquire::Asking;
 pub(crate) use self::address::Address;
+pub(crate) use self::exchange::Messages;
 pub(crate) use self::held::Held;
 pub(crate) use self::told::Told;
 pub(crate) use self::trouble::Trouble;
@@ -30,6 +31,9 @@ use crate::settings::ServiceSettings;
 
 /// How long an answer may take that waits for nobody: many node timeouts.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
+
+/// How long a list may take: nodes that remember many fences are walked through slowly.
+const LIST_LIMIT: Duration = Duration::from_secs(120);
 
 /// A service, and who we are to it.
 #[derive(Clone)]
@@ -105,7 +109,10 @@ impl Service {
     }
 
     pub(crate) async fn list(&self) -> Result<List, Failure> {
-        let told = self.get("/v1/locks").await.map_err(|trouble| trouble.failure(None, Exit::HELD))?;
+        let told = self
+            .get_within("/v1/locks", LIST_LIMIT)
+            .await
+            .map_err(|trouble| trouble.failure(None, Exit::HELD))?;
         Ok(List::read(&told))
     }
 }
@@ -119,7 +126,7 @@ fn lease(names: &[String], token: &str) -> Value {
 }
 
 /// As a value in a query.
-fn escaped(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     text.bytes().fold(String::new(), |mut escaped, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
             escaped.push(char::from(byte));

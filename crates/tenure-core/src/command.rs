@@ -1,12 +1,14 @@
 //! What a client asks of a node, and what comes back.
 
 mod gathered;
+mod listing;
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::gathered::{Batch, Gathered};
+pub use self::listing::{Listed, Listing, Part, Sighting};
 use crate::fence::{Fence, ProposedFence};
 use crate::line::{Beside, LineReport, Ticket};
 use crate::mode::{Kind, Mode};
@@ -137,13 +139,8 @@ pub enum Command {
         /// The lock.
         key: LockKey,
     },
-    /// Tell who has which keys under a prefix, a page at a time.
-    List {
-        /// The prefix.
-        prefix: Prefix,
-        /// Where to go on: 0 at first, then what the last page said.
-        cursor: u64,
-    },
+    /// Tell who has which keys. The answer is [`Answer::Listed`].
+    List(Arc<Listing>),
 }
 
 impl Command {
@@ -160,7 +157,7 @@ impl Command {
             | Self::Leave { key, .. }
             | Self::Nudge { key }
             | Self::Inspect { key } => Some(key),
-            Self::Record { .. } | Self::Trim { .. } | Self::Clear { .. } | Self::List { .. } => None,
+            Self::Record { .. } | Self::Trim { .. } | Self::Clear { .. } | Self::List(_) => None,
         }
     }
 
@@ -178,7 +175,7 @@ impl Command {
             | Self::Leave { key, .. }
             | Self::Nudge { key }
             | Self::Inspect { key } => *key = lock.clone(),
-            Self::Record { .. } | Self::Trim { .. } | Self::Clear { .. } | Self::List { .. } => {}
+            Self::Record { .. } | Self::Trim { .. } | Self::Clear { .. } | Self::List(_) => {}
         }
         command
     }
@@ -199,14 +196,14 @@ impl Command {
             | Self::Trim { .. }
             | Self::Clear { .. }
             | Self::Inspect { .. }
-            | Self::List { .. } => None,
+            | Self::List(_) => None,
         }
     }
 
     /// Whether it leaves the node as it is.
     #[must_use]
     pub const fn only_reads(&self) -> bool {
-        matches!(self, Self::Inspect { .. } | Self::List { .. } | Self::Record { swap: None, .. })
+        matches!(self, Self::Inspect { .. } | Self::List(_) | Self::Record { swap: None, .. })
     }
 
     /// An acquire without fence or record: what any other Redlock client does.
@@ -292,11 +289,13 @@ pub enum Answer {
         /// The largest fence among the last names, as far as it was looked for.
         latest: Option<Fence>,
     },
-    /// It told what it has (inspect and list), or had (clear).
+    /// It told of its locks.
+    Listed(Box<Listed>),
+    /// It told what it has (inspect), or had (clear).
     Holdings {
         /// The keys it was asked about.
         holdings: Vec<Holding>,
-        /// How many are in line for the lock; `None` in a list, which does not look.
+        /// How many are in line for the lock; `None` if it was asked about several.
         waiters: Option<u64>,
         /// The first of them in order, at most [`WAITERS_TOLD_MAX`](crate::WAITERS_TOLD_MAX),
         /// without those that are gone. Empty in a list.
@@ -317,17 +316,17 @@ pub struct Holding {
     pub left: Option<Duration>,
     /// The largest fence that the node has granted for the lock: the holder's, if that has one; of
     /// a lock that is passed on inside a client, the last that it may be passed on with. `None` in
-    /// a list, which does not look.
+    /// a list without details.
     pub fence: Option<Fence>,
-    /// What the owner wrote beside the lock. `None` in a list, which does not look.
+    /// What the owner wrote beside the lock. `None` in a list without details.
     pub label: Option<Arc<str>>,
     /// The tokens of those who share it, or of its owner's holds, in order: at most
     /// [`SHARERS_MAX`](crate::SHARERS_MAX). `None` if there is but one, if they are another
-    /// library's, and in a list, which does not look.
+    /// library's, and in every list.
     pub sharers: Option<Vec<Arc<str>>>,
     /// What kind of lock it is.
     pub kind: Kind,
-    /// How often its owner holds it, if it is reentrant.
+    /// How often its owner holds it, if it is reentrant; in a list with details, how many share it.
     pub count: Option<u64>,
 }
 
@@ -504,7 +503,8 @@ impl From<Result<Reply, Fault>> for Vote {
             }
             Ok(Reply { answer: Answer::Refused(refusal), .. }) => Self::Refused(refusal),
             Ok(Reply {
-                answer: Answer::Holdings { .. } | Answer::Record(_) | Answer::Trimmed { .. },
+                answer:
+                    Answer::Listed(_) | Answer::Holdings { .. } | Answer::Record(_) | Answer::Trimmed { .. },
                 ..
             }) => Self::Unknown(Fault::Error("not a vote".into())),
             Err(fault) => Self::Unknown(fault),

@@ -57,13 +57,16 @@ mod token;
 pub mod trust;
 
 pub use client::{Client, Waiters};
-pub use command::{Answer, Batch, Command, Fault, Gathered, Holding, Next, Refusal, Reply, Swap, Vote};
+pub use command::{
+    Answer, Batch, Command, Fault, Gathered, Holding, Listed, Listing, Next, Part, Refusal, Reply, Sighting,
+    Swap, Vote,
+};
 pub use config::{
     Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, SLOTS_MAX, TTL_MIN, Term, Terms, Wait,
 };
 pub use fence::{Fence, FenceBounds, FenceClock, ProposedFence};
 pub use inspect::query::{self, Query};
-pub use inspect::{Agreement, LockState, Word};
+pub use inspect::{Agreement, Change, LockState, Look, Pace, Progress, Row, SLICE, Share, View, Walk, Word};
 pub use lease::release::{self, Ending, Leftovers, Release, ReleaseOutcome};
 pub use lease::{
     Cause, HandedOver, HoldState, Lease, NotAcquired, NotExtended, Renewal, Retry, Risk, Standing,

@@ -84,6 +84,13 @@ impl Prefix {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The lock that has this key on a node, if it is one under this prefix. Its name is what
+    /// follows the prefix.
+    #[must_use]
+    pub fn key_of(&self, key: &str) -> Option<LockKey> {
+        LockKey::new(self, key.strip_prefix(self.as_str())?).ok()
+    }
 }
 
 impl Default for Prefix {

@@ -35,8 +35,34 @@ pub const TRIM_FENCES: u64 = 500;
 /// Of so many holds of one lock a node tells which they are.
 pub const SHARERS_MAX: usize = 1_000;
 
-/// How many keys a page of a list has.
-pub const PAGE_KEYS: usize = 100;
+/// How many keys a node looks at before it goes on with a walk of its own.
+const PAGE_KEYS: u32 = 100;
+
+/// What a node finds among some of its keys.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// The keys that are locks.
+    pub locks: Vec<Arc<str>>,
+    /// Where the next slice begins; 0 if this was the last.
+    pub next: u64,
+    /// How far that is, in millionths.
+    pub walked_ppm: u32,
+    /// How many keys there are.
+    pub keys: u64,
+}
+
+impl Slice {
+    /// How far a walk of `all` is that goes on at `next`; 0 is its end.
+    #[must_use]
+    pub fn millionths(next: u64, all: u64) -> u32 {
+        const WHOLE: u32 = 1_000_000;
+        match next {
+            0 => WHOLE,
+            _ => u32::try_from(u128::from(next) * u128::from(WHOLE) / u128::from(all.max(1)))
+                .map_or(WHOLE, |part| part.min(WHOLE)),
+        }
+    }
+}
 
 /// Where a node keeps its names, those in line for each, and its records. It decides nothing.
 ///
@@ -92,6 +118,6 @@ pub trait Shelf {
 
     /// Frees the memory of what is over ([`Answer::Trimmed`]).
     fn trim(&mut self, now_ms: u64, prefix: &Prefix) -> Result<Answer, Self::Trouble>;
-    /// A page of the keys that are there, at most [`PAGE_KEYS`] ([`Answer::Holdings`]).
-    fn list(&self, now_ms: u64, prefix: &Prefix, cursor: u64) -> Result<Answer, Self::Trouble>;
+    /// The next so many of its keys, as far as they are locks whose keys begin with `lead`.
+    fn slice(&self, now_ms: u64, lead: &str, cursor: u64, keys: u32) -> Result<Slice, Self::Trouble>;
 }

@@ -10,6 +10,7 @@ pub(crate) mod look;
 pub(crate) mod metrics;
 pub(crate) mod openapi;
 pub(crate) mod release;
+pub(crate) mod watch;
 
 use axum::http::Uri;
 use futures_util::future::join_all;

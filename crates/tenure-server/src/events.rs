@@ -6,15 +6,20 @@
 //! what it has seen.
 
 mod happened;
+mod sightings;
+mod tally;
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use tenure::Event;
+use tenure::{Event, Locks};
 use tokio::sync::watch;
 
 pub(crate) use self::happened::Happened;
+pub(crate) use self::sightings::Sightings;
+pub(crate) use self::tally::{Outcomes, Tally, Waits};
 use crate::hex::hex;
+use crate::lease_key::LeaseKeys;
 
 /// So many events are kept: some megabytes, and a minute of a busy instance.
 const KEPT_MAX: usize = 10_000;
@@ -31,6 +36,9 @@ struct Shared {
     ring: Mutex<Ring>,
     /// How many events there were.
     count: watch::Sender<u64>,
+    tally: Tally,
+    /// Puts in what is seen of other clients, while somebody wants to know.
+    sightings: Mutex<Weak<Sightings>>,
 }
 
 #[derive(Debug, Default)]
@@ -63,19 +71,42 @@ impl Events {
         // Without randomness all instances are called the same, and a reader that moves from one to
         // another may miss events without being told: no lock depends on that.
         let _ = getrandom::fill(&mut name);
-        let (ring, count) = (Mutex::default(), watch::Sender::new(0));
-        Self(Arc::new(Shared { name: hex(&name), most: most.max(1), ring, count }))
+        let (ring, count, tally) = (Mutex::default(), watch::Sender::new(0), Tally::default());
+        let sightings = Mutex::default();
+        Self(Arc::new(Shared { name: hex(&name), most: most.max(1), ring, count, tally, sightings }))
     }
 
     /// Keeps what happened. To be given to the library's
     /// [`Builder::observer`](tenure::Builder::observer); it is quick.
     pub fn observe(&self, event: &Event<'_>) {
+        self.0.tally.observe(event);
         if let Some(happened) = Happened::of(event) {
             self.keep(happened);
         }
     }
 
-    fn keep(&self, happened: Happened) {
+    /// What it came to so far.
+    pub(crate) fn tally(&self) -> &Tally {
+        &self.0.tally
+    }
+
+    /// What this run of this instance is called.
+    pub(crate) fn instance(&self) -> &str {
+        &self.0.name
+    }
+
+    /// Looks for what other clients do, until the last of those who asked for it lets go.
+    pub(crate) fn sightings(&self, locks: &Locks, keys: &LeaseKeys) -> Arc<Sightings> {
+        let mut sightings = self.0.sightings.lock().unwrap_or_else(PoisonError::into_inner);
+        sightings.upgrade().unwrap_or_else(|| {
+            let new = Arc::new(Sightings::begin(self.clone(), locks, keys));
+            *sightings = Arc::downgrade(&new);
+            new
+        })
+    }
+
+    /// Keeps something that happened.
+    pub(crate) fn keep(&self, happened: Happened) {
         let count = {
             let mut ring = self.ring();
             if ring.kept.len() == self.0.most {

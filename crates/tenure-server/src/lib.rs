@@ -295,6 +295,7 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(calls::look::locks))
         .routes(routes!(calls::look::nodes))
         .routes(routes!(calls::events::call))
+        .routes(routes!(calls::watch::call))
         .routes(routes!(calls::metrics::call))
         .routes(routes!(calls::health::livez))
         .routes(routes!(calls::health::readyz))

@@ -10,6 +10,7 @@ use tenure_core::{Cause, Distrust, Fence};
 
 use crate::circle::Circle;
 use crate::error::votes::Votes;
+use crate::watch::Tap;
 
 /// Something that happened to a lock or a node.
 ///
@@ -103,6 +104,8 @@ pub enum Event<'a> {
         name: &'a str,
         /// How long it is valid now.
         valid_for: Duration,
+        /// The fence; [`Fence::NONE`] if it has none.
+        fence: Fence,
     },
     /// An extension failed; the old validity stands.
     #[non_exhaustive]
@@ -113,6 +116,8 @@ pub enum Event<'a> {
         lost: bool,
         /// What is left of the old validity.
         valid_for: Duration,
+        /// The fence; [`Fence::NONE`] if it has none.
+        fence: Fence,
     },
     /// A held lock is at risk: the last extension failed, or no further one is allowed.
     #[non_exhaustive]
@@ -121,6 +126,8 @@ pub enum Event<'a> {
         name: &'a str,
         /// How long it is still valid.
         valid_for: Duration,
+        /// The fence; [`Fence::NONE`] if it has none.
+        fence: Fence,
     },
     /// A lock that was at risk was extended after all.
     #[non_exhaustive]
@@ -129,6 +136,8 @@ pub enum Event<'a> {
         name: &'a str,
         /// How long it is valid now.
         valid_for: Duration,
+        /// The fence; [`Fence::NONE`] if it has none.
+        fence: Fence,
     },
     /// A held lock is lost. Its holder is told while there is still time to stop.
     #[non_exhaustive]
@@ -137,6 +146,10 @@ pub enum Event<'a> {
         name: &'a str,
         /// How long it is still valid.
         valid_for: Duration,
+        /// The fence; [`Fence::NONE`] if it has none.
+        fence: Fence,
+        /// How long this manager held it.
+        held: Option<Duration>,
     },
     /// A lock was given up, by a release, a dropped guard or a cancelled call.
     #[non_exhaustive]
@@ -199,32 +212,43 @@ pub enum Event<'a> {
 /// Gets every event, on the manager's worker: it must be quick and must not block. One that panics
 /// gets no more.
 #[derive(Clone, Default)]
-pub(crate) struct Observer(Option<Arc<Callback>>);
+pub(crate) struct Observer {
+    callback: Option<Arc<Callback>>,
+    /// For whoever watches the fleet.
+    tap: Arc<Tap>,
+}
 
 type Callback = dyn Fn(&Event<'_>) + Send + Sync;
 
 impl Observer {
     pub(crate) fn new(callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        Self(Some(Arc::new(callback)))
+        Self { callback: Some(Arc::new(callback)), tap: Arc::default() }
+    }
+
+    /// Also tells those who listen there.
+    pub(crate) fn beside(mut self, tap: Arc<Tap>) -> Self {
+        self.tap = tap;
+        self
     }
 
     pub(crate) fn observe(&mut self, event: &Event<'_>) {
         // A broken observer or log must not cost anybody a lock.
         let observed = catch_unwind(AssertUnwindSafe(|| {
-            if let Some(callback) = &self.0 {
+            if let Some(callback) = &self.callback {
                 callback(event);
             }
             event.log();
         }));
         if observed.is_err() {
-            self.0 = None;
+            self.callback = None;
         }
+        self.tap.hear(event);
     }
 }
 
 impl fmt::Debug for Observer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "Observer" } else { "none" })
+        f.write_str(if self.callback.is_some() { "Observer" } else { "none" })
     }
 }
 
@@ -254,20 +278,20 @@ impl Event<'_> {
             Self::NotAcquired { name, cause, attempts, elapsed } => {
                 tracing::warn!(target: "tenure", lock = name, ?cause, attempts, ?elapsed, "not acquired");
             }
-            Self::Extended { name, valid_for } => {
-                tracing::debug!(target: "tenure", lock = name, ?valid_for, "extended");
+            Self::Extended { name, valid_for, fence } => {
+                tracing::debug!(target: "tenure", lock = name, ?valid_for, %fence, "extended");
             }
-            Self::NotExtended { name, lost, valid_for } => {
-                tracing::warn!(target: "tenure", lock = name, lost, ?valid_for, "not extended");
+            Self::NotExtended { name, lost, valid_for, fence } => {
+                tracing::warn!(target: "tenure", lock = name, lost, ?valid_for, %fence, "not extended");
             }
-            Self::AtRisk { name, valid_for } => {
-                tracing::warn!(target: "tenure", lock = name, ?valid_for, "at risk");
+            Self::AtRisk { name, valid_for, fence } => {
+                tracing::warn!(target: "tenure", lock = name, ?valid_for, %fence, "at risk");
             }
-            Self::Safe { name, valid_for } => {
-                tracing::info!(target: "tenure", lock = name, ?valid_for, "no longer at risk");
+            Self::Safe { name, valid_for, fence } => {
+                tracing::info!(target: "tenure", lock = name, ?valid_for, %fence, "no longer at risk");
             }
-            Self::Lost { name, valid_for } => {
-                tracing::warn!(target: "tenure", lock = name, ?valid_for, "lost");
+            Self::Lost { name, valid_for, fence, held } => {
+                tracing::warn!(target: "tenure", lock = name, ?valid_for, %fence, ?held, "lost");
             }
             Self::NodeDistrusted { node, distrust } => {
                 tracing::warn!(target: "tenure", node, %distrust, "a node does not vote");

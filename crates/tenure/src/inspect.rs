@@ -1,17 +1,22 @@
 //! Looking at locks without touching them.
 
+mod list;
+mod slice;
 mod waiter;
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tenure_core::circle::Presence;
+use tenure_core::query::Answered;
 use tenure_core::{
-    Agreement, Distrust, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, Place, Query, Term, Waiter,
-    Word, query,
+    Agreement, Distrust, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, OwnerToken, Place, Query,
+    Term, Waiter, Word, query,
 };
 use tokio::sync::oneshot;
 
+pub use self::list::{ListProgress, LockList, NodeList};
+pub(crate) use self::slice::Slice;
 pub use self::waiter::WaiterReport;
 use crate::Locks;
 use crate::driver::{Call, Found};
@@ -42,6 +47,9 @@ pub struct LockReport {
     /// The addresses of the nodes that say otherwise; of all that answered, if there is no
     /// majority.
     pub disagree: Vec<Arc<str>>,
+    /// For how long its holder has it, if its fence tells: fences are near the clocks of the nodes.
+    /// `None` in a list.
+    pub held_for: Option<Duration>,
     /// What every node says, in the order of the node list.
     pub nodes: Vec<NodeAnswer>,
 }
@@ -62,32 +70,6 @@ pub struct NodeAnswer {
     pub waiters: Option<u64>,
     /// The first of them.
     line: Vec<Waiter>,
-}
-
-/// The locks on the nodes. Made by [`Locks::list`].
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct LockList {
-    /// Every lock that some node has, by name.
-    pub locks: Vec<LockReport>,
-    /// How every node did, in the order of the node list.
-    pub nodes: Vec<NodeList>,
-}
-
-/// What came of asking one node for its locks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct NodeList {
-    /// The node's address.
-    pub node: Arc<str>,
-    /// Whether it is counted: not if it may not vote now.
-    pub votes: bool,
-    /// Why it is not counted. [`Locks::nodes`] has advice.
-    pub distrust: Option<Distrust>,
-    /// How many locks it told of, or why it did not.
-    pub told: Result<usize, Fault>,
-    /// Whether it has more than that. Then nothing is known of a lock that it did not tell of.
-    pub cut_short: bool,
 }
 
 impl Locks {
@@ -124,79 +106,37 @@ impl Locks {
         let found = manager.query(Query::inspect(key, manager.quorum, manager.clock.now())).await;
         let Found { answers, voters, distrust } =
             found.ok_or_else(|| AcquireError::ShutDown { name: name.to_owned() })?;
+        let ages: Vec<_> = answers.iter().map(|answer| age(answer.as_ref().ok()?)).collect();
         let said = answers.into_iter().map(|answer| match answer {
             Ok(answer) => (Ok(answer.holdings.into_iter().next()), answer.waiters, answer.line),
             Err(fault) => (Err(fault), None, vec![]),
         });
-        Ok(manager.report(name.to_owned(), voters, &distrust, said))
-    }
-
-    /// Asks every node which locks it has under this manager's prefix: at most 10,000 per node.
-    /// What is kept beside the locks is not looked at, so labels, fences and waiters are left out;
-    /// [`Locks::inspect`] tells them.
-    ///
-    /// Nodes are paged through while clients go on, so a lock that changes hands meanwhile may look
-    /// disputed.
-    ///
-    /// # Errors
-    /// [`AcquireError::ShutDown`] if the manager is gone. Nodes that do not answer are named in the
-    /// result.
-    ///
-    /// # Cancel safety
-    /// Nothing is changed, so it may be dropped at any time.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let locks = tenure::Locks::memory();
-    /// let _guard = locks.lock("invoice:42").acquire().await?;
-    /// for lock in locks.list().await?.locks {
-    ///     println!("{}: {:?}", lock.name, lock.state);
-    /// }
-    /// # Ok(()) }
-    /// ```
-    pub async fn list(&self) -> Result<LockList, AcquireError> {
-        let manager = &self.inner;
-        let prefix = manager.prefix.as_str();
-        let query = Query::list(manager.prefix.clone(), manager.quorum, manager.clock.now());
-        let found = manager.query(query).await;
-        let Found { answers, voters, distrust } =
-            found.ok_or_else(|| AcquireError::ShutDown { name: format!("{prefix}*") })?;
-        let listed = manager.quorum.indexes().zip(&answers).map(|(node, answer)| NodeList {
-            node: manager.address(node),
-            votes: voters.contains(node),
-            distrust: distrust[node.get()].clone(),
-            told: answer.as_ref().map(|answer| answer.holdings.len()).map_err(Clone::clone),
-            cut_short: answer.as_ref().is_ok_and(|answer| answer.cut_short),
-        });
-        let nodes = listed.collect();
-        // What a node says about a lock that it did not tell of.
-        let absent: Vec<_> = answers
-            .iter()
-            .map(|answer| match answer {
-                Ok(answer) if answer.cut_short => {
-                    Err(Fault::Error("it has more locks than were listed".into()))
-                }
-                Ok(_) => Ok(None),
-                Err(fault) => Err(fault.clone()),
-            })
-            .collect();
-        let mut locks = BTreeMap::new();
-        for (node, answer) in answers.into_iter().enumerate() {
-            for holding in answer.into_iter().flat_map(|answer| answer.holdings) {
-                let said = locks.entry(Arc::clone(&holding.key)).or_insert_with(|| absent.clone());
-                said[node] = Ok(Some(holding));
-            }
-        }
-        let report = |(key, said): (Arc<str>, Vec<_>)| {
-            let name = key.strip_prefix(prefix).unwrap_or(&key).to_owned();
-            manager.report(name, voters, &distrust, said.into_iter().map(|holding| (holding, None, vec![])))
-        };
-        Ok(LockList { locks: locks.into_iter().map(report).collect(), nodes })
+        let report = manager.report(name.to_owned(), voters, &distrust, said);
+        let agreed = report.nodes.iter().zip(ages).filter(|(answer, _)| report.agree.contains(&answer.node));
+        let held_for = agreed.filter_map(|(_, age)| age).max();
+        Ok(LockReport { held_for, ..report })
     }
 }
 
+/// How long the holder has had a lock by now, as its node says.
+fn age(answer: &Answered) -> Option<Duration> {
+    let holding = answer.holdings.first()?;
+    // Another library's client has no fence: what is there was granted to somebody before.
+    OwnerToken::parse(&holding.owner).ok()?;
+    let micros = answer.time?.as_micros().checked_sub(holding.fence?.get())?;
+    Some(Duration::from_micros(micros))
+}
+
 impl LockReport {
+    /// How many nodes may forget it before somebody else can get it, if it is held.
+    #[must_use]
+    pub fn margin(&self) -> Option<usize> {
+        let counted =
+            self.nodes.iter().filter(|answer| answer.votes && self.agree.contains(&answer.node)).count();
+        let majority = self.nodes.len() / 2 + 1;
+        matches!(self.state, LockState::Held { .. }).then(|| counted.saturating_sub(majority))
+    }
+
     /// The nodes that did not answer or do not count, each with its reason, in words.
     #[must_use]
     pub fn outage(&self) -> String {
@@ -222,15 +162,6 @@ impl NodeAnswer {
     fn word(&self) -> Option<Word<'_>> {
         let holding = self.holding.as_ref().ok()?.as_ref();
         Some(Word { holding, waiters: self.waiters, line: &self.line })
-    }
-}
-
-impl NodeList {
-    /// As [`NodeAnswer::is_misconfigured`].
-    #[must_use]
-    pub fn is_misconfigured(&self) -> bool {
-        self.distrust.as_ref().is_some_and(Distrust::is_misconfigured)
-            || self.told.as_ref().is_err_and(Fault::is_misconfigured)
     }
 }
 
@@ -300,7 +231,7 @@ impl Inner {
     }
 
     /// Asks all nodes. `None` if the worker is gone.
-    async fn query(&self, query: Query) -> Option<Found> {
+    pub(crate) async fn query(&self, query: Query) -> Option<Found> {
         self.call(|reply| Call::Query { query, reply }).await
     }
 
@@ -326,10 +257,10 @@ impl Inner {
         let line = line.iter().map(WaiterReport::of).collect();
         let addresses = |set: NodeSet| set.iter().map(|node| self.address(node)).collect();
         let (agree, disagree) = (addresses(agree), addresses(disagree));
-        LockReport { name, state, waiters, line, agree, disagree, nodes }
+        LockReport { name, state, waiters, line, agree, disagree, held_for: None, nodes }
     }
 
-    fn address(&self, node: NodeIndex) -> Arc<str> {
+    pub(crate) fn address(&self, node: NodeIndex) -> Arc<str> {
         Arc::clone(&self.addresses[node.get()])
     }
 }

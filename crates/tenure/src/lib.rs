@@ -56,6 +56,7 @@ mod machine;
 mod node;
 mod rwlock;
 mod semaphore;
+mod watch;
 
 pub use circle::{Circle, CircleMember, Held, HeldError};
 pub use diagnostics::{Finding, FindingKind, NodeReport, Severity};
@@ -69,7 +70,7 @@ pub use guard::handover::{Handover, HandoverError};
 pub use guard::lease_token::{LeaseToken, LeaseTokenError};
 pub use guard::watch::{GuardChanges, GuardStates};
 pub use guard::{Guard, Released};
-pub use inspect::{LockList, LockReport, NodeAnswer, NodeList, WaiterReport};
+pub use inspect::{ListProgress, LockList, LockReport, NodeAnswer, NodeList, WaiterReport};
 pub use leader::{Incumbent, Incumbents, Leader, Term};
 pub use lock::label::of as label_of_process;
 pub use lock::{InLine, Lock};
@@ -90,6 +91,7 @@ pub use tenure_core::{
     OptionError, Options, OwnerId, OwnerIdError, OwnerToken, Place, QuorumError, Refusal, Renewal,
     RestartGuard, Retry, Risk, Rounded, SLOTS_MAX, Ticket, Vote, Wait,
 };
+pub use watch::{FleetNews, FleetWatch, LockChange, LockView, WalkProgress, WatchProgress};
 
 /// The Rust examples of the README, run as tests.
 #[cfg(doctest)]

@@ -11,6 +11,7 @@ use std::time::Duration;
 use tenure_core::{
     Ballot, Fleet, LockKey, MaxTtl, NameError, Options, Prefix, Quorum, RestartGuard, Roster, Settings, Terms,
 };
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tracing::Span;
 
@@ -26,6 +27,7 @@ use crate::lock::Lock;
 use crate::locks::key_scheme::KeyScheme;
 use crate::machine::clock::Clock;
 use crate::node::{MemoryNode, Node, listed_twice};
+use crate::watch::Board;
 
 /// How long [`Locks::shutdown`] waits for clean-up: many round trips, and still bearable at exit.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
@@ -68,6 +70,8 @@ pub(crate) struct Inner {
     pub(crate) defaults: Arc<Options>,
     /// What they come to, if they are allowed.
     pub(crate) default_terms: Option<Arc<Terms>>,
+    /// What is seen of the fleet, for whoever watches it.
+    pub(crate) board: Arc<Board>,
 }
 
 /// Builds a [`Locks`]. Made by [`Locks::builder`].
@@ -407,7 +411,9 @@ impl Builder {
         let names = addresses.clone();
         let lives = Arc::new(Lives::default());
         let shared = (Arc::clone(&lives), Arc::clone(&ids));
-        let driver = Driver::new(self.clock, self.observer, names, requests, nodes, fleet, shared);
+        let board = Arc::new(Board::new());
+        let observer = self.observer.beside(Arc::clone(&board.tap));
+        let driver = Driver::new(self.clock, observer, names, requests, nodes, fleet, shared);
         let asking = Asking::default();
         let driver = driver.remembering(known).beside(asking.clone());
         self.worker.start(driver)?;
@@ -435,6 +441,7 @@ impl Builder {
             waits: Waits::default(),
             defaults,
             default_terms,
+            board,
         };
         Ok(Locks { inner: Arc::new(inner) })
     }
@@ -470,6 +477,18 @@ impl Inner {
     /// Tells the driver something that needs no answer. `false` if it is gone.
     pub(crate) fn send(&self, call: Call) -> bool {
         self.mailbox.send(call).is_ok()
+    }
+
+    /// Starts a task: in the caller's runtime, or where the worker runs if there is none. `false`
+    /// if that is gone.
+    pub(crate) fn start(&self, task: impl Future<Output = ()> + Send + 'static) -> bool {
+        match Handle::try_current() {
+            Ok(runtime) => {
+                runtime.spawn(task);
+                true
+            }
+            Err(_) => self.send(Call::Run(Box::pin(task))),
+        }
     }
 
     /// Waits until enough nodes are known to begin with: all have been tried, or a majority is

@@ -40,6 +40,9 @@ const NO_MESSAGES: &[&str] = &[
     "crates/tenure-cli/src/output/text.rs",
     "crates/tenure-cli/src/output/token.rs",
     "crates/tenure-cli/src/output/waiting.rs",
+    "crates/tenure-cli/src/output/watch.rs",
+    "crates/tenure-cli/src/top/draw.rs",
+    "crates/tenure-cli/src/top/keys.rs",
 ];
 
 /// Texts that are no problems: good news, results, and parts of messages.
@@ -57,7 +60,10 @@ const NO_PROBLEMS: &[&str] = &[
     "did not answer",
     "no reason given",
     "not a vote",
-    "it has more locks than were listed",
+    "it failed before it had told of all locks",
+    "nobody holds it",
+    "taken in tenure top",
+    "… was taken from its holder",
     "the node was emptied",
     "the other one had it before it was emptied",
     "(a long text)",

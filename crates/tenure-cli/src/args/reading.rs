@@ -100,7 +100,8 @@ fn is_ignored(flag: &str, command: &str) -> bool {
         "lead" if flag == "wait" => Use::Terms,
         "run" | "lead" | "acquire" | "config" => Use::Acquires,
         "extend" | "doctor" | "serve" => Use::Terms,
-        "release" | "status" | "ls" | "fleet" | "bench" => Use::Nodes,
+        "release" | "status" | "ls" | "watch" | "fleet" | "bench" => Use::Nodes,
+        "top" if flag != "json" => Use::Nodes,
         // It asks nobody, but has a fleet and a term in mind.
         "plan" if matches!(flag, "nodes" | "ttl" | "json") => Use::Terms,
         // It asks nobody, but says which names a caller may use.
@@ -112,7 +113,7 @@ fn is_ignored(flag: &str, command: &str) -> bool {
 
 /// Whether a service can do what a command asks nodes for.
 fn may_use_service(command: &str) -> bool {
-    matches!(command, "run" | "lead" | "acquire" | "extend" | "release" | "status" | "ls")
+    matches!(command, "run" | "lead" | "acquire" | "extend" | "release" | "status" | "ls" | "watch" | "top")
 }
 
 /// What a command does with its settings; each includes those before it.
@@ -139,6 +140,9 @@ impl Command {
             Self::Release(_) => "release",
             Self::Status(_) => "status",
             Self::Ls => "ls",
+            #[cfg(feature = "top")]
+            Self::Top(_) => "top",
+            Self::Watch(_) => "watch",
             Self::Doctor => "doctor",
             Self::Fleet(_) => "fleet",
             Self::Serve(_) => "serve",

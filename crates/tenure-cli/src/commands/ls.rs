@@ -11,7 +11,10 @@ const INSPECTED_MAX: usize = 100;
 
 pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let locks = Looking::connect(settings, output)?;
-    let mut list = locks.list().await?;
+    let mut progress = output.progress();
+    let list = locks.list(|done, all| progress.keys(done, all)).await;
+    progress.clear();
+    let mut list = list?;
     // All at once: at a distance, one after the other would take long.
     let inspected = list.locks.iter().take(INSPECTED_MAX).map(|listed| {
         let (locks, name) = (locks.clone(), listed.name.clone());

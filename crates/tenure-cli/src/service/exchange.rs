@@ -22,6 +22,9 @@ use crate::machine_clock::now;
 /// The most that an answer can be: a list of a hundred thousand locks.
 const ANSWER_MAX: usize = 256 << 20;
 
+/// A stream of events says something every ten seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(25);
+
 /// An answer that is no problem.
 pub(super) struct Answer {
     /// When it was asked for: before anything was sent.
@@ -35,6 +38,13 @@ pub(super) struct Lines {
     body: Incoming,
     input: Vec<u8>,
     _connection: JoinSet<()>,
+}
+
+/// Server-sent events, one after the other.
+pub(crate) struct Messages {
+    lines: Lines,
+    /// What the data is of that comes next.
+    event: String,
 }
 
 trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -51,17 +61,31 @@ impl Service {
     }
 
     pub(super) async fn get(&self, path: &str) -> Result<Value, Trouble> {
+        self.get_within(path, ANSWER_LIMIT).await
+    }
+
+    pub(super) async fn get_within(&self, path: &str, limit: Duration) -> Result<Value, Trouble> {
         let exchange = async {
             let (_, response, _connection) = self.send(Method::GET, path, String::new()).await?;
             self.whole(response).await
         };
-        self.within(ANSWER_LIMIT, exchange).await
+        self.within(limit, exchange).await
+    }
+
+    /// Server-sent events.
+    pub(crate) async fn messages(&self, path: &str) -> Result<Messages, Trouble> {
+        let lines = self.streamed(Method::GET, path, String::new()).await?;
+        Ok(Messages { lines, event: String::new() })
     }
 
     /// An answer that is no problem, line by line.
     pub(super) async fn lines(&self, path: &str, body: &Value) -> Result<Lines, Trouble> {
+        self.streamed(Method::POST, path, body.to_string()).await
+    }
+
+    async fn streamed(&self, method: Method, path: &str, body: String) -> Result<Lines, Trouble> {
         let exchange = async {
-            let (sent, response, connection) = self.send(Method::POST, path, body.to_string()).await?;
+            let (sent, response, connection) = self.send(method, path, body).await?;
             if response.status().is_success() {
                 return Ok((sent, response, connection));
             }
@@ -151,13 +175,32 @@ impl Service {
     }
 }
 
+impl Messages {
+    /// The next one, as its event and data; `None` at the end, or when nothing comes for so long
+    /// that the service must be gone.
+    pub(crate) async fn next(&mut self) -> Option<(String, Value)> {
+        loop {
+            let line = timeout(SILENCE_MAX, self.lines.line()).await.ok()??;
+            let line = String::from_utf8_lossy(&line);
+            if let Some(word) = line.strip_prefix("event: ") {
+                word.trim_end().clone_into(&mut self.event);
+            } else if let Some(data) = line.strip_prefix("data: ") {
+                return Some((std::mem::take(&mut self.event), serde_json::from_str(data).ok()?));
+            }
+        }
+    }
+}
+
 impl Lines {
     /// The next line; `None` at the end.
     pub(super) async fn next(&mut self) -> Option<Value> {
+        serde_json::from_slice(&self.line().await?).ok()
+    }
+
+    async fn line(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(end) = self.input.iter().position(|byte| *byte == b'\n') {
-                let line: Vec<u8> = self.input.drain(..=end).collect();
-                return serde_json::from_slice(&line).ok();
+                return Some(self.input.drain(..=end).collect());
             }
             let frame = self.body.frame().await?.ok()?;
             self.input.extend_from_slice(frame.data_ref()?);

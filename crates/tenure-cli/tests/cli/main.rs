@@ -38,7 +38,10 @@ mod several;
 mod sharing;
 mod store;
 mod terminal;
+#[cfg(feature = "top")]
+mod top;
 mod typing;
 mod unavailable;
 mod waiting;
+mod watch;
 mod yii2;

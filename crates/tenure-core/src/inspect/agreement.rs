@@ -163,6 +163,53 @@ impl Agreement {
     }
 }
 
+impl LockState {
+    /// Who has it, or had it last.
+    #[must_use]
+    pub const fn owner(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Held { owner, .. } | Self::Kept { owner, .. } => Some(owner),
+            _ => None,
+        }
+    }
+
+    /// What the holder wrote beside it.
+    #[must_use]
+    pub const fn label(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Held { label, .. } | Self::Kept { label, .. } => label.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// The time until no majority has it any more.
+    #[must_use]
+    pub const fn left(&self) -> Option<Duration> {
+        match self {
+            Self::Held { left, .. } | Self::Kept { left, .. } | Self::Reserved { left } => *left,
+            _ => None,
+        }
+    }
+
+    /// The fence it was granted with.
+    #[must_use]
+    pub const fn fence(&self) -> Option<Fence> {
+        match self {
+            Self::Held { fence, .. } | Self::Kept { fence, .. } => *fence,
+            _ => None,
+        }
+    }
+
+    /// The same whenever it is looked at.
+    pub(super) fn without_time(&self) -> Self {
+        let mut state = self.clone();
+        if let Self::Held { left, .. } | Self::Kept { left, .. } | Self::Reserved { left } = &mut state {
+            *left = None;
+        }
+        state
+    }
+}
+
 impl<'a> Word<'a> {
     fn kind(self) -> Kind<'a> {
         match self.holding {

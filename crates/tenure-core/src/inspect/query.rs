@@ -1,28 +1,27 @@
-//! A question to all nodes that changes nothing: who has a lock, or which locks there are.
+//! A question that changes nothing: who has a lock, put to all nodes; or which locks there are, put
+//! to one of them a slice at a time (`walk.rs`).
 //!
 //! Every node's own answer is kept, and why others cannot be had. What they come to together is for
 //! [`Agreement`](crate::Agreement) to say.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
-use crate::command::{Answer, Command, Fault, Holding, Reply};
+use crate::command::{Answer, Command, Fault, Holding, Listed, Listing, Reply};
 use crate::config::Term;
-use crate::names::{LockKey, Prefix};
+use crate::names::LockKey;
 use crate::note::Waiter;
 use crate::round::{Deadlines, NodeIndex, Patience, Quorum};
-use crate::time::Time;
+use crate::time::{NodeTime, Time};
 
-/// How long a node may take for all of its pages.
+/// How long a node may take to answer.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// When a majority has answered, the others get twice as long again, and this at the least. So a
 /// node that hangs holds up nobody for long; a fleet that is far away, and a node on an overloaded
 /// machine, are waited for.
 const REST_MIN: Duration = Duration::from_millis(100);
-
-/// The most keys that are listed per node: enough to look at, and little memory.
-const KEYS_MAX: usize = 10_000;
 
 /// What one node answered, or why it did not.
 pub type NodeAnswer = Result<Answered, Fault>;
@@ -32,12 +31,14 @@ pub type NodeAnswer = Result<Answered, Fault>;
 pub struct Answered {
     /// The keys it was asked about that it has, in order.
     pub holdings: Vec<Holding>,
-    /// How many are in line for the lock; `None` in a list.
+    /// How many are in line for the lock; `None` if it was asked about several.
     pub waiters: Option<u64>,
     /// The first of them, in order.
     pub line: Vec<Waiter>,
-    /// Whether it has more than it was asked to list.
-    pub cut_short: bool,
+    /// What it was asked to list.
+    pub listed: Option<Box<Listed>>,
+    /// Its clock, if it told.
+    pub time: Option<NodeTime>,
 }
 
 /// A question under way.
@@ -57,12 +58,14 @@ pub struct Query {
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Question {
     Inspect(LockKey),
-    List(Prefix),
+    List(NodeIndex, Arc<Listing>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum NodeProgress {
-    Asked(Vec<Holding>),
+    Asked,
+    /// The question is not for this one.
+    NotAsked,
     Answered(NodeAnswer),
 }
 
@@ -90,7 +93,8 @@ pub enum Output {
         /// What to send.
         command: Command,
     },
-    /// What every node answered, in the order of the node list. Comes once, last.
+    /// What every node answered, in the order of the node list; of those that were not asked, that
+    /// there was no answer. Comes once, last.
     Done(Vec<NodeAnswer>),
 }
 
@@ -101,18 +105,22 @@ impl Query {
         Self::begin(Question::Inspect(key), quorum, now)
     }
 
-    /// Asks which locks there are under `prefix`.
+    /// Asks one node which locks it has.
     #[must_use]
-    pub fn list(prefix: Prefix, quorum: Quorum, now: Time) -> Self {
-        Self::begin(Question::List(prefix), quorum, now)
+    pub fn list(node: NodeIndex, listing: Arc<Listing>, quorum: Quorum, now: Time) -> Self {
+        Self::begin(Question::List(node, listing), quorum, now)
     }
 
     fn begin(question: Question, quorum: Quorum, now: Time) -> Self {
-        let nodes = vec![NodeProgress::Asked(vec![]); quorum.nodes()];
+        let progress = |node| match question {
+            Question::List(only, _) if only != node => NodeProgress::NotAsked,
+            _ => NodeProgress::Asked,
+        };
+        let nodes: Vec<NodeProgress> = quorum.indexes().map(progress).collect();
         let (begun, deadline, outputs) = (now, now + QUERY_TIMEOUT, VecDeque::new());
         let done = false;
         let mut query = Self { question, quorum, begun, deadline, term: None, nodes, done, outputs };
-        quorum.indexes().for_each(|node| query.ask(node, 0));
+        quorum.indexes().for_each(|node| query.ask(node));
         query
     }
 
@@ -139,7 +147,7 @@ impl Query {
             }
             Input::Timeout if now >= self.deadline => {
                 for progress in &mut self.nodes {
-                    if matches!(progress, NodeProgress::Asked(_)) {
+                    if matches!(progress, NodeProgress::Asked) {
                         *progress = NodeProgress::Answered(Err(Fault::Timeout));
                     }
                 }
@@ -161,57 +169,47 @@ impl Query {
     }
 
     fn handle_answer(&mut self, node: NodeIndex, answer: Result<Reply, Fault>) {
-        let NodeProgress::Asked(so_far) = &mut self.nodes[node.get()] else { return };
-        match answer.map(|reply| reply.answer) {
-            Ok(Answer::Holdings { holdings, waiters, line, next }) => {
-                so_far.extend(holdings);
-                if next != 0 && so_far.len() < KEYS_MAX {
-                    return self.ask(node, next);
-                }
-                let mut all = std::mem::take(so_far);
-                all.sort_unstable();
-                // A key that is moved while the node is paged through may come twice.
-                all.dedup_by(|a, b| a.key == b.key);
-                let answered = Answered { holdings: all, waiters, line, cut_short: next != 0 };
-                self.nodes[node.get()] = NodeProgress::Answered(Ok(answered));
-            }
-            Ok(_) => {
-                self.nodes[node.get()] =
-                    NodeProgress::Answered(Err(Fault::Error("an unexpected reply".into())));
-            }
-            Err(fault) => self.nodes[node.get()] = NodeProgress::Answered(Err(fault)),
+        if !matches!(self.nodes[node.get()], NodeProgress::Asked) {
+            return;
         }
+        let answer = answer.and_then(|Reply { time, answer, .. }| match answer {
+            Answer::Holdings { mut holdings, waiters, line, .. } => {
+                holdings.sort_unstable();
+                Ok(Answered { holdings, waiters, line, listed: None, time })
+            }
+            Answer::Listed(listed) => Ok(Answered { listed: Some(listed), time, ..Answered::default() }),
+            _ => Err(Fault::Error("an unexpected reply".into())),
+        });
+        self.nodes[node.get()] = NodeProgress::Answered(answer);
     }
 
-    /// Whoever is still silent when a majority has answered is not waited for to the end. One that
-    /// is being paged through is not silent.
+    /// Whoever is still silent when a majority has answered is not waited for to the end.
     fn hasten(&mut self, now: Time) {
         let answered =
             self.nodes.iter().filter(|progress| matches!(progress, NodeProgress::Answered(Ok(_)))).count();
-        let paging =
-            |progress: &NodeProgress| matches!(progress, NodeProgress::Asked(so_far) if !so_far.is_empty());
-        if answered >= self.quorum.majority() && !self.nodes.iter().any(paging) {
+        if answered >= self.quorum.majority() {
             let rest = (now.since(self.begun) * 2).max(REST_MIN);
             self.deadline = self.deadline.min(now + rest);
         }
     }
 
-    fn ask(&mut self, node: NodeIndex, cursor: u64) {
+    fn ask(&mut self, node: NodeIndex) {
         let command = match &self.question {
             Question::Inspect(key) => Command::Inspect { key: key.clone() },
-            Question::List(prefix) => Command::List { prefix: prefix.clone(), cursor },
+            Question::List(only, listing) if *only == node => Command::List(Arc::clone(listing)),
+            Question::List(..) => return,
         };
         self.outputs.push_back(Output::Send { node, command });
     }
 
     fn finish(&mut self) {
-        if self.done || self.nodes.iter().any(|progress| matches!(progress, NodeProgress::Asked(_))) {
+        if self.done || self.nodes.iter().any(|progress| matches!(progress, NodeProgress::Asked)) {
             return;
         }
         self.done = true;
         let answers = std::mem::take(&mut self.nodes).into_iter().map(|progress| match progress {
             NodeProgress::Answered(answer) => answer,
-            NodeProgress::Asked(_) => Err(Fault::Timeout),
+            NodeProgress::Asked | NodeProgress::NotAsked => Err(Fault::Timeout),
         });
         self.outputs.push_back(Output::Done(answers.collect()));
     }

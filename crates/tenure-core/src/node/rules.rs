@@ -4,8 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Entry, Hold, Label, LastFence, Name, Owner, SHARERS_MAX, Shelf, set};
-use crate::command::{Answer, Command, Holding, Next, Refusal, Reply, Swap};
+use super::{Entry, Hold, Label, LastFence, Name, Owner, PAGE_KEYS, SHARERS_MAX, Shelf, Slice, set};
+use crate::command::{Answer, Command, Holding, Listed, Listing, Next, Part, Refusal, Reply, Sighting, Swap};
 use crate::fence::{Fence, ProposedFence};
 use crate::line::{Beside, LABEL_RETENTION, LineReport, Ticket};
 use crate::mode::Mode;
@@ -91,7 +91,7 @@ impl<S: Shelf> Visit<'_, S> {
             Command::Record { prefix, swap } => self.record(prefix, swap.as_ref())?,
             Command::Trim { prefix } => self.shelf.trim(self.now_ms, prefix)?,
             Command::Clear { prefix, nonce, .. } => self.clear(prefix, *nonce)?,
-            Command::List { prefix, cursor } => self.shelf.list(self.now_ms, prefix, *cursor)?,
+            Command::List(listing) => self.list(listing)?,
         })
     }
 
@@ -327,27 +327,69 @@ impl<S: Shelf> Visit<'_, S> {
         Ok(Answer::Holdings { holdings: holding.into_iter().collect(), waiters, line, next: 0 })
     }
 
+    /// Tells of several locks, each as it is now.
+    fn list(&mut self, listing: &Listing) -> Result<Answer, S::Trouble> {
+        let (keys, slice) = match &listing.part {
+            Part::These(keys) => (keys.clone(), None),
+            Part::Slice { cursor, keys } => {
+                let slice = self.shelf.slice(self.now_ms, &listing.lead(), *cursor, *keys)?;
+                let keys = slice.locks.iter().filter_map(|key| listing.prefix.key_of(key));
+                (keys.collect(), Some(slice))
+            }
+        };
+        let mut seen = vec![];
+        for key in keys {
+            let mut name = self.shelf.load(&key)?;
+            name.expire(self.now_ms);
+            let Some(holding) = name.entry.map(|entry| {
+                let holding = entry.holding(self.now_ms, key.as_str(), name.group.as_ref());
+                if !listing.detailed {
+                    return holding;
+                }
+                Holding {
+                    fence: name.last_fence().filter(|fence| *fence != Fence::NONE),
+                    label: name.label(),
+                    count: name.is_group().then_some(name.holds.len() as u64),
+                    ..holding
+                }
+            }) else {
+                continue;
+            };
+            let waiters = match listing.detailed {
+                true if name.is_line_over(self.now_ms) => Some(0),
+                true => Some(self.shelf.in_line(&key)?),
+                false => None,
+            };
+            seen.push(Sighting { holding, waiters });
+        }
+        let Slice { next, walked_ppm, keys, .. } = slice.clone().unwrap_or_default();
+        let keys = slice.map(|_| keys);
+        Ok(Answer::Listed(Box::new(Listed { seen, next, walked_ppm, keys, took: None })))
+    }
+
     /// All at once: a store of our own has no others to let in between.
     fn clear(&mut self, prefix: &Prefix, nonce: Nonce) -> Result<Answer, S::Trouble> {
         if !self.shelf.record(prefix.as_str())?.is_some_and(|record| nonce.begins(&record)) {
             return Ok(Answer::Refused(Refusal::Stranger));
         }
         let (mut cleared, mut cursor) = (vec![], 0);
-        while let Answer::Holdings { holdings, next, .. } = self.shelf.list(self.now_ms, prefix, cursor)? {
+        loop {
+            let slice = self.shelf.slice(self.now_ms, prefix.as_str(), cursor, PAGE_KEYS)?;
             let before = cleared.len();
-            for holding in holdings.into_iter().filter(|holding| !holding.is_reserved()) {
-                let name = holding.key.strip_prefix(prefix.as_str()).unwrap_or_default();
-                let Ok(key) = LockKey::new(prefix, name) else { continue };
+            for key in slice.locks.iter().filter_map(|key| prefix.key_of(key)) {
                 let mut name = self.shelf.load(&key)?;
+                let holding =
+                    name.entry.map(|entry| entry.holding(self.now_ms, key.as_str(), name.group.as_ref()));
+                let Some(holding) = holding.filter(|holding| !holding.is_reserved()) else { continue };
                 (name.entry, name.holds, name.group) = (None, vec![], None);
                 self.shelf.store(self.now_ms, &key, name)?;
                 cleared.push(holding);
             }
-            if next == 0 {
+            if slice.next == 0 {
                 break;
             }
-            // Where some are gone, others have taken their places in the page.
-            cursor = if cleared.len() == before { next } else { cursor };
+            // Where some are gone, others have taken their places in the slice.
+            cursor = if cleared.len() == before { slice.next } else { cursor };
         }
         Ok(Answer::Holdings { holdings: cleared, waiters: None, line: vec![], next: 0 })
     }

@@ -6,8 +6,8 @@ use std::convert::Infallible;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
-use super::{Entry, Group, Hold, Name, PAGE_KEYS, Shelf, execute};
-use crate::command::{Answer, Command, Holding, Refusal, Reply};
+use super::{Entry, Group, Hold, Name, Shelf, Slice, execute};
+use crate::command::{Answer, Command, Refusal, Reply};
 use crate::fence::Fence;
 use crate::line::{ClientId, Seeks, Ticket};
 use crate::names::{LockKey, Prefix};
@@ -299,17 +299,19 @@ impl Shelf for LockTable {
     }
 
     /// The keys in order, from the `cursor`-th on.
-    fn list(&self, now_ms: u64, prefix: &Prefix, cursor: u64) -> Result<Answer, Infallible> {
-        let under_prefix = self.keys(NodeTime::from_micros(now_ms * 1_000));
-        let under_prefix = under_prefix.filter(|(key, _)| key.as_str().starts_with(prefix.as_str()));
-        let skip = usize::try_from(cursor).unwrap_or(usize::MAX);
-        let mut rest = under_prefix.skip(skip).map(|(key, entry)| {
-            let group = self.names.get(key).and_then(|name| name.group.as_ref());
-            entry.holding(now_ms, key.as_str(), group)
-        });
-        let holdings: Vec<Holding> = rest.by_ref().take(PAGE_KEYS).collect();
-        let next = if rest.next().is_some() { cursor + holdings.len() as u64 } else { 0 };
-        Ok(Answer::Holdings { holdings, waiters: None, line: vec![], next })
+    fn slice(&self, now_ms: u64, lead: &str, cursor: u64, keys: u32) -> Result<Slice, Infallible> {
+        let (all, keys) = (self.names.len() as u64, u64::from(keys.max(1)));
+        let next = if all > cursor.saturating_add(keys) { cursor + keys } else { 0 };
+        let skipped = usize::try_from(cursor).unwrap_or(usize::MAX);
+        let some = self.names.iter().skip(skipped).take(usize::try_from(keys).unwrap_or(usize::MAX));
+        let is_lock = |name: &Name| name.entry.as_ref().is_some_and(|entry| now_ms <= entry.ends_ms);
+        let locks = some.filter(|(key, name)| key.as_str().starts_with(lead) && is_lock(name));
+        Ok(Slice {
+            locks: locks.map(|(key, _)| key.as_str().into()).collect(),
+            next,
+            walked_ppm: Slice::millionths(next, all),
+            keys: all,
+        })
     }
 }
 
@@ -318,7 +320,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::command::Next;
+    use crate::command::{Holding, Listing, Next, Part};
     use crate::fence::{FenceBounds, ProposedFence};
     use crate::mode::{Kind, Mode};
     use crate::token::OwnerToken;
@@ -520,19 +522,43 @@ mod tests {
         acquire(&mut table, 0, A);
         let (mut keys, mut cursor, mut pages) = (std::collections::BTreeSet::new(), 0, 0);
         loop {
-            let command = Command::List { prefix: Prefix::new("app:").unwrap(), cursor };
-            let Answer::Holdings { holdings, waiters: None, next, .. } =
-                table.execute(at(1), &command).answer
-            else {
+            let (prefix, part) = (Prefix::new("app:").unwrap(), Part::Slice { cursor, keys: 100 });
+            let listing = Listing { prefix, begins: "".into(), part, detailed: false };
+            let Answer::Listed(listed) = table.execute(at(1), &Command::List(listing.into())).answer else {
                 panic!("a list")
             };
-            keys.extend(holdings.into_iter().map(|holding| holding.key));
-            (cursor, pages) = (next, pages + 1);
-            if next == 0 {
+            keys.extend(listed.seen.iter().map(|seen| Arc::clone(&seen.holding.key)));
+            assert_eq!((listed.keys, listed.next == 0), (Some(251), listed.walked_ppm == 1_000_000));
+            (cursor, pages) = (listed.next, pages + 1);
+            if cursor == 0 {
                 break;
             }
         }
         assert_eq!((keys.len(), pages), (250, 3));
+    }
+
+    #[test]
+    fn a_list_with_details_tells_label_fence_and_waiters_of_those_that_were_named() {
+        let mut table = LockTable::default();
+        table.execute(at(0), &Command::plain_acquire(key(), A, 100));
+        let other = LockKey::new(&Prefix::default(), "y").unwrap();
+        let listing = |detailed| Listing {
+            prefix: Prefix::default(),
+            begins: "".into(),
+            part: Part::These(vec![key(), other.clone()]),
+            detailed,
+        };
+        table
+            .execute(at(0), &Command::Enqueue { key: key(), ticket: Ticket::exclusive(7, ClientId::new(1)) });
+        let mut list = |detailed| match table.execute(at(40), &Command::List(listing(detailed).into())).answer
+        {
+            Answer::Listed(listed) => listed.seen,
+            other => panic!("{other:?}"),
+        };
+        let [seen] = &list(true)[..] else { panic!("one is held") };
+        assert_eq!((&*seen.holding.key, seen.waiters), (key().as_str(), Some(1)));
+        assert_eq!(seen.holding.left, Some(Duration::from_millis(60)));
+        assert_eq!(list(false)[0].waiters, None);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! `GET /v1/events`: what happens to the locks of this instance, as server-sent events.
+//! `GET /v1/events`: what happens to locks, as server-sent events: those of this instance when it
+//! happens, those of others as far as a look shows.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -6,8 +7,7 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::extract::State;
-use axum::http::HeaderMap;
-use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE, HeaderMap, HeaderName};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream::unfold;
 use serde::{Deserialize, Serialize};
@@ -18,16 +18,16 @@ use utoipa::{IntoParams, ToSchema};
 use crate::Service;
 use crate::body::Query;
 use crate::caller::{Caller, Verb};
-use crate::events::{Happened, Next};
+use crate::events::{Happened, Next, Sightings};
 use crate::problem::{ANY, Kind, OF_RIGHTS, Problem, problems};
 
 problems!(Problems: ANY, OF_RIGHTS, &[Kind::BadRequest, Kind::Draining]);
 
 /// A sign of life comes so often: proxies cut connections that are silent for a minute.
-const HEARTBEAT: Duration = Duration::from_secs(10);
+pub(super) const HEARTBEAT: Duration = Duration::from_secs(10);
 
 /// Whoever is cut off comes back after this.
-const RETRY_MS: &str = "1000";
+pub(super) const RETRY_MS: &str = "1000";
 
 /// So many events are written at once.
 const BATCH: usize = 64;
@@ -39,6 +39,10 @@ pub(crate) struct EventsQuery {
     /// What the names of the locks begin with. Without it, events about nodes come, too.
     #[serde(default)]
     prefix: String,
+    /// Whether to tell what other clients do, too: found by looking at the nodes, so it comes later
+    /// and with a coarser time.
+    #[serde(default)]
+    seen: bool,
 }
 
 /// What the data of a message is.
@@ -46,7 +50,7 @@ pub(crate) struct EventsQuery {
 #[serde(untagged)]
 #[expect(dead_code, reason = "it says what the JSON looks like")]
 enum EventData {
-    Event(Happened),
+    Event(Box<Happened>),
     Gap(Gap),
 }
 
@@ -67,7 +71,7 @@ enum GapReason {
     OtherInstance,
 }
 
-/// Follows what happens to locks, at this instance.
+/// Follows what happens to locks: at this instance, and with `seen` at all clients.
 ///
 /// Server-sent events, with ids: whoever comes back with `Last-Event-ID` goes on where it was, or
 /// gets an event `gap`.
@@ -92,18 +96,20 @@ pub(crate) async fn call(
     if service.is_draining() {
         return Err(Problem::draining());
     }
-    let reader = Reader::begin(service, caller, asked.prefix, &headers);
+    let reader = Reader::begin(service, caller, asked, &headers);
     let stream = unfold(reader, async |mut reader| {
         let text = reader.next().await?;
         Some((Ok::<_, Infallible>(Bytes::from(text)), reader))
     });
-    let headers = [
-        (CONTENT_TYPE.as_str(), "text/event-stream"),
-        (CACHE_CONTROL.as_str(), "no-store"),
-        ("x-accel-buffering", "no"),
-    ];
-    Ok((headers, Body::from_stream(stream)).into_response())
+    Ok((STREAMS, Body::from_stream(stream)).into_response())
 }
+
+/// The headers of an answer that has no end, which nobody may keep or hold back.
+pub(super) const STREAMS: [(HeaderName, &str); 3] = [
+    (CONTENT_TYPE, "text/event-stream"),
+    (CACHE_CONTROL, "no-store"),
+    (HeaderName::from_static("x-accel-buffering"), "no"),
+];
 
 struct Reader {
     service: Arc<Service>,
@@ -114,10 +120,14 @@ struct Reader {
     seen: u64,
     /// What is to be said before anything else.
     greeting: Option<String>,
+    /// Somebody looks for what other clients do while this is here.
+    sightings: Option<Arc<Sightings>>,
 }
 
 impl Reader {
-    fn begin(service: Arc<Service>, caller: Caller, prefix: String, headers: &HeaderMap) -> Self {
+    fn begin(service: Arc<Service>, caller: Caller, asked: EventsQuery, headers: &HeaderMap) -> Self {
+        let EventsQuery { prefix, seen: looks } = asked;
+        let sightings = looks.then(|| service.events.sightings(&service.locks, &service.keys));
         let news = service.events.news();
         let id = headers.get("last-event-id").and_then(|id| id.to_str().ok());
         let known = id.and_then(|id| service.events.number(id));
@@ -128,7 +138,7 @@ impl Reader {
         if id.is_some() && known.is_none() {
             greeting += &gap(Gap { reason: GapReason::OtherInstance, missed: None });
         }
-        Self { service, caller, prefix, news, seen, greeting: Some(greeting) }
+        Self { service, caller, prefix, news, seen, greeting: Some(greeting), sightings }
     }
 
     /// What is to be written next; `None` at the end.
@@ -183,6 +193,9 @@ impl Reader {
     }
 
     fn is_for(&self, happened: &Happened) -> bool {
+        if happened.seen.is_some() && self.sightings.is_none() {
+            return false;
+        }
         match &happened.name {
             Some(name) => name.starts_with(&self.prefix) && self.caller.sees(name),
             None => self.prefix.is_empty(),
@@ -195,11 +208,11 @@ fn gap(gap: Gap) -> String {
     message(None, "gap", &serde_json::to_string(&gap).expect("it is made of texts and numbers"))
 }
 
-fn message(id: Option<&str>, event: &str, data: &str) -> String {
+pub(super) fn message(id: Option<&str>, event: &str, data: &str) -> String {
     let id = id.map_or_else(String::new, |id| field("id", id));
     [id, field("event", event), field("data", data), "\n".to_owned()].concat()
 }
 
-fn field(name: &str, value: &str) -> String {
+pub(super) fn field(name: &str, value: &str) -> String {
     format!("{name}: {value}\n")
 }

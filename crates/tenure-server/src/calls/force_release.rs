@@ -14,6 +14,7 @@ use utoipa::ToSchema;
 use crate::Service;
 use crate::body::Asked;
 use crate::caller::{Caller, Verb};
+use crate::events::Happened;
 use crate::form::{Vote, votes};
 use crate::log::Act;
 use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
@@ -79,6 +80,7 @@ pub(crate) async fn call(
         one.cloned().collect()
     });
     let votes = service.audit_log.keep(&act, work).await?;
+    service.events.keep(Happened::forced(name, caller.name(), holder, reason));
     Ok(Json(Taken { name: name.clone(), released: true, votes }))
 }
 

@@ -1,6 +1,6 @@
 //! `GET /v1/lock`, `/v1/locks`, `/v1/nodes`: what the nodes say, without touching anything.
 
-mod report;
+pub(crate) mod report;
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ pub(crate) struct LocksQuery {
 /// All nodes.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Nodes {
-    nodes: Vec<Node>,
+    pub(super) nodes: Vec<Node>,
 }
 
 /// Tells who holds a lock.
@@ -79,8 +79,8 @@ pub(crate) async fn locks(
     Query(asked): Query<LocksQuery>,
 ) -> Result<Json<Locks>, Problem> {
     caller.may_in_general(Verb::Read)?;
-    let mut list = service.locks.list().await?;
-    list.locks.retain(|lock| lock.name.starts_with(&asked.prefix) && caller.sees(&lock.name));
+    let mut list = service.locks.list_under(&asked.prefix, |_| {}).await?;
+    list.locks.retain(|lock| caller.sees(&lock.name));
     Ok(Json(Locks::of(&list, &service.keys, caller.sees_all())))
 }
 

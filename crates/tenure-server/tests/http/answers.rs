@@ -9,11 +9,11 @@ mod nodes;
 mod refusals;
 mod streams;
 
-use self::described::{Seen, described};
+use self::described::{Seen, as_in_a_live_view, described};
 use crate::everywhere::{MadeOf, everywhere};
 
 /// What all calls are, with a body or without. The last ones are those whose answers have no end.
-const LOOKS: [&str; 9] = [
+const LOOKS: [&str; 10] = [
     "GET /livez",
     "GET /readyz",
     "GET /version",
@@ -23,6 +23,7 @@ const LOOKS: [&str; 9] = [
     "GET /v1/lock?name=x",
     "GET /v1/locks?prefix=x",
     "GET /v1/events?prefix=x",
+    "GET /v1/watch?prefix=x",
 ];
 const ACTS: [&str; 7] = [
     "POST /v1/acquire",
@@ -42,6 +43,7 @@ async fn every_answer_that_is_described_is_given_on_all_kinds_of_nodes() {
         leases::are_asked_for_again(fleet, &mut seen).await;
         streams::holds(fleet, &mut seen).await;
         streams::events(fleet, &mut seen).await;
+        streams::watches(fleet, &mut seen).await;
         refusals::of_bad_input(fleet, &mut seen).await;
         refusals::of_slow_requests(fleet, &mut seen).await;
         refusals::of_callers(fleet, &mut seen).await;
@@ -52,6 +54,7 @@ async fn every_answer_that_is_described_is_given_on_all_kinds_of_nodes() {
         if let MadeOf::Servers(_) = fleet.made_of() {
             nodes::whose_clocks_were_set_back(&mut seen).await;
         }
+        as_in_a_live_view(&mut seen);
         let missing: Vec<String> = described(fleet).difference(&seen).cloned().collect();
         assert!(missing.is_empty(), "described and never given: {missing:#?}");
     })

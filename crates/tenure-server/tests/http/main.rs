@@ -21,6 +21,7 @@ mod overload;
 mod real_nodes;
 mod repeating;
 mod tls;
+mod watch;
 mod who_goes_away;
 
 use std::net::SocketAddr;

@@ -1,5 +1,6 @@
 //! What callers ask of the driver, and what they hear back.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -72,7 +73,7 @@ pub(crate) enum Call {
         lookout: Lookout,
     },
     /// Runs this on the worker's runtime.
-    Run(Lookout),
+    Run(Pin<Box<dyn Future<Output = ()> + Send>>),
     /// A deadlock was found.
     Circle {
         /// The lock that is waited for.

@@ -188,6 +188,7 @@ impl Caller {
         if matches!(news, News::Acquired | News::PassedOn | News::Extended) {
             self.held_since = self.held_since.or_else(|| NonZeroU64::new(now.as_nanos()));
         }
+        let held = |since: Option<NonZeroU64>| since.map(|since| now.since(Time::from_nanos(since.get())));
         match news {
             News::Acquired => {
                 observer.observe(&Event::Acquired { name, attempts, elapsed, margin, fence });
@@ -220,26 +221,25 @@ impl Caller {
                 observer.observe(&Event::Retrying { name, cause, pause: at.since(now), votes });
             }
             News::Extended => {
-                observer.observe(&Event::Extended { name, valid_for });
+                observer.observe(&Event::Extended { name, valid_for, fence });
                 self.watch.iter().for_each(|watch| watch.tell_extended());
                 self.tell_extended(Ok(()));
             }
             News::NotExtended(reason) => {
                 let lost = matches!(reason, NotExtended::Lost { .. });
-                observer.observe(&Event::NotExtended { name, lost, valid_for });
+                observer.observe(&Event::NotExtended { name, lost, valid_for, fence });
                 self.tell_extended(Err(reason));
             }
             News::State(state) => {
                 observer.observe(&match state {
-                    HoldState::Held => Event::Safe { name, valid_for },
-                    HoldState::AtRisk => Event::AtRisk { name, valid_for },
-                    HoldState::Lost => Event::Lost { name, valid_for },
+                    HoldState::Held => Event::Safe { name, valid_for, fence },
+                    HoldState::AtRisk => Event::AtRisk { name, valid_for, fence },
+                    HoldState::Lost => Event::Lost { name, valid_for, fence, held: held(self.held_since) },
                 });
                 self.watch.iter().for_each(|watch| watch.tell(state));
             }
             News::GivenUp { fence } => {
-                let held = self.held_since.map(|since| now.since(Time::from_nanos(since.get())));
-                let fence = fence.unwrap_or(Fence::NONE);
+                let (fence, held) = (fence.unwrap_or(Fence::NONE), held(self.held_since));
                 observer.observe(&Event::GivenUp { name, fence, held });
             }
             News::AllVoted => self.lease.tell_all_voted(),

@@ -13,9 +13,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use tenure_core::{
-    Answer, Beside, ClientId, Command, Fence, FenceBounds, HeldLock, HoldId, Holding, Kind, LockKey,
-    LockTable, Mode, Next, NodeTime, Nonce, Note, OwnerId, OwnerToken, PlaceRequest, Prefix, ProposedFence,
-    Refusal, Reply, Seeks, Swap, Ticket, Time,
+    Answer, Beside, ClientId, Command, Fence, FenceBounds, HeldLock, HoldId, Holding, Kind, Listing, LockKey,
+    LockTable, Mode, Next, NodeTime, Nonce, Note, OwnerId, OwnerToken, Part, PlaceRequest, Prefix,
+    ProposedFence, Refusal, Reply, Seeks, Sighting, Swap, Ticket, Time,
 };
 use tenure_testkit::RedisServer;
 
@@ -44,7 +44,7 @@ fn record(number: u8) -> Arc<str> {
 static COMPARED: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
 
 /// The kinds of commands, each of which has to be compared.
-const KINDS: usize = 27;
+const KINDS: usize = 28;
 
 fn kind(command: &Command) -> usize {
     match command {
@@ -74,24 +74,36 @@ fn kind(command: &Command) -> usize {
         Command::Trim { .. } => 10,
         Command::Clear { .. } => 11,
         Command::Inspect { .. } => 12,
-        Command::List { .. } => 13,
+        Command::List(listing) if matches!(listing.part, Part::These(_)) => 27,
+        Command::List(_) => 13,
     }
 }
 
-/// Sends one command and waits for its answer; of a list, for all pages.
+/// Sends one command and waits for its answer; of a list, for all of its parts.
 async fn ask(connection: &mut dyn Connection, command: Command) -> Reply {
     let mut reply = ask_once(connection, command.clone()).await;
-    while let Answer::Holdings { holdings, next: cursor @ 1.., .. } = &mut reply.answer {
-        let mut page = command.clone();
-        if let Command::List { cursor: from, .. } | Command::Clear { cursor: from, .. } = &mut page {
-            *from = *cursor;
-        }
-        if let Answer::Holdings { holdings: more, next, .. } = ask_once(connection, page).await.answer {
-            holdings.extend(more);
-            *cursor = next;
+    loop {
+        match (&mut reply.answer, &command) {
+            (Answer::Holdings { holdings, next: next @ 1.., .. }, Command::Clear { prefix, nonce, .. }) => {
+                let page = Command::Clear { prefix: prefix.clone(), cursor: *next, nonce: *nonce };
+                let Answer::Holdings { holdings: more, next: then, .. } =
+                    ask_once(connection, page).await.answer
+                else {
+                    return reply;
+                };
+                holdings.extend(more);
+                *next = then;
+            }
+            (Answer::Listed(listed), Command::List(listing)) if listed.next > 0 => {
+                let part = Part::Slice { cursor: listed.next, keys: 100 };
+                let slice = Command::List(Listing { part, ..(**listing).clone() }.into());
+                let Answer::Listed(more) = ask_once(connection, slice).await.answer else { return reply };
+                listed.seen.extend(more.seen);
+                listed.next = more.next;
+            }
+            _ => return reply,
         }
     }
-    reply
 }
 
 async fn ask_once(connection: &mut dyn Connection, command: Command) -> Reply {
@@ -173,6 +185,21 @@ fn answers_agree(node: &Answer, table: &Answer, took: Duration) -> bool {
                     && a.left.zip(b.left).is_some_and(|(a, b)| close(a, b))
             };
             waiting_a == waiting_b && line_a == line_b && a.len() == b.len() && a.iter().zip(&b).all(same)
+        }
+        (Answer::Listed(a), Answer::Listed(b)) => {
+            let has_ended = |seen: &&Sighting| {
+                !a.seen.iter().any(|one| one.holding.key == seen.holding.key)
+                    && seen.holding.left.is_some_and(|left| close(left, Duration::ZERO))
+            };
+            let b: BTreeSet<_> = b.seen.iter().filter(|seen| !has_ended(seen)).collect();
+            let a: BTreeSet<_> = a.seen.iter().collect();
+            let same = |(a, b): (&&Sighting, &&Sighting)| {
+                let held = |holding: &Holding| Holding { left: None, ..holding.clone() };
+                held(&a.holding) == held(&b.holding)
+                    && a.waiters == b.waiters
+                    && a.holding.left.zip(b.holding.left).is_some_and(|(a, b)| close(a, b))
+            };
+            a.len() == b.len() && a.iter().zip(&b).all(same)
         }
         // Nor does it tell what is there that is no string.
         (
@@ -352,7 +379,14 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
         Step::Leave { name, ticket: number } => Command::Leave { key: key(name), ticket: ticket(number) },
         Step::Nudge { name } => Command::Nudge { key: key(name) },
         Step::Inspect { name } => Command::Inspect { key: key(name) },
-        Step::List => Command::List { prefix: prefix.clone(), cursor: 0 },
+        Step::List { detailed } => {
+            let part = Part::Slice { cursor: 0, keys: 100 };
+            Command::List(Listing { prefix: prefix.clone(), begins: "".into(), part, detailed }.into())
+        }
+        Step::ListThese => {
+            let part = Part::These((0..NAMES).map(key).collect());
+            Command::List(Listing { prefix: prefix.clone(), begins: "".into(), part, detailed: true }.into())
+        }
         Step::Clear { record } => {
             Command::Clear { prefix: prefix.clone(), cursor: 0, nonce: Nonce::new(record.into()) }
         }

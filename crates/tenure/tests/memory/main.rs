@@ -18,3 +18,4 @@ mod lifecycle;
 mod limits;
 mod messages;
 mod observe;
+mod watch;

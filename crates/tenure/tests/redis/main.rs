@@ -30,3 +30,4 @@ mod several;
 mod sharing;
 #[cfg(feature = "tls")]
 mod tls;
+mod watch;

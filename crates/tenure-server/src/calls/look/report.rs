@@ -53,6 +53,12 @@ pub(crate) struct LockReport {
     /// How many share it, if it is shared. Not in a list.
     #[schema(required)]
     readers: Option<u64>,
+    /// For how long its holder has it, if its fence tells. Not in a list.
+    #[schema(required)]
+    age_ms: Option<u64>,
+    /// How many nodes may forget it before somebody else can get it, if it is held.
+    #[schema(required)]
+    margin: Option<usize>,
     /// The nodes that say the same as the majority.
     agree: Vec<String>,
     /// The nodes that say otherwise; all that answered, if there is no majority.
@@ -111,10 +117,10 @@ pub(crate) struct InCircle {
 
 /// `kept`: its holder is done, but others are kept out until its period is over; `reserved`: set
 /// aside for the next in line; `disputed`: no majority says the same.
-#[derive(Clone, Copy, Debug, Serialize, ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = LockState)]
 #[serde(rename_all = "lowercase")]
-enum State {
+pub(crate) enum State {
     Free,
     Held,
     Kept,
@@ -149,23 +155,10 @@ struct NodeList {
 impl LockReport {
     /// `sees`: which locks whoever asked may see.
     pub(crate) fn of(report: &tenure::LockReport, keys: &LeaseKeys, sees: impl Fn(&str) -> bool) -> Self {
-        let (state, owner, label, left, fence) = match &report.state {
-            LockState::Free => (State::Free, None, None, None, None),
-            LockState::Held { owner, label, left, fence, .. } => {
-                (State::Held, Some(owner), label.as_deref(), *left, *fence)
-            }
-            LockState::Kept { owner, label, left, fence, .. } => {
-                (State::Kept, Some(owner), label.as_deref(), *left, *fence)
-            }
-            LockState::Reserved { left, .. } => (State::Reserved, None, None, *left, None),
-            LockState::Disputed => (State::Disputed, None, None, None, None),
-            _ => (State::Unknown, None, None, None, None),
-        };
-        let (kind, readers, holds) = match &report.state {
-            LockState::Held { kind: Kind::Reentrant, sharers, .. } => (Some(Kind::Reentrant), None, *sharers),
-            LockState::Held { kind, sharers, .. } => (Some(*kind), *sharers, None),
-            _ => (None, None, None),
-        };
+        let found = &report.state;
+        let (state, owner, label) = (State::of(found), found.owner(), found.label());
+        let (left, fence) = (found.left(), found.fence());
+        let (kind, readers, holds) = shares(&report.state);
         let names = |nodes: &[Arc<str>]| nodes.iter().map(ToString::to_string).collect();
         Self {
             name: report.name.clone(),
@@ -175,16 +168,40 @@ impl LockReport {
             holders: owner.and_then(|owner| holders(report, owner, keys)),
             owner: owner.filter(|_| kind == Some(Kind::Reentrant)).map(ToString::to_string),
             holds,
-            label: label.map(str::to_owned),
+            label: label.map(ToString::to_string),
             left_ms: left.map(milliseconds),
             fence: fence.map(Fence::get),
             waiters: report.waiters,
             line: report.line.iter().map(|waiter| Waiter::of(waiter, &sees)).collect(),
             deadlocks: vec![],
             readers,
+            age_ms: report.held_for.map(milliseconds),
+            margin: report.margin(),
             agree: names(&report.agree),
             disagree: names(&report.disagree),
             nodes: report.nodes.iter().map(|said| Answer::of(said, keys)).collect(),
+        }
+    }
+}
+
+/// The kind of a lock, how many share it, and how often one owner has it.
+pub(crate) const fn shares(state: &LockState) -> (Option<Kind>, Option<u64>, Option<u64>) {
+    match state {
+        LockState::Held { kind: Kind::Reentrant, sharers, .. } => (Some(Kind::Reentrant), None, *sharers),
+        LockState::Held { kind, sharers, .. } => (Some(*kind), *sharers, None),
+        _ => (None, None, None),
+    }
+}
+
+impl State {
+    pub(crate) const fn of(state: &LockState) -> Self {
+        match state {
+            LockState::Free => Self::Free,
+            LockState::Held { .. } => Self::Held,
+            LockState::Kept { .. } => Self::Kept,
+            LockState::Reserved { .. } => Self::Reserved,
+            LockState::Disputed => Self::Disputed,
+            _ => Self::Unknown,
         }
     }
 }

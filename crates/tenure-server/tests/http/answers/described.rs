@@ -14,12 +14,13 @@ pub(super) type Seen = BTreeSet<String>;
 /// What only an instance tells whose worker has died, which is a fault of the service: such calls
 /// are served to the last moment. And what a list leaves out, although its entries have the form of
 /// a report.
-const NOWHERE: [&str; 19] = [
+const NOWHERE: [&str; 20] = [
     "POST /v1/extend 503 draining",
     "POST /v1/release 503 draining",
     "POST /v1/force-release 503 draining",
     "GET /v1/lock 503 draining",
     "GET /v1/locks 503 draining",
+    "GET /v1/locks gives locks[].age_ms",
     "GET /v1/locks gives locks[].fence",
     "GET /v1/locks gives locks[].holders",
     "GET /v1/locks gives locks[].holds",
@@ -37,22 +38,25 @@ const NOWHERE: [&str; 19] = [
 ];
 
 /// What only servers have: clients of other libraries, clocks that are set, settings.
-const OF_SERVERS: [&str; 4] = [
+const OF_SERVERS: [&str; 5] = [
     "POST /v1/acquire 503 clocks-set-back",
     "POST /v1/hold 503 clocks-set-back",
     "POST /v1/force-release 409 foreign",
     "GET /v1/nodes gives nodes[].eviction",
+    "GET /v1/watch gives nodes[].eviction",
 ];
 
 /// What a single node does not have: another one to differ from, or to be trusted more than.
-const OF_SEVERAL: [&str; 3] = [
+const OF_SEVERAL: [&str; 5] = [
     "GET /v1/nodes gives nodes[].quarantine_left_ms",
     "GET /v1/nodes gives nodes[].clock_offset_us",
     "GET /v1/events gives node",
+    "GET /v1/watch gives nodes[].quarantine_left_ms",
+    "GET /v1/watch gives nodes[].clock_offset_us",
 ];
 
 /// What nodes that are no program of their own do not have.
-const OF_PROGRAMS: [&str; 1] = ["GET /v1/nodes gives nodes[].version"];
+const OF_PROGRAMS: [&str; 2] = ["GET /v1/nodes gives nodes[].version", "GET /v1/watch gives nodes[].version"];
 
 /// All that these nodes can lead to, but for faults of the service itself.
 pub(super) fn described(fleet: &Fleet) -> Seen {
@@ -140,6 +144,15 @@ pub(super) fn fields_in(value: &Value, inside: &str, seen: &mut Seen) {
         value.as_array().into_iter().flatten().for_each(|one| fields_in(one, &format!("{name}[]."), seen));
         seen.insert(name);
     }
+}
+
+/// A live view tells of a lock and of the nodes in the very forms of two other calls: what those
+/// have given is given there, too.
+pub(super) fn as_in_a_live_view(seen: &mut Seen) {
+    let forms = ["GET /v1/lock gives ", "GET /v1/nodes gives "];
+    let same = seen.iter().filter_map(|given| forms.iter().find_map(|form| given.strip_prefix(form)));
+    let same: Vec<String> = same.map(|field| format!("GET /v1/watch gives {field}")).collect();
+    seen.extend(same);
 }
 
 pub(super) fn answered(call: &str, status: &str, kind: &str) -> String {

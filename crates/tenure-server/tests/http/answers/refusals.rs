@@ -12,6 +12,7 @@ use super::described::{Seen, answered};
 use super::{ACTS, LOOKS};
 use crate::callers::ListFile;
 use crate::client::Client;
+use crate::events::Reader;
 use crate::everywhere::{Fleet, MadeOf};
 use crate::{Instance, given, keys};
 
@@ -28,10 +29,10 @@ pub(super) async fn of_bad_input(fleet: &Fleet, seen: &mut Seen) {
         one.gets_text(call, "application/json", "{", "400 bad-request").await;
         one.gets_text(call, "application/json", &large, "413 too-large").await;
     }
-    let looks = ["GET /v1/lock", "GET /v1/locks?x=1", "GET /v1/events?x=1"];
+    let looks = ["GET /v1/lock", "GET /v1/locks?x=1", "GET /v1/events?x=1", "GET /v1/watch?prefix=a&name=a"];
     one.each_gets(&looks, &Value::Null, "400 bad-request").await;
     one.each_gets(&["POST /v1/acquire", "POST /v1/hold"], &json!({ "name": "" }), "422 out-of-bounds").await;
-    one.gets("GET /v1/lock?name=", Value::Null, "422 out-of-bounds").await;
+    one.each_gets(&["GET /v1/lock?name=", "GET /v1/watch?name="], &Value::Null, "422 out-of-bounds").await;
     for owner in ["", "two words", &"x".repeat(129)] {
         let asks = json!({ "name": "o", "owner": owner });
         one.each_gets(&["POST /v1/acquire", "POST /v1/hold"], &asks, "422 out-of-bounds").await;
@@ -90,7 +91,11 @@ pub(super) async fn of_callers(fleet: &Fleet, seen: &mut Seen) {
     one.address = full.address;
     one.gets("POST /v1/force-release", force(&holder, "r"), "503 not-audited").await;
     one.address = instance.address;
+    let mut events = Reader::begin(&instance, "/v1/events", Some(&operator), None).await.settle().await;
     one.gets("POST /v1/force-release", force(&holder, "r"), "200 -").await;
+    let (kind, forced) = events.next().await.unwrap();
+    assert_eq!((kind.as_str(), &forced["caller"]), ("forced", &json!("ops")), "{forced}");
+    one.note("GET /v1/events", "", &forced);
     if let MadeOf::Servers(servers) = fleet.made_of() {
         for server in servers.lock().unwrap().iter() {
             server.execute(&["SET", "tenure:c", "somebody", "PX", "60000"]);
@@ -133,7 +138,7 @@ pub(super) async fn at_the_end(fleet: &Fleet, seen: &mut Seen) {
     kept.get("/livez").await;
     instance.end.send(()).unwrap();
     sleep(Duration::from_millis(50)).await;
-    one.each_gets(&["GET /readyz", "GET /v1/events"], &Value::Null, "503 draining").await;
+    one.each_gets(&["GET /readyz", "GET /v1/events", "GET /v1/watch"], &Value::Null, "503 draining").await;
     one.each_gets(&["POST /v1/acquire", "POST /v1/hold"], &json!({ "name": "f" }), "503 draining").await;
     // Whoever has a lock is served to the last.
     locks.shutdown().await.unwrap();

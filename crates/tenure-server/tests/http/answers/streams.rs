@@ -1,9 +1,13 @@
 //! Answers that come bit by bit.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::asking::Asking;
 use super::described::Seen;
+use crate::client::Client;
 use crate::events::{Reader, service_keeping};
 use crate::everywhere::Fleet;
 use crate::{Instance, given};
@@ -39,7 +43,9 @@ pub(super) async fn events(fleet: &Fleet, seen: &mut Seen) {
     let instance = Instance::start(service_keeping(fleet, 1_000).await).await;
     let mut one = Asking::new(instance.address, seen);
     let mut reader = Reader::begin(&instance, "/v1/events", None, None).await.settle().await;
-    drop(one.streams("GET /v1/events?prefix=e", &Value::Null).await);
+    drop(one.streams("GET /v1/events?prefix=e&seen=true", &Value::Null).await);
+    let mut sighted =
+        Reader::begin(&instance, "/v1/events?prefix=s&seen=true", None, None).await.settle().await;
     let lease = one.gets("POST /v1/acquire", json!({ "name": "e", "label": "nightly" }), "200 -").await;
     one.gets("POST /v1/acquire", json!({ "name": "e", "wait_ms": 300 }), "409 contended").await;
     let lease = one.gets("POST /v1/extend", given(&lease), "200 -").await;
@@ -56,6 +62,21 @@ pub(super) async fn events(fleet: &Fleet, seen: &mut Seen) {
         one.note("GET /v1/events", "", &data);
     }
 
+    // What another client does, when the look has begun.
+    let (others, begun) = (fleet.locks().await, Instant::now());
+    while !["within_ms", "was", "holder", "expired", "seen", "margin"]
+        .iter()
+        .all(|field| one.seen.contains(&format!("GET /v1/events gives {field}")))
+    {
+        assert!(begun.elapsed() < Duration::from_secs(60), "nothing was seen");
+        let guard = others.lock("s").label("them").acquire().await.unwrap();
+        sleep(Duration::from_millis(2_500)).await;
+        guard.release().await.unwrap();
+        while let Ok(Some((_, data))) = timeout(Duration::from_millis(2_500), sighted.next()).await {
+            one.note("GET /v1/events", "", &data);
+        }
+    }
+
     // Somebody comes back too late.
     let brief = Instance::start(service_keeping(fleet, 1).await).await;
     let reader = Reader::begin(&brief, "/v1/events", None, None).await.settle().await;
@@ -69,4 +90,79 @@ pub(super) async fn events(fleet: &Fleet, seen: &mut Seen) {
     let (kind, gap) = late.next().await.unwrap();
     assert_eq!(kind, "gap", "{gap}");
     other.note("GET /v1/events", "", &gap);
+}
+
+/// All that a live view shows of locks of every kind.
+pub(super) async fn watches(fleet: &Fleet, seen: &mut Seen) {
+    let instance = Instance::start(service_keeping(fleet, 1_000).await).await;
+    let mut one = Asking::new(instance.address, seen);
+    for call in ["GET /v1/watch?name=w1", "GET /v1/watch?prefix=w"] {
+        drop(one.streams(call, &Value::Null).await);
+    }
+    let mut reader = Reader::begin(&instance, "/v1/watch?prefix=w", None, None).await;
+    let lease = one.gets("POST /v1/acquire", json!({ "name": "w1", "label": "nightly" }), "200 -").await;
+    one.gets("POST /v1/acquire", json!({ "name": "w1", "wait_ms": 300 }), "409 contended").await;
+    one.gets("POST /v1/acquire", json!({ "name": "w2", "shared": true, "label": "reader" }), "200 -").await;
+    one.gets("POST /v1/acquire", json!({ "name": "w3", "owner": "job-1" }), "200 -").await;
+    let mut lock = Reader::begin(&instance, "/v1/watch?name=w1", None, None).await;
+    loop {
+        let (event, data) = lock.next().await.unwrap();
+        one.note("GET /v1/watch", "", &data);
+        if event == "lock" {
+            break;
+        }
+    }
+    let mut waiting: Vec<String> = fields("added[]").chain(fields("changed[]")).collect();
+    waiting.extend(
+        ["gone", "extended[].left_ms", "contended[].longest_ms", "held", "looked_at"].map(Into::into),
+    );
+    let is_given = |one: &Asking<'_>, field: &str| {
+        let inside = if field == "looked_at" { "nodes[]." } else { "" };
+        one.seen.contains(&format!("GET /v1/watch gives {inside}{field}"))
+    };
+    let renewed = one.gets("POST /v1/acquire", json!({ "name": "w4" }), "200 -").await;
+    let mut told = Some((lease, renewed));
+    let begun = Instant::now();
+    loop {
+        let missing: Vec<&String> = waiting.iter().filter(|field| !is_given(&one, field)).collect();
+        if missing.is_empty() {
+            break;
+        }
+        assert!(begun.elapsed() < Duration::from_secs(60), "{missing:?}");
+        let Ok(Some((_, data))) = timeout(Duration::from_secs(5), reader.next()).await else { continue };
+        one.note("GET /v1/watch", "", &data);
+        // Each change follows what was told before it.
+        if is_given(&one, "added[].name")
+            && let Some((lease, renewed)) = told.take()
+        {
+            sleep(Duration::from_millis(1_500)).await;
+            // The first extension may put the lock back on a node that forgot it.
+            let renewed = one.gets("POST /v1/extend", given(&renewed), "200 -").await;
+            one.gets("POST /v1/acquire", json!({ "name": "w2", "shared": true }), "200 -").await;
+            one.gets("POST /v1/acquire", json!({ "name": "w3", "owner": "job-1" }), "200 -").await;
+            let mut waiter = Client::connect(instance.address).await;
+            waiter.send("/v1/acquire", &json!({ "name": "w1", "wait_ms": 6_000, "label": "next" })).await;
+            tokio::spawn(async move {
+                sleep(Duration::from_secs(3)).await;
+                let mut client = Client::connect(instance.address).await;
+                client.post("/v1/extend", &given(&renewed)).await;
+                client.post("/v1/release", &given(&lease)).await;
+                let next = waiter.receive().await.body;
+                sleep(Duration::from_secs(3)).await;
+                client.post("/v1/release", &given(&next)).await;
+            });
+        }
+    }
+    // Those who come later are told all of it at once.
+    let mut late = Reader::begin(&instance, "/v1/watch?prefix=w", None, None).await;
+    while !fields("rows[]").all(|field| is_given(&one, &field)) {
+        let (_, data) = late.next().await.unwrap();
+        one.note("GET /v1/watch", "", &data);
+    }
+}
+
+/// What is told of a lock of some kind.
+fn fields(of: &str) -> impl Iterator<Item = String> {
+    let each = ["name", "state", "kind", "holder", "label", "left_ms", "age_ms", "fence", "waiters", "agree"];
+    each.into_iter().map(move |field| format!("{of}.{field}"))
 }

@@ -107,7 +107,12 @@ pub(super) enum Step {
     Inspect {
         name: u8,
     },
-    List,
+    List {
+        /// With label, fence and waiters.
+        detailed: bool,
+    },
+    /// All names, one by one.
+    ListThese,
     /// In the life of this record.
     Clear {
         record: u8,
@@ -204,7 +209,8 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (names(), 0..OWNED_TICKETS.end).prop_map(|(name, ticket)| Step::Leave { name, ticket }),
         4 => names().prop_map(|name| Step::Nudge { name }),
         3 => names().prop_map(|name| Step::Inspect { name }),
-        2 => Just(Step::List),
+        2 => any::<bool>().prop_map(|detailed| Step::List { detailed }),
+        1 => Just(Step::ListThese),
         3 => (0..4_u8).prop_map(|record| Step::Clear { record: record / 3 }),
         3 => (1..40_u64).prop_map(|millis| Step::Sleep { millis }),
         6 => prop::collection::vec(together(), 2..10).prop_map(Step::Together),
@@ -431,7 +437,8 @@ pub(super) const AGAIN: &[Step] = &[
     Step::Acquire { name: 0, owner: 4, ttl_ms: 500 },
     share(4, 5, 6, false),
     Step::Inspect { name: 0 },
-    Step::List,
+    Step::List { detailed: true },
+    Step::ListThese,
     Step::Extend { name: 0, owner: 0, ttl_ms: 600, how: How::Owned(0) },
     Step::Extend { name: 0, owner: 2, ttl_ms: 600, how: How::Owned(1) },
     Step::Extend { name: 0, owner: 0, ttl_ms: 600, how: How::Alone },
@@ -440,7 +447,8 @@ pub(super) const AGAIN: &[Step] = &[
     release(2),
     release(1),
     Step::Inspect { name: 0 },
-    Step::List,
+    Step::List { detailed: true },
+    Step::ListThese,
     own(1, 0, 6, false),
     own_in_line(2, 1, 6, 12, false),
     Step::Inspect { name: 0 },
@@ -507,7 +515,8 @@ pub(super) const TOGETHER: &[Step] = &[
     Step::Release { name: BOTH, owner: 1, labelled: true, next: Then::Nobody(300) },
     Step::Release { name: BOTH, owner: 1, labelled: true, next: Then::Nobody(900) },
     Step::Inspect { name: 0 },
-    Step::List,
+    Step::List { detailed: true },
+    Step::ListThese,
     Step::Extend { name: BOTH, owner: 1, ttl_ms: 600, how: How::Alone },
     Step::Heal { name: 0, owner: 1, ttl_ms: 500, fence_ms: Some(8), quarantine_ms: 40, how: How::Alone },
     Step::Undo { name: 0, owner: 1, requeue: None },

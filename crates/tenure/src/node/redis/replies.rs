@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use tenure_core::{
     Answer, Batch, Command, Fault, Fence, Holding, Kind, LineReport, NodeTime, Note, OwnerToken,
-    RESERVED_LEAD, Refusal, Reply, SHARED, Ticket, Waiter,
+    RESERVED_LEAD, Refusal, Reply, SHARED, Sighting, Ticket, Waiter,
 };
 
 use super::resp::Value;
 use super::script::Scripts;
 use super::script::answers::{
-    self, Acquired, InLine, Inspected, Listed, NotHealed, Outcome, PlaceInLine, Recorded, Trimmed,
+    self, Acquired, InLine, Inspected, Listed, NotHealed, Outcome, PlaceInLine, Recorded, Sliced, Trimmed,
 };
 
 /// No fence, and no number of a ticket, is as large.
@@ -89,7 +89,8 @@ impl Scripts {
             (Command::Clear { .. }, _) if values.len() == 2 && matches!(values[1], Value::Number(_)) => {
                 answers::read(values).and_then(acquired)
             }
-            (Command::List { .. } | Command::Clear { .. }, _) => answers::read(values).and_then(listed),
+            (Command::Clear { .. }, _) => answers::read(values).and_then(listed),
+            (Command::List(_), _) => answers::read(values).and_then(sliced),
             (
                 Command::Extend { .. }
                 | Command::Undo { .. }
@@ -211,6 +212,35 @@ fn listed(Listed { now, next, locks }: Listed<'_>) -> Option<Reply> {
     Some(Reply::new(time(now), Answer::Holdings { holdings, waiters, line, next }))
 }
 
+fn sliced(Sliced { now, next, took, keys, locks }: Sliced<'_>) -> Option<Reply> {
+    let sighting = |answers::Sighted { held, fence, label, waiters, holds }| {
+        let holding = Holding {
+            fence: fence.parse().ok().map(Fence::new),
+            label: text(label),
+            count: u64::try_from(holds).ok(),
+            ..holding_of(held)
+        };
+        Sighting { holding, waiters: u64::try_from(waiters).ok() }
+    };
+    let next = next.parse().ok()?;
+    let listed = tenure_core::Listed {
+        seen: locks.into_iter().map(sighting).collect(),
+        next,
+        walked_ppm: walked(next),
+        keys: u64::try_from(keys).ok(),
+        took: u64::try_from(took).ok().map(Duration::from_micros),
+    };
+    Some(Reply::new(time(now), Answer::Listed(Box::new(listed))))
+}
+
+/// How far a walk is that goes on at this cursor, in millionths. Servers count the highest bit of
+/// the cursor first, so that a table can grow and shrink meanwhile; read backwards, it is the part
+/// of the table that is done, whatever its size.
+fn walked(cursor: u64) -> u32 {
+    let done = if cursor == 0 { u64::MAX } else { cursor.reverse_bits() };
+    u32::try_from((u128::from(done) * 1_000_000) >> 64).unwrap_or(0) + u32::from(cursor == 0)
+}
+
 fn holding_of(answers::Held { key, owner, left, count }: answers::Held<'_>) -> Holding {
     let left = u64::try_from(left).ok().map(Duration::from_millis);
     let kind = match count {
@@ -271,4 +301,17 @@ fn time(micros: i64) -> Option<NodeTime> {
 
 fn unexpected(value: &Value) -> Fault {
     Fault::Error(format!("an unexpected reply: {value:?}").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Cursors of a server with a table of eight buckets, in the order in which it walks.
+    #[test]
+    fn a_cursor_tells_how_far_a_walk_is() {
+        let walk = [4_u64, 2, 6, 1, 5, 3, 7].map(walked);
+        assert_eq!(walk, [125_000, 250_000, 375_000, 500_000, 625_000, 750_000, 875_000]);
+        assert_eq!(walked(0), 1_000_000);
+    }
 }

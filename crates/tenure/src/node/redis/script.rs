@@ -17,7 +17,8 @@ mod text;
 use std::sync::OnceLock;
 
 use tenure_core::{
-    Batch, ClientId, Command, FenceBounds, KEY_LEAD_RESERVED, LockKey, Mode, Next, Prefix, TRIM_FENCES,
+    Batch, ClientId, Command, FenceBounds, KEY_LEAD_RESERVED, Listing, LockKey, Mode, Next, Part, Prefix,
+    TRIM_FENCES,
 };
 
 use self::parameters::{Key, Parameters, SOURCES};
@@ -252,9 +253,7 @@ impl Scripts {
                 let (nonce, pattern) = (nonce.to_hex(), glob(prefix.as_str()));
                 call.with(&parameters::Clear { nonce, cursor, pattern: &pattern });
             }
-            Command::List { ref prefix, cursor } => {
-                call.with(&parameters::List { cursor, pattern: &glob(prefix.as_str()) });
-            }
+            Command::List(ref listing) => call.list(listing),
         }
     }
 
@@ -292,6 +291,22 @@ impl ScriptCall<'_> {
     /// Appends it, with all keys of the script.
     fn with<P: Parameters>(&mut self, parameters: &P) {
         self.push(SOURCES[P::SCRIPT as usize].keys, parameters);
+    }
+
+    /// Appends a list: of a slice of the server's keys, or of those that are named.
+    fn list(&mut self, listing: &Listing) {
+        let pattern = glob(&listing.lead());
+        let (cursor, count, locks) = match &listing.part {
+            Part::Slice { cursor, keys } => (*cursor, (*keys).into(), &[][..]),
+            Part::These(locks) => (0, 0, &locks[..]),
+        };
+        let script = &self.scripts.scripts[parameters::List::SCRIPT as usize];
+        let list = parameters::List { cursor, pattern: &pattern, count, detailed: listing.detailed };
+        list.with_arguments(|arguments| {
+            script.encode_head(self.buffer, self.form, locks.len(), arguments.len());
+            locks.iter().for_each(|lock| push_part(self.buffer, lock.as_str().as_bytes()));
+            arguments.iter().for_each(|argument| argument.push(self.buffer));
+        });
     }
 
     /// Appends it, with the script's keys up to this one.

@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Params};
-use tenure_core::node::{LastFence, Name, PAGE_KEYS, Shelf};
+use tenure_core::node::{LastFence, Name, Shelf, Slice};
 use tenure_core::{Answer, LockKey, Note, OwnerId, Prefix, TRIM_FENCES, Ticket, WAITERS_TOLD_MAX, Waiter};
 
-use super::name::{damaged, read_entry, read_group, read_name, signed, unsigned, write_owner};
+use super::name::{damaged, read_name, signed, unsigned, write_owner};
 use super::trouble::{Result, Trouble};
 
 /// Of so many clients it is seen whether they are still there, when somebody asks how many wait;
@@ -273,26 +273,25 @@ impl Shelf for Rows<'_> {
 
     /// The locks in the order in which their names came into the store, from behind the `cursor`-th
     /// on.
-    fn list(&self, now_ms: u64, prefix: &Prefix, cursor: u64) -> Result<Answer> {
+    fn slice(&self, now_ms: u64, lead: &str, cursor: u64, keys: u32) -> Result<Slice> {
         let mut page = self.store.prepare(
-            "SELECT owner, ends_ms, key, id FROM names
-             WHERE id > ?1 AND owner IS NOT NULL AND ends_ms >= ?2 AND key >= ?3 AND key < ?4 ORDER BY id LIMIT ?5",
+            "SELECT id, key, owner IS NOT NULL AND ends_ms >= ?2 FROM names WHERE id > ?1 ORDER BY id LIMIT ?3",
         )?;
-        let (from, to) = range(prefix);
-        let more = signed(PAGE_KEYS as u64 + 1);
-        let mut rows = page.query((signed(cursor), signed(now_ms), from, to, more))?;
-        let (mut holdings, mut last, mut next) = (vec![], 0, 0);
+        let mut rows = page.query((signed(cursor), signed(now_ms), i64::from(keys.max(1))))?;
+        let (mut slice, mut last, mut looked_at) = (Slice::default(), 0, 0);
         while let Some(row) = rows.next()? {
-            if holdings.len() == PAGE_KEYS {
-                next = last;
-                break;
+            (last, looked_at) = (unsigned(row.get(0)?)?, looked_at + 1);
+            if row.get(2)? {
+                let key = String::from_utf8(row.get(1)?).map_err(|_| damaged("a key"))?;
+                slice.locks.extend(key.starts_with(lead).then(|| key.into()));
             }
-            let key = String::from_utf8(row.get(2)?).map_err(|_| damaged("a key"))?;
-            let group = read_group(row)?;
-            holdings.extend(read_entry(row)?.map(|entry| entry.holding(now_ms, &key, group.as_ref())));
-            last = unsigned(row.get(3)?)?;
         }
-        Ok(Answer::Holdings { holdings, waiters: None, line: vec![], next })
+        let highest: Option<i64> =
+            self.store.prepare("SELECT max(id) FROM names")?.query_row([], |row| row.get(0))?;
+        slice.keys = unsigned(highest.unwrap_or(0))?;
+        slice.next = if looked_at < keys.max(1) { 0 } else { last };
+        slice.walked_ppm = Slice::millionths(slice.next, slice.keys);
+        Ok(slice)
     }
 }
 

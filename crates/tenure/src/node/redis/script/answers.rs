@@ -75,7 +75,12 @@ answers! {
     /// One who waits, and what it said about itself.
     struct InLine<'a> { ticket: &'a str, note: &'a str }
     struct Holder<'a> { held: Held<'a>, fence: &'a str, label: &'a str, sharers: Vec<&'a str> }
-    /// What `list.lua` answers.
+    /// What `list.lua` answers: how long it took in microseconds, and how many keys there are, or
+    /// -1.
+    struct Sliced<'a> { now: i64, next: &'a str, took: i64, keys: i64, locks: Vec<Sighted<'a>> }
+    /// Fence and label are empty, and the counts -1, if they are not known.
+    struct Sighted<'a> { held: Held<'a>, fence: &'a str, label: &'a str, waiters: i64, holds: i64 }
+    /// What `clear.lua` and `look_at_set.lua` answer.
     struct Listed<'a> { now: i64, next: &'a str, locks: Vec<Held<'a>> }
     /// The count is -1 if it is no reentrant lock, and -2 if it is no lock at all: the owner is the
     /// key's type then.

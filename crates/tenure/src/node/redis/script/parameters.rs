@@ -154,7 +154,11 @@ scripts! {
     Clear<'a> ("shared/name_of.lua" "shared/group_of.lua" "clear.lua") [Record] {
         nonce: [u8; 16], cursor: u64, pattern: &'a str
     }
-    List<'a> ("shared/name_of.lua" "list.lua") [] { cursor: u64, pattern: &'a str }
+    // How many keys to look at, and whether to tell what is kept beside the locks. Without a cursor
+    // it is about the locks that are its keys.
+    List<'a> ("shared/name_of.lua" "shared/group_of.lua" "shared/details_of.lua" "list.lua") [] {
+        cursor: u64, pattern: &'a str, count: u64, detailed: bool
+    }
 }
 
 /// Something that can be handed to a script.
