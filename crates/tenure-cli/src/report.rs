@@ -205,7 +205,7 @@ impl Report {
             fence: told["fence"].as_u64().map(Fence::new),
             waiters: told["waiters"].as_u64(),
             line: each(&told["line"], Waiting::read),
-            circles: vec![],
+            circles: each(&told["deadlocks"], |members| each(members, waiting::member).into_iter().collect()),
             readers: told["readers"].as_u64(),
             kind: text(&told["kind"]),
             owner: text(&told["owner"]),

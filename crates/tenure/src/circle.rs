@@ -66,14 +66,25 @@ impl Circle {
     }
 }
 
+impl FromIterator<CircleMember> for Circle {
+    fn from_iter<I: IntoIterator<Item = CircleMember>>(members: I) -> Self {
+        Self { members: members.into_iter().collect() }
+    }
+}
+
 impl CircleMember {
+    /// One that is known from elsewhere, as from a service.
+    pub fn new(label: Option<&str>, holds: &str, waits_for: &str) -> Self {
+        Self { label: label.map(Into::into), client: None, holds: holds.into(), waits_for: waits_for.into() }
+    }
+
     /// Who it is, in words.
     #[must_use]
     pub fn who(&self) -> String {
         match (&self.label, self.client) {
             (Some(label), _) => label.to_string(),
             (None, Some(client)) => format!("client {client}"),
-            (None, None) => "this program".to_owned(),
+            (None, None) => "somebody".to_owned(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::UNIX_EPOCH;
 
 use serde_json::Value;
-use tenure::WaiterReport;
+use tenure::{CircleMember, WaiterReport};
 use tenure_server::form::milliseconds;
 
 use super::{each, text};
@@ -18,6 +18,12 @@ pub(crate) struct Waiting {
     pub(crate) shared: bool,
     /// The locks that it keeps meanwhile.
     pub(crate) keeps: Vec<String>,
+}
+
+/// A member of a deadlock, as a service tells it.
+pub(super) fn member(told: &Value) -> CircleMember {
+    let word = |value: &Value| text(value).unwrap_or_default();
+    CircleMember::new(told["label"].as_str(), &word(&told["holds"]), &word(&told["waits_for"]))
 }
 
 impl From<&WaiterReport> for Waiting {

@@ -24,7 +24,11 @@ impl<'a> Ring<'a> {
                 "touch held.{name}; until [ -e go.{name} ]; do sleep 0.02; done; \
                  {TOOL} run {next} --wait 60s --label inner-{name} -- true 2> said.{name}"
             );
-            deployment.start(&["run", name, "--label", &format!("outer-{name}"), "--", "sh", "-c", &script])
+            {
+                let label = format!("outer-{name}");
+                deployment
+                    .start(&["run", name, "--wait", "20s", "--label", &label, "--", "sh", "-c", &script])
+            }
         };
         let commands = (0..names.len()).map(start).collect();
         let ring = Self { deployment, names, commands };
@@ -127,10 +131,12 @@ fn every_lock_around_a_command_is_held_while_it_waits() {
     for deployment in deployments() {
         let holder = deployment.hold(&["x"]);
         let script = format!(
-            "eval \"$({TOOL} acquire c --export)\"; {TOOL} run d e -- {TOOL} run x --wait 30s --label deep -- true; \
+            "eval \"$({TOOL} acquire c --wait 20s --export)\"; {TOOL} run d e --wait 20s -- {TOOL} run x --wait 30s --label deep -- true; \
              {TOOL} release c"
         );
-        let deep = deployment.start(&["run", "a", "--", TOOL, "run", "b", "--", "sh", "-c", &script]);
+        let deep = deployment.start(&[
+            "run", "a", "--wait", "20s", "--", TOOL, "run", "b", "--wait", "20s", "--", "sh", "-c", &script,
+        ]);
         let kept = || deployment.json(&["status", "x", "--json"]).0["line"][0]["keeps"].clone();
         wait_until(|| kept().is_array());
         let mut names: Vec<String> = serde_json::from_value(kept()).unwrap();
