@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::asking::Asking;
@@ -122,7 +123,8 @@ pub(super) async fn watches(fleet: &Fleet, seen: &mut Seen) {
     };
     let renewed = one.gets("POST /v1/acquire", json!({ "name": "w4" }), "200 -").await;
     let mut told = Some((lease, renewed));
-    let begun = Instant::now();
+    // They end with this.
+    let (begun, mut tasks) = (Instant::now(), JoinSet::new());
     loop {
         let missing: Vec<&String> = waiting.iter().filter(|field| !is_given(&one, field)).collect();
         if missing.is_empty() {
@@ -136,16 +138,22 @@ pub(super) async fn watches(fleet: &Fleet, seen: &mut Seen) {
             && let Some((lease, renewed)) = told.take()
         {
             sleep(Duration::from_millis(1_500)).await;
-            // The first extension may put the lock back on a node that forgot it.
-            let renewed = one.gets("POST /v1/extend", given(&renewed), "200 -").await;
+            one.gets("POST /v1/extend", given(&renewed), "200 -").await;
             one.gets("POST /v1/acquire", json!({ "name": "w2", "shared": true }), "200 -").await;
             one.gets("POST /v1/acquire", json!({ "name": "w3", "owner": "job-1" }), "200 -").await;
             let mut waiter = Client::connect(instance.address).await;
             waiter.send("/v1/acquire", &json!({ "name": "w1", "wait_ms": 6_000, "label": "next" })).await;
-            tokio::spawn(async move {
+            // The first extensions may put the lock back on a node that forgot it.
+            tasks.spawn(async move {
+                let mut client = Client::connect(instance.address).await;
+                loop {
+                    sleep(Duration::from_secs(2)).await;
+                    client.post("/v1/extend", &given(&renewed)).await;
+                }
+            });
+            tasks.spawn(async move {
                 sleep(Duration::from_secs(3)).await;
                 let mut client = Client::connect(instance.address).await;
-                client.post("/v1/extend", &given(&renewed)).await;
                 client.post("/v1/release", &given(&lease)).await;
                 let next = waiter.receive().await.body;
                 sleep(Duration::from_secs(3)).await;
