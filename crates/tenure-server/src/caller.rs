@@ -1,9 +1,10 @@
 //! Who calls, and what they may do.
 //!
-//! A caller shows a token (`Authorization: Bearer ...`) or a client certificate; the list of
-//! callers (`caller/list.rs`) says which names each may read, lock or force. Without a list there
-//! is nobody to tell apart: whoever reaches the service may do everything but force, because a lock
-//! that is taken from its holder needs a name that answers for it.
+//! A caller shows a token (`Authorization: Bearer ...`), a client certificate, or the cookie that
+//! the dashboard's log-in gave it (`caller/session.rs`); the list of callers (`caller/list.rs`)
+//! says which names each may read, lock or force. Without a list there is nobody to tell apart:
+//! whoever reaches the service may do everything but force, because a lock that is taken from its
+//! holder needs a name that answers for it.
 //!
 //! Every call but the probes has a caller, or gets 401 before it is looked at. Each call asks
 //! [`Caller::may`] before it asks the nodes: what is refused tells nothing about the lock.
@@ -12,6 +13,7 @@ mod list;
 mod peer;
 mod principal;
 mod rights;
+pub(crate) mod session;
 mod token;
 
 use std::convert::Infallible;
@@ -23,17 +25,20 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::request::Parts;
 use jiff::Timestamp;
 
+use self::list::Unknown;
 pub use self::list::{Callers, CallersError};
 pub(crate) use self::peer::Peer;
 pub use self::principal::{Principal, PrincipalError};
 pub use self::rights::{Rights, Verb};
+use self::session::{Session, Sessions};
 pub use self::token::CallerToken;
-use crate::Service;
+use self::token::TokenHash;
 use crate::log::Record;
 use crate::problem::{Kind, Problem};
+use crate::{Service, origin, ui};
 
-/// Probes have no token, and these tell nothing about locks.
-const OPEN: [&str; 2] = ["/livez", "/readyz"];
+/// Probes have no token, and these tell nothing about locks. Log-in looks at its token itself.
+const OPEN: [&str; 3] = ["/livez", "/readyz", "/v1/log-in"];
 
 /// Whoever calls.
 #[derive(Clone, Debug)]
@@ -41,6 +46,8 @@ pub(crate) struct Caller {
     principal: Arc<Principal>,
     /// What it asks for is noted there.
     record: Record,
+    /// If it has logged in instead of showing a token.
+    session: Option<(Sessions, Session)>,
 }
 
 impl Caller {
@@ -53,12 +60,22 @@ impl Caller {
     #[cfg(test)]
     pub(crate) fn anybody() -> Self {
         let principal = Callers::default().find(None, &Peer::default(), Timestamp::now());
-        Self { principal: principal.unwrap(), record: Record::default() }
+        Self { principal: principal.unwrap(), record: Record::default(), session: None }
     }
 
     /// The call as it is logged.
     pub(crate) const fn record(&self) -> &Record {
         &self.record
+    }
+
+    /// Who it is, as the list has it.
+    pub(crate) fn principal(&self) -> &Principal {
+        &self.principal
+    }
+
+    /// The session that it has by logging in.
+    pub(crate) fn session(&self) -> Option<&Session> {
+        self.session.as_ref().map(|(_, session)| session)
     }
 
     /// Whether it can be told from others.
@@ -103,7 +120,9 @@ impl Caller {
     /// # Errors
     /// The answer if its time is over, or it is no longer in the list.
     pub(crate) fn is_still(&self, callers: &Callers) -> Result<(), Problem> {
-        if callers.knows(&self.principal, Timestamp::now()) {
+        let now = Timestamp::now();
+        let logged_in = self.session.as_ref().is_none_or(|(sessions, session)| sessions.has(session, now));
+        if logged_in && callers.knows(&self.principal, now) {
             return Ok(());
         }
         let name = self.name();
@@ -127,16 +146,49 @@ impl Caller {
 
 /// Finds out who calls.
 pub(crate) fn identify(service: &Service, request: &mut Request) -> Result<(), Problem> {
-    if OPEN.contains(&request.uri().path()) {
+    let path = request.uri().path();
+    if OPEN.contains(&path) || ui::is_at(path) {
         return Ok(());
     }
     let record = request.extensions().get::<Record>().cloned().unwrap_or_default();
     let peer = request.extensions().get::<Peer>().cloned().unwrap_or_default();
-    let principal = service.callers.find(shown(request.headers())?, &peer, Timestamp::now())?;
-    let caller = Caller { principal, record };
+    let (token, now) = (shown(request.headers())?, Timestamp::now());
+    // What a browser adds by itself counts for the dashboard alone.
+    let may_log_in =
+        token.is_none() && service.callers.are_listed() && origin::is_own_page(request.headers());
+    let session = may_log_in.then(|| session::shown(&service.keys, request.headers())).flatten();
+    let (principal, session) = match session {
+        Some(session) if service.sessions.has(&session, now) => {
+            let principal = service.callers.find_hash(session.token(), now)?;
+            (principal, Some((service.sessions.clone(), session)))
+        }
+        Some(_) => return Err(Unknown::Session.into()),
+        None => (service.callers.find(token, &peer, now)?, None),
+    };
+    let caller = Caller { principal, record, session };
     caller.record.caller(caller.name());
     request.extensions_mut().insert(caller);
     Ok(())
+}
+
+/// Finds out whose token this is, and begins a session for it.
+///
+/// # Errors
+/// Why nobody can log in with it.
+pub(crate) fn log_in(service: &Service, record: Record, token: &str) -> Result<Caller, Problem> {
+    let now = Timestamp::now();
+    if !service.callers.are_listed() {
+        return Err(Problem::new(
+            Kind::BadRequest,
+            "token: this service tells no callers apart, so there is nothing to log in to",
+        ));
+    }
+    let principal = service.callers.find(Some(token.trim()), &Peer::default(), now)?;
+    let session = Session::begin(TokenHash::of(token.trim()), now).ok_or_else(|| {
+        Problem::new(Kind::Internal, "no session can begin: the operating system gives no random numbers")
+    })?;
+    record.caller(&principal.name);
+    Ok(Caller { principal, record, session: Some((service.sessions.clone(), session)) })
 }
 
 impl<S: Sync> FromRequestParts<S> for Caller {

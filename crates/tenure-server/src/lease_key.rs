@@ -151,6 +151,27 @@ impl LeaseKeys {
         mac.as_ref()[..16].try_into().expect("16 of 32 bytes")
     }
 
+    /// Signs a text for this purpose, with the id of the key: what it says can be read by anybody.
+    pub(crate) fn sign(&self, purpose: &str, text: &str) -> (String, String) {
+        let key = self.first();
+        let mac = hex(hmac::sign(&key.key, &signed(purpose, text)).as_ref());
+        (key.id.clone(), format!("{}.{text}.{mac}", key.id))
+    }
+
+    /// The text that was signed for this purpose, by this instance or one with another key first.
+    pub(crate) fn signed<'a>(&self, purpose: &str, sealed: &'a str) -> Option<&'a str> {
+        let (id, rest) = sealed.split_once('.')?;
+        let (text, mac) = rest.rsplit_once('.')?;
+        let (keys, mac) = (self.now(), read_hex::<KEY_BYTES>(mac)?);
+        let key = keys.iter().find(|key| key.id == id)?;
+        hmac::verify(&key.key, &signed(purpose, text), &mac).ok().map(|()| text)
+    }
+
+    /// What the keys are called.
+    pub(crate) fn ids(&self) -> Vec<String> {
+        self.now().iter().map(|key| key.id.clone()).collect()
+    }
+
     fn first(&self) -> Arc<LeaseKey> {
         Arc::clone(self.now().first().expect("there is a key, or these could not have been made"))
     }

@@ -37,6 +37,7 @@ mod room;
 mod tls;
 mod trace;
 mod turns;
+mod ui;
 mod watchdog;
 
 use std::future::{Future, pending};
@@ -52,6 +53,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::caller::Caller;
+use crate::caller::session::Sessions;
 pub use crate::caller::{CallerToken, Callers, CallersError, Principal, PrincipalError, Rights, Verb};
 pub use crate::door::{Door, DoorError};
 pub use crate::drain::CutOff;
@@ -79,6 +81,9 @@ pub struct Service {
     locks: Locks,
     keys: LeaseKeys,
     callers: Callers,
+    sessions: Sessions,
+    /// Whether browsers reach it by TLS, its own or that of a proxy.
+    secure: bool,
     hosts: Hosts,
     room: Room,
     turns: Turns,
@@ -105,6 +110,8 @@ impl Service {
             locks,
             keys,
             callers: Callers::default(),
+            sessions: Sessions::default(),
+            secure: false,
             hosts: Hosts::default(),
             room: Room::default(),
             turns: Turns::default(),
@@ -163,6 +170,7 @@ impl Service {
     pub fn behind(mut self, door: &Door) -> Self {
         let settings = door.settings();
         self.callers = door.callers.clone();
+        self.secure = door.tls.is_some() || settings.behind_tls_proxy.value;
         self.hosts = Hosts { named: settings.hosts.value.clone().into(), tls: door.tls.clone() };
         self.bounds.connections = settings.connections_max.value.unwrap_or(self.bounds.connections);
         self.bounds.head = settings.silence_max.value.unwrap_or(self.bounds.head);
@@ -275,6 +283,7 @@ impl Service {
 fn router(service: Arc<Service>) -> Router {
     let (router, _) = routes().split_for_parts();
     router
+        .merge(ui::router())
         .method_not_allowed_fallback(calls::wrong_method)
         .fallback(calls::no_such_call)
         .with_state(Arc::clone(&service))
@@ -295,6 +304,9 @@ fn routes() -> OpenApiRouter<Arc<Service>> {
         .routes(routes!(calls::look::locks))
         .routes(routes!(calls::look::nodes))
         .routes(routes!(calls::events::call))
+        .routes(routes!(calls::log_in::call))
+        .routes(routes!(calls::log_out::call))
+        .routes(routes!(calls::me::call))
         .routes(routes!(calls::watch::call))
         .routes(routes!(calls::metrics::call))
         .routes(routes!(calls::health::livez))

@@ -45,6 +45,7 @@ const LONGEST: &[&str] = &[
     "tenure-sim/tests/histories",
     "tenure-testkit/tests/processes",
     "tenure-interop/tests/peers",
+    "tenure-cli/tests/dashboard",
 ];
 
 /// A part of what `cargo xtask model` looks at, which runs whole where the time is there.
@@ -156,6 +157,7 @@ impl Running {
         command.args(arguments);
         command.current_dir(&program.folder).env("CARGO_MANIFEST_DIR", &program.folder);
         command.env("TENURE_TEST_SKIPS", &skips).env("PATH", prerequisites::path()?);
+        command.env("TENURE_AXE", prerequisites::axe::script()?);
         command.envs(LONG_RUNS.iter().copied().filter(|_| all));
         // Nothing is skipped then.
         command.envs([("TENURE_PEERS_REQUIRED", "1")].into_iter().filter(|_| all));

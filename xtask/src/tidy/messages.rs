@@ -28,6 +28,8 @@ const NO_MESSAGES: &[&str] = &[
     "crates/tenure/src/circle/held.rs",
     "crates/tenure/src/fenced/file.rs",
     "crates/tenure/src/guard/handover.rs",
+    "crates/tenure-server/src/caller/session.rs",
+    "crates/tenure-server/src/ui/policy.rs",
     "crates/tenure-cli/src/args.rs",
     "crates/tenure-cli/src/capacity/limits.rs",
     "crates/tenure-cli/src/capacity/plan.rs",

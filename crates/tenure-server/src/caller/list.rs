@@ -88,6 +88,7 @@ pub enum CallersError {
 pub(crate) enum Unknown {
     Nothing,
     Token,
+    Session,
     Over(String, Timestamp),
 }
 
@@ -159,10 +160,13 @@ impl Callers {
                 list.iter().find(named).ok_or(Unknown::Nothing)?
             }
         };
-        match found.until {
-            Some(until) if until <= now => Err(Unknown::Over(found.name.clone(), until)),
-            _ => Ok(Arc::clone(found)),
-        }
+        in_time(found, now)
+    }
+
+    /// Who it is whose token has this hash.
+    pub(super) fn find_hash(&self, token: &TokenHash, now: Timestamp) -> Result<Arc<Principal>, Unknown> {
+        let list = self.now().ok_or(Unknown::Session)?;
+        in_time(of_token(&list, token).ok_or(Unknown::Session)?, now)
     }
 
     /// Whether this is still somebody who may call.
@@ -174,6 +178,14 @@ impl Callers {
 
     fn now(&self) -> Option<List> {
         self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// This one, unless its time is over.
+fn in_time(found: &Arc<Principal>, now: Timestamp) -> Result<Arc<Principal>, Unknown> {
+    match found.until {
+        Some(until) if until <= now => Err(Unknown::Over(found.name.clone(), until)),
+        _ => Ok(Arc::clone(found)),
     }
 }
 
@@ -239,6 +251,7 @@ impl From<Unknown> for Problem {
                 "the caller's token is none of those that this instance knows; ask its operator for one"
                     .to_owned()
             }
+            Unknown::Session => "the session has ended; log in again".to_owned(),
             Unknown::Over(name, until) => {
                 format!("the time of caller {name:?} was over at {until}; ask the operator for a new token")
             }

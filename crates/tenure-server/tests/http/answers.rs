@@ -6,6 +6,7 @@ mod asking;
 mod described;
 mod leases;
 mod nodes;
+mod people;
 mod refusals;
 mod streams;
 
@@ -47,6 +48,7 @@ async fn every_answer_that_is_described_is_given_on_all_kinds_of_nodes() {
         refusals::of_bad_input(fleet, &mut seen).await;
         refusals::of_slow_requests(fleet, &mut seen).await;
         refusals::of_callers(fleet, &mut seen).await;
+        people::who_log_in(fleet, &mut seen).await;
         refusals::for_want_of_room(fleet, &mut seen).await;
         refusals::at_the_end(fleet, &mut seen).await;
         nodes::that_forget(fleet, &mut seen).await;

@@ -225,7 +225,7 @@ async fn a_service_is_called_by_its_own_names_only() {
     assert_eq!((status, &body["type"]), (403, &json!("urn:tenure:web-page")));
     let origin = ["-H", "Origin: https://locks.example", "--json", r#"{"name":"x"}"#];
     let (status, ..) = curl(&[&origin[..], &[&format!("{}/v1/acquire", open.url)]].concat()).await;
-    assert_eq!(status, 403, "its own pages neither: it has none");
+    assert_eq!(status, 403, "its own origin, but no browser says that its own page asks");
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ mod answers;
 mod callers;
 mod connections;
 mod contract;
+mod dashboard;
 mod door;
 mod drain;
 mod events;
