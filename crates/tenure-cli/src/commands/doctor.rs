@@ -14,6 +14,7 @@ use tenure::{
 use crate::advice::{Advice, Level};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::looking::of_all_nodes;
 use crate::output::Output;
 use crate::settings::Settings;
 
@@ -39,7 +40,10 @@ pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Fa
     advice.extend(of_memory(settings, &nodes, complaints));
     advice.extend(service::advice(&settings.serve));
     // Without a majority it is said above what is wrong.
-    if let Ok(list) = locks.list().await {
+    let mut progress = output.progress();
+    let list = locks.list_under("", of_all_nodes(|done, all| progress.keys(done, all))).await;
+    progress.clear();
+    if let Ok(list) = list {
         advice.extend(of_locks(&list));
         advice.extend(of_waiters(&locks, &list).await);
     }
