@@ -18,8 +18,8 @@ const PEERS_KEYS: &str = "
         redis.call('PEXPIRE', 'invoices:' .. number, 86400000)
     end";
 
-/// Deletes the fences that past turns left behind: a day later the server would have forgotten them.
-/// Locks have an end of their own, and nobody uses those names again.
+/// Deletes the fences that past turns left behind: a day later the server would have forgotten
+/// them. Locks have an end of their own, and nobody uses those names again.
 const FORGET_FENCES: &str = "
     local cursor = '0'
     repeat

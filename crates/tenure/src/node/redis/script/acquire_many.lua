@@ -1,8 +1,8 @@
 -- Acquires several locks, each as `acquire`, the text of acquire.lua, does without a ticket or
 -- label. Nearly always the lock is free and the fence larger than the last one: that is done right
 -- here, on trial, and taken back where it was wrong. Then, as for anything else, `acquire` finds
--- out. What is wrong with one lock must not stop the others. Every look at a key, every text that is
--- made here, and every argument costs as much as half a command: so nothing is asked before it is
+-- out. What is wrong with one lock must not stop the others. Every look at a key, every text made
+-- here and every argument costs as much as half a command: so nothing is asked before it is
 -- written, what is the same for all is told once, and the fence comes as it is kept.
 --
 -- KEYS: fences, record; the locks; then the fence of each

@@ -1,5 +1,5 @@
--- Nearly every lock that is released is its owner's, and nobody is in line. It is ended here, before
--- the functions below: the server makes them anew for each call, which costs as much as a command.
+-- Nearly every lock that is released is its owner's, with nobody in line. It ends here, before the
+-- functions below: the server makes them for each call, which costs as much as a command.
 if not ARGV[2] and redis.pcall('GET', KEYS.lock) == ARGV.owner and redis.call('EXISTS', KEYS.line) == 0 then
     if KEYS.label then
         redis.call('DEL', KEYS.lock, KEYS.label)
