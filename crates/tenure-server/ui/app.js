@@ -50,14 +50,17 @@ function Page({ page }) {
   if (page === "nodes") return html`<${Nodes} />`;
   if (page === "events") return html`<${Events} />`;
   return html`<${Title}>Not found</><${Empty} title="There is no such page">
-    <p>The address names no page of the dashboard. Go to the <a href=${href("")}>overview</a> or the <a href=${href("locks")}>locks</a>.</p></>`;
+    <p>The address names no page of the dashboard. Go to the <a href=${href("")}>overview</a> or the <a href=${href("locks")}>locks</a>.</p>
+      </>`;
 }
 
 function Header() {
   const { page } = route.value;
   const who = me.value;
   return html`<header class="top">
-    <a class="brand" href=${href("")}><svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true"><path d="M11 14v-3a5 5 0 0 1 10 0v3" fill="none" stroke="currentColor" stroke-width="3"/><rect x="7" y="14" width="18" height="12" rx="3" fill="currentColor"/></svg>Tenure</a>
+    <a class="brand" href=${href("")}><svg viewBox="0 0 32 32" width="22" height="22" aria-hidden="true">
+      <path d="M11 14v-3a5 5 0 0 1 10 0v3" fill="none" stroke="currentColor" stroke-width="3"/>
+      <rect x="7" y="14" width="18" height="12" rx="3" fill="currentColor"/></svg>Tenure</a>
     ${!gate.value && html`<nav aria-label="Pages">${PAGES.map(([to, title]) => {
       const current = page === to || (to === "locks" && page === "lock");
       return html`<a href=${href(to)} aria-current=${current ? "page" : null}>${title}</a>`;
@@ -83,7 +86,8 @@ function Banner() {
   if (state !== "lost" || gate.value) return null;
   const ago = at === undefined ? "" : ` (${span(Math.max(0, Math.max(tick.value, now()) - at))})`;
   const when = since === null || since === undefined ? "" : html` since <time title=${utc(since)}>${atShort(since)}</time>`;
-  return html`<div class="banner" role="alert"><strong>No connection to the service${when}</strong>${ago}: ${detail}.
+  return html`<div class="banner" role="alert">
+    <strong>No connection to the service${when}</strong>${ago}: ${detail}.
     What you see is from then. Trying again…</div>`;
 }
 

@@ -57,7 +57,11 @@ export function lanes(events, lock, now, facts) {
         own.label ??= event.label ?? null;
         break;
       }
-      case "seen_freed": end(of(event.was) ?? found.findLast((other) => same(other, event)), at, event.expired ? "expired" : "freed"); break;
+      case "seen_freed": {
+        const own = of(event.was) ?? found.findLast((other) => same(other, event));
+        end(own, at, event.expired ? "expired" : "freed");
+        break;
+      }
     }
   }
   settle(found, lock, now, open, end);
@@ -86,7 +90,8 @@ function settle(found, lock, now, open, end) {
   if (two !== null) [...doubled, current ?? found.at(-1)].forEach((lane) => Object.assign(lane, { red: two, end: null, ending: null }));
   // A reader of many, or one whose end was not seen, may still be there: only the nodes know.
   const shared = lock.readers > 1;
-  if (!shared) found.filter((lane) => lane.end === null && lane !== current && !doubled.includes(lane) && lane.fence !== lock.fence).forEach((lane) => end(lane, Math.max(lane.start, ...lane.ticks), "end not seen"));
+  const over = (lane) => lane.end === null && lane !== current && !doubled.includes(lane) && lane.fence !== lock.fence;
+  if (!shared) found.filter(over).forEach((lane) => end(lane, Math.max(lane.start, ...lane.ticks), "end not seen"));
 }
 
 // How long waits, holds and hand-overs took, in milliseconds, as this instance saw them.

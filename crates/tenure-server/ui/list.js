@@ -53,5 +53,6 @@ export function VirtualList({ rows, row, head, label, onOpen }) {
     <div class="thead" role="rowgroup"><div class="vrow" role="row" aria-rowindex="1">${head}</div></div>
     <div role="rowgroup" class="vbody" style=${{ height: `${rows.length * view.size}px` }}>
       ${rows.slice(first, last).map((item, place) => html`<div class="vrow" role="row" key=${item.name} aria-rowindex=${first + place + 2}
-        style=${{ transform: `translateY(${(first + place) * view.size}px)` }} onClick=${(event) => open(event, item)}>${row(item)}</div>`)}</div></div>`;
+        style=${{ transform: `translateY(${(first + place) * view.size}px)` }} onClick=${(event) => open(event, item)}>${row(item)}</div>`)}</div>
+          </div>`;
 }

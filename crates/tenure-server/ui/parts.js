@@ -17,7 +17,8 @@ export function State({ state, words }) {
   return html`<span class=${`state ${state}`}><span aria-hidden="true">${mark}</span> ${words ?? word}</span>`;
 }
 
-export const LockName = ({ name }) => html`<a class="lock-name" href=${lockHref(name)}><${Foreign} text=${name} /></a>`;
+export const LockName = ({ name }) => html`<a class="lock-name" href=${lockHref(name)}><${Foreign} text=${name} />
+  </a>`;
 
 // The bar is a picture of the number beside it.
 export function Left({ ms, at, term }) {
@@ -25,7 +26,9 @@ export function Left({ ms, at, term }) {
   const rest = left(ms, at);
   const share = term ? Math.min(1, rest / term) : 0;
   const level = share < 0.2 ? "low" : share < 0.5 ? "half" : "full";
-  return html`<span class="left"><span class="number">${seconds(rest)}</span><span class=${`bar ${level}`} aria-hidden="true"><span style=${{ transform: `scaleX(${share.toFixed(3)})` }}></span></span></span>`;
+  return html`<span class="left"><span class="number">${seconds(rest)}</span>
+    <span class=${`bar ${level}`} aria-hidden="true"><span style=${{ transform: `scaleX(${share.toFixed(3)})` }}>
+    </span></span></span>`;
 }
 
 export function Age({ ms, at, exact = true }) {
@@ -47,7 +50,8 @@ export function Copy({ text, what }) {
     }
     setTimeout(() => say(""), 2000);
   };
-  return html`<button type="button" class="quiet" onClick=${copy} aria-label=${`Copy ${what}`}>Copy</button><span class="said" role="status">${said}</span>`;
+  return html`<button type="button" class="quiet" onClick=${copy} aria-label=${`Copy ${what}`}>Copy</button>
+    <span class="said" role="status">${said}</span>`;
 }
 
 // A modal dialog: the browser keeps the focus in it and gives it back.

@@ -11,7 +11,8 @@ export function Progress() {
   if (known.complete && !failing.length) return null;
   const how = (node) => (node.of ? `${Math.min(100, Math.floor((100 * node.looked_at) / node.of))} % of ${count(node.of)} keys` : "begun");
   return html`<div class="notice" role="status">
-    ${!known.complete && html`<p><strong>The list is not complete yet:</strong> a lock that is missing may still be held. ${
+    ${!known.complete && html`<p>
+      <strong>The list is not complete yet:</strong> a lock that is missing may still be held. ${
       known.nodes.filter((node) => !node.error && !node.complete).map((node) => `${shortNode(node.node)}: ${how(node)}`).join("; ")}</p>`}
     ${failing.map((node) => html`<p key=${node.node}>${shortNode(node.node)} cannot be looked at: ${node.error}</p>`)}</div>`;
 }

@@ -33,7 +33,11 @@ const LOG_MAX = 5000;
 export const following = signal(false);
 
 const list = new Feed((options) => api.watchAll(options), { onMessage: hearList, onState: hearState });
-const happenings = new Feed((options) => api.events(options), { onMessage: hearEvent, onOpen: () => (following.value = true), resumes: true });
+const happenings = new Feed((options) => api.events(options), {
+  onMessage: hearEvent,
+  onOpen: () => (following.value = true),
+  resumes: true,
+});
 let single = null;
 
 // Finds out who looks, and begins to follow.
@@ -213,14 +217,17 @@ function put(row, at) {
   rows.set(row.name, row);
 }
 
+// A long list is drawn anew less often: at most so much later than it changed.
+const LATE_MS = [100, 1000];
 let pending = false;
 function changed() {
   if (pending) return;
   pending = true;
+  const [least, most] = LATE_MS;
   setTimeout(() => {
     pending = false;
     rowsVersion.value += 1;
-  }, 200);
+  }, Math.min(most, least + rows.size / 4));
 }
 
 // Who had the lock under which fence, as the nodes said while the page was open.

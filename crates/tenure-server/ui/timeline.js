@@ -9,7 +9,8 @@ import { atShort, serviceNow, span, tick } from "./time.js";
 
 const [WIDTH, LANE, TOP, LABEL, LANES_MAX] = [1000, 26, 22, 150, 12];
 
-const name = (lane) => lane.label ?? (lane.holder ? lane.holder.slice(0, 8) : lane.fence ? `fence …${String(lane.fence).slice(-6)}` : "unknown");
+const name = (lane) => lane.label
+  ?? (lane.holder ? lane.holder.slice(0, 8) : lane.fence ? `fence …${String(lane.fence).slice(-6)}` : "unknown");
 
 export function Timeline({ events, lock }) {
   tick.value;
@@ -25,18 +26,28 @@ export function Timeline({ events, lock }) {
   const red = shown.some((lane) => lane.red);
   return html`<div class="scroll" tabIndex="0" role="group" aria-label="Timeline">
     <svg class="timeline" viewBox=${`0 0 ${WIDTH} ${height}`} role="img" aria-label=${summary(shown, now, red)}>
-      ${steps.map((time, place) => html`<g key=${place}><line class="grid" x1=${x(time)} x2=${x(time)} y1=${TOP - 4} y2=${height - 6} />
-        <text class="axis" x=${x(time)} y="12" text-anchor=${place === 4 ? "end" : place === 0 ? "start" : "middle"}>${place === 4 ? "now" : `−${span(now - time)}`}</text></g>`)}
+      ${steps.map((time, place) => html`<g key=${place}>
+        <line class="grid" x1=${x(time)} x2=${x(time)} y1=${TOP - 4} y2=${height - 6} />
+        <text class="axis" x=${x(time)} y="12" text-anchor=${place === 4 ? "end" : place === 0 ? "start" : "middle"}>${place === 4 ? "now" : `−${span(now - time)}`}</text>
+          </g>`)}
       ${shown.map((lane, place) => html`<${Lane} key=${place} lane=${lane} y=${TOP + place * LANE} x=${x} now=${now} />`)}
     </svg></div>
-    ${red && html`<p class="error" role="alert">✕ Two holders at once: one was still valid when a majority granted another. Compare the fences: the larger one is the later holder.</p>`}
-    <details><summary>The timeline as text</summary><div class="scroll" tabIndex="0" role="group" aria-label="Timeline as text"><table><thead><tr><th scope="col">Holder</th><th scope="col">From</th><th scope="col">Until</th><th scope="col">How it ended</th><th scope="col" class="right">Extensions</th></tr></thead>
-      <tbody>${shown.map((lane) => html`<tr><th scope="row"><${Foreign} text=${name(lane)} /></th><td>${lane.early ? "before " : ""}<${Moment} ms=${lane.start} /></td>
-        <td>${lane.end === null ? "now" : html`<${Moment} ms=${lane.end} />`}</td><td>${lane.red ? "two holders at once" : lane.ending ?? "held"}</td><td class="right number">${lane.ticks.length}</td></tr>`)}</tbody></table></div></details>`;
+    ${red && html`<p class="error" role="alert">✕ Two holders at once: one was still valid when a majority granted another.
+      Compare the fences: the larger one is the later holder.</p>`}
+    <details><summary>The timeline as text</summary>
+      <div class="scroll" tabIndex="0" role="group" aria-label="Timeline as text"><table><thead><tr>
+      <th scope="col">Holder</th><th scope="col">From</th><th scope="col">Until</th>
+      <th scope="col">How it ended</th><th scope="col" class="right">Extensions</th></tr></thead>
+      <tbody>${shown.map((lane) => html`<tr><th scope="row"><${Foreign} text=${name(lane)} /></th>
+        <td>${lane.early ? "before " : ""}<${Moment} ms=${lane.start} /></td>
+        <td>${lane.end === null ? "now" : html`<${Moment} ms=${lane.end} />`}</td>
+          <td>${lane.red ? "two holders at once" : lane.ending ?? "held"}</td>
+          <td class="right number">${lane.ticks.length}</td></tr>`)}</tbody></table></div></details>`;
 }
 
 const summary = (shown, now, red) =>
-  `${shown.length} ${shown.length === 1 ? "holder" : "holders"}, ${span(now - Math.min(...shown.map((lane) => lane.start)))}${red ? "; two holders at once" : ""}. The table below has the details.`;
+  `${shown.length} ${shown.length === 1 ? "holder" : "holders"}, `
+  + `${span(now - Math.min(...shown.map((lane) => lane.start)))}${red ? "; two holders at once" : ""}. The table below has the details.`;
 
 const END = { lost: "✕", forced: "✕", expired: "◌", released: "○", freed: "○", ended: "○", "passed on": "→", "end not seen": "?" };
 

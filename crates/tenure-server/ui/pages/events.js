@@ -45,19 +45,29 @@ export function Events() {
       <label class="search"><span class="visually-hidden">Names that begin with</span>
         <input type="search" ref=${search} placeholder="Prefix (/)" value=${prefix} onInput=${(event) => setPrefix(event.target.value)}
           onKeyDown=${(event) => event.key === "Escape" && (setPrefix(""), event.target.blur())} /></label>
-      <label><span class="visually-hidden">Kind</span><select value=${group} onChange=${(event) => setGroup(event.target.value)}>${GROUPS.map(([key, title]) => html`<option value=${key}>${title}</option>`)}</select></label>
+      <label><span class="visually-hidden">Kind</span>
+        <select value=${group} onChange=${(event) => setGroup(event.target.value)}>${GROUPS.map(([key, title]) => html`<option value=${key}>${title}</option>`)}</select>
+        </label>
       <button type="button" onClick=${toggle} aria-pressed=${paused !== null}>${paused === null ? "Pause" : "Go on"}</button>
-      <span class="muted" role="status">${paused === null ? "" : `Paused: ${count(last - paused)} newer`}</span></div>
-    <p class="muted">What this instance does is exact. What other clients do is seen by looking at the nodes: those are marked <em>seen</em>, with the time they may be late.</p>
+      <span class="muted" role="status">${paused === null ? "" : `Paused: ${count(last - paused)} newer`}</span>
+        </div>
+    <p class="muted">What this instance does is exact. What other clients do is seen by looking at the
+      nodes: those are marked <em>seen</em>, with the time they may be late.</p>
     ${found.length ? html`<ol class="events" aria-label="Events, the newest first">${found.map((event) => html`<${Row} key=${event.number} event=${event} />`)}</ol>`
       : !following.value ? html`<p class="muted">Connecting…</p>`
-      : html`<${Empty} title=${log.length ? "No event matches" : "Nothing has happened yet"}><p>${log.length ? "Choose another prefix or kind." : "Events appear here from the moment the page is open."}</p></>`}`;
+      : html`<${Empty} title=${log.length ? "No event matches" : "Nothing has happened yet"}>
+        <p>${log.length ? "Choose another prefix or kind." : "Events appear here from the moment the page is open."}</p>
+        </>`}`;
 }
 
 function Row({ event }) {
   const { mark, title, words, level } = told(event);
-  return html`<li class=${level}><span class="when">${event.time_ms ? html`<${Moment} ms=${event.time_ms} />` : ""}</span>
+  return html`<li class=${level}>
+    <span class="when">${event.time_ms ? html`<${Moment} ms=${event.time_ms} />` : ""}</span>
     <span class="kind"><span aria-hidden="true">${mark}</span> ${title}</span>
     <span class="what">${event.name !== undefined ? html`<${LockName} name=${event.name} />` : event.node ? html`<bdi>${shortNode(event.node)}</bdi>` : ""}</span>
-    <span class="words">${words}${event.seen ? html` <span class="tag" title="Seen by looking at the nodes">seen${event.within_ms ? `, up to ${count(event.within_ms)} ms earlier` : ""}</span>` : ""}${event.fence ? html` <span class="muted number">fence ${event.fence}</span>` : ""}</span></li>`;
+    <span class="words">${words}
+      ${event.seen ? html` <span class="tag" title="Seen by looking at the nodes">seen${event.within_ms ? `, up to ${count(event.within_ms)} ms earlier` : ""}</span>` : ""}
+      ${event.fence ? html` <span class="muted number">fence ${event.fence}</span>` : ""}</span>
+      </li>`;
 }

@@ -26,20 +26,27 @@ export function Lock({ name }) {
   useEffect(() => (mayForce ? bind([["f", "Force release", force]]) : undefined), [mayForce]);
   const back = html`<p class="back"><a href=${href("locks")}>← All locks</a></p>`;
   if (problem) {
-    return html`${back}<${Title}><${Foreign} text=${name} /></><${Empty} title=${problem.status === 403 ? "You may not see this lock" : "There can be no such lock"}>
+    return html`${back}<${Title}><${Foreign} text=${name} /></>
+      <${Empty} title=${problem.status === 403 ? "You may not see this lock" : "There can be no such lock"}>
       <p>${problem.message}.</p><p><a href=${href("locks")}>Back to the locks</a></p></>`;
   }
   const events = log.filter((event) => event.name === name || event.names?.includes(name));
   return html`${back}<div class="title-row"><${Title}><${Foreign} text=${name} /></>
-      ${found && html`<${State} state=${hasTwo(found) ? "two" : found.state} words=${!hasTwo(found) && found.readers > 1 ? `held by ${found.readers} readers` : null} />`}
+      ${found && html`<${State} state=${hasTwo(found) ? "two" : found.state}
+        words=${!hasTwo(found) && found.readers > 1 ? `held by ${found.readers} readers` : null} />`}
       ${mayForce && html`<button type="button" class="danger" onClick=${force}>Force release…</button>`}</div>
     ${!found ? html`<p class="muted">Asking the nodes…</p>` : html`
-      ${!taken && found.state === "free" && html`<p class="notice">Nobody holds this lock now. It appears below when somebody takes it; <a href=${href("locks")}>all locks</a> are listed here.</p>`}
-      ${found.state === "disputed" && html`<p class="notice warn">▲ No majority of nodes says the same. That is usual for a moment while a lock changes hands; if it stays, look at the matrix.</p>`}
+      ${!taken && found.state === "free" && html`<p class="notice">Nobody holds this lock now.
+        It appears below when somebody takes it; <a href=${href("locks")}>all locks</a> are listed here.</p>`}
+      ${found.state === "disputed" && html`<p class="notice warn">▲ No majority of nodes says the same.
+        That is usual for a moment while a lock changes hands; if it stays, look at the matrix.</p>`}
       ${found.state === "unknown" && html`<p class="notice warn">▲ Too few nodes answer to know who holds it.</p>`}
       <${Facts} lock=${found} taken=${taken} />
-      <section aria-labelledby="timeline"><h2 id="timeline">Timeline</h2><${Timeline} events=${events} lock=${found} />
-        <p class="muted">Since this page is open. Solid: done by this instance, exact. Hatched: seen on the nodes, up to a second or two late.</p></section>
+      <section aria-labelledby="timeline"><h2 id="timeline">Timeline</h2>
+        <${Timeline} events=${events} lock=${found} />
+        <p class="muted">Since this page is open. Solid: done by this instance, exact.
+          Hatched: seen on the nodes, up to a second or two late.</p>
+          </section>
       <${Line} lock=${found} />
       <${Matrix} lock=${found} />
       <${Durations} events=${events} />
@@ -64,7 +71,8 @@ function Facts({ lock: found, taken }) {
     ["Margin", found.margin == null ? dash : html`<span class="number">${found.margin}</span> ${found.margin === 1 ? "node" : "nodes"} may forget it`],
     ["Waiting", html`<span class="number">${count(found.waiters)}</span>`],
   ].filter(Boolean);
-  return html`<dl class="facts">${facts.map(([title, fact]) => html`<div><dt>${title}</dt><dd>${fact}</dd></div>`)}</dl>`;
+  return html`<dl class="facts">${facts.map(([title, fact]) => html`<div><dt>${title}</dt><dd>${fact}</dd>
+    </div>`)}</dl>`;
 }
 
 function Line({ lock: found }) {
@@ -87,13 +95,20 @@ function Waiter({ waiter }) {
 
 function Matrix({ lock: found }) {
   return html`<section aria-labelledby="matrix"><h2 id="matrix">What each node says</h2>
-    <div class="scroll" tabIndex="0" role="group" aria-label="What each node says"><table class="matrix"><thead><tr><th scope="col">Node</th><th scope="col">Says</th><th scope="col">Holder</th><th scope="col">Label</th><th scope="col" class="right">Left</th><th scope="col" class="right">Waiting</th><th scope="col">Counts</th></tr></thead>
+    <div class="scroll" tabIndex="0" role="group" aria-label="What each node says"><table class="matrix"><thead><tr>
+      <th scope="col">Node</th><th scope="col">Says</th><th scope="col">Holder</th><th scope="col">Label</th>
+      <th scope="col" class="right">Left</th><th scope="col" class="right">Waiting</th><th scope="col">Counts</th>
+      </tr></thead>
     <tbody>${found.nodes.map((node) => {
       const agrees = found.agree.includes(node.node);
-      return html`<tr key=${node.node} class=${node.error ? "away" : agrees ? "agrees" : "differs"}><th scope="row"><bdi title=${node.node}>${shortNode(node.node)}</bdi></th>
-        <td><${State} state=${node.state} /></td><td><${Id} text=${node.holder} /></td><td>${node.label ? html`<${Foreign} text=${node.label} />` : html`<span class="muted">–</span>`}</td>
-        <td class="right"><${Left} ms=${node.left_ms} at=${found.at} term=${found.term} /></td><td class="right number">${count(node.waiters)}</td>
-        <td>${node.error ? visible(node.error) : `${agrees ? "agrees" : "▲ differs"}${node.votes ? "" : ", does not vote"}`}</td></tr>`;
+      return html`<tr key=${node.node} class=${node.error ? "away" : agrees ? "agrees" : "differs"}><th scope="row">
+        <bdi title=${node.node}>${shortNode(node.node)}</bdi></th>
+        <td><${State} state=${node.state} /></td><td><${Id} text=${node.holder} /></td>
+          <td>${node.label ? html`<${Foreign} text=${node.label} />` : html`<span class="muted">–</span>`}</td>
+        <td class="right"><${Left} ms=${node.left_ms} at=${found.at} term=${found.term} /></td>
+          <td class="right number">${count(node.waiters)}</td>
+        <td>${node.error ? visible(node.error) : `${agrees ? "agrees" : "▲ differs"}${node.votes ? "" : ", does not vote"}`}</td>
+          </tr>`;
     })}</tbody></table></div></section>`;
 }
 
@@ -104,7 +119,8 @@ function Durations({ events }) {
     <${Histogram} title="Wait" values=${waits} none=${none} />
     <${Histogram} title="Hold" values=${holds} none=${none} />
     <${Histogram} title="Hand-over" values=${handovers} none=${none} /></div>
-    <p class="muted">At this instance. A hand-over runs from a release to the grant of whoever waited by then.</p></section>`;
+    <p class="muted">At this instance. A hand-over runs from a release to the grant of whoever waited by then.</p>
+      </section>`;
 }
 
 function Commands({ name }) {
@@ -114,5 +130,8 @@ function Commands({ name }) {
     ["Run under it", `tenure run --service ${location.origin} ${word} -- COMMAND`],
     ["With curl", `curl -G ${location.origin}/v1/lock --data-urlencode ${shellWord(`name=${name}`)}${me.value?.session_left_ms != null ? ' -H "Authorization: Bearer $TENURE_TOKEN"' : ""}`],
   ];
-  return html`<section aria-labelledby="commands"><h2 id="commands">Commands</h2><dl class="commands">${commands.map(([title, text]) => html`<div key=${title}><dt>${title}</dt><dd><code tabIndex="0" role="textbox" aria-readonly="true" aria-label=${title}>${visible(text)}</code><${Copy} text=${text} what=${title} /></dd></div>`)}</dl></section>`;
+  return html`<section aria-labelledby="commands"><h2 id="commands">Commands</h2>
+    <dl class="commands">${commands.map(([title, text]) => html`<div key=${title}><dt>${title}</dt><dd>
+    <code tabIndex="0" role="textbox" aria-readonly="true" aria-label=${title}>${visible(text)}</code>
+    <${Copy} text=${text} what=${title} /></dd></div>`)}</dl></section>`;
 }

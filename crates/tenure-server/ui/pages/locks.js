@@ -23,24 +23,25 @@ const value = {
 // Column, title, class; and the way that is asked for first.
 const COLUMNS = [
   ["name", "Lock", "c-name", 1], ["state", "State", "c-state", 0], ["label", "Held by", "c-label", 1], ["age", "Age", "c-age right", -1],
-  ["left", "Time left", "c-left right", 1], ["waiters", "Waiting", "c-waiters right", -1], ["margin", "Margin", "c-margin right", 1], ["fence", "Fence", "c-fence right", -1],
+  ["left", "Time left", "c-left right", 1], ["waiters", "Waiting", "c-waiters right", -1],
+  ["margin", "Margin", "c-margin right", 1], ["fence", "Fence", "c-fence right", -1],
 ];
 
+const contains = (row, words) =>
+  `${row.name}\n${row.label ?? ""}\n${row.owner ?? ""}\n${row.holder ?? ""}\n${row.state}`.toLowerCase().includes(words);
+
+// What is sorted by is looked up once a row: this runs for thousands of them, about once a second.
 function chosen(filter, sort, way) {
   const words = filter.toLowerCase();
   const now = performance.now();
+  const of = value[sort] ?? value.name;
   const found = [];
   for (const row of rows.values()) {
-    const text = `${row.name}\n${row.label ?? ""}\n${row.owner ?? ""}\n${row.holder ?? ""}\n${row.state}`;
-    if (words === "" || text.toLowerCase().includes(words)) found.push(row);
+    if (words === "" || contains(row, words)) found.push({ row, key: of(row, now) });
   }
-  const of = value[sort] ?? value.name;
-  const byName = (a, b) => (a.name < b.name ? -1 : a.name > b.name ? 1 : 0);
-  if (sort === "name") return found.sort((a, b) => way * byName(a, b));
-  return found.sort((a, b) => {
-    const [x, y] = [of(a, now), of(b, now)];
-    return x < y ? -way : x > y ? way : byName(a, b);
-  });
+  const order = (x, y) => (x < y ? -1 : x > y ? 1 : 0);
+  found.sort((a, b) => way * order(a.key, b.key) || order(a.row.name, b.row.name));
+  return found.map(({ row }) => row);
 }
 
 export function Locks() {
@@ -70,25 +71,33 @@ export function Locks() {
       <label class="search"><span class="visually-hidden">Filter by name, label, holder or state</span>
         <input type="search" ref=${search} placeholder="Filter (/)" value=${filter} onInput=${(event) => set({ filter: event.target.value })}
           onKeyDown=${(event) => event.key === "Escape" && (set({ filter: "" }), event.target.blur())} /></label>
-      <span class="muted number" role="status">${filter ? `${count(found.length)} of ${count(rows.size)}` : count(rows.size)} ${rows.size === 1 ? "lock" : "locks"}</span></div>
+      <span class="muted number" role="status">${filter ? `${count(found.length)} of ${count(rows.size)}` : count(rows.size)} ${rows.size === 1 ? "lock" : "locks"}</span>
+        </div>
     ${prefixes.length > 0 && html`<p class="muted">You see names that begin with ${prefixes.map((prefix) => visible(prefix)).join(" or ")}.</p>`}
     <${Progress} />
-    ${found.length > 0 ? html`<${VirtualList} rows=${found} label="Locks" head=${html`<${Head} sort=${sort} way=${way} set=${set} />`} row=${(row) => html`<${Cells} row=${row} />`}
+    ${found.length > 0 ? html`<${VirtualList} rows=${found} label="Locks" head=${html`<${Head} sort=${sort} way=${way} set=${set} />`}
+        row=${(row) => html`<${Cells} row=${row} />`}
         onOpen=${(row) => go(lockHref(row.name))} />`
       : rowsReady.value ? html`<${Nothing} filter=${filter} />` : html`<p class="muted">Looking at the nodes…</p>`}`;
 }
 
 function Nothing({ filter }) {
-  if (filter && rows.size) return html`<${Empty} title="No lock matches"><p>No name, label, holder or state contains <${Foreign} text=${filter} />. <a href=${href("locks")}>Show all ${count(rows.size)}</a></p></>`;
+  if (filter && rows.size) return html`<${Empty} title="No lock matches">
+    <p>No name, label, holder or state contains <${Foreign} text=${filter} />. <a href=${href("locks")}>Show all ${count(rows.size)}</a>
+    </p></>`;
   const asleep = nodes.value && !nodes.value.list.some((node) => node.votes);
-  return html`<${Empty} title="No locks"><p>${asleep ? html`No node votes at present; the <a href=${href("nodes")}>nodes page</a> says why${hello.value ? " and for how long" : ""}.` : "Nothing is locked. Take a lock, and it appears here:"}</p>
+  return html`<${Empty} title="No locks">
+    <p>${asleep ? html`No node votes at present; the <a href=${href("nodes")}>nodes page</a> says why${hello.value ? " and for how long" : ""}.` : "Nothing is locked. Take a lock, and it appears here:"}</p>
     ${!asleep && html`<pre><code>tenure run --service ${location.origin} hello -- sleep 60</code></pre>`}</>`;
 }
 
 const Head = ({ sort, way, set }) => COLUMNS.map(([column, title, cell, first]) => {
   const is = column === sort;
   const order = is ? (way > 0 ? "ascending" : "descending") : first ? "none" : null;
-  return html`<span role="columnheader" class=${cell} aria-sort=${order}>${first ? html`<button type="button" class="sort" onClick=${() => set({ sort: column === "name" ? "" : column, way: is ? String(-way) : "" })}>${title}<span aria-hidden="true">${is ? (way > 0 ? " ▲" : " ▼") : ""}</span></button>` : title}</span>`;
+  const choose = () => set({ sort: column === "name" ? "" : column, way: is ? String(-way) : "" });
+  return html`<span role="columnheader" class=${cell} aria-sort=${order}>
+    ${first ? html`<button type="button" class="sort" onClick=${choose}>${title}<span aria-hidden="true">${is ? (way > 0 ? " ▲" : " ▼") : ""}</span>
+    </button>` : title}</span>`;
 });
 
 const stateOf = (row) => hasTwo(row) ? { state: "two" } : { state: row.state, words: row.readers > 1 ? `${row.readers} readers` : null };

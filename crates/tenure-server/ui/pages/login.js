@@ -37,6 +37,7 @@ export function LogIn() {
     </form>
     <p id="how" class="muted">Make one on the service’s machine, then reload the service:</p>
     <pre><code>tenure token new --name you --may read --file callers</code></pre>
-    <p class="muted">Add <code>force</code> to <code>--may</code> to take locks from their holders. You stay logged in for at most 12 hours.</p>
+    <p class="muted">Add <code>force</code> to <code>--may</code> to take locks from their holders.
+      You stay logged in for at most 12 hours.</p>
   </section>`;
 }
