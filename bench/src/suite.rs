@@ -120,6 +120,7 @@ impl Case {
             Condition::Dead => &clusters.with_one_dead,
             Condition::BesidePeers => clusters.beside_peers.as_ref().context("no servers with peers")?,
         };
+        cluster.forget_fences();
         let mut client = variant.connect(cluster, names)?;
         client.work(settings.time.mul_f64(WARM_UP))?;
         let hung = (condition == Condition::Hung).then(|| cluster.hang_one());

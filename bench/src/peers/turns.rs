@@ -28,6 +28,8 @@ pub(crate) struct Cell {
     pub(crate) job: Job,
     /// In how many processes the job's tasks are.
     pub(crate) processes: usize,
+    /// The servers forget the fences of past turns first. All of them must answer.
+    starts_clean: bool,
 }
 
 /// Contenders on the same servers.
@@ -59,7 +61,12 @@ impl Cell {
             hold: Duration::ZERO,
             locks: 0,
         };
-        Self { name, job, processes: 1 }
+        Self { name, job, processes: 1, starts_clean: false }
+    }
+
+    /// The same on servers without the fences of past turns.
+    pub(crate) fn on_clean_servers(self) -> Self {
+        Self { starts_clean: true, ..self }
     }
 }
 
@@ -171,6 +178,9 @@ impl<'a> Stage<'a> {
         let prefix = format!("{turn}-{place}-{index}");
         job.tasks = cell.job.tasks / cell.processes;
         let drivers = &mut drivers[..cell.processes];
+        if cell.starts_clean {
+            self.servers.redis.forget_fences();
+        }
         let before = self.servers.cpu_time(contender)?;
         for (process, driver) in drivers.iter_mut().enumerate() {
             // Nor have two processes, unless they are to compete.

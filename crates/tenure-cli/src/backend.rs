@@ -138,6 +138,14 @@ impl Holding {
         }
     }
 
+    /// How whoever waits for another lock says that it holds this one. A service does not tell.
+    pub(crate) fn held(&self) -> Option<tenure::Held> {
+        match self {
+            Self::Nodes(guard) => Some(guard.into()),
+            Self::Service(_) => None,
+        }
+    }
+
     /// What a script goes on with.
     pub(crate) fn token(&self) -> String {
         match self {

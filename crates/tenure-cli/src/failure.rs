@@ -154,6 +154,7 @@ impl Failure {
             AcquireError::OtherKind { name, votes, found, .. } => {
                 Self::other_kind(name, kind_word(*found)).with_votes(votes)
             }
+            AcquireError::Circle { name, .. } => Self::new(contended, "deadlock", message).of_lock(name),
             AcquireError::InvalidName { name, .. } | AcquireError::InvalidOption { name, .. } => {
                 Self::usage(message).of_lock(name)
             }

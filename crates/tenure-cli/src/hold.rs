@@ -11,6 +11,7 @@ use crate::args::ModeArgs;
 use crate::backend::{Backend, Holding};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::lease::around;
 use crate::output::{Output, WaitingNews};
 use crate::service::{Asking, Held, Service};
 use crate::settings::Settings;
@@ -53,6 +54,7 @@ impl Wanted<'_> {
             None if self.mode.shared => lock.shared(),
             None => lock,
         };
+        let lock = lock.while_holding(around::held(None));
         if self.at_least.is_zero() { lock } else { lock.at_least(self.at_least) }
     }
 }
@@ -83,6 +85,7 @@ pub(crate) async fn hold(
                 WaitingNews::InLine { holder, free_after: *free_after, ahead: *ahead, waiters: *waiters }
             }
             Event::Retrying { cause: Cause::Unavailable, votes, .. } => WaitingNews::Outage((*votes).clone()),
+            Event::Circle { circle, .. } => WaitingNews::Deadlock((*circle).clone()),
             _ => return,
         };
         // Nobody looks any more once the lock is there.
@@ -138,7 +141,12 @@ async fn wait_for<T>(
                     }
                     _ => misconfigured = None,
                 }
-                if let Some(display) = &mut display {
+                if let WaitingNews::Deadlock(circle) = &news {
+                    if let Some(display) = &mut display {
+                        display.clear();
+                    }
+                    output.deadlock(circle);
+                } else if let Some(display) = &mut display {
                     display.update(news);
                 }
             }

@@ -1,6 +1,7 @@
 //! A lock that a script holds by its token: what `acquire` and `extend` print, and what `extend`
 //! and `release` are given.
 
+pub(crate) mod around;
 mod exported;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

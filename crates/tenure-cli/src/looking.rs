@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tenure::{Locks, MemoryNode, SqliteNode};
+use tenure::{ListProgress, Locks, MemoryNode, SqliteNode};
 use tokio::time::sleep;
 
 use crate::backend::Backend;
@@ -59,7 +59,13 @@ impl Looking {
 
     pub(crate) async fn inspect(&self, name: &str) -> Result<Report, Failure> {
         let mut report = match &self.backend {
-            Backend::Nodes(locks) => Report::from(locks.inspect(name).await?),
+            Backend::Nodes(locks) => {
+                let mut report = Report::from(locks.inspect(name).await?);
+                if report.line.iter().any(|waiting| !waiting.keeps.is_empty()) {
+                    report.circles = locks.circles([name]).await?;
+                }
+                report
+            }
             Backend::Service(service) => service.inspect(name).await?,
         };
         if let Some(store) = &self.absent {
@@ -70,21 +76,25 @@ impl Looking {
     }
 
     /// All locks. Tells how far it is, in keys of all nodes.
-    pub(crate) async fn list(&self, mut progress: impl FnMut(u64, u64)) -> Result<List, Failure> {
-        let mut walked = BTreeMap::new();
-        let mut tell = |step: &tenure::ListProgress| {
-            walked.insert(Arc::clone(&step.node), (step.looked_at.unwrap_or(0), step.of.unwrap_or(0)));
-            let sum = walked.values().fold((0, 0), |sum, node| (sum.0 + node.0, sum.1 + node.1));
-            progress(sum.0, sum.1);
-        };
+    pub(crate) async fn list(&self, progress: impl FnMut(u64, u64)) -> Result<List, Failure> {
         let mut list = match &self.backend {
-            Backend::Nodes(locks) => List::from(locks.list_under("", &mut tell).await?),
+            Backend::Nodes(locks) => List::from(locks.list_under("", of_all_nodes(progress)).await?),
             Backend::Service(service) => service.list().await?,
         };
         if let Some(store) = &self.absent {
             list.nodes.iter_mut().for_each(|node| node.node.clone_from(store));
         }
         Ok(list)
+    }
+}
+
+/// Tells how far a list is, in keys of all nodes together.
+pub(crate) fn of_all_nodes(mut tell: impl FnMut(u64, u64)) -> impl FnMut(&ListProgress) {
+    let mut walked = BTreeMap::new();
+    move |step| {
+        walked.insert(Arc::clone(&step.node), (step.looked_at.unwrap_or(0), step.of.unwrap_or(0)));
+        let (done, all) = walked.values().fold((0, 0), |sum, node| (sum.0 + node.0, sum.1 + node.1));
+        tell(done, all);
     }
 }
 

@@ -7,6 +7,7 @@
 mod bench;
 mod clock;
 mod config;
+mod deadlock;
 mod demo;
 mod json;
 mod plan;
@@ -24,7 +25,7 @@ mod watch;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
-use tenure::{NodeReport, ShutdownError};
+use tenure::{Circle, NodeReport, ShutdownError};
 use tenure_server::form::milliseconds;
 
 pub(crate) use self::demo::{demo_report, demo_words, time_of_day};
@@ -152,6 +153,11 @@ impl Output {
         if !self.quiet {
             say(std::io::stderr(), &format!("tenure: {note}"));
         }
+    }
+
+    /// We wait in a circle, and go on waiting.
+    pub(crate) fn deadlock(&self, circle: &Circle) {
+        self.note(&format!("{}. {}", deadlock::deadlock(circle, true), deadlock::remedy(circle)));
     }
 
     pub(crate) fn warn_all(&self, warnings: &[String]) {

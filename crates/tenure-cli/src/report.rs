@@ -1,10 +1,14 @@
 //! What is known of locks, as the tool tells it: from the nodes themselves, or from a service.
 
+mod waiting;
+
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure::{Fence, Kind, LockList, LockReport, LockState, NodeAnswer, NodeList, OwnerToken};
+use tenure::{Circle, Fence, Kind, LockList, LockReport, LockState, NodeAnswer, NodeList, OwnerToken};
 use tenure_server::form::kind_word;
+
+pub(crate) use self::waiting::Waiting;
 
 /// A lock, and what each node says of it.
 #[derive(Clone, Debug)]
@@ -15,6 +19,10 @@ pub(crate) struct Report {
     pub(crate) left: Option<Duration>,
     pub(crate) fence: Option<Fence>,
     pub(crate) waiters: Option<u64>,
+    /// Who waits, in order.
+    pub(crate) line: Vec<Waiting>,
+    /// The deadlocks that it is part of.
+    pub(crate) circles: Vec<Circle>,
     /// How many share it, if it is shared.
     pub(crate) readers: Option<u64>,
     /// `plain` or `reentrant`, if it is held.
@@ -124,6 +132,8 @@ impl From<LockReport> for Report {
             left,
             fence,
             waiters: report.waiters,
+            line: report.line.iter().map(Waiting::from).collect(),
+            circles: vec![],
             readers,
             kind: kind.map(|kind| kind_word(kind).to_owned()),
             owner,
@@ -194,6 +204,8 @@ impl Report {
             left: milliseconds(&told["left_ms"]),
             fence: told["fence"].as_u64().map(Fence::new),
             waiters: told["waiters"].as_u64(),
+            line: each(&told["line"], Waiting::read),
+            circles: each(&told["deadlocks"], |members| each(members, waiting::member).into_iter().collect()),
             readers: told["readers"].as_u64(),
             kind: text(&told["kind"]),
             owner: text(&told["owner"]),

@@ -14,6 +14,7 @@ use crate::line::{Beside, LineReport, Ticket};
 use crate::mode::{Kind, Mode};
 use crate::names::{LockKey, Prefix};
 use crate::node::{KEPT_LEAD, RESERVED_LEAD, SHARED};
+use crate::note::Waiter;
 use crate::time::NodeTime;
 use crate::token::OwnerToken;
 use crate::trust::{Distrust, Nonce};
@@ -296,6 +297,9 @@ pub enum Answer {
         holdings: Vec<Holding>,
         /// How many are in line for the lock; `None` if it was asked about several.
         waiters: Option<u64>,
+        /// The first of them in order, at most [`WAITERS_TOLD_MAX`](crate::WAITERS_TOLD_MAX),
+        /// without those that are gone. Empty in a list.
+        line: Vec<Waiter>,
         /// Where the next page begins; 0 if this is the last.
         next: u64,
     },

@@ -5,6 +5,7 @@
 
 mod agreement;
 mod pace;
+mod presence;
 pub mod query;
 mod view;
 mod walk;

@@ -45,6 +45,7 @@ use crate::config::{Term, Terms};
 use crate::fence::Fence;
 use crate::mode::Mode;
 use crate::names::LockKey;
+use crate::note::{HeldLock, Note};
 use crate::round::{Ballot, NodeIndex, NodeSet, Patience, Quorum, RoundNumber};
 use crate::time::Time;
 use crate::token::Entropy;
@@ -67,6 +68,8 @@ pub struct Lease {
     patience: Patience,
     /// What is kept beside the lock, for whoever asks who holds it.
     label: Option<Arc<str>>,
+    /// The locks that are kept until this one is acquired, as the nodes are told.
+    holding: Option<Arc<str>>,
     /// Nothing is left to those outside the line.
     closed: bool,
     /// It has waited for another caller of this client, which is a line as well.
@@ -232,6 +235,7 @@ impl Lease {
             rounds: RoundNumber::default(),
             patience: Patience::default(),
             label: None,
+            holding: None,
             closed: false,
             led: false,
             joins: Fence::NONE,
@@ -245,6 +249,13 @@ impl Lease {
     #[must_use]
     pub fn labelled(mut self, label: Option<Arc<str>>) -> Self {
         self.label = label;
+        self
+    }
+
+    /// Tells whoever asks who waits that these locks are kept meanwhile.
+    #[must_use]
+    pub fn holding(mut self, holds: &[HeldLock]) -> Self {
+        self.holding = (!holds.is_empty()).then(|| Note::text_of_holds(holds).into());
         self
     }
 

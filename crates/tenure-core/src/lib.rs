@@ -39,6 +39,7 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+pub mod circle;
 pub mod client;
 mod command;
 mod config;
@@ -49,6 +50,7 @@ mod line;
 mod mode;
 mod names;
 pub mod node;
+mod note;
 mod round;
 mod time;
 mod token;
@@ -79,6 +81,7 @@ pub use names::{KEY_LEAD_RESERVED, LockKey, NAME_BYTES_MAX, NAMES_MAX, NameError
 pub use node::{
     Entry, Group, Hold, KEPT_LEAD, LockTable, OWNED, Owner, RESERVED_LEAD, SHARED, SHARERS_MAX, TRIM_FENCES,
 };
+pub use note::{HELD_MAX, HeldLock, HoldId, Note, WAITERS_TOLD_MAX, Waiter};
 pub use round::{Ballot, Round, RoundNumber};
 pub use round::{NODES_MAX, NodeIndex, NodeSet, Patience, Quorum, QuorumError, Tally, Validity, Verdict};
 pub use time::{NodeTime, Rounded, Time};

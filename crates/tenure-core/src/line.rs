@@ -23,6 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::mode::{Kind, Mode};
+use crate::note::Note;
 
 /// How long a node keeps a lock for the waiter whose turn it is: many times a wake-up and a round
 /// trip.
@@ -147,6 +148,18 @@ pub struct Beside {
     pub gives_way: bool,
     /// The fence is the one that the owner holds the lock with elsewhere: it joins its own group.
     pub joins: bool,
+    /// The locks that the waiter keeps meanwhile ([`Note::text_of_holds`](crate::Note)): with the
+    /// label, what it says about itself in line.
+    pub holding: Option<Arc<str>>,
+}
+
+impl Beside {
+    /// What a waiter that asks for this says about itself.
+    #[must_use]
+    pub fn note(&self) -> Note {
+        let holds = self.holding.as_deref().and_then(Note::parse_holds).unwrap_or_default();
+        Note { label: self.label.clone(), holds }
+    }
 }
 
 /// What a node says about those who wait for a lock.

@@ -27,6 +27,7 @@ pub use self::table::LockTable;
 use crate::command::Answer;
 use crate::line::Ticket;
 use crate::names::{LockKey, Prefix};
+use crate::note::{Note, Waiter};
 
 /// How many fences a node looks at when it is told to trim: well below a millisecond of its time.
 pub const TRIM_FENCES: u64 = 500;
@@ -92,6 +93,11 @@ pub trait Shelf {
     fn ahead_of(&self, key: &LockKey, ticket: Ticket) -> Result<u64, Self::Trouble>;
     /// Puts one in line. Whether it was not there before.
     fn insert(&mut self, key: &LockKey, ticket: Ticket) -> Result<bool, Self::Trouble>;
+    /// Keeps what a waiter says about itself, while it is in line.
+    fn note(&mut self, key: &LockKey, ticket: Ticket, note: &Note) -> Result<(), Self::Trouble>;
+    /// The first in line that listen, in order, with their notes: at most
+    /// [`WAITERS_TOLD_MAX`](crate::WAITERS_TOLD_MAX).
+    fn tell_line(&self, key: &LockKey) -> Result<Vec<Waiter>, Self::Trouble>;
     /// Takes one out of the line, if it is there.
     fn remove(&mut self, key: &LockKey, ticket: Ticket) -> Result<(), Self::Trouble>;
     /// Takes everybody out of the line.

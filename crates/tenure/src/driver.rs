@@ -10,6 +10,7 @@ mod asking;
 mod call;
 mod callers;
 mod diary;
+mod lookouts;
 mod mailbox;
 mod shared_lease;
 mod sockets;
@@ -34,6 +35,7 @@ pub(crate) use self::asking::Asking;
 pub(crate) use self::call::{AcquireFailure, AcquireReply, Call, ReleaseReply, draw_entropy};
 use self::callers::{Caller, Replies};
 use self::diary::Diary;
+use self::lookouts::Lookouts;
 pub(crate) use self::shared_lease::SharedLease;
 use self::spans::Spans;
 pub(crate) use self::survey::Surveyed;
@@ -95,6 +97,7 @@ pub(crate) struct Driver {
     sleep: Option<(Time, Pin<Box<Sleep>>)>,
     surveys: Surveys,
     spans: Spans,
+    lookouts: Lookouts,
 }
 
 impl Driver {
@@ -130,6 +133,7 @@ impl Driver {
             sleep: None,
             surveys: Surveys::default(),
             spans: Spans::default(),
+            lookouts: Lookouts::default(),
         }
     }
 

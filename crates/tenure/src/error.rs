@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tenure_core::{Kind, NameError, OptionError, Place, QuorumError, Rounded};
 
+use crate::circle::Circle;
 use crate::error::votes::Votes;
 
 /// A lock that is shared cannot become one that is had alone: of two readers that both wanted that,
@@ -113,6 +114,20 @@ pub enum AcquireError {
         asked: Kind,
         /// What is there.
         found: Kind,
+    },
+    /// Waiting would be a deadlock: the caller holds a lock that another call of this manager waits
+    /// for, which holds this one, perhaps by way of others. Found before the nodes were asked; see
+    /// [`Lock::while_holding`](crate::Lock::while_holding).
+    #[error(
+        "lock {name:?} is not waited for, because that would be a deadlock: {circle}. Acquire the locks together with \
+         lock_all, or everywhere in the same order"
+    )]
+    #[non_exhaustive]
+    Circle {
+        /// The lock.
+        name: String,
+        /// Who waits for whom, beginning with this call.
+        circle: Box<Circle>,
     },
     /// The name is not allowed.
     #[error("lock {name:?} cannot be asked for: {error}")]

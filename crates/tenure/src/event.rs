@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use tenure_core::{Cause, Distrust, Fence};
 
+use crate::circle::Circle;
 use crate::error::votes::Votes;
 use crate::watch::Tap;
 
@@ -73,6 +74,16 @@ pub enum Event<'a> {
         free_after: Option<Duration>,
         /// The time after which it asks again unless it is woken before.
         asks_in: Duration,
+    },
+    /// An acquire waits in a circle: it holds a lock that another waits for, which holds one that
+    /// this acquire waits for, perhaps by way of others. None of them goes on before one gives up;
+    /// this acquire goes on waiting. Told once for each circle.
+    #[non_exhaustive]
+    Circle {
+        /// The lock that is waited for.
+        name: &'a str,
+        /// Who waits for whom, beginning with this acquire.
+        circle: &'a Circle,
     },
     /// An acquire ended without the lock.
     #[non_exhaustive]
@@ -257,6 +268,9 @@ impl Event<'_> {
                 tracing::debug!(
                     target: "tenure", lock = name, ahead, waiters, holder, ?free_after, ?asks_in, "waiting in line"
                 );
+            }
+            Self::Circle { name, circle } => {
+                tracing::warn!(target: "tenure", lock = name, %circle, "deadlock");
             }
             Self::NotAcquired { name, cause: cause @ Cause::Contended { .. }, attempts, elapsed } => {
                 tracing::debug!(target: "tenure", lock = name, ?cause, attempts, ?elapsed, "not acquired");

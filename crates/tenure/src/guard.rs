@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+use crate::circle::LocalHold;
 use crate::driver::{Call, Id, ReleaseReply, SharedLease};
 use crate::error::votes::Votes;
 use crate::error::{ExtendError, ReleaseError, UpgradeError};
@@ -62,6 +63,13 @@ impl Guard {
 
     pub(crate) fn parts(&self) -> (&Hold, &Options) {
         (&self.hold, &self.options)
+    }
+
+    /// The hold, for whoever waits while it lasts.
+    pub(crate) fn to_local(&self) -> LocalHold {
+        let Hold { manager, key, id, lease, .. } = &*self.hold;
+        let hold = (key.clone(), *id, lease.clone());
+        LocalHold::new(Arc::clone(manager), hold, Arc::downgrade(&self.hold))
     }
 
     /// The lock's name. Of several that are locked together all, to be read: see
@@ -519,6 +527,10 @@ impl Hold {
 
     pub(crate) const fn id(&self) -> Id {
         self.id
+    }
+
+    pub(crate) const fn key(&self) -> &LockKey {
+        &self.key
     }
 
     pub(crate) fn valid_for(&self) -> Duration {

@@ -2,18 +2,22 @@
 
 mod list;
 mod slice;
+mod waiter;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use tenure_core::circle::Presence;
 use tenure_core::query::Answered;
 use tenure_core::{
     Agreement, Distrust, Fault, Holding, LockKey, LockState, NodeIndex, NodeSet, OwnerToken, Place, Query,
-    Term, Word,
+    Term, Waiter, Word, query,
 };
+use tokio::sync::oneshot;
 
 pub use self::list::{ListProgress, LockList, NodeList};
 pub(crate) use self::slice::Slice;
+pub use self::waiter::WaiterReport;
 use crate::Locks;
 use crate::driver::{Call, Found};
 use crate::error::AcquireError;
@@ -35,6 +39,9 @@ pub struct LockReport {
     /// set aside for, and without those that were killed. `None` if no node told, and in a list,
     /// which does not look.
     pub waiters: Option<u64>,
+    /// Who waits, in order: those whom a majority of nodes has in line, at most a hundred. Empty in
+    /// a list, which does not look.
+    pub line: Vec<WaiterReport>,
     /// The addresses of the nodes that say the same as the majority.
     pub agree: Vec<Arc<str>>,
     /// The addresses of the nodes that say otherwise; of all that answered, if there is no
@@ -61,10 +68,12 @@ pub struct NodeAnswer {
     pub holding: Result<Option<Holding>, Fault>,
     /// How many it has in line, if it told.
     pub waiters: Option<u64>,
+    /// The first of them.
+    line: Vec<Waiter>,
 }
 
 impl Locks {
-    /// Asks every node about the lock `name`: who holds it, for how long, and how many wait.
+    /// Asks every node about the lock `name`: who holds it, for how long, and who waits.
     ///
     /// The answer is what a majority of the nodes that may vote says; [`LockReport::disagree`]
     /// names those that say otherwise. When a majority has answered, the others get twice as long
@@ -99,8 +108,8 @@ impl Locks {
             found.ok_or_else(|| AcquireError::ShutDown { name: name.to_owned() })?;
         let ages: Vec<_> = answers.iter().map(|answer| age(answer.as_ref().ok()?)).collect();
         let said = answers.into_iter().map(|answer| match answer {
-            Ok(answer) => (Ok(answer.holdings.into_iter().next()), answer.waiters),
-            Err(fault) => (Err(fault), None),
+            Ok(answer) => (Ok(answer.holdings.into_iter().next()), answer.waiters, answer.line),
+            Err(fault) => (Err(fault), None, vec![]),
         });
         let report = manager.report(name.to_owned(), voters, &distrust, said);
         let agreed = report.nodes.iter().zip(ages).filter(|(answer, _)| report.agree.contains(&answer.node));
@@ -152,7 +161,7 @@ impl NodeAnswer {
 
     fn word(&self) -> Option<Word<'_>> {
         let holding = self.holding.as_ref().ok()?.as_ref();
-        Some(Word { holding, waiters: self.waiters })
+        Some(Word { holding, waiters: self.waiters, line: &self.line })
     }
 }
 
@@ -166,7 +175,7 @@ impl Inner {
             .iter()
             .map(|answer| {
                 let answer = answer.as_ref().ok()?;
-                Some(Word { holding: answer.holdings.first(), waiters: answer.waiters })
+                Some(Word { holding: answer.holdings.first(), waiters: answer.waiters, line: &[] })
             })
             .collect();
         let Agreement { state, waiters, .. } = Agreement::of(self.quorum, voters, &words);
@@ -205,6 +214,22 @@ impl Inner {
         keys.iter().map(|key| !is_free(key)).collect()
     }
 
+    /// Asks all nodes who holds a lock and who waits for it, and does not wait for the answer.
+    pub(crate) fn ask_who_is_there(&self, key: LockKey) -> oneshot::Receiver<Found> {
+        let (reply, answer) = oneshot::channel();
+        self.send(Call::Query { query: Query::inspect(key, self.quorum, self.clock.now()), reply });
+        answer
+    }
+
+    /// What that comes to.
+    pub(crate) fn presence(&self, Found { answers, voters, .. }: &Found) -> Presence {
+        fn word(answer: &query::Answered) -> Word<'_> {
+            Word { holding: answer.holdings.first(), waiters: answer.waiters, line: &answer.line }
+        }
+        let words: Vec<_> = answers.iter().map(|answer| answer.as_ref().ok().map(word)).collect();
+        Presence::from(&Agreement::of(self.quorum, *voters, &words))
+    }
+
     /// Asks all nodes. `None` if the worker is gone.
     pub(crate) async fn query(&self, query: Query) -> Option<Found> {
         self.call(|reply| Call::Query { query, reply }).await
@@ -215,21 +240,24 @@ impl Inner {
         name: String,
         voters: NodeSet,
         distrust: &[Option<Distrust>],
-        said: impl Iterator<Item = (Result<Option<Holding>, Fault>, Option<u64>)>,
+        said: impl Iterator<Item = (Result<Option<Holding>, Fault>, Option<u64>, Vec<Waiter>)>,
     ) -> LockReport {
-        let answers = self.quorum.indexes().zip(said).map(|(node, (holding, waiters))| NodeAnswer {
+        let answers = self.quorum.indexes().zip(said).map(|(node, (holding, waiters, line))| NodeAnswer {
             node: self.address(node),
             votes: voters.contains(node),
             distrust: distrust[node.get()].clone(),
             holding,
             waiters,
+            line,
         });
         let nodes: Vec<NodeAnswer> = answers.collect();
         let words: Vec<_> = nodes.iter().map(NodeAnswer::word).collect();
-        let Agreement { state, waiters, agree, disagree } = Agreement::of(self.quorum, voters, &words);
+        let Agreement { state, waiters, line, agree, disagree, .. } =
+            Agreement::of(self.quorum, voters, &words);
+        let line = line.iter().map(WaiterReport::of).collect();
         let addresses = |set: NodeSet| set.iter().map(|node| self.address(node)).collect();
         let (agree, disagree) = (addresses(agree), addresses(disagree));
-        LockReport { name, state, waiters, agree, disagree, held_for: None, nodes }
+        LockReport { name, state, waiters, line, agree, disagree, held_for: None, nodes }
     }
 
     pub(crate) fn address(&self, node: NodeIndex) -> Arc<str> {

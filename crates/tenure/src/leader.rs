@@ -27,9 +27,10 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// An office that one candidate at a time holds. Made by [`Locks::leader`].
 ///
 /// Candidates wait in line; the first one is elected and leads until it resigns, dies, or loses its
-/// lock. Two never lead at once: work is cancelled before the next candidate can be elected. What
-/// cancelling cannot stop, such as a write that is under way, needs [`Term::epoch`] at the resource
-/// (`docs/fencing.md`).
+/// lock. After a leader that died, the next one leads within the ttl and the guard band; a
+/// candidate ahead of it that is paused or cut off costs another 250 ms. Two never lead at once:
+/// work is cancelled before the next candidate can be elected. What cancelling cannot stop, such as
+/// a write that is under way, needs [`Term::epoch`] at the resource (`docs/fencing.md`).
 ///
 /// # Examples
 /// ```

@@ -37,6 +37,7 @@
 
 #[cfg(feature = "blocking")]
 pub mod blocking;
+mod circle;
 #[cfg(feature = "config")]
 pub mod config;
 mod diagnostics;
@@ -57,6 +58,7 @@ mod rwlock;
 mod semaphore;
 mod watch;
 
+pub use circle::{Circle, CircleMember, Held, HeldError};
 pub use diagnostics::{Finding, FindingKind, NodeReport, Severity};
 pub use error::votes::{NodeVote, Votes};
 pub use error::{
@@ -68,7 +70,7 @@ pub use guard::handover::{Handover, HandoverError};
 pub use guard::lease_token::{LeaseToken, LeaseTokenError};
 pub use guard::watch::{GuardChanges, GuardStates};
 pub use guard::{Guard, Released};
-pub use inspect::{ListProgress, LockList, LockReport, NodeAnswer, NodeList};
+pub use inspect::{ListProgress, LockList, LockReport, NodeAnswer, NodeList, WaiterReport};
 pub use leader::{Incumbent, Incumbents, Leader, Term};
 pub use lock::label::of as label_of_process;
 pub use lock::{InLine, Lock};
@@ -84,10 +86,10 @@ pub use node::{Faults, MemoryNode, Node, Persistence, Role, UrlError};
 pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 pub use tenure_core::{
-    COHORT_PASSES_MAX, COHORT_TIME, Cause, Distrust, Drift, Fault, Fence, HoldState, Holding, Kind,
+    COHORT_PASSES_MAX, COHORT_TIME, Cause, ClientId, Distrust, Drift, Fault, Fence, HoldState, Holding, Kind,
     LockState, MaxHold, Mode, NAME_BYTES_MAX, NAMES_MAX, NODES_MAX, NameError, Nonce, OWNER_ID_BYTES_MAX,
     OptionError, Options, OwnerId, OwnerIdError, OwnerToken, Place, QuorumError, Refusal, Renewal,
-    RestartGuard, Retry, Risk, Rounded, SLOTS_MAX, Vote, Wait,
+    RestartGuard, Retry, Risk, Rounded, SLOTS_MAX, Ticket, Vote, Wait,
 };
 pub use watch::{FleetNews, FleetWatch, LockChange, LockView, WalkProgress, WatchProgress};
 

@@ -12,11 +12,12 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tenure_core::{
-    Cause, Drift, Lease, LockKey, MaxHold, Mode, NameError, NotAcquired, OptionError, Options, OwnerId,
-    OwnerIdError, Place, Renewal, Retry, Terms, Wait,
+    Cause, Drift, HeldLock, Lease, LockKey, MaxHold, Mode, NameError, NotAcquired, OptionError, Options,
+    OwnerId, OwnerIdError, Place, Renewal, Retry, Terms, Wait,
 };
 use tracing::{Instrument, Span};
 
+use crate::circle::{Held, Registered, Scope, Watched};
 use crate::driver::{AcquireFailure, Call, SharedLease, draw_entropy};
 use crate::error::{AcquireError, WithError};
 use crate::guard::{Guard, Hold};
@@ -52,12 +53,17 @@ pub struct Lock {
     closed: bool,
     /// What is wrong with the owner that was named, if anything.
     owner_error: Option<OwnerIdError>,
+    /// What its caller holds until it is acquired.
+    pub(crate) held: Vec<Held>,
+    /// It is one of several that would do as well: waiting for it is no wait for its holder alone.
+    is_slot: bool,
 }
 
 impl Lock {
     pub(crate) fn new(manager: Arc<Inner>, name: String) -> Self {
         let options = Arc::clone(&manager.defaults);
-        Self { manager, name, names: None, options, closed: false, owner_error: None }
+        let (names, owner_error, held) = (None, None, vec![]);
+        Self { manager, name, names, options, closed: false, owner_error, held, is_slot: false }
     }
 
     /// Several locks as one.
@@ -295,6 +301,7 @@ impl Lock {
     /// [`AcquireError::Contended`] if others have it, [`AcquireError::Unavailable`] if no majority
     /// of nodes can be asked, [`AcquireError::TooLate`] if the answers took longer than the ttl,
     /// [`AcquireError::OtherKind`] at once if the name is used for another kind of lock,
+    /// [`AcquireError::Circle`] at once if waiting would be a deadlock inside this manager,
     /// and the other variants for names, options and managers that cannot work. After a wait the
     /// reason is that of the last attempt. Whoever did not wait in line is told who holds the lock
     /// all the same, which takes another round trip, a node timeout at most.
@@ -410,7 +417,8 @@ impl Lock {
     pub async fn with<T>(&self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T, WithError> {
         let guard = self.acquire().await?;
         let done = {
-            let (mut lost, mut work) = (pin!(guard.lost()), pin!(work(&guard)));
+            let work = Scope::entered(&guard).around(work(&guard));
+            let (mut lost, mut work) = (pin!(guard.lost()), pin!(work));
             // The loss is looked at first: work must not go on when it could be noticed.
             poll_fn(|cx| match lost.as_mut().poll(cx) {
                 Poll::Ready(()) => Poll::Ready(None),
@@ -429,9 +437,9 @@ impl Lock {
         }
     }
 
-    /// The same lock under another name.
-    pub(crate) fn called(self, name: String) -> Self {
-        Self { name, names: None, ..self }
+    /// The same lock under another name, as one of several that would do.
+    pub(crate) fn slot(self, name: String) -> Self {
+        Self { name, names: None, is_slot: true, ..self }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -451,7 +459,7 @@ impl Lock {
         self.check().map(|(key, _)| key)
     }
 
-    fn options_mut(&mut self) -> &mut Options {
+    pub(crate) fn options_mut(&mut self) -> &mut Options {
         Arc::make_mut(&mut self.options)
     }
 
@@ -485,8 +493,14 @@ impl Lock {
         let (key, terms) = self.check()?;
         let entropy =
             draw_entropy().map_err(|error| self.error(&terms, AcquireFailure::NoRandomness(error)))?;
+        let held = self.held_meanwhile();
+        let holds: Vec<HeldLock> = held.iter().flat_map(Held::holds).collect();
+        // Whoever may be part of a deadlock has to be told apart from others.
+        let own = || (!holds.is_empty()).then(|| label::of("").into());
+        let who = self.options.label.clone().or_else(own);
         let lease = Lease::new(key.clone(), Arc::clone(&terms), self.manager.quorum)
-            .labelled(self.options.label.clone())
+            .labelled(who.clone())
+            .holding(&holds)
             .closed(self.closed);
         let lease = SharedLease::new(lease);
         if let Some(InLine(view)) = view {
@@ -496,7 +510,24 @@ impl Lock {
         let hold = Hold::new(Arc::clone(&self.manager), key, lease.clone());
         let id = hold.id();
         self.manager.trace(id, &Span::current());
+        let mut waiting = None;
+        if !holds.is_empty() {
+            let registered =
+                Registered::new(&self.manager, (id, hold.key(), &terms.mode), who.clone(), &held);
+            let registered = match registered {
+                Ok(registered) => registered,
+                Err(circle) => {
+                    hold.forget();
+                    return Err(AcquireError::Circle { name: self.name.clone(), circle: Box::new(circle) });
+                }
+            };
+            let manager = Arc::clone(&self.manager);
+            let (lookout, looking) = Watched { manager, lease: lease.clone(), label: who, holds }.look_out();
+            self.manager.send(Call::LookOut { id, lookout });
+            waiting = Some((registered, looking));
+        }
         let answer = self.manager.call(|reply| Call::Acquire { id, lease, entropy, reply }).await;
+        drop(waiting);
         match answer.unwrap_or(Err(AcquireFailure::ShutDown)) {
             Ok(()) => self.guard(hold, &terms),
             Err(failure) => {
@@ -504,6 +535,16 @@ impl Lock {
                 Err(self.error(&terms, failure))
             }
         }
+    }
+
+    /// What the caller holds for as long as it waits, as far as that is known.
+    fn held_meanwhile(&self) -> Vec<Held> {
+        if self.is_slot || self.options.wait == Wait::No {
+            return vec![];
+        }
+        let mut held = self.held.clone();
+        held.extend(Scope::present());
+        held
     }
 
     fn check(&self) -> Result<(LockKey, Arc<Terms>), AcquireError> {

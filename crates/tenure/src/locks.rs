@@ -16,6 +16,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::Span;
 
 pub use self::worker::Worker;
+use crate::circle::Waits;
 use crate::driver::{Asking, Call, Driver, Id, Unfinished};
 use crate::error::votes::Votes;
 use crate::error::{BuildError, ShutdownError};
@@ -64,6 +65,8 @@ pub(crate) struct Inner {
     key_scheme: KeyScheme,
     pub(crate) max_ttl: MaxTtl,
     pub(crate) quorum: Quorum,
+    /// Those who hold something while they wait.
+    pub(crate) waits: Waits,
     pub(crate) defaults: Arc<Options>,
     /// What they come to, if they are allowed.
     pub(crate) default_terms: Option<Arc<Terms>>,
@@ -435,6 +438,7 @@ impl Builder {
             key_scheme,
             max_ttl,
             quorum,
+            waits: Waits::default(),
             defaults,
             default_terms,
             board,
@@ -450,6 +454,17 @@ impl Inner {
         let _asking = self.asking.enter();
         self.send(call(reply));
         answer.await.ok()
+    }
+
+    /// Does something on the worker's runtime, which has a timer. `None` if it is gone.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let answered = |reply: oneshot::Sender<T>| async move {
+            let _ = reply.send(work.await);
+        };
+        self.call(|reply| Call::Run(Box::pin(answered(reply)))).await
     }
 
     /// What is asked about this lease next belongs to this span, if it is recorded.

@@ -174,6 +174,6 @@ impl Semaphore {
     }
 
     fn slot(&self, slot: usize) -> Lock {
-        self.lock.clone().called(format!("{}#{slot}", self.lock.name()))
+        self.lock.clone().slot(format!("{}#{slot}", self.lock.name()))
     }
 }

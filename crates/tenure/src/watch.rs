@@ -119,7 +119,7 @@ impl Locks {
     /// Follows all locks and nodes of this manager.
     ///
     /// One looker serves all who watch, and takes at most 2 % of a node's time. It looks about once
-    /// a second; through a node that remembers a million fences a walk takes about a minute, but
+    /// a second; through a node that remembers a million fences a walk takes a minute or two, but
     /// locks that are known are looked at more often.
     ///
     /// # Examples

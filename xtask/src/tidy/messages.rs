@@ -25,6 +25,7 @@ const SOURCES: &[&str] =
 /// Files that tell results, or problems that only programs see.
 const NO_MESSAGES: &[&str] = &[
     "crates/tenure/src/blocking.rs",
+    "crates/tenure/src/circle/held.rs",
     "crates/tenure/src/fenced/file.rs",
     "crates/tenure/src/guard/handover.rs",
     "crates/tenure-server/src/caller/session.rs",

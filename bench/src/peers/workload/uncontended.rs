@@ -25,6 +25,7 @@ pub(crate) fn run(bench: &Bench<'_>, section: &mut Section) -> Result<()> {
     for tasks in bench.cells(&few, &[]) {
         cells.push(Cell::work(cell_name(tasks, "names used again"), tasks, Names::Reused, bench.time));
     }
+    let cells: Vec<Cell> = cells.into_iter().map(Cell::on_clean_servers).collect();
     stage.take_turns(section, &cells, bench.rounds, true);
     Ok(())
 }

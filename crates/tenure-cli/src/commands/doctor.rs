@@ -7,17 +7,23 @@ use std::time::Duration;
 
 use tenure::config::KnownNodes;
 use tenure::{
-    Event, FindingKind, LockList, LockReport, LockState, NodeReport, Persistence, RestartGuard, Severity,
+    Circle, Event, FindingKind, LockList, LockReport, LockState, Locks, NodeReport, Persistence,
+    RestartGuard, Severity,
 };
 
 use crate::advice::{Advice, Level};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
+use crate::looking::of_all_nodes;
 use crate::output::Output;
 use crate::settings::Settings;
 
 /// How many locks without an end are named one by one.
 const ENDLESS_NAMED_MAX: usize = 3;
+
+/// Of so many locks it is seen whether those who hold and want them wait for each other. It takes a
+/// round trip for every 32 of them.
+const LOOKED_AT_MAX: usize = 256;
 
 pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     let complaints = Arc::new(Mutex::new(vec![]));
@@ -34,8 +40,12 @@ pub(crate) async fn run(settings: &Settings, output: &Output) -> Result<Exit, Fa
     advice.extend(of_memory(settings, &nodes, complaints));
     advice.extend(service::advice(&settings.serve));
     // Without a majority it is said above what is wrong.
-    if let Ok(list) = locks.list().await {
+    let mut progress = output.progress();
+    let list = locks.list_under("", of_all_nodes(|done, all| progress.keys(done, all))).await;
+    progress.clear();
+    if let Ok(list) = list {
         advice.extend(of_locks(&list));
+        advice.extend(of_waiters(&locks, &list).await);
     }
     output.doctor(&nodes, &advice)?;
     let danger = advice.iter().any(|advice| advice.level == Level::Danger);
@@ -60,6 +70,19 @@ fn of_locks(list: &LockList) -> Option<Advice> {
         message,
         advice: "If a holder is gone, delete its key on every node; with an empty prefix the key may be other data",
     })
+}
+
+/// Those who wait for each other for ever.
+async fn of_waiters(locks: &Locks, list: &LockList) -> Vec<Advice> {
+    let is_held = |lock: &&LockReport| matches!(lock.state, LockState::Held { .. });
+    let names = list.locks.iter().filter(is_held).map(|lock| &lock.name).take(LOOKED_AT_MAX);
+    let circles = locks.circles(names).await.unwrap_or_default();
+    let advice = |circle: &Circle| Advice {
+        level: Level::Warning,
+        message: format!("deadlock: {circle}"),
+        advice: "Stop one of them; let them lock all names at once (tenure run a b -- ...), or in the same order",
+    };
+    circles.iter().map(advice).collect()
 }
 
 fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {

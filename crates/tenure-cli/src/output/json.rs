@@ -10,7 +10,7 @@ use crate::advice::Advice;
 use crate::ballot::Ballot;
 use crate::failure::Failure;
 use crate::lease::Lease;
-use crate::report::{Answer, Report};
+use crate::report::{Answer, Report, Waiting};
 use crate::settings::{NodeUrl, Settings, Sourced};
 
 pub(super) fn lease(lease: &Lease) -> Value {
@@ -50,6 +50,8 @@ pub(super) fn status(report: &Report) -> Value {
         "left_ms": report.left.map(milliseconds),
         "fence": report.fence.map(Fence::get),
         "waiters": report.waiters,
+        "line": report.line.iter().map(waiting).collect::<Vec<_>>(),
+        "deadlocks": report.circles.iter().map(super::deadlock::json).collect::<Vec<_>>(),
         "readers": report.readers,
         "kind": report.kind,
         "owner": report.owner,
@@ -57,6 +59,13 @@ pub(super) fn status(report: &Report) -> Value {
         "agree": report.agree,
         "disagree": report.disagree,
         "nodes": report.nodes.iter().map(answer).collect::<Vec<_>>(),
+    })
+}
+
+fn waiting(waiting: &Waiting) -> Value {
+    json!({
+        "client": waiting.client, "label": waiting.label, "since_ms": waiting.since_ms, "shared": waiting.shared,
+        "keeps": waiting.keeps,
     })
 }
 

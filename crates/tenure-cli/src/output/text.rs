@@ -7,10 +7,14 @@ use tenure::{Fence, Kind, NodeReport, Rounded, Severity, ShutdownError};
 use tenure_server::form::kind_word;
 
 use super::clock::time;
+use super::deadlock::{deadlock, remedy};
 use crate::advice::{Advice, Level};
 use crate::ballot::Ballot;
 use crate::lease::now_ms;
-use crate::report::{Answer, List, Report, State};
+use crate::report::{Answer, List, Report, State, Waiting};
+
+/// Of so many who wait it is shown who they are.
+const WAITING_SHOWN: usize = 10;
 
 const RED: &str = "\x1b[31m";
 const GREEN: &str = "\x1b[32m";
@@ -91,6 +95,15 @@ pub(super) fn status(report: &Report, colours: bool) -> String {
     }
     let waiters = report.waiters.map_or_else(|| "unknown".to_owned(), |waiters| waiters.to_string());
     let _ = writeln!(text, "  waiters  {waiters}");
+    for waiting in report.line.iter().take(WAITING_SHOWN) {
+        let _ = writeln!(text, "           {}", who_waits(waiting));
+    }
+    if report.line.len() > WAITING_SHOWN {
+        let _ = writeln!(text, "           ... (--json lists more)");
+    }
+    for circle in &report.circles {
+        let _ = writeln!(text, "  {}. {}", paint(colours, RED, &deadlock(circle, false)), remedy(circle));
+    }
     for answer in &report.nodes {
         let says_otherwise = report.disagree.contains(&answer.node);
         let said = said(answer);
@@ -100,6 +113,18 @@ pub(super) fn status(report: &Report, colours: bool) -> String {
         let _ = writeln!(text, "  node     {}  {said}{counted}", answer.node);
     }
     text
+}
+
+/// One who waits, as far as it says who it is.
+fn who_waits(waiting: &Waiting) -> String {
+    let who = waiting.label.as_deref().map_or_else(|| format!("client {}", waiting.client), plain);
+    let waited = Duration::from_millis(now_ms().saturating_sub(waiting.since_ms));
+    let reads = if waiting.shared { ", to read" } else { "" };
+    let keeps = match &waiting.keeps[..] {
+        [] => String::new(),
+        names => format!(", keeps {}", names.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ")),
+    };
+    format!("{who}, for {}{reads}{keeps}", duration(waited))
 }
 
 /// Who holds a lock, as far as that is known.

@@ -2,8 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use tenure::Votes;
+use tenure::{Circle, Votes};
 
+use super::deadlock::deadlock;
 use super::status_line::{StatusLine, is_in_foreground, width, write};
 use super::text::{duration, plain};
 
@@ -32,6 +33,8 @@ pub(crate) enum WaitingNews {
     InLine { holder: Option<String>, free_after: Option<Duration>, ahead: u64, waiters: u64 },
     /// No majority of nodes can vote.
     Outage(Votes),
+    /// We hold what another waits for, who holds what we wait for. Told beside the line.
+    Deadlock(Circle),
     /// The service cannot help at present.
     Unserved(String),
 }
@@ -82,6 +85,7 @@ impl WaitingNews {
         match self {
             Self::Outage(votes) => plain(&votes.outage()),
             Self::Unserved(reason) => plain(reason),
+            Self::Deadlock(circle) => deadlock(circle, true),
             Self::InLine { ahead, waiters, .. } => {
                 let (holder, left) = self.holder(ago);
                 let place = match (ahead, waiters) {
@@ -97,7 +101,7 @@ impl WaitingNews {
     fn fitted(&self, name: &str, ago: Duration, waited: Duration, columns: usize) -> String {
         let waited = duration(waited);
         match self {
-            Self::Outage(_) | Self::Unserved(_) => {
+            Self::Outage(_) | Self::Unserved(_) | Self::Deadlock(_) => {
                 let line = format!("tenure: {name}: {waited} so far, {}", self.words(ago));
                 line.chars().take(columns).collect()
             }

@@ -150,6 +150,8 @@ fn one_lock_is_shown_in_full_with_what_each_node_says() {
         left: None,
         fence: None,
         waiters: None,
+        line: vec![],
+        circles: vec![],
         readers: None,
         kind: None,
         owner: None,

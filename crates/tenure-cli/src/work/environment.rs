@@ -5,6 +5,7 @@ use std::ffi::OsString;
 use tenure::config::WITHHELD;
 
 use crate::backend::Holding;
+use crate::lease::around::{self, HOLDING};
 use crate::lease::now_ms;
 use crate::settings::{NodeUrl, Settings, Source};
 
@@ -13,11 +14,13 @@ pub(super) type Environment = Vec<(&'static str, Option<OsString>)>;
 
 pub(super) fn of(holding: &Holding, owner: Option<&str>, settings: &Settings) -> Environment {
     let valid_until_ms = now_ms() + u64::try_from(holding.valid_for().as_millis()).unwrap_or(0);
+    let held = around::held(holding.held()).to_string();
     let mut environment = vec![
         ("TENURE_LOCK", Some(holding.name().into())),
         ("TENURE_TOKEN", Some(holding.token().into())),
         ("TENURE_FENCE", Some(holding.fence().to_string().into())),
         ("TENURE_VALID_UNTIL_MS", Some(valid_until_ms.to_string().into())),
+        (HOLDING, Some(held).filter(|held| !held.is_empty()).map(Into::into)),
         // Not that of a lock around this one, which this lock has nothing to do with.
         ("TENURE_OWNER", owner.map(Into::into)),
     ];

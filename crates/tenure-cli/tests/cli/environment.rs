@@ -20,7 +20,14 @@ fn the_command_sees_its_lock_token_fence_deadline_and_nodes() {
         let names: Vec<&str> = variables.keys().map(String::as_str).collect();
         assert_eq!(
             names,
-            ["TENURE_FENCE", "TENURE_LOCK", "TENURE_NODES", "TENURE_TOKEN", "TENURE_VALID_UNTIL_MS"]
+            [
+                "TENURE_FENCE",
+                "TENURE_HOLDING",
+                "TENURE_LOCK",
+                "TENURE_NODES",
+                "TENURE_TOKEN",
+                "TENURE_VALID_UNTIL_MS"
+            ]
         );
         assert_eq!((&*variables["TENURE_LOCK"], &variables["TENURE_NODES"]), ("x", &deployment.nodes));
         let until: u64 = variables["TENURE_VALID_UNTIL_MS"].parse().unwrap();

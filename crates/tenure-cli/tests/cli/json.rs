@@ -109,8 +109,22 @@ fn status_and_ls_tell_what_every_node_says() {
         for arguments in [&["status", "x", "--json"][..], &["ls", "--json"]] {
             let (status, _) = deployment.json(arguments);
             let fields = [
-                "name", "state", "holder", "since_ms", "left_ms", "fence", "waiters", "readers", "kind",
-                "owner", "holds", "agree", "disagree", "nodes",
+                "name",
+                "state",
+                "holder",
+                "since_ms",
+                "left_ms",
+                "fence",
+                "waiters",
+                "line",
+                "deadlocks",
+                "readers",
+                "kind",
+                "owner",
+                "holds",
+                "agree",
+                "disagree",
+                "nodes",
             ];
             has_fields(&status, &fields);
             assert_eq!((&status["name"], &status["state"]), (&"x".into(), &"held".into()));

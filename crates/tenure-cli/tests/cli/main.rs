@@ -5,6 +5,7 @@ mod bench;
 mod by_service;
 mod configuration;
 mod counter;
+mod deadlocks;
 #[cfg(feature = "top")]
 mod demo;
 mod deployment;

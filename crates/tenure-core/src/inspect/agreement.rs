@@ -9,9 +9,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::presence;
 use crate::command::Holding;
 use crate::fence::Fence;
 use crate::mode;
+use crate::note::{HoldId, Waiter};
 use crate::round::{NodeIndex, NodeSet, Quorum};
 
 /// What a majority of nodes says about a lock.
@@ -68,12 +70,14 @@ pub enum LockState {
 }
 
 /// What one node says about one lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Word<'a> {
     /// The key as the node has it, if it does.
     pub holding: Option<&'a Holding>,
     /// How many it has in line, if it told.
     pub waiters: Option<u64>,
+    /// The first of them, if it told.
+    pub line: &'a [Waiter],
 }
 
 /// What the nodes together say about one lock.
@@ -84,6 +88,10 @@ pub struct Agreement {
     /// How many are in line, by the middle of what the nodes say; without the one that it is set
     /// aside for.
     pub waiters: Option<u64>,
+    /// Those whom a majority has in line, in order, with what they say about themselves.
+    pub line: Vec<Waiter>,
+    /// The holds that a majority has. Several, if the lock is shared or reentrant.
+    pub holds: Vec<HoldId>,
     /// The nodes that say the same as the majority, counted or not.
     pub agree: NodeSet,
     /// The nodes that say otherwise, counted or not. All that answered, if there is no majority.
@@ -109,6 +117,9 @@ impl Agreement {
         };
         let counted = || said().filter(|(node, _)| voters.contains(*node));
         let waiters = middle(counted().filter_map(|(_, word)| word.waiters).collect());
+        let counted_words = || counted().map(|(_, word)| word);
+        let line = presence::line(quorum, counted_words());
+        let holds = presence::holds(quorum, counted_words());
         let agreeing = |kind| counted().filter(move |(_, word)| word.kind() == kind);
         let decided =
             counted().map(|(_, word)| word.kind()).find(|kind| agreeing(*kind).count() >= quorum.majority());
@@ -116,7 +127,7 @@ impl Agreement {
             let answered = counted().count() >= quorum.majority();
             let state = if answered { LockState::Disputed } else { LockState::Unknown };
             let disagree = if answered { said().map(|(node, _)| node).collect() } else { NodeSet::default() };
-            return Self { state, waiters, agree: NodeSet::default(), disagree };
+            return Self { state, waiters, line, holds, agree: NodeSet::default(), disagree };
         };
         let holdings: Vec<&Holding> = agreeing(kind).filter_map(|(_, word)| word.holding).collect();
         let left = || majority_left(quorum, &holdings);
@@ -148,7 +159,7 @@ impl Agreement {
             let nodes = said().filter(move |(_, word)| (word.kind() == kind) == same);
             nodes.map(|(node, _): (NodeIndex, _)| node).collect()
         };
-        Self { state, waiters, agree: those(true), disagree: those(false) }
+        Self { state, waiters, line, holds, agree: those(true), disagree: those(false) }
     }
 }
 
@@ -244,7 +255,7 @@ mod tests {
     /// counted.
     fn agreement(voters: usize, nodes: &[Option<Option<Holding>>]) -> (LockState, [Vec<usize>; 2]) {
         let quorum = Quorum::of(nodes.len()).unwrap();
-        let word = |node| Word { holding: Option::as_ref(node), waiters: None };
+        let word = |node| Word { holding: Option::as_ref(node), ..Word::default() };
         let words: Vec<_> = nodes.iter().map(|node| node.as_ref().map(word)).collect();
         let voters = quorum.indexes().take(voters).collect();
         let Agreement { state, agree, disagree, .. } = Agreement::of(quorum, voters, &words);
@@ -306,7 +317,7 @@ mod tests {
 
     #[test]
     fn as_many_wait_as_the_middle_of_the_nodes_says() {
-        let word = |waiters| Some(Word { holding: None, waiters });
+        let word = |waiters| Some(Word { waiters, ..Word::default() });
         let quorum = Quorum::of(3).unwrap();
         let waiters =
             |numbers: [Option<u64>; 3]| Agreement::of(quorum, quorum.all(), &numbers.map(word)).waiters;

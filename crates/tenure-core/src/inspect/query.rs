@@ -11,6 +11,7 @@ use std::time::Duration;
 use crate::command::{Answer, Command, Fault, Holding, Listed, Listing, Reply};
 use crate::config::Term;
 use crate::names::LockKey;
+use crate::note::Waiter;
 use crate::round::{Deadlines, NodeIndex, Patience, Quorum};
 use crate::time::{NodeTime, Time};
 
@@ -32,6 +33,8 @@ pub struct Answered {
     pub holdings: Vec<Holding>,
     /// How many are in line for the lock; `None` if it was asked about several.
     pub waiters: Option<u64>,
+    /// The first of them, in order.
+    pub line: Vec<Waiter>,
     /// What it was asked to list.
     pub listed: Option<Box<Listed>>,
     /// Its clock, if it told.
@@ -170,9 +173,9 @@ impl Query {
             return;
         }
         let answer = answer.and_then(|Reply { time, answer, .. }| match answer {
-            Answer::Holdings { mut holdings, waiters, .. } => {
+            Answer::Holdings { mut holdings, waiters, line, .. } => {
                 holdings.sort_unstable();
-                Ok(Answered { holdings, waiters, listed: None, time })
+                Ok(Answered { holdings, waiters, line, listed: None, time })
             }
             Answer::Listed(listed) => Ok(Answered { listed: Some(listed), time, ..Answered::default() }),
             _ => Err(Fault::Error("an unexpected reply".into())),

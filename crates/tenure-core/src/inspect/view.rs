@@ -230,10 +230,15 @@ impl View {
         let words: Vec<Option<Word<'_>>> = said
             .iter()
             .map(|said| {
-                said.as_ref().map(|(holding, waiters)| Word { holding: holding.as_ref(), waiters: *waiters })
+                said.as_ref().map(|(holding, waiters)| Word {
+                    holding: holding.as_ref(),
+                    waiters: *waiters,
+                    line: &[],
+                })
             })
             .collect();
-        let Agreement { state, waiters, agree, disagree } = Agreement::of(self.quorum, self.voters, &words);
+        let Agreement { state, waiters, agree, disagree, .. } =
+            Agreement::of(self.quorum, self.voters, &words);
         let owner = state.owner();
         let names_another = |node: &NodeIndex| {
             let holding = said[node.get()].as_ref().and_then(|(holding, _)| holding.as_ref());

@@ -44,7 +44,8 @@ impl Lease {
         let gives_way =
             mode.is_shared() && !woken && self.waiter.as_mut().is_none_or(|waiter| waiter.gives_way());
         let is_needed = place.is_some() || label.is_some() || !mode.is_exclusive();
-        is_needed.then(|| Arc::new(Beside { place, label, mode, gives_way, joins }))
+        let holding = self.holding.clone().filter(|_| place.is_some());
+        is_needed.then(|| Arc::new(Beside { place, label, mode, gives_way, joins, holding }))
     }
 
     /// Others have the lock. First of all we get in line; then we wait to be woken, but not for

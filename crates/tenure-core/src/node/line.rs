@@ -5,7 +5,7 @@ use super::{Entry, LastFence, Owner, Shelf};
 use crate::command::{Answer, Refusal};
 use crate::fence::Fence;
 use crate::line::{
-    DEAD_MAX, LINE_RETENTION, LineReport, OPENING, PlaceRequest, RESERVATION, Ticket, WAITERS_MAX,
+    Beside, DEAD_MAX, LINE_RETENTION, LineReport, OPENING, PlaceRequest, RESERVATION, Ticket, WAITERS_MAX,
 };
 use crate::names::LockKey;
 
@@ -50,6 +50,7 @@ impl<S: Shelf> Visit<'_, S> {
         &mut self,
         key: &LockKey,
         PlaceRequest { ticket, fresh }: PlaceRequest,
+        beside: &Beside,
         refusal: Refusal,
     ) -> Result<Answer, S::Trouble> {
         self.look_at_line(key)?;
@@ -61,6 +62,9 @@ impl<S: Shelf> Visit<'_, S> {
             return Ok(Answer::Refused(Refusal::Overtaken));
         }
         let waiters = self.get_in_line(key, ticket)?;
+        if beside.label.is_some() || beside.holding.is_some() {
+            self.shelf.note(key, ticket, &beside.note())?;
+        }
         let place = Some((self.shelf.ahead_of(key, ticket)?, waiters));
         self.line = Some(Box::new(LineReport { place, holder: self.name.label(), ..LineReport::default() }));
         Ok(Answer::Refused(refusal))

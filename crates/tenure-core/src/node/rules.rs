@@ -132,7 +132,7 @@ impl<S: Shelf> Visit<'_, S> {
                 // lengthen the hold. With another fence it is not the same question, and a key that
                 // was put back is not what was asked for.
                 _ if ours && entry.counts_from_ms.is_none() && same_fence => Ok(Answer::Granted),
-                Some(place) if !ours => self.line_up(key, place, entry.refusal(self.now_ms)),
+                Some(place) if !ours => self.line_up(key, place, beside, entry.refusal(self.now_ms)),
                 _ => Ok(self.refuse(entry.refusal(self.now_ms), proposed)),
             };
         }
@@ -151,7 +151,7 @@ impl<S: Shelf> Visit<'_, S> {
             && let Some(left) = self.name.open_for(self.now_ms)
         {
             // Those in line had their turns.
-            return self.line_up(key, place, Refusal::Reserved { left });
+            return self.line_up(key, place, beside, Refusal::Reserved { left });
         }
         if let Some(proposed) = proposed.filter(|_| !joins || group_fence.is_none()) {
             if let Some(refusal) = self.refusal_of(proposed, beside) {
@@ -322,8 +322,9 @@ impl<S: Shelf> Visit<'_, S> {
             ..entry.holding(self.now_ms, key.as_str(), self.name.group.as_ref())
         });
         let line_is_over = self.name.is_line_over(self.now_ms);
-        let waiters = if line_is_over { 0 } else { self.shelf.in_line_listening(key)? };
-        Ok(Answer::Holdings { holdings: holding.into_iter().collect(), waiters: Some(waiters), next: 0 })
+        let waiters = Some(if line_is_over { 0 } else { self.shelf.in_line_listening(key)? });
+        let line = if line_is_over { vec![] } else { self.shelf.tell_line(key)? };
+        Ok(Answer::Holdings { holdings: holding.into_iter().collect(), waiters, line, next: 0 })
     }
 
     /// Tells of several locks, each as it is now.
@@ -390,7 +391,7 @@ impl<S: Shelf> Visit<'_, S> {
             // Where some are gone, others have taken their places in the slice.
             cursor = if cleared.len() == before { slice.next } else { cursor };
         }
-        Ok(Answer::Holdings { holdings: cleared, waiters: None, next: 0 })
+        Ok(Answer::Holdings { holdings: cleared, waiters: None, line: vec![], next: 0 })
     }
 
     fn record(&mut self, prefix: &Prefix, swap: Option<&Swap>) -> Result<Answer, S::Trouble> {

@@ -74,7 +74,7 @@ fn look_at<S: Shelf>(shelf: &mut S, now: NodeTime, keys: &[LockKey]) -> Result<R
             Ok(Answer::Granted)
         })?;
     }
-    Ok(Reply::new(Some(now), Answer::Holdings { holdings, waiters: None, next: 0 }))
+    Ok(Reply::new(Some(now), Answer::Holdings { holdings, waiters: None, line: vec![], next: 0 }))
 }
 
 /// The first name of which this is true.

@@ -11,6 +11,7 @@ use crate::command::{Answer, Command, Refusal, Reply};
 use crate::fence::Fence;
 use crate::line::{ClientId, Seeks, Ticket};
 use crate::names::{LockKey, Prefix};
+use crate::note::{Note, WAITERS_TOLD_MAX, Waiter};
 use crate::time::NodeTime;
 
 /// The keys of one node.
@@ -21,6 +22,8 @@ pub struct LockTable {
     ends: BTreeSet<(u64, LockKey)>,
     /// Who waits for which lock. A line without waiters is none.
     lines: BTreeMap<LockKey, BTreeSet<Ticket>>,
+    /// What those in line say about themselves, as far as they do.
+    notes: BTreeMap<(LockKey, Ticket), Note>,
     /// The record of each prefix.
     records: BTreeMap<Arc<str>, Arc<str>>,
     /// The clients that can be woken.
@@ -135,7 +138,7 @@ impl LockTable {
             let mut name = self.names.remove(&key).expect("every end is that of a name");
             name.expire(now_ms);
             if name.is_line_over(now_ms) {
-                self.lines.remove(&key);
+                let Ok(()) = self.clear(&key);
                 name.line_ends_ms = 0;
             }
             self.put(&key, name);
@@ -174,8 +177,8 @@ impl LockTable {
 /// The ends follow from the names, and most of a search through all states is hashing.
 impl Hash for LockTable {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let Self { names, ends: _, lines, records, listeners, wakes } = self;
-        (names, lines, records, listeners, wakes).hash(state);
+        let Self { names, ends: _, lines, notes, records, listeners, wakes } = self;
+        (names, lines, notes, records, listeners, wakes).hash(state);
     }
 }
 
@@ -225,7 +228,26 @@ impl Shelf for LockTable {
         Ok(self.lines.entry(key.clone()).or_default().insert(ticket))
     }
 
+    fn note(&mut self, key: &LockKey, ticket: Ticket, note: &Note) -> Result<(), Infallible> {
+        if self.is_in_line(key, ticket) {
+            self.notes.insert((key.clone(), ticket), note.clone());
+        }
+        Ok(())
+    }
+
+    fn tell_line(&self, key: &LockKey) -> Result<Vec<Waiter>, Infallible> {
+        let line = self.lines.get(key).into_iter().flatten().filter(|ticket| self.listens(**ticket));
+        let waiter = |ticket: &Ticket| {
+            let note = self.notes.get(&(key.clone(), *ticket)).cloned().unwrap_or_default();
+            Waiter { ticket: *ticket, note }
+        };
+        Ok(line.take(WAITERS_TOLD_MAX).map(waiter).collect())
+    }
+
     fn remove(&mut self, key: &LockKey, ticket: Ticket) -> Result<(), Infallible> {
+        if !self.notes.is_empty() {
+            self.notes.remove(&(key.clone(), ticket));
+        }
         if let Some(line) = self.lines.get_mut(key) {
             line.remove(&ticket);
             if line.is_empty() {
@@ -237,6 +259,7 @@ impl Shelf for LockTable {
 
     fn clear(&mut self, key: &LockKey) -> Result<(), Infallible> {
         self.lines.remove(key);
+        self.notes.retain(|(of, _), _| of != key);
         Ok(())
     }
 
@@ -469,7 +492,7 @@ mod tests {
             .execute(at(ms), &Command::Inspect { key: key() })
             .answer
         {
-            Answer::Holdings { holdings, waiters: Some(0), next: 0 } => holdings,
+            Answer::Holdings { holdings, waiters: Some(0), next: 0, .. } => holdings,
             other => panic!("{other:?}"),
         };
         assert_eq!(inspect(&mut table, 0), []);

@@ -57,7 +57,14 @@ pub(crate) async fn lock(
 ) -> Result<Json<LockReport>, Problem> {
     caller.may(Verb::Read, &asked.name)?;
     let found = service.locks.inspect(&asked.name).await?;
-    Ok(Json(LockReport::of(&found, &service.keys)))
+    let sees = |name: &str| caller.sees(name);
+    let report = LockReport::of(&found, &service.keys, sees);
+    // Hardly ever, so the rest of the answers is not held up.
+    if found.line.iter().all(|waiter| waiter.keeps.is_empty()) {
+        return Ok(Json(report));
+    }
+    let circles = service.locks.circles([&asked.name]).await?;
+    Ok(Json(report.with_deadlocks(&circles, sees)))
 }
 
 /// Lists the locks.

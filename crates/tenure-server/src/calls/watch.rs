@@ -265,8 +265,11 @@ impl Reader {
         }
         text += &nodes.map(|nodes| told("nodes", &reported(&nodes))).unwrap_or_default();
         text += &progress.map(|progress| told("progress", &self.progress(&progress))).unwrap_or_default();
-        text +=
-            &lock.map(|lock| told("lock", &LockReport::of(&lock, &self.service.keys))).unwrap_or_default();
+        text += &lock
+            .map(|lock| {
+                told("lock", &LockReport::of(&lock, &self.service.keys, |name| self.caller.sees(name)))
+            })
+            .unwrap_or_default();
         text
     }
 

@@ -132,3 +132,35 @@ async fn a_query_of_another_form_is_refused() {
         assert!(refused.body["detail"].as_str().is_some_and(|said| said.contains(detail)), "{refused:?}");
     }
 }
+
+#[tokio::test]
+async fn who_waits_and_in_which_deadlock_is_told() {
+    let nodes = nodes();
+    let instance = Instance::start(service(&nodes)).await;
+    let mut client = Client::connect(instance.address).await;
+    let [one, two] = [(); 2].map(|()| tenure::Locks::builder().nodes(&nodes).build().unwrap());
+    let (a, b) = (one.lock("a").acquire().await.unwrap(), two.lock("b").acquire().await.unwrap());
+    let wait = |locks: &tenure::Locks, name: &str, held: &tenure::Guard, who: &str| {
+        tokio::spawn(locks.lock(name).while_holding(held).label_for(who).wait_forever().acquire())
+    };
+    let _one = wait(&one, "b", &a, "one");
+    let seen = loop {
+        let seen = client.get("/v1/lock?name=b").await.body;
+        if seen["line"] != json!([]) {
+            break seen;
+        }
+    };
+    let waiter = &seen["line"][0];
+    assert_eq!((&waiter["label"], &waiter["keeps"]), (&json!("one"), &json!(["a"])), "{seen}");
+    assert_eq!((&waiter["shared"], &seen["deadlocks"]), (&json!(false), &json!([])), "{seen}");
+    assert!(waiter["since_ms"].is_u64() && waiter["client"].is_string(), "{seen}");
+    let _two = wait(&two, "a", &b, "two");
+    let seen = loop {
+        let seen = client.get("/v1/lock?name=b").await.body;
+        if seen["deadlocks"] != json!([]) {
+            break seen;
+        }
+    };
+    let member = |who: &str, holds: &str, waits_for: &str| json!({ "label": who, "holds": holds, "waits_for": waits_for });
+    assert_eq!(seen["deadlocks"], json!([[member("one", "a", "b"), member("two", "b", "a")]]));
+}

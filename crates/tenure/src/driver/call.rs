@@ -11,6 +11,7 @@ use tracing::Span;
 
 use super::SharedLease;
 use super::survey::Surveyed;
+use crate::circle::{Circle, Lookout};
 use crate::guard::watch::Watch;
 
 /// What callers ask of the driver.
@@ -66,12 +67,23 @@ pub(crate) enum Call {
         id: Id,
         span: Span,
     },
+    /// Runs this beside an acquire that is asked for next, once it waits.
+    LookOut {
+        id: Id,
+        lookout: Lookout,
+    },
+    /// Runs this on the worker's runtime.
+    Run(Pin<Box<dyn Future<Output = ()> + Send>>),
+    /// A deadlock was found.
+    Circle {
+        /// The lock that is waited for.
+        name: Arc<str>,
+        circle: Box<Circle>,
+    },
     Query {
         query: Query,
         reply: oneshot::Sender<Found>,
     },
-    /// Runs this beside the driver.
-    Run(Pin<Box<dyn Future<Output = ()> + Send>>),
     /// Asks how the nodes stand.
     Nodes {
         reply: oneshot::Sender<Vec<Surveyed>>,

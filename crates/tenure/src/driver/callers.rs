@@ -104,8 +104,13 @@ impl Driver {
     pub(super) fn tell_caller(&mut self, output: Output<Caller>) {
         match output {
             Output::Tell { lease, news } => {
-                if !matches!(news, News::Waiting { .. } | News::Retrying { .. } | News::State(_)) {
-                    self.spans.end(lease);
+                match news {
+                    News::Waiting { .. } => self.lookouts.begin(lease),
+                    News::Retrying { .. } | News::State(_) => {}
+                    _ => {
+                        self.spans.end(lease);
+                        self.lookouts.end(lease);
+                    }
                 }
                 if let Some(caller) = self.client.lease_mut(lease) {
                     caller.tell((&mut self.observer, &self.addresses), self.now, news);
@@ -113,6 +118,7 @@ impl Driver {
             }
             Output::Refused { id, lease: mut caller, reason: NotBegun::ShutDown } => {
                 self.spans.end(id);
+                self.lookouts.end(id);
                 caller.tell_acquired(Err(AcquireFailure::ShutDown));
             }
             Output::Refused { id, lease: mut caller, reason: NotBegun::Outdated { left } } => {
@@ -121,6 +127,7 @@ impl Driver {
             }
             Output::Ended { id } => {
                 self.spans.end(id);
+                self.lookouts.end(id);
                 self.client.lease(id).inspect(|caller| caller.tell_ended());
             }
             Output::Released { lease, outcome, ballots, frees_within } => {

@@ -8,6 +8,7 @@ use tenure_core::client::{self, Id, LeaseCell};
 
 use super::callers::{Caller, ReplySender};
 use super::{Call, Driver};
+use crate::event::Event;
 
 impl Driver {
     pub(super) fn take_calls(&mut self, cx: &mut Context<'_>) {
@@ -63,9 +64,13 @@ impl Driver {
                 self.replies.insert(id, ReplySender::Release(reply));
                 client::Request::ReleaseResumed { id, lease: Caller::of(lease), hears_all }
             }
-            Call::Run(task) => {
-                tokio::spawn(task);
+            Call::LookOut { id, lookout } => return self.lookouts.keep(id, lookout),
+            Call::Run(work) => {
+                tokio::spawn(work);
                 return;
+            }
+            Call::Circle { name, circle } => {
+                return self.observer.observe(&Event::Circle { name: &name, circle: &circle });
             }
             Call::Trace { id, span } => return self.spans.begin(id, span),
             Call::Abandon { id } => client::Request::Abandon { id },

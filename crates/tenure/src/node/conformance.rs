@@ -13,9 +13,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use proptest::prelude::*;
 use tenure_core::{
-    Answer, Beside, ClientId, Command, Fence, FenceBounds, Holding, Kind, Listing, LockKey, LockTable, Mode,
-    Next, NodeTime, Nonce, OwnerId, OwnerToken, Part, PlaceRequest, Prefix, ProposedFence, Refusal, Reply,
-    Seeks, Sighting, Swap, Ticket, Time,
+    Answer, Beside, ClientId, Command, Fence, FenceBounds, HeldLock, HoldId, Holding, Kind, Listing, LockKey,
+    LockTable, Mode, Next, NodeTime, Nonce, Note, OwnerId, OwnerToken, Part, PlaceRequest, Prefix,
+    ProposedFence, Refusal, Reply, Seeks, Sighting, Swap, Ticket, Time,
 };
 use tenure_testkit::RedisServer;
 
@@ -169,8 +169,8 @@ fn answers_agree(node: &Answer, table: &Answer, took: Duration) -> bool {
             Answer::Refused(Refusal::Reserved { left: b }),
         ) => close(*a, *b),
         (
-            Answer::Holdings { holdings: a, waiters: waiting_a, .. },
-            Answer::Holdings { holdings: b, waiters: waiting_b, .. },
+            Answer::Holdings { holdings: a, waiters: waiting_a, line: line_a, .. },
+            Answer::Holdings { holdings: b, waiters: waiting_b, line: line_b, .. },
         ) => {
             // The pages of a list come one after the other: what ends meanwhile may be missing.
             let has_ended = |held: &&Holding| {
@@ -184,7 +184,7 @@ fn answers_agree(node: &Answer, table: &Answer, took: Duration) -> bool {
                     == (&b.key, &b.owner, b.fence, &b.label, &b.sharers, b.kind, b.count)
                     && a.left.zip(b.left).is_some_and(|(a, b)| close(a, b))
             };
-            waiting_a == waiting_b && a.len() == b.len() && a.iter().zip(&b).all(same)
+            waiting_a == waiting_b && line_a == line_b && a.len() == b.len() && a.iter().zip(&b).all(same)
         }
         (Answer::Listed(a), Answer::Listed(b)) => {
             let has_ended = |seen: &&Sighting| {
@@ -297,6 +297,13 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
             },
         ),
     );
+    // A waiter says the same about itself whenever it asks.
+    let said = |number: Option<u8>, label: Option<Arc<str>>| -> (Option<Arc<str>>, Option<Arc<str>>) {
+        let Some(number) = number else { return (label, None) };
+        let held = HeldLock { name: format!("{number} é:").into(), hold: HoldId::of(&token(number)) };
+        let label = (number % 3 > 0).then(|| format!("waiter {number}").into());
+        (label, (number % 4 > 1).then(|| Note::text_of_holds(&[held]).into()))
+    };
     let command = |step: &Step| match *step {
         Step::Acquire { name, owner, ttl_ms } => Command::plain_acquire(key(name), token(owner), ttl_ms),
         Step::Fenced { name, owner, ttl_ms, fence_ms, record } => {
@@ -344,7 +351,8 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
             let place = number.map(|number| PlaceRequest { ticket: ticket(number), fresh });
             let label = label.then(|| Arc::from(format!("owner {owner}")));
             let (key, token, nonce) = (key(name), token(owner), Some(Nonce::new(0)));
-            let beside = Some(Arc::new(Beside { place, label, ..Beside::default() }));
+            let (label, holding) = said(number, label);
+            let beside = Some(Arc::new(Beside { place, label, holding, ..Beside::default() }));
             Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
         }
         Step::Share { name, owner, ttl_ms, fence_ms, ticket: number, fresh, label, gives_way } => {
@@ -353,7 +361,8 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
             let label = label.then(|| Arc::from(format!("owner {owner}")));
             let (key, token, nonce) = (key(name), token(owner), Some(Nonce::new(0)));
             let (mode, joins) = (Mode::Shared, false);
-            let beside = Some(Arc::new(Beside { place, label, mode, gives_way, joins }));
+            let (label, holding) = said(number, label);
+            let beside = Some(Arc::new(Beside { place, label, mode, gives_way, joins, holding }));
             Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
         }
         Step::Own { name, owner, ttl_ms, fence_ms, ticket: number, fresh, label, id, joins } => {
@@ -362,7 +371,8 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
             let label = label.then(|| Arc::from(format!("owner {owner}")));
             let (key, token, nonce) = (key(name), token(owner), Some(Nonce::new(0)));
             let (mode, gives_way) = (mode(How::Owned(id)), false);
-            let beside = Some(Arc::new(Beside { place, label, mode, gives_way, joins }));
+            let (label, holding) = said(number, label);
+            let beside = Some(Arc::new(Beside { place, label, mode, gives_way, joins, holding }));
             Command::Acquire { key, token, node_ttl_ms: ttl_ms, nonce, fence, beside }
         }
         Step::Enqueue { name, ticket: number } => Command::Enqueue { key: key(name), ticket: ticket(number) },

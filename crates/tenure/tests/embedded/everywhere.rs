@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tempfile::TempDir;
-use tenure::Locks;
+use tenure::{Event, Locks, SqliteNode};
 
 use crate::promises::{Deployment, promises};
 
@@ -13,8 +13,11 @@ impl Deployment for Store {
     const NODES: usize = 1;
     const SLACK: Duration = Duration::from_millis(4_500);
 
-    async fn client(&self) -> Locks {
-        Locks::connect([format!("sqlite:{}", self.0.path().join("locks.db").display())]).await.unwrap()
+    async fn client_with(&self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Locks {
+        let store = SqliteNode::new(self.0.path().join("locks.db"));
+        let locks = Locks::builder().node(store).observer(observer).build().unwrap();
+        locks.ready().await;
+        locks
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::{Locks, MemoryNode};
+use tenure::{Event, Locks, MemoryNode};
 
 use crate::promises::{Deployment, promises};
 use crate::support::*;
@@ -14,8 +14,8 @@ impl Deployment for Memory {
     // Nothing but a retry: the clock stands still while anybody works.
     const SLACK: Duration = ms(150);
 
-    async fn client(&self) -> Locks {
-        paused(&self.0)
+    async fn client_with(&self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Locks {
+        builder(&self.0).tokio_time().observer(observer).build().unwrap()
     }
 }
 

@@ -34,13 +34,13 @@ async fn events_tell_the_story_of_a_lock() {
     sleep(secs(3)).await;
     insta::assert_snapshot!(events.lock().unwrap().join("\n"), @r#"
     Acquired { name: "x", attempts: 1, elapsed: 0ns, margin: 0, fence: Fence(..) }
-    Extended { name: "x", valid_for: 29.698s }
+    Extended { name: "x", valid_for: 29.698s, fence: Fence(..) }
     Retrying { name: "x", cause: Contended { retry_after: Some(33s) }, pause: 100ms }
     CleanedUp { name: "x" }
     NotAcquired { name: "x", cause: Contended { retry_after: Some(32.9s) }, attempts: 2, elapsed: 100ms }
     CleanedUp { name: "x" }
-    NotExtended { name: "x", lost: false, valid_for: 29.548s }
-    AtRisk { name: "x", valid_for: 29.548s }
+    NotExtended { name: "x", lost: false, valid_for: 29.548s, fence: Fence(..) }
+    AtRisk { name: "x", valid_for: 29.548s, fence: Fence(..) }
     GivenUp { name: "x", fence: Fence(..), held: Some(150ms) }
     CleanedUp { name: "x" }
     Acquired { name: "y", attempts: 1, elapsed: 0ns, margin: 0, fence: Fence(..) }

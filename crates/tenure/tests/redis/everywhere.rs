@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tenure::Locks;
+use tenure::{Event, Locks};
 use tenure_testkit::RedisServer;
 
 use crate::promises::{Deployment, promises};
@@ -14,8 +14,10 @@ impl Deployment for Servers {
     const NODES: usize = 5;
     const SLACK: Duration = ms(4_500);
 
-    async fn client(&self) -> Locks {
-        connect(&self.0).await
+    async fn client_with(&self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Locks {
+        let locks = builder(self.0.iter().map(RedisServer::url)).observer(observer).build().unwrap();
+        locks.ready().await;
+        locks
     }
 }
 

@@ -3,6 +3,9 @@
 //!
 //! Time is tokio's, so that the memory nodes run through it under a clock that is paused.
 
+#[path = "promises/circles.rs"]
+mod circles;
+
 use std::time::Duration;
 
 use tenure::*;
@@ -17,7 +20,15 @@ pub(crate) trait Deployment {
     const SLACK: Duration;
 
     /// A manager of its own, as another program has it.
-    fn client(&self) -> impl Future<Output = Locks>;
+    fn client(&self) -> impl Future<Output = Locks> {
+        self.client_with(|_| {})
+    }
+
+    /// The same, and what it is told of is told to `observer`.
+    fn client_with(
+        &self,
+        observer: impl Fn(&Event<'_>) + Send + Sync + 'static,
+    ) -> impl Future<Output = Locks>;
 }
 
 /// Runs every promise on this deployment, as tests with this attribute.
@@ -49,6 +60,13 @@ macro_rules! promises {
             a_lock_is_kept_from_others_for_its_period
             a_period_outlives_its_holder_and_a_hand_over
             a_period_that_is_over_is_not_begun_anew_by_a_release
+            whoever_asks_is_told_who_waits_in_order
+            a_wait_that_closes_a_circle_inside_a_manager_fails_at_once
+            a_lock_is_not_waited_for_by_whoever_holds_it
+            two_and_three_clients_that_wait_in_a_circle_are_told_who_waits_for_whom
+            readers_sets_and_owners_are_part_of_circles
+            whoever_goes_on_is_in_no_circle
+            a_thousand_waits_that_end_by_themselves_report_nobody
         }
     };
     (#[$test:meta] $deployment:expr => $($promise:ident)*) => {
@@ -61,6 +79,8 @@ macro_rules! promises {
     };
 }
 pub(crate) use promises;
+
+pub(crate) use self::circles::*;
 
 pub(crate) async fn one_client_at_a_time_has_the_lock(deployment: &impl Deployment) {
     let (first, second) = (deployment.client().await, deployment.client().await);

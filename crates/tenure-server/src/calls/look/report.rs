@@ -2,9 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::UNIX_EPOCH;
 
 use serde::Serialize;
-use tenure::{Fence, Kind, LockList, LockState, NodeAnswer};
+use tenure::{Circle, CircleMember, Fence, Kind, LockList, LockState, NodeAnswer, WaiterReport};
 use utoipa::ToSchema;
 
 use crate::form::{kind_word, milliseconds};
@@ -43,6 +44,12 @@ pub(crate) struct LockReport {
     /// How many wait in line. Not in a list.
     #[schema(required)]
     waiters: Option<u64>,
+    /// Who waits, in order: at most a hundred. Empty in a list.
+    line: Vec<Waiter>,
+    /// The deadlocks that it is part of: each waits for what the next one holds, and the last for
+    /// what the first holds. Those with locks that the caller may not see are left out. Empty in a
+    /// list.
+    deadlocks: Vec<Vec<InCircle>>,
     /// How many share it, if it is shared. Not in a list.
     #[schema(required)]
     readers: Option<u64>,
@@ -78,6 +85,34 @@ struct Answer {
     /// Why it did not tell.
     #[schema(required)]
     error: Option<String>,
+}
+
+/// One who waits in line.
+#[derive(Debug, Serialize, ToSchema)]
+struct Waiter {
+    /// Whose it is: those of one client have the same.
+    client: String,
+    /// What it will write beside the lock when it has it.
+    #[schema(required)]
+    label: Option<String>,
+    /// Since when it waits, by the nodes' clocks: milliseconds since 1970.
+    since_ms: u64,
+    /// Whether it would share the lock with others.
+    shared: bool,
+    /// The locks that it keeps until it has this one, of those that the caller may see.
+    keeps: Vec<String>,
+}
+
+/// One who waits in a deadlock.
+#[derive(Debug, Serialize, ToSchema)]
+pub(crate) struct InCircle {
+    /// Who it is, as far as it says.
+    #[schema(required)]
+    label: Option<String>,
+    /// The lock that it holds.
+    holds: String,
+    /// The lock that it waits for.
+    waits_for: String,
 }
 
 /// `kept`: its holder is done, but others are kept out until its period is over; `reserved`: set
@@ -118,7 +153,8 @@ struct NodeList {
 }
 
 impl LockReport {
-    pub(crate) fn of(report: &tenure::LockReport, keys: &LeaseKeys) -> Self {
+    /// `sees`: which locks whoever asked may see.
+    pub(crate) fn of(report: &tenure::LockReport, keys: &LeaseKeys, sees: impl Fn(&str) -> bool) -> Self {
         let found = &report.state;
         let (state, owner, label) = (State::of(found), found.owner(), found.label());
         let (left, fence) = (found.left(), found.fence());
@@ -136,6 +172,8 @@ impl LockReport {
             left_ms: left.map(milliseconds),
             fence: fence.map(Fence::get),
             waiters: report.waiters,
+            line: report.line.iter().map(|waiter| Waiter::of(waiter, &sees)).collect(),
+            deadlocks: vec![],
             readers,
             age_ms: report.held_for.map(milliseconds),
             margin: report.margin(),
@@ -168,6 +206,25 @@ impl State {
     }
 }
 
+impl LockReport {
+    /// With the deadlocks that it is part of.
+    pub(crate) fn with_deadlocks(mut self, circles: &[Circle], sees: impl Fn(&str) -> bool) -> Self {
+        let seen = circles.iter().filter(|circle| circle.names().all(&sees));
+        self.deadlocks = seen.map(|circle| circle.members.iter().map(InCircle::of).collect()).collect();
+        self
+    }
+}
+
+impl InCircle {
+    fn of(member: &CircleMember) -> Self {
+        Self {
+            label: member.label.as_deref().map(str::to_owned),
+            holds: member.holds.to_string(),
+            waits_for: member.waits_for.to_string(),
+        }
+    }
+}
+
 /// What each of those is called who have a lock together, on any node that agrees on it.
 fn holders(report: &tenure::LockReport, owner: &str, keys: &LeaseKeys) -> Option<Vec<String>> {
     let held = report.nodes.iter().filter_map(|answer| answer.holding.as_ref().ok()?.as_ref());
@@ -176,6 +233,19 @@ fn holders(report: &tenure::LockReport, owner: &str, keys: &LeaseKeys) -> Option
     holds.peek()?;
     let holds: BTreeSet<&Arc<str>> = holds.flatten().collect();
     Some(holds.into_iter().map(|hold| keys.holder(hold)).collect())
+}
+
+impl Waiter {
+    fn of(waiter: &WaiterReport, sees: impl Fn(&str) -> bool) -> Self {
+        let since = waiter.since.duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self {
+            client: waiter.ticket.client.to_string(),
+            label: waiter.label.as_deref().map(str::to_owned),
+            since_ms: milliseconds(since),
+            shared: waiter.shares,
+            keeps: waiter.keeps.iter().filter(|name| sees(name)).map(ToString::to_string).collect(),
+        }
+    }
 }
 
 impl Answer {
@@ -218,7 +288,7 @@ impl Locks {
             }
         };
         Self {
-            locks: list.locks.iter().map(|lock| LockReport::of(lock, keys)).collect(),
+            locks: list.locks.iter().map(|lock| LockReport::of(lock, keys, |_| true)).collect(),
             nodes: list.nodes.iter().map(told).collect(),
         }
     }

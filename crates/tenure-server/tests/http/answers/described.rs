@@ -14,7 +14,7 @@ pub(super) type Seen = BTreeSet<String>;
 /// What only an instance tells whose worker has died, which is a fault of the service: such calls
 /// are served to the last moment. And what a list leaves out, although its entries have the form of
 /// a report.
-const NOWHERE: [&str; 15] = [
+const NOWHERE: [&str; 20] = [
     "POST /v1/extend 503 draining",
     "POST /v1/release 503 draining",
     "POST /v1/force-release 503 draining",
@@ -25,6 +25,11 @@ const NOWHERE: [&str; 15] = [
     "GET /v1/locks gives locks[].holders",
     "GET /v1/locks gives locks[].holds",
     "GET /v1/locks gives locks[].label",
+    "GET /v1/locks gives locks[].line[].client",
+    "GET /v1/locks gives locks[].line[].keeps",
+    "GET /v1/locks gives locks[].line[].label",
+    "GET /v1/locks gives locks[].line[].shared",
+    "GET /v1/locks gives locks[].line[].since_ms",
     "GET /v1/locks gives locks[].nodes[].error",
     "GET /v1/locks gives locks[].nodes[].label",
     "GET /v1/locks gives locks[].nodes[].waiters",

@@ -25,7 +25,7 @@ pub(super) async fn go_from_their_beginning_to_their_end(fleet: &Fleet, seen: &m
     one.gets("POST /v1/acquire", json!({ "name": "x", "wait_ms": 100 }), "409 contended").await;
     // While somebody waits, for there is more to tell.
     let mut waiter = Client::connect(one.address).await;
-    waiter.send("/v1/acquire", &json!({ "name": "x", "wait_ms": 60_000 })).await;
+    waiter.send("/v1/acquire", &json!({ "name": "x", "wait_ms": 60_000, "label": "next" })).await;
     sleep(Duration::from_millis(100)).await;
     one.each_gets(&LOOKS[..8], &Value::Null, "200 -").await;
     drop(waiter);

@@ -117,6 +117,7 @@ pub(super) async fn watches(fleet: &Fleet, seen: &mut Seen) {
     waiting.extend(
         ["gone", "extended[].left_ms", "contended[].longest_ms", "held", "looked_at"].map(Into::into),
     );
+    waiting.extend(["changed[].owner", "changed[].readers"].map(Into::into));
     let is_given = |one: &Asking<'_>, field: &str| {
         let inside = if field == "looked_at" { "nodes[]." } else { "" };
         one.seen.contains(&format!("GET /v1/watch gives {inside}{field}"))
@@ -139,16 +140,17 @@ pub(super) async fn watches(fleet: &Fleet, seen: &mut Seen) {
         {
             sleep(Duration::from_millis(1_500)).await;
             one.gets("POST /v1/extend", given(&renewed), "200 -").await;
-            one.gets("POST /v1/acquire", json!({ "name": "w2", "shared": true }), "200 -").await;
-            one.gets("POST /v1/acquire", json!({ "name": "w3", "owner": "job-1" }), "200 -").await;
             let mut waiter = Client::connect(instance.address).await;
             waiter.send("/v1/acquire", &json!({ "name": "w1", "wait_ms": 6_000, "label": "next" })).await;
-            // The first extensions may put the lock back on a node that forgot it.
+            // Again and again: the first extensions may put the lock back on a node that forgot it,
+            // and the first holds may be seen together with those before them.
             tasks.spawn(async move {
                 let mut client = Client::connect(instance.address).await;
                 loop {
                     sleep(Duration::from_secs(2)).await;
                     client.post("/v1/extend", &given(&renewed)).await;
+                    client.post("/v1/acquire", &json!({ "name": "w2", "shared": true })).await;
+                    client.post("/v1/acquire", &json!({ "name": "w3", "owner": "job-1" })).await;
                 }
             });
             tasks.spawn(async move {

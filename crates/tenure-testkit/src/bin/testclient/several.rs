@@ -12,6 +12,8 @@ use crate::roll;
 /// Two cores for many workers and five servers: an answer may take a while.
 const NODE_TIMEOUT: Duration = Duration::from_millis(500);
 
+const SLOT_TTL: Duration = Duration::from_secs(1);
+
 /// So many names there are, and so many of them one set has at most.
 const NAMES: u64 = 8;
 const SET_MAX: u64 = 4;
@@ -51,8 +53,10 @@ async fn tell_hold(guard: Guard, hold: Duration, asked: u128) {
     let begun = now();
     let names = guard.names().collect::<Vec<_>>().join(",");
     sleep(hold).await;
-    // Work that is done when the lock is lost does not count.
-    let (valid, ended, fence) = (guard.is_valid(), now(), guard.fence());
+    // Work done after the lock is lost does not count. The clock is read first: a process that is
+    // stopped between the two reads then says less than it held, never more.
+    let (ended, fence) = (now(), guard.fence());
+    let valid = guard.is_valid();
     let _ = guard.release().await;
     if valid {
         say(&format!("got {names} {fence} {begun} {ended} {}", begun - asked));
@@ -77,7 +81,8 @@ pub(crate) async fn slots(workers: u64, hold: Duration, permits: usize, urls: &[
             loop {
                 let (count, asked) = (*permits.borrow(), now());
                 let permit = locks.semaphore("s", count).wait(Duration::from_secs(2));
-                let permit = permit.with(|slot| slot.node_timeout(NODE_TIMEOUT));
+                // Permits of a process that is killed are free again soon.
+                let permit = permit.with(|slot| slot.ttl(SLOT_TTL).node_timeout(NODE_TIMEOUT));
                 let Ok(guard) = permit.acquire().await else { continue };
                 tell_hold(guard, hold, asked).await;
             }

@@ -4,14 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Batch, Command, Fault, Fence, Holding, Kind, LineReport, NodeTime, OwnerToken, RESERVED_LEAD,
-    Refusal, Reply, SHARED, Sighting, Ticket,
+    Answer, Batch, Command, Fault, Fence, Holding, Kind, LineReport, NodeTime, Note, OwnerToken,
+    RESERVED_LEAD, Refusal, Reply, SHARED, Sighting, Ticket, Waiter,
 };
 
 use super::resp::Value;
 use super::script::Scripts;
 use super::script::answers::{
-    self, Acquired, Inspected, Listed, NotHealed, Outcome, PlaceInLine, Recorded, Sliced, Trimmed,
+    self, Acquired, InLine, Inspected, Listed, NotHealed, Outcome, PlaceInLine, Recorded, Sliced, Trimmed,
 };
 
 /// No fence, and no number of a ticket, is as large.
@@ -184,7 +184,7 @@ fn trimmed(Trimmed { now, seen, left, latest }: Trimmed<'_>) -> Reply {
     Reply::new(time(now), Answer::Trimmed { seen: count(seen), left: count(left), latest })
 }
 
-fn inspected(Inspected { now, waiters, holder }: Inspected<'_>) -> Reply {
+fn inspected(Inspected { now, waiters, line, holder }: Inspected<'_>) -> Reply {
     let sharers = |owner: &str, count: i64, sharers: Vec<&str>| {
         let mut sharers: Vec<Arc<str>> = sharers.into_iter().map(Into::into).collect();
         sharers.sort_unstable();
@@ -199,12 +199,17 @@ fn inspected(Inspected { now, waiters, holder }: Inspected<'_>) -> Reply {
         ..holding_of(held)
     };
     let holdings = holder.into_iter().map(holding).collect();
-    Reply::new(time(now), Answer::Holdings { holdings, waiters: u64::try_from(waiters).ok(), next: 0 })
+    let waiters = u64::try_from(waiters).ok();
+    let line = line.0.into_iter().filter_map(|InLine { ticket, note }| {
+        Some(Waiter { ticket: Ticket::parse(ticket)?, note: Note::parse(note) })
+    });
+    Reply::new(time(now), Answer::Holdings { holdings, waiters, line: line.collect(), next: 0 })
 }
 
 fn listed(Listed { now, next, locks }: Listed<'_>) -> Option<Reply> {
     let holdings = locks.into_iter().map(holding_of).collect();
-    Some(Reply::new(time(now), Answer::Holdings { holdings, waiters: None, next: next.parse().ok()? }))
+    let (waiters, line, next) = (None, vec![], next.parse().ok()?);
+    Some(Reply::new(time(now), Answer::Holdings { holdings, waiters, line, next }))
 }
 
 fn sliced(Sliced { now, next, took, keys, locks }: Sliced<'_>) -> Option<Reply> {

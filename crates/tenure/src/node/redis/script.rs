@@ -148,6 +148,7 @@ impl Scripts {
                     label: beside.label.as_deref(),
                     id: id.as_str(),
                     joins: beside.joins,
+                    holding: beside.holding.as_deref(),
                 });
             }
             Command::Acquire {
@@ -171,6 +172,7 @@ impl Scripts {
                     fresh: beside.place.is_some_and(|place| place.fresh),
                     label: beside.label.as_deref(),
                     gives_way: beside.gives_way,
+                    holding: beside.holding.as_deref(),
                 });
             }
             Command::Acquire { token: owner, node_ttl_ms: ttl, nonce, fence, ref beside, .. } => {
@@ -190,6 +192,7 @@ impl Scripts {
                     fresh: place.is_some_and(|place| place.fresh),
                     label: beside.and_then(|beside| beside.label.as_deref()),
                     span: fence.map(|proposed| proposed.span.into()).filter(|span| *span > 0),
+                    holding: beside.and_then(|beside| beside.holding.as_deref()),
                 };
                 match set::several(command) {
                     Some(locks) => self.encode_acquire_all(call.buffer, locks, &acquire),

@@ -3,3 +3,4 @@
 ALTER TABLE names ADD COLUMN shared_fence INTEGER;
 ALTER TABLE names ADD COLUMN alone_fence INTEGER;
 ALTER TABLE names ADD COLUMN fence_owner TEXT;
+ALTER TABLE waiters ADD COLUMN note TEXT;

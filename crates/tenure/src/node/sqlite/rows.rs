@@ -1,11 +1,12 @@
 //! Where the store keeps its names, those in line and its records: the rows that the core's rules
 //! work on.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, Params};
 use tenure_core::node::{LastFence, Name, Shelf, Slice};
-use tenure_core::{Answer, LockKey, OwnerId, Prefix, TRIM_FENCES, Ticket};
+use tenure_core::{Answer, LockKey, Note, OwnerId, Prefix, TRIM_FENCES, Ticket, WAITERS_TOLD_MAX, Waiter};
 
 use super::name::{damaged, read_name, signed, unsigned, write_owner};
 use super::trouble::{Result, Trouble};
@@ -13,6 +14,9 @@ use super::trouble::{Result, Trouble};
 /// Of so many clients it is seen whether they are still there, when somebody asks how many wait;
 /// more of them hardly wait for one lock.
 const LOOKED_AT_MAX: i64 = 256;
+
+/// Among so many in line those are looked for that are still there, when somebody asks who waits.
+const TOLD_OF_MAX: i64 = 1_000;
 
 /// The rows of a store in one transaction, for one command.
 pub(super) struct Rows<'a> {
@@ -180,6 +184,33 @@ impl Shelf for Rows<'_> {
         self.make(key)?;
         let sql = "INSERT OR IGNORE INTO waiters (name, number, client) VALUES (?1, ?2, ?3)";
         Ok(self.change(sql, self.place(ticket))? > 0)
+    }
+
+    fn note(&mut self, _: &LockKey, ticket: Ticket, note: &Note) -> Result<()> {
+        let (name, number, client) = self.place(ticket);
+        let sql = "UPDATE waiters SET note = ?4 WHERE name = ?1 AND number = ?2 AND client = ?3";
+        self.change(sql, (name, number, client, note.to_text()))?;
+        Ok(())
+    }
+
+    fn tell_line(&self, _: &LockKey) -> Result<Vec<Waiter>> {
+        let sql = "SELECT number, client, note FROM waiters WHERE name = ?1 ORDER BY number, client LIMIT ?2";
+        let mut line = self.store.prepare(sql)?;
+        let mut rows = line.query((self.id, TOLD_OF_MAX))?;
+        let (mut waiters, mut listening) = (vec![], BTreeMap::new());
+        while waiters.len() < WAITERS_TOLD_MAX
+            && let Some(row) = rows.next()?
+        {
+            let ticket = read_ticket(row.get(0)?, &row.get::<_, String>(1)?)?;
+            if *listening.entry(ticket.client).or_insert_with(|| self.listens(ticket)) {
+                let note = row.get::<_, Option<String>>(2)?;
+                waiters.push(Waiter {
+                    ticket,
+                    note: note.map_or_else(Note::default, |text| Note::parse(&text)),
+                });
+            }
+        }
+        Ok(waiters)
     }
 
     fn remove(&mut self, _: &LockKey, ticket: Ticket) -> Result<()> {

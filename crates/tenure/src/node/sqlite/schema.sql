@@ -31,6 +31,8 @@ CREATE TABLE waiters (
     name INTEGER NOT NULL,
     number INTEGER NOT NULL,
     client TEXT NOT NULL,
+    -- What the waiter says about itself.
+    note TEXT,
     PRIMARY KEY (name, number, client)
 ) STRICT, WITHOUT ROWID;
 -- One row for each prefix about the life of the store's memory.

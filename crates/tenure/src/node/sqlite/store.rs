@@ -221,9 +221,9 @@ fn begin(
     }
     // What older versions made lacks these, and they do not mind them.
     for addition in include_str!("columns.sql").lines().filter(|line| line.starts_with("ALTER")) {
-        let column = addition.split(' ').nth(5);
-        let found = "SELECT count(*) FROM pragma_table_info('names') WHERE name = ?1";
-        if transaction.query_row(found, [column], |row| row.get::<_, i64>(0))? == 0 {
+        let word = |place| addition.split(' ').nth(place);
+        let found = "SELECT count(*) FROM pragma_table_info(?1) WHERE name = ?2";
+        if transaction.query_row(found, [word(2), word(5)], |row| row.get::<_, i64>(0))? == 0 {
             transaction.execute_batch(addition)?;
         }
     }

@@ -155,7 +155,8 @@ impl World {
                         continue;
                     }
                     if self.mistake == Mistake::NoClear && matches!(command, Command::Clear { .. }) {
-                        let nothing = Answer::Holdings { holdings: vec![], waiters: None, next: 0 };
+                        let nothing =
+                            Answer::Holdings { holdings: vec![], waiters: None, line: vec![], next: 0 };
                         let reply = Reply::new(None, nothing);
                         link.replies.push_back((To::Coordinator, reply));
                     } else {

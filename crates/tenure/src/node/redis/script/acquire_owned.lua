@@ -141,6 +141,10 @@ if not holder then
     if GIVEN.label then
         call('SET', KEYS.label, ARGV.owner .. ' ' .. ARGV.label, 'PX', LIMIT.LABEL_RETENTION)
     end
+    if ticket and (GIVEN.label or GIVEN.holding) then
+        -- It waits no more, and what it said about itself goes.
+        redis.pcall('HDEL', 'tenure~waiting:{' .. KEYS.lock .. '}', ticket)
+    end
     if joins or theirs > 0 or was_aside or not queued then
         return now_us
     end

@@ -71,7 +71,9 @@ answers! {
     /// What `trim.lua` answers.
     struct Trimmed<'a> { now: i64, seen: i64, left: i64, latest: &'a str }
     /// What `inspect.lua` answers.
-    struct Inspected<'a> { now: i64, waiters: i64, holder: Option<Holder<'a>> }
+    struct Inspected<'a> { now: i64, waiters: i64, line: List<InLine<'a>>, holder: Option<Holder<'a>> }
+    /// One who waits, and what it said about itself.
+    struct InLine<'a> { ticket: &'a str, note: &'a str }
     struct Holder<'a> { held: Held<'a>, fence: &'a str, label: &'a str, sharers: Vec<&'a str> }
     /// What `list.lua` answers: how long it took in microseconds, and how many keys there are, or
     /// -1.
@@ -132,6 +134,15 @@ impl<'a> Field<'a> for &'a str {
 impl<'a, F: Field<'a>> Field<'a> for Option<F> {
     fn read(values: &mut Iter<'a, Value>) -> Option<Self> {
         if values.as_slice().is_empty() { Some(None) } else { F::read(values).map(Some) }
+    }
+}
+
+/// A list within the reply.
+pub(in crate::node::redis) struct List<F>(pub(in crate::node::redis) Vec<F>);
+
+impl<'a, F: Field<'a>> Field<'a> for List<F> {
+    fn read(values: &mut Iter<'a, Value>) -> Option<Self> {
+        if let Value::List(list) = values.next()? { read(list).map(Self) } else { None }
     }
 }
 

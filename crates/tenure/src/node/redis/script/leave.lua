@@ -1,5 +1,6 @@
 -- Gets out of the line, and passes the lock on if it is set aside for this waiter.
 redis.call('ZREM', KEYS.line, ARGV.ticket)
+redis.pcall('HDEL', 'tenure~waiting:{' .. KEYS.lock .. '}', ARGV.ticket)
 if string.byte(ARGV.ticket, -1) == 114 then
     redis.call('ZREM', 'tenure~readers:{' .. KEYS.lock .. '}', ARGV.ticket)
 end

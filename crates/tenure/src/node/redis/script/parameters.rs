@@ -94,6 +94,8 @@ scripts! {
         label: Option<&'a str>,
         /// How many fences below this one are granted with it.
         span: Option<u64>,
+        /// The locks that the waiter keeps meanwhile, as its note has them behind the label.
+        holding: Option<&'a str>,
     }
     AcquireShared<'a> ("acquire_shared.lua" "refuse.lua") [Lock Fence Fences Record Line Label Open] {
         owner: OwnerToken,
@@ -108,6 +110,7 @@ scripts! {
         label: Option<&'a str>,
         /// Be refused while somebody is in line who wants it alone.
         gives_way: bool,
+        holding: Option<&'a str>,
     }
     AcquireOwned<'a> ("acquire_owned.lua" "refuse.lua") [Lock Fence Fences Record Line Label Open] {
         owner: OwnerToken,
@@ -123,6 +126,7 @@ scripts! {
         id: &'a str,
         /// The fence is the one that the owner holds the lock with elsewhere.
         joins: bool,
+        holding: Option<&'a str>,
     }
     // With a ticket: get in line again.
     Undo (
@@ -131,7 +135,7 @@ scripts! {
     // With a ticket: get in line first. Or it opens: those outside the line are next. Or it is kept
     // from everybody, for so many ms at most.
     Release (
-        "shared/owner_of.lua" "shared/name_of.lua" "shared/group_of.lua" "shared/stop_holding.lua"
+        "release_plain.lua" "shared/owner_of.lua" "shared/name_of.lua" "shared/group_of.lua" "shared/stop_holding.lua"
         "shared/line_up.lua" "shared/pass_on.lua" "release.lua"
     ) [Lock Line Open Fence Label] { owner: OwnerToken, ticket: Option<Ticket>, opens: bool, keeps: Option<u64> }
     Enqueue ("shared/line_up.lua" "enqueue.lua") [Line Fence] { ticket: Ticket }

@@ -74,6 +74,26 @@ if not ahead then
     return {now, OUTCOME.OVERTAKEN, last_number}
 end
 mark_fence(last)
+if GIVEN.label or GIVEN.holding then
+    -- What it says about itself, for whoever asks who waits: nobody is refused because of it, not
+    -- even if the server does not let us write it. There may be no room for it in line.
+    local notes, own = 'tenure~waiting:{' .. KEYS.lock .. '}', GIVEN.label or ''
+    local is_there = waiters < LIMIT.WAITERS_MAX or call('ZSCORE', KEYS.line, ticket)
+    local number = string.match(ticket, '^%d+')
+    local is_new = is_there
+        and redis.pcall('HSET', notes, ticket, #own .. ':' .. own .. (GIVEN.holding or '')) == 1
+    call('PEXPIRE', notes, LIMIT.LINE_RETENTION)
+    -- Whoever leaves the line leaves its note behind, so that nothing is slower for it. Every tenth
+    -- waiter looks at some, beginning anywhere, and removes those that are left over.
+    if is_new and string.sub(number, -1) == '0' then
+        local some = redis.pcall('HSCAN', notes, tonumber(string.sub(number, -6)), 'COUNT', 40)[2] or {}
+        for i = 1, #some, 2 do
+            if not call('ZSCORE', KEYS.line, some[i]) then
+                redis.pcall('HDEL', notes, some[i])
+            end
+        end
+    end
+end
 local label = call('GET', KEYS.label)
 if label and name == LIMIT.SHARED then
     -- One of those who share it wrote it, if that one still does.

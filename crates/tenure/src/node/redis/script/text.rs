@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use tenure_core::{
     ADMITTED_MAX, DEAD_MAX, FenceBounds, KEPT_LEAD, LABEL_RETENTION, LINE_RETENTION, OPENING, RESERVATION,
-    RESERVED_LEAD, SHARED, SHARERS_MAX, WAITERS_MAX,
+    RESERVED_LEAD, SHARED, SHARERS_MAX, WAITERS_MAX, WAITERS_TOLD_MAX,
 };
 
 use super::WAKE_CHANNEL;
@@ -21,7 +21,7 @@ use super::answers::Outcome;
 use super::parameters::ScriptSource;
 
 /// What is the same for all calls.
-pub(super) struct Limits([(&'static str, String); 15]);
+pub(super) struct Limits([(&'static str, String); 16]);
 
 impl Limits {
     pub(super) fn new(bounds: FenceBounds) -> Self {
@@ -49,6 +49,8 @@ impl Limits {
             // How long a line that nobody touches is kept, in ms, and how many may wait in it.
             ("LINE_RETENTION", millis(LINE_RETENTION)),
             ("WAITERS_MAX", WAITERS_MAX.to_string()),
+            // Of so many it is told who they are.
+            ("WAITERS_TOLD_MAX", WAITERS_TOLD_MAX.to_string()),
             // How many waiters that are gone are passed over at a time.
             ("DEAD_MAX", DEAD_MAX.to_string()),
             // How long a lock is left to those outside the line, in ms.

@@ -4,7 +4,10 @@
 local function line_up(line, fence, ticket)
     if redis.call('ZCARD', line) < LIMIT.WAITERS_MAX then
         local number = string.match(ticket, '^%d+')
-        redis.call('ZADD', line, number, ticket)
+        if redis.call('ZADD', line, number, ticket) == 1 then
+            -- What it said about itself may not be true any more. When it asks, it says it again.
+            redis.pcall('HDEL', 'tenure~waiting:' .. string.sub(line, #'tenure~queue:' + 1), ticket)
+        end
         if string.byte(ticket, -1) == 114 then
             local readers = 'tenure~readers:' .. string.sub(line, #'tenure~queue:' + 1)
             redis.call('ZADD', readers, number, ticket)
