@@ -76,7 +76,9 @@ impl Stage {
     }
 
     fn launch(&mut self) {
-        let mut command = nursery::command(TOOL);
+        // It heeds SIGHUP, though whoever runs the tests may ignore it.
+        let mut command = nursery::command("/usr/bin/env");
+        command.args(["--default-signal=HUP", TOOL]);
         command.current_dir(self.folder.path()).env_clear().env("HOME", self.folder.path());
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("TENURE_NODES", self.servers.iter().map(RedisServer::url).collect::<Vec<_>>().join(","));

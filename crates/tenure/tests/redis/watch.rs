@@ -126,7 +126,9 @@ async fn looking_takes_no_more_of_a_nodes_time_than_its_share() {
     let (begun, before) = (Instant::now(), busy());
     sleep(secs(5)).await;
     let share = (busy() - before) / begun.elapsed().as_secs_f64();
-    assert!(share > 0.001 && share <= FleetWatch::share_max(), "{share}");
+    // The server's clock runs on while others have its core, so a busy machine shows more. Without
+    // rests it would be most of the time.
+    assert!(share > 0.001 && share <= 4.0 * FleetWatch::share_max(), "{share}");
 }
 
 #[tokio::test]
