@@ -12,8 +12,9 @@ export function ForceRelease({ lock, current, onClose }) {
   const [reason, setReason] = useState("");
   const [outcome, setOutcome] = useState(null);
   const [busy, setBusy] = useState(false);
-  const closing = useRef(null);
-  useEffect(() => closing.current?.focus(), [outcome]);
+  const told = useRef(null);
+  // Not the button: the Enter that sent this would close it unread.
+  useEffect(() => told.current?.focus(), [outcome]);
   // What cannot be typed is typed as it is shown.
   const matches = typed === lock.name || typed === visible(lock.name);
   const moved = current && current.holder !== lock.holder;
@@ -35,8 +36,8 @@ export function ForceRelease({ lock, current, onClose }) {
   };
   if (outcome) {
     return html`<${Dialog} title="Force release" onClose=${onClose}>
-      <p class=${outcome.good ? "" : "error"} role="alert">${outcome.words}</p>
-      <form method="dialog"><button class="primary" ref=${closing}>Close</button></form></>`;
+      <p class=${outcome.good ? "" : "error"} role="alert" tabindex="-1" ref=${told}>${outcome.words}</p>
+      <form method="dialog"><button class="primary">Close</button></form></>`;
   }
   return html`<${Dialog} title="Force release" onClose=${onClose} class="force">
     <p>This takes <${Foreign} text=${lock.name} />${" "}

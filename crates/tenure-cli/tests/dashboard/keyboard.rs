@@ -97,6 +97,7 @@ async fn everything_can_be_done_without_a_mouse() {
     tab_to(&browser, "Take the lock away").await;
     browser.types(Key::Enter).await;
     browser.sees("Released on 5 of 5 nodes.").await;
+    tab_to(&browser, "Close").await;
     browser.types(Key::Enter).await;
     browser.until("the dialog is gone", "return document.querySelector('dialog') === null").await;
     browser.sees("Nobody holds this lock now.").await;
