@@ -33,15 +33,15 @@ Commands:
          `peers`, which installs other lock libraries and measures Tenure beside them
   simulate  histories in the simulator: `cargo xtask simulate [--seeds N] [--first SEED]`, or one again:
          `cargo xtask simulate replay SEED SCENARIO [MUTANT]`, or `story SEED SCENARIO`, or all `mutants`
-         (see docs/simulator.md)
+         (see docs/explanation/simulator.md)
   model  every state of small worlds, and the fault matrix: `cargo xtask model [--stories] [--small] [PART OF A ROW]`
-         (see docs/simulator.md)
+         (see docs/explanation/simulator.md)
   chaos  real servers and client processes while everything goes wrong: `cargo xtask chaos [--seed S] [--minutes M]
-         [--unguarded] [--rolling] [--picture FILE.svg]`, and more with `--help` (see docs/chaos.md)
+         [--unguarded] [--rolling] [--picture FILE.svg]`, and more with `--help` (see docs/explanation/chaos.md)
   service  instances of the lock service behind proxies, with clients in several languages, while they are killed,
-         paused and cut off: `cargo xtask service [--runs N] [--seed S] [PART OF A NAME]` (see docs/service.md)
+         paused and cut off: `cargo xtask service [--runs N] [--seed S] [PART OF A NAME]` (see docs/reference/service.md)
   interop  Redsync, Redisson, redlock-rb, redlock-php and Yii2 on the same nodes as Tenure: `cargo xtask interop
-         [--peer NAME] [--case PART] [--quick] [--require all] [--json]` (see docs/interop.md)
+         [--peer NAME] [--case PART] [--quick] [--require all] [--json]` (see docs/reference/interop.md)
 ";
 
 fn main() -> ExitCode {

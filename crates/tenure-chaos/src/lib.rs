@@ -5,7 +5,7 @@
 //! for a few locks and write down what they do (`bin/contender`, `history.rs`); a nemesis that
 //! follows a plan drawn from one seed (`plan.rs`) as far as the assumptions of `docs/guarantees.md`
 //! allow (`rules.rs`); then everything is put right and every lock must be given again.
-//! `checker.rs` looks at the history alone. `docs/chaos.md` has the rest.
+//! `checker.rs` looks at the history alone. `docs/explanation/chaos.md` has the rest.
 #![forbid(unsafe_code)]
 #![allow(
     clippy::unwrap_used,

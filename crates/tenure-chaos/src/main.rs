@@ -1,4 +1,5 @@
-//! The chaos campaign as a program; `cargo xtask chaos` runs it. `docs/chaos.md` has the words.
+//! The chaos campaign as a program; `cargo xtask chaos` runs it. `docs/explanation/chaos.md` has
+//! the words.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "it is a program")]
 
 use std::process::ExitCode;

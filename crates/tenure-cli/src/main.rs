@@ -2,7 +2,7 @@
 //!
 //! What was typed is in `args`, what it means in `settings`; each command has a file in `commands`;
 //! everything that is said is said in `output`, and `exit_code` has the numbers that scripts rely
-//! on. `docs/cli.md` is the contract.
+//! on. `docs/reference/cli.md` is the contract.
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 

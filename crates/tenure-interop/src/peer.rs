@@ -15,7 +15,7 @@ pub struct Peer {
     pub name: &'static str,
     /// Its requirement in `docs/spec.md`.
     pub id: &'static str,
-    /// The version that is expected, of what is in its table in `docs/interop.md`.
+    /// The version that is expected, of what is in its table in `docs/reference/interop.md`.
     pub version: &'static str,
     /// What lies under a lock's key.
     pub kind: Kind,

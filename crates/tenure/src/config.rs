@@ -45,7 +45,8 @@ pub fn state_folder() -> Option<PathBuf> {
     crate::machine::home::state().map(|folder| folder.join("tenure"))
 }
 
-/// What is in force, and where each part comes from. `docs/cli.md` says what the settings mean.
+/// What is in force, and where each part comes from. `docs/reference/cli.md` says what the settings
+/// mean.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {

@@ -179,7 +179,7 @@ fn of_trust(distrust: &Distrust, fault: Option<&Fault>) -> Option<Finding> {
         Distrust::Unknown => {
             if let Some(Fault::Store { reason, .. }) = fault {
                 let (severity, kind, message) = (Severity::Refuse, FindingKind::Store, reason.to_string());
-                let advice = "No lock is given until that is put right; docs/operating.md has a page on embedded stores";
+                let advice = "No lock is given until that is put right; docs/how-to/run-nodes.md has a page on embedded stores";
                 return Some(Finding { severity, kind, message, advice });
             }
             let reason = match fault? {
@@ -200,7 +200,7 @@ fn of_trust(distrust: &Distrust, fault: Option<&Fault>) -> Option<Finding> {
         Distrust::Unfit(_) => (
             Severity::Refuse,
             FindingKind::Unfit,
-            "Take it out of the node list, or make it what it must be; docs/operating.md says how",
+            "Take it out of the node list, or make it what it must be; docs/how-to/run-nodes.md says how",
         ),
         Distrust::Barred => {
             (Severity::Refuse, FindingKind::Unfit, "Settle the node that belongs to another fleet first")
@@ -249,7 +249,7 @@ fn of_fences(ahead: Duration) -> Finding {
             Rounded(ahead)
         ),
         advice: "Locks with such fences can be acquired when that time is over, at once without a fence, or when the \
-                 fences are started anew: docs/operating.md, Clocks that were set back",
+                 fences are started anew: docs/how-to/run-nodes.md, Clocks that were set back",
     }
 }
 
@@ -288,7 +288,7 @@ fn of_server(server: &Server) -> Vec<Finding> {
         warn(FindingKind::Identity, message, advice)
     }));
     findings.extend(server.unprotected.iter().map(|message| {
-        let advice = "Give the user the permissions of docs/operating.md";
+        let advice = "Give the user the permissions of docs/how-to/run-nodes.md";
         warn(FindingKind::Permission, (*message).to_owned(), advice)
     }));
     findings

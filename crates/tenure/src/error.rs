@@ -71,7 +71,7 @@ pub enum AcquireError {
     /// is down, but its fences go on from the future, and no node grants a smaller one.
     #[error(
         "lock {name:?} cannot be acquired with a fence for {}: clocks of its nodes were set back ({votes}). Nobody else \
-         has it. Wait that long, acquire it without a fence, or start the fences anew as docs/operating.md says \
+         has it. Wait that long, acquire it without a fence, or start the fences anew as docs/how-to/run-nodes.md says \
          (Clocks that were set back)",
         Rounded(*retry_after)
     )]

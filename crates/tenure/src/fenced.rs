@@ -11,7 +11,7 @@
 //!    must **claim** the resource, that is make it remember its fence, before it reads.
 //!
 //! What is here makes both hard: a claim comes first, only it reads and writes, and a write without
-//! a claim is refused. `docs/fencing.md` has the same for SQL and object stores.
+//! a claim is refused. `docs/how-to/fencing.md` has the same for SQL and object stores.
 //!
 //! - [`FencedFile`]: a file.
 //! - [`REDIS_CLAIM`], [`REDIS_WRITE`]: a value on a Redis server, which need not be one of the

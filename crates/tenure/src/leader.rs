@@ -30,7 +30,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// lock. After a leader that died, the next one leads within the ttl and the guard band; a
 /// candidate ahead of it that is paused or cut off costs another 250 ms. Two never lead at once:
 /// work is cancelled before the next candidate can be elected. What cancelling cannot stop, such as
-/// a write that is under way, needs [`Term::epoch`] at the resource (`docs/fencing.md`).
+/// a write that is under way, needs [`Term::epoch`] at the resource (`docs/how-to/fencing.md`).
 ///
 /// # Examples
 /// ```

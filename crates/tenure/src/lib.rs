@@ -100,5 +100,5 @@ struct Readme;
 
 /// The Rust examples of the page about fences, run as tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/fencing.md")]
+#[doc = include_str!("../../../docs/how-to/fencing.md")]
 struct Fencing;

@@ -131,7 +131,7 @@ impl Locks {
     /// person's own `~/.config/tenure/tenure.toml`, then `/etc/tenure.toml`. Without nodes it is
     /// the store of [`Locks::embedded`], unless `TENURE_REQUIRE_NODES` or `require_nodes` in a file
     /// rules that out. Redis nodes are remembered as by [`Builder::remember_nodes`], unless
-    /// `TENURE_KNOWN_NODES` or `known_nodes` is `off`. `docs/cli.md` has all settings;
+    /// `TENURE_KNOWN_NODES` or `known_nodes` is `off`. `docs/reference/cli.md` has all settings;
     /// [`Config`](crate::config::Config) says what is in force and where it comes from.
     ///
     /// # Errors

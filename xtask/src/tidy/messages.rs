@@ -1,5 +1,5 @@
-//! Every problem that the tool can tell of has a row in `docs/troubleshooting.md`, and every row
-//! has its problem.
+//! Every problem that the tool can tell of has a row in `docs/reference/troubleshooting.md`, and
+//! every row has its problem.
 //!
 //! What counts as a message is a rule, so that nobody has to register one: a text of at least three
 //! words in the sources of the tool and of the library it is made of, that does not begin with a
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 
-const PAGE: &str = "docs/troubleshooting.md";
+const PAGE: &str = "docs/reference/troubleshooting.md";
 
 /// A text with fewer words is a part of another one.
 const WORDS_MIN: usize = 3;

@@ -16,7 +16,7 @@ Examples:
 Any instance serves the next call of a lease, if all have the same nodes and the same lease key. On
 SIGTERM or SIGINT it takes no new work, tells whoever waits, releases nothing, and ends. On SIGHUP it
 reads callers, certificates and lease keys again. [serve] in tenure.toml has the same settings, and
-more: docs/service.md.")]
+more: docs/reference/service.md.")]
 pub(crate) struct ServeArgs {
     /// Where to listen: an address and a port, or `unix:PATH`; may be repeated. An address that
     /// other machines can reach needs callers, and TLS [default: 127.0.0.1:7420]

@@ -140,7 +140,7 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
                 "clocks of {ahead} of {} nodes were set back: locks whose fences are ahead of them cannot be acquired",
                 nodes.len()
             ),
-            advice: "Wait until that time has passed, or start the fences anew: docs/operating.md, Clocks that were \
+            advice: "Wait until that time has passed, or start the fences anew: docs/how-to/run-nodes.md, Clocks that were \
                      set back",
         });
     }

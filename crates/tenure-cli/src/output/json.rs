@@ -1,4 +1,4 @@
-//! The JSON objects, field by field as `docs/cli.md` says.
+//! The JSON objects, field by field as `docs/reference/cli.md` says.
 
 use std::time::Duration;
 

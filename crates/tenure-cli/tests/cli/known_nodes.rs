@@ -121,7 +121,7 @@ fn a_stranger_is_told_by_one_node_with_persistence_and_strict_needs_no_telling()
     let mut forgetful = nodes(3);
     acquire(&forgetful, &[]);
     lose_all(&mut forgetful);
-    assert!(stranger(&forgetful), "docs/operating.md says so");
+    assert!(stranger(&forgetful), "docs/how-to/run-nodes.md says so");
 
     let mut one_keeps = nodes(2);
     one_keeps.servers.push(RedisServer::start(&["--appendonly", "yes"]));

@@ -1,4 +1,5 @@
-//! The command-line tool as scripts see it: `docs/cli.md`, sentence by sentence, on real servers.
+//! The command-line tool as scripts see it: `docs/reference/cli.md`, sentence by sentence, on real
+//! servers.
 #![allow(clippy::unwrap_used, reason = "a test that cannot be set up has to fail")]
 
 mod bench;

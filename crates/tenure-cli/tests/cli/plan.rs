@@ -139,7 +139,8 @@ fn what_makes_no_sense_is_refused_in_one_line_that_names_it() {
 #[test]
 fn the_examples_of_the_page_are_what_the_tool_says() {
     let deployment = embedded_store();
-    let pages = [include_str!("../../../../docs/capacity.md"), include_str!("../../../../docs/cli.md")];
+    let pages =
+        [include_str!("../../../../docs/capacity.md"), include_str!("../../../../docs/reference/cli.md")];
     let examples: Vec<&str> =
         pages.iter().flat_map(|page| page.split("```console\n$ tenure plan ").skip(1)).collect();
     assert!(examples.len() >= 4);

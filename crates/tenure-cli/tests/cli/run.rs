@@ -154,7 +154,7 @@ fn a_process_that_is_about_to_leave_the_group_when_the_command_ends_gets_to_do_s
     }
 }
 
-/// The form that `docs/cli.md` has for those who must be sure.
+/// The form that `docs/reference/cli.md` has for those who must be sure.
 #[test]
 fn a_command_can_wait_until_a_process_has_left_the_group() {
     let deployment = embedded_store();

@@ -1,6 +1,6 @@
-//! What `docs/openapi.json` promises, judged by other people's programs. That it is what the
-//! service serves, and that the tests' own requests get such answers, is checked where the service
-//! is.
+//! What `docs/reference/openapi.json` promises, judged by other people's programs. That it is what
+//! the service serves, and that the tests' own requests get such answers, is checked where the
+//! service is.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use tenure_testkit::installed;
 use crate::deployment::embedded_store;
 use crate::serve::Serving;
 
-const DESCRIPTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+const DESCRIPTION: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
 
 /// How many requests are made up for each call; more where the time is there.
 const EXAMPLES: &str = "15";

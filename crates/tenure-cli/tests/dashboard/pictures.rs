@@ -1,4 +1,4 @@
-//! The pictures of `docs/dashboard.md`, taken from a real run.
+//! The pictures of `docs/reference/dashboard.md`, taken from a real run.
 //!
 //! They are rewritten with `UPDATE_TESTDATA=1 cargo test -p tenure-cli --test dashboard pictures`;
 //! otherwise the test makes sure that they can be taken, and that those in the documents are there
@@ -14,7 +14,7 @@ use tenure_testkit::RedisServer;
 use crate::browser::Browser;
 use crate::stage::Stage;
 
-const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/dashboard");
+const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/dashboard");
 const BYTES_MAX: usize = 100_000;
 
 async fn take(browser: &Browser, name: &str, height: u32) {

@@ -10,8 +10,8 @@ use tenure_testkit::{Balancer, Client, Dice, nursery, require};
 use crate::campaign::{Extent, campaign, say};
 use crate::instances::{Instance, Nodes};
 
-pub(crate) const HAPROXY: &str = include_str!("../../../../docs/proxies/haproxy.cfg");
-const NGINX: &str = include_str!("../../../../docs/proxies/nginx.conf");
+pub(crate) const HAPROXY: &str = include_str!("../../../../docs/reference/proxies/haproxy.cfg");
+const NGINX: &str = include_str!("../../../../docs/reference/proxies/nginx.conf");
 
 /// The languages of the clients: what runs their driver.
 const CLIENTS: [(&str, &str); 3] =
@@ -25,7 +25,7 @@ pub(crate) fn driver((program, script): (&str, &str), arguments: &[&str]) -> Cli
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut command = nursery::command(program);
     command.arg(folder.join("tests/service/drivers").join(script)).args(arguments);
-    command.env("CLIENTS", folder.join("../../docs/clients"));
+    command.env("CLIENTS", folder.join("../../docs/reference/clients"));
     command.stdout(std::process::Stdio::piped());
     for proxy in ["http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"] {
         command.env_remove(proxy);

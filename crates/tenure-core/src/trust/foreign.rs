@@ -19,7 +19,7 @@ use crate::command::Swap;
 use crate::round::NodeIndex;
 use crate::time::Time;
 
-const OTHER_FORM: &str = "another version of Tenure set this node up, or its record is damaged; docs/operating.md says how \
+const OTHER_FORM: &str = "another version of Tenure set this node up, or its record is damaged; docs/how-to/run-nodes.md says how \
                           to upgrade";
 
 impl Fleet {

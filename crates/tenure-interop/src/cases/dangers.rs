@@ -67,7 +67,7 @@ pub(super) fn emptied_under_ours(stage: &mut Stage<'_>) -> Result<String> {
     let got = theirs.ask(&format!("wait emptied {TTL_MS} 1500"))?;
     let still_held = ours.must("state emptied")?;
     Ok(if got.ok && still_held.is_true("valid") {
-        "both hold it, as docs/interop.md says".to_owned()
+        "both hold it, as docs/reference/interop.md says".to_owned()
     } else {
         format!("the peer got it: {}; ours was still valid: {}", got.ok, still_held.is_true("valid"))
     })

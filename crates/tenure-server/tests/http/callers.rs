@@ -54,7 +54,7 @@ const FORBIDDEN: (u16, &str) = (403, "urn:tenure:forbidden");
 
 /// Path and method of every call but the probes, and some that are none.
 fn every_call() -> Vec<(String, String)> {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
     let described: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let mut calls = vec![];
     for (path, methods) in described["paths"].as_object().unwrap() {

@@ -9,7 +9,7 @@ use serde_json::Value;
 use crate::client::Client;
 use crate::{Instance, nodes, service};
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
 
 /// `UPDATE_TESTDATA=1 cargo test -p tenure-server --test http contract` writes the file anew.
 #[tokio::test]
@@ -23,7 +23,10 @@ async fn the_description_is_the_one_in_the_documentation() {
     }
     // Not as texts: built beside other crates, the order of fields is another.
     let file: Value = serde_json::from_str(&fs::read_to_string(FILE).unwrap()).unwrap();
-    assert!(served == file, "docs/openapi.json is out of date: run this test with UPDATE_TESTDATA=1");
+    assert!(
+        served == file,
+        "docs/reference/openapi.json is out of date: run this test with UPDATE_TESTDATA=1"
+    );
     let words = fs::read_to_string(Path::new(FILE).with_file_name("service.md")).unwrap();
     let types = served["components"]["schemas"]["ProblemType"]["enum"].as_array().unwrap();
     let calls = served["paths"].as_object().unwrap().keys();
@@ -31,5 +34,5 @@ async fn the_description_is_the_one_in_the_documentation() {
         .chain(calls.map(String::as_str))
         .filter(|name| !words.contains(&format!("{name}`")) && !words.contains(&format!("{name}?")))
         .collect();
-    assert!(missing.is_empty(), "docs/service.md does not tell of {missing:?}");
+    assert!(missing.is_empty(), "docs/reference/service.md does not tell of {missing:?}");
 }

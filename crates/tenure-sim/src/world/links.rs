@@ -6,7 +6,8 @@
 //!   sent together: those keep their order for each lock.
 //! - **At most once.** A command is answered once, with its tag, or its connection breaks. A broken
 //!   one loses answers, and what it had taken may still arrive, late, unless the server was told to
-//!   end it. (The world also makes duplicates, which no connection does: see `docs/simulator.md`.)
+//!   end it. (The world also makes duplicates, which no connection does: see
+//!   `docs/explanation/simulator.md`.)
 //! - **The end.** The client first hears that the connection broke, then a fault for every command
 //!   whose answer is still out. What is handed out while there is none is answered with a fault
 //!   that says that it was not sent.

@@ -128,7 +128,7 @@ fn several_names_at_once_keep_out_whoever_wants_one_of_them() {
 }
 
 /// Seeds whose histories once broke a promise, and those that break it now if the defect is put
-/// back: `docs/simulator.md` says which is which.
+/// back: `docs/explanation/simulator.md` says which is which.
 const ONCE_BROKEN: [u64; 17] = [
     9, 37, 308, 424, 698, 186_398, 3_798, 2_002_194, 916, 7, 8, 25, 948, 3_006_660, 3_052_429, 4_001_797,
     5_012_442,

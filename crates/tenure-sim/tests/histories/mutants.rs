@@ -240,7 +240,8 @@ fn a_lost_attempt_that_is_not_undone_is_caught() {
 
 #[test]
 fn every_mutant_has_a_test_and_a_line_in_the_documents() {
-    let (tests, documents) = (include_str!("mutants.rs"), include_str!("../../../../docs/simulator.md"));
+    let (tests, documents) =
+        (include_str!("mutants.rs"), include_str!("../../../../docs/explanation/simulator.md"));
     for mutant in Mutant::ALL {
         assert!(tests.contains(&format!("is_caught(Mutant::{mutant:?});")), "{mutant:?}");
         assert!(documents.contains(&format!("| `{mutant:?}` | {} |", mutant.known().wrong)), "{mutant:?}");

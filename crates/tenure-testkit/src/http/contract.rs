@@ -1,4 +1,4 @@
-//! Every answer is one that `docs/openapi.json` describes, field by field.
+//! Every answer is one that `docs/reference/openapi.json` describes, field by field.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::Answer;
 
-const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
 
 static CONTRACT: LazyLock<Value> = LazyLock::new(|| {
     let mut contract: Value = serde_json::from_str(&fs::read_to_string(FILE).unwrap()).unwrap();

@@ -22,7 +22,7 @@ const LISTEN: &str = "127.0.0.1:7420";
 /// Who may use a unix socket unless it is told otherwise: the user whose service it is.
 const SOCKET_MODE: u32 = 0o600;
 
-/// What `[serve]` says. `docs/service.md` has what the settings mean.
+/// What `[serve]` says. `docs/reference/service.md` has what the settings mean.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Serve {

@@ -69,7 +69,7 @@ impl Builder {
     /// user that uses it, also when the one that met the nodes has ended. Use it for programs that
     /// start, lock and end; for those that run on and on it makes a difference when they are
     /// restarted together with the nodes. What it cannot know is what only other machines have
-    /// seen: `docs/operating.md`.
+    /// seen: `docs/how-to/run-nodes.md`.
     ///
     /// It costs one small read at the start, and one small write whenever a node has a new memory.
     /// If the file cannot be used, locks are given without it, and

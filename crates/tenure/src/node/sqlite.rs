@@ -63,8 +63,8 @@ const PRIVATE_PARTS: usize = 2;
 /// The folder of the file must exist, and be ours or root's, or writable for its group: then all
 /// members of that group can use the store. Folders and files that everybody may write, symbolic
 /// links in the place of the file, and file systems that are reached over a network are refused;
-/// `docs/operating.md` says more. Whatever is wrong with the file is told with the vote of this
-/// node, as [`Fault::Store`](crate::Fault::Store).
+/// `docs/how-to/run-nodes.md` says more. Whatever is wrong with the file is told with the vote of
+/// this node, as [`Fault::Store`](crate::Fault::Store).
 #[derive(Clone, Debug)]
 pub struct SqliteNode {
     address: Arc<str>,

@@ -121,9 +121,9 @@ async fn a_node_that_cannot_be_reached_is_reported_with_the_reason() {
     assert!(message.contains("connection refused") || message.contains("closed the connection"), "{message}");
 }
 
-/// The list of `docs/operating.md`, taken from there.
+/// The list of `docs/how-to/run-nodes.md`, taken from there.
 fn documented_rules() -> Vec<String> {
-    let document = include_str!("../../../../docs/operating.md");
+    let document = include_str!("../../../../docs/how-to/run-nodes.md");
     let (_, rest) = document.split_once("ACL SETUSER tenure on >password ").expect("the rule is documented");
     let (rules, _) = rest.split_once("\n```").unwrap();
     rules.split_whitespace().filter(|word| *word != "\\").map(str::to_owned).collect()

@@ -47,7 +47,7 @@ async fn a_fleet_that_was_begun_with_clocks_two_hours_ahead_says_so_when_they_ar
         let left = told(&error);
         assert!(left > 2 * HOUR - secs(120) && left < 2 * HOUR + secs(120), "{name}: {left:?}");
         let text = error.to_string();
-        assert!(text.contains("set back") && text.contains("docs/operating.md"), "{text}");
+        assert!(text.contains("set back") && text.contains("docs/how-to/run-nodes.md"), "{text}");
     }
     assert_eq!(found(&locks.nodes().await), 3);
     // Exclusion does not rest on those clocks.

@@ -1,4 +1,5 @@
-//! What `docs/openapi.json` describes, one line each, and what of it can be seen in an answer.
+//! What `docs/reference/openapi.json` describes, one line each, and what of it can be seen in an
+//! answer.
 
 use std::collections::BTreeSet;
 
@@ -73,7 +74,7 @@ pub(super) fn described(fleet: &Fleet) -> Seen {
 }
 
 fn whole() -> Seen {
-    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openapi.json");
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/openapi.json");
     let described: Value = serde_json::from_str(&std::fs::read_to_string(file).unwrap()).unwrap();
     let schemas = &described["components"]["schemas"];
     let mut all = Seen::new();
