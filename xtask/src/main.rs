@@ -39,7 +39,7 @@ Commands:
   chaos  real servers and client processes while everything goes wrong: `cargo xtask chaos [--seed S] [--minutes M]
          [--unguarded] [--rolling] [--picture FILE.svg]`, and more with `--help` (see docs/explanation/chaos.md)
   service  instances of the lock service behind proxies, with clients in several languages, while they are killed,
-         paused and cut off: `cargo xtask service [--runs N] [--seed S] [PART OF A NAME]` (see docs/reference/service.md)
+         paused and cut off: `cargo xtask service [--runs N] [--seed S] [PART OF A NAME]` (see docs/explanation/overload.md)
   interop  Redsync, Redisson, redlock-rb, redlock-php and Yii2 on the same nodes as Tenure: `cargo xtask interop
          [--peer NAME] [--case PART] [--quick] [--require all] [--json]` (see docs/reference/interop.md)
 ";

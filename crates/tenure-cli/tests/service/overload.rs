@@ -80,8 +80,7 @@ fn run(extent: Extent) -> String {
         keepers.join().unwrap();
         say(&format!("afterwards {after:?}, {best_after:.0} cycles/s"));
         if extent == Extent::Whole {
-            // Figures that are aimed at are in `docs/reference/service.md`, with those that were
-            // reached.
+            // Targets are in `docs/explanation/overload.md`, with the figures that were reached.
             assert!(goodput >= 0.6 * best, "{goodput:.0} cycles/s of {best:.0}");
             assert!(after <= 4 * before.max(FLOOR), "an extension takes {after:?} since, {before:?} before");
             assert!(best_after >= 0.7 * best, "{best_after:.0} cycles/s since, {best:.0} before");
