@@ -145,16 +145,23 @@ fn printing() -> Result<Vec<String>> {
     Ok(problems)
 }
 
-/// Every test that `docs/guarantees.md` names exists.
+/// The pages that say which test shows a promise.
+const PAGES_WITH_TESTS: [&str; 2] = ["docs/guarantees.md", "docs/explanation/known-failures.md"];
+
+/// Every test that these pages name exists.
 fn guarantees_name_tests() -> Result<Vec<String>> {
     let functions: BTreeSet<String> = functions()?.into_values().flatten().collect();
-    let text = std::fs::read_to_string("docs/guarantees.md").context("docs/guarantees.md cannot be read")?;
     let is_sentence = |word: &&str| {
         word.matches('_').count() > 2 && word.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
     };
-    let named = text.split('`').skip(1).step_by(2).filter(is_sentence);
-    let missing = named.filter(|name| !functions.contains(*name));
-    Ok(missing.map(|name| format!("docs/guarantees.md names {name}, which does not exist")).collect())
+    let mut problems = vec![];
+    for page in PAGES_WITH_TESTS {
+        let text = std::fs::read_to_string(page).with_context(|| format!("{page} cannot be read"))?;
+        let named = text.split('`').skip(1).step_by(2).filter(is_sentence);
+        let missing = named.filter(|name| !functions.contains(*name));
+        problems.extend(missing.map(|name| format!("{page} names {name}, which does not exist")));
+    }
+    Ok(problems)
 }
 
 /// The functions of every file.
