@@ -18,6 +18,7 @@ mod far_cluster;
 mod fenced;
 mod held;
 mod line;
+mod looking;
 mod measure;
 mod memory;
 mod outsider;
@@ -59,6 +60,8 @@ Benchmarks:
   outsider      the longest wait of a client of another library beside five that pass the lock on to each other, on one,
                 three and five servers, and what its turns cost those in line
   line          the same time with up to 10,000 others in line
+  looking       an open watch (dashboard, `top`, `watch`) on servers that each remember a million fences: its part of
+                their time, and of an acquire's
   held          100,000 locks held and renewed by one process: memory, CPU beside bare messages, acquires meanwhile
   peers         Tenure beside other lock libraries and etcd, each installed from its package registry and in its own
                 language: see `peers --list`; options below
@@ -121,6 +124,7 @@ fn run(arguments: &[String]) -> Result<()> {
         Some((name, options)) if name == "contended-worker" => contended::run_worker(options),
         Some((name, options)) if name == "held" && !wants_help => held::run(options),
         Some((name, options)) if name == "line" && !wants_help => line::run(&Settings::parse(options)?),
+        Some((name, options)) if name == "looking" && !wants_help => looking::run(&Settings::parse(options)?),
         Some((name, options)) if name == "start" && !wants_help => start::run(&Settings::parse(options)?),
         Some((name, options)) if name == "distance" && !wants_help => {
             distance::run(&Settings::parse(options)?)

@@ -15,6 +15,7 @@ const BENCHMARKS: &[&str] = &[
     "sharing",
     "outsider",
     "line",
+    "looking",
     "held",
     "peers",
     "start",
