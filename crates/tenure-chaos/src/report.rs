@@ -83,7 +83,7 @@ impl What {
             Self::ConnectionsBroken => "connections broken",
             Self::Partitioned => "half of the clients cut off",
             Self::ClientStopped => "client halted (SIGSTOP)",
-            Self::ClientKilled => "client killed, started anew",
+            Self::ClientKilled => "client killed, restarted",
         }
     }
 }

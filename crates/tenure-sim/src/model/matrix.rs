@@ -108,7 +108,7 @@ fn within_assumptions() -> Vec<Row> {
             Config { ticks: 5, faults: Budget { holds: 1, breaks: 1, strays: true, ..faults }, ..base() },
         ),
         row(
-            "clients that stand still, and one that dies",
+            "paused clients, and one that dies",
             &[Sight::ChangedHands, Sight::Lost],
             Config { faults: Budget { holds: 1, pauses: 1, deaths: 1, ..faults }, ..base() },
         ),
@@ -129,7 +129,7 @@ fn within_assumptions() -> Vec<Row> {
             Config { extends: 2, ticks: 5, faults: Budget { holds: 2, ..faults }, ..base() },
         ),
         row(
-            "extensions by a client that stands still",
+            "extensions by a paused client",
             &[Sight::ChangedHands, Sight::Extended],
             Config { extends: 1, faults: Budget { holds: 1, pauses: 1, ..faults }, ..base() },
         ),
@@ -226,7 +226,7 @@ fn trust() -> Vec<Row> {
             },
         ),
         row(
-            "a first start, and a node that loses its memory meanwhile",
+            "a first start, and a node that loses its memory during it",
             HANDS,
             Config { first_start: true, ticks: 1, faults: Budget { losses: 1, ..faults }, ..base() },
         ),
@@ -328,7 +328,7 @@ fn cohorts() -> Vec<Row> {
             Config { faults: Budget { holds: 2, ..faults }, ..base() },
         ),
         row(
-            "locks passed on inside clients that stand still, and one that dies",
+            "locks passed on inside paused clients, and one that dies",
             PASSED,
             Config { faults: Budget { holds: 1, pauses: 1, deaths: 1, ..faults }, ..base() },
         ),
@@ -480,7 +480,7 @@ fn outside() -> Vec<Row> {
             Config { restart_guard: RestartGuard::Off, node_rate_percent: 50, ..base() },
         ),
         broken(
-            "a clock jumps ahead, nobody watches (A2)",
+            "a clock jumps ahead, no one watches (A2)",
             Broken("S4"),
             Held,
             Config {
@@ -510,13 +510,13 @@ fn outside() -> Vec<Row> {
             Config { faults: Budget { holds: 1, evictions: 1, ..faults }, ..base() },
         ),
         broken(
-            "a client's clock stands still while the client does (A4)",
+            "a client's clock stops while the client is paused (A4)",
             Broken("S19"),
             Held,
             Config { faults: Budget { holds: 1, pauses: 1, sleeps: true, ..faults }, ..base() },
         ),
         broken(
-            "a lock is passed on inside a client whose clock stands still (A4)",
+            "a lock is passed on inside a client whose clock stops (A4)",
             Broken("S19"),
             Held,
             Config {
@@ -589,7 +589,7 @@ fn outside() -> Vec<Row> {
             },
         ),
         broken(
-            "all nodes lose their memory and nobody remembers (A7)",
+            "all nodes lose their memory and no one remembers (A7)",
             Broken("S28"),
             Broken("S28"),
             Config {
@@ -631,7 +631,7 @@ fn outside() -> Vec<Row> {
             },
         ),
         broken(
-            "a key without a fence, set in a memory that nobody asked, counts at once",
+            "a key without a fence, set in a memory that no client asked, counts at once",
             Broken("1.4"),
             Aside,
             Config { discarded_counts: true, slow: &[1], ..set_elsewhere() },
