@@ -31,6 +31,14 @@ pub enum Event<'a> {
         margin: usize,
         /// The fence; [`Fence::NONE`] if it has none.
         fence: Fence,
+        /// How long the lock took from the holder before to this one: from the moment a node passed
+        /// it on to this caller, when it was released there, until that node granted it, both by
+        /// that node's clock and in whole milliseconds, so it may be off by one. The longest of the
+        /// nodes that made up the majority.
+        ///
+        /// `None` if no node had set the lock aside for this caller: it was free, had expired, or
+        /// is shared.
+        passed_on_after: Option<Duration>,
     },
     /// A lock was passed on from one caller of this manager to another
     /// ([`Lock::cohort`](crate::Lock::cohort)). The nodes were not asked.
@@ -255,8 +263,10 @@ impl fmt::Debug for Observer {
 impl Event<'_> {
     fn log(&self) {
         match self {
-            Self::Acquired { name, attempts, elapsed, margin, fence } => {
-                tracing::debug!(target: "tenure", lock = name, attempts, ?elapsed, margin, %fence, "acquired");
+            Self::Acquired { name, attempts, elapsed, margin, fence, passed_on_after } => {
+                tracing::debug!(
+                    target: "tenure", lock = name, attempts, ?elapsed, margin, %fence, ?passed_on_after, "acquired"
+                );
             }
             Self::PassedOn { name, elapsed, valid_for, fence } => {
                 tracing::debug!(target: "tenure", lock = name, ?elapsed, ?valid_for, %fence, "passed on");

@@ -264,6 +264,18 @@ impl Guard {
         self.hold.standing(|standing| standing.map_or(0, Standing::margin))
     }
 
+    /// How long the lock took from the holder before to this one: from the moment a node passed it
+    /// on to us, when it was released there, until that node granted it, by that node's clock. The
+    /// longest of the nodes that made up the majority, in whole milliseconds, so it may be off by
+    /// one.
+    ///
+    /// `None` if no node had set the lock aside for us: it was free, had expired, is shared, or came
+    /// to us from another caller of this manager or another process.
+    #[must_use]
+    pub fn passed_on_after(&self) -> Option<Duration> {
+        self.hold.passed_on_after()
+    }
+
     /// Which node said what in the round that gave or last extended the lock.
     #[must_use]
     pub fn votes(&self) -> Votes {
@@ -556,6 +568,10 @@ impl Hold {
         self.standing(|standing| {
             self.manager.votes(standing.map_or(&[], |standing| standing.round().ballots()))
         })
+    }
+
+    fn passed_on_after(&self) -> Option<Duration> {
+        self.lease.look().passed_on_after()
     }
 
     /// Drops the responsibility: the lease has ended, or the worker has been told to end it.

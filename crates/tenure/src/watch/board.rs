@@ -68,6 +68,8 @@ pub(super) struct Told {
     pub(super) ours: bool,
     /// The last change happened at most so long before it was seen.
     pub(super) within: Duration,
+    /// By the last change this process got it, so long after the holder before released it.
+    pub(super) passed_on_after: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
