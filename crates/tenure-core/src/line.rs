@@ -174,7 +174,7 @@ pub struct LineReport {
     /// Refused: the holder is a client of another library, which wakes nobody.
     pub foreign: bool,
     /// Granted what was set aside for us: how long ago the node passed it on, by its own clock, in
-    /// whole milliseconds. For people alone: nothing is decided by it.
+    /// whole milliseconds. Only for people: no decision depends on it.
     pub passed_on: Option<Duration>,
 }
 

@@ -31,10 +31,9 @@ pub enum Event<'a> {
         margin: usize,
         /// The fence; [`Fence::NONE`] if it has none.
         fence: Fence,
-        /// How long the lock took from the holder before to this one: from the moment a node passed
-        /// it on to this caller, when it was released there, until that node granted it, both by
-        /// that node's clock and in whole milliseconds, so it may be off by one. The longest of the
-        /// nodes that made up the majority.
+        /// The time of the hand-over: from the release by the previous holder, when a node passed
+        /// the lock on to this caller, to the grant by the same node, by its clock. The longest
+        /// time among the nodes of the majority, in whole milliseconds, and at most one off.
         ///
         /// `None` if no node had set the lock aside for this caller: it was free, had expired, or
         /// is shared.

@@ -264,13 +264,12 @@ impl Guard {
         self.hold.standing(|standing| standing.map_or(0, Standing::margin))
     }
 
-    /// How long the lock took from the holder before to this one: from the moment a node passed it
-    /// on to us, when it was released there, until that node granted it, by that node's clock. The
-    /// longest of the nodes that made up the majority, in whole milliseconds, so it may be off by
-    /// one.
+    /// The time of the hand-over: from the release by the previous holder, when a node passed the
+    /// lock on to us, to the grant by the same node, by its clock. The longest time among the nodes
+    /// of the majority, in whole milliseconds, and at most one off.
     ///
     /// `None` if no node had set the lock aside for us: it was free, had expired, is shared, or came
-    /// to us from another caller of this manager or another process.
+    /// from another caller of this manager or from another process.
     #[must_use]
     pub fn passed_on_after(&self) -> Option<Duration> {
         self.hold.passed_on_after()

@@ -76,8 +76,8 @@ pub struct LockChange {
     pub seen: bool,
     /// It happened at most so long before it was seen.
     pub within: Duration,
-    /// This process got it so long after the holder before released it, as
-    /// [`Event::Acquired`](crate::Event::Acquired) tells. What others get is not told.
+    /// The time from the release by the previous holder to the grant, as in
+    /// [`Event::Acquired`](crate::Event::Acquired). Only for locks that this process got.
     pub passed_on_after: Option<Duration>,
 }
 

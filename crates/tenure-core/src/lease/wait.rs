@@ -27,14 +27,13 @@ impl Lease {
         self.waiter.as_ref().and_then(|waiter| waiter.place())
     }
 
-    /// How long it took from the moment a node passed the lock on to us, which is when the holder
-    /// before us released it there, until that node granted it: both by that node's own clock, in
-    /// whole milliseconds. The longest of the nodes that made up the majority; `None` if none of
-    /// them had set the lock aside for us.
+    /// The time of the hand-over: from the release by the previous holder, when a node passed the
+    /// lock on to us, to the grant by the same node, by its own clock, in whole milliseconds. The
+    /// longest time among the nodes of the majority; `None` if none of them had set the lock aside
+    /// for us.
     ///
-    /// The longest, because the lock changes hands when a majority has granted it, and not before
-    /// the last of them. It also hides nodes that had to set the lock aside anew, and count from
-    /// then.
+    /// The longest, because the lock changes hands with the last grant of the majority. This also
+    /// hides nodes that had to set the lock aside again: their time starts over.
     #[must_use]
     pub fn passed_on_after(&self) -> Option<Duration> {
         self.waiter.as_ref()?.passed_on.filter(|_| self.standing().is_some())

@@ -37,7 +37,7 @@ pub(crate) struct Waiter {
     pub(crate) behind_own: bool,
     /// What the nodes said in the present attempt.
     ahead: Option<Ticket>,
-    /// The longest time since a node that granted passed the lock on to us. For people alone.
+    /// The longest time since a node that granted passed the lock on to us. Only for people.
     pub(crate) passed_on: Option<Duration>,
     places: Vec<(u64, u64)>,
     holder: Option<Arc<str>>,

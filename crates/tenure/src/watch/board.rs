@@ -68,7 +68,7 @@ pub(super) struct Told {
     pub(super) ours: bool,
     /// The last change happened at most so long before it was seen.
     pub(super) within: Duration,
-    /// By the last change this process got it, so long after the holder before released it.
+    /// The time from the release by the previous holder to the grant, if this process got it.
     pub(super) passed_on_after: Option<Duration>,
 }
 

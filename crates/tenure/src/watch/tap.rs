@@ -34,7 +34,7 @@ pub(super) struct Heard {
 /// What this process did to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// It has it, with this fence, so long after the holder before released it, if that is known.
+    /// It has it, with this fence, and so long after the release by the previous holder, if known.
     Acquired(Fence, Option<Duration>),
     /// It has it no more.
     GaveUp,
