@@ -49,7 +49,7 @@ async fn whoever_waited_hears_how_long_the_lock_took_from_the_release_to_the_gra
     let plain: Ask = |locks, _| locks.lock("x");
     let asks: [(&str, [Ask; 2]); 4] = [
         ("plain", [plain, plain]),
-        ("unfenced", [plain, |locks, _| locks.lock("x").fenced(false)]),
+        ("unfenced", [plain, |locks, _| locks.lock("x").unfenced()]),
         ("reentrant", [|locks, who| locks.lock("x").owner(who), |locks, who| locks.lock("x").owner(who)]),
         ("several", [plain, |locks, _| locks.lock_all(["x", "y"])]),
     ];
