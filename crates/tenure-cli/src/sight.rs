@@ -40,6 +40,8 @@ pub(crate) struct Change {
     pub(crate) name: String,
     pub(crate) before: Option<Lock>,
     pub(crate) now: Option<Lock>,
+    /// The time from the release by the previous holder to the grant, if known.
+    pub(crate) passed_on_after: Option<Duration>,
 }
 
 /// How a node is.

@@ -173,6 +173,9 @@ pub struct LineReport {
     pub holder: Option<Arc<str>>,
     /// Refused: the holder is a client of another library, which wakes nobody.
     pub foreign: bool,
+    /// Granted what was set aside for us: how long ago the node passed it on, by its own clock, in
+    /// whole milliseconds. Only for people: no decision depends on it.
+    pub passed_on: Option<Duration>,
 }
 
 /// Where a waiter stands, as the nodes said last.

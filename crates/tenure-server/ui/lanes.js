@@ -94,7 +94,7 @@ function settle(found, lock, now, open, end) {
   if (!shared) found.filter(over).forEach((lane) => end(lane, Math.max(lane.start, ...lane.ticks), "end not seen"));
 }
 
-// How long waits, holds and hand-overs took, in milliseconds, as this instance saw them.
+// How long waits, holds and hand-overs took, in milliseconds, for locks that this instance acquired.
 export function durations(events) {
   const [waits, holds, handovers] = [[], [], []];
   const begun = new Map();
@@ -106,7 +106,8 @@ export function durations(events) {
       waits.push(event.elapsed_ms);
       // Whoever came after the release was not handed anything.
       const waited = released !== null && event.time_ms - event.elapsed_ms <= released;
-      if (event.handover_ms != null) handovers.push(event.handover_ms);
+      // A node's clock saw the release, whoever released. Without it, compare two events of ours.
+      if (event.passed_on_after_ms != null) handovers.push(event.passed_on_after_ms);
       else if (waited) handovers.push(Math.max(0, event.time_ms - released));
       released = null;
     } else if (event.event === "given_up" || event.event === "lost") {

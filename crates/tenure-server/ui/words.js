@@ -12,7 +12,7 @@ const expiry = { true: "its term ran out", false: "released, or taken by force" 
 
 // Mark, title, and the sentence behind it.
 const KINDS = {
-  acquired: ["●", "Acquired", (e) => `after ${span(e.elapsed_ms)}${e.attempts > 1 ? `, ${e.attempts} attempts` : ""}`],
+  acquired: ["●", "Acquired", (e) => `after ${span(e.elapsed_ms)}${e.attempts > 1 ? `, ${e.attempts} attempts` : ""}${e.passed_on_after_ms == null ? "" : `; ${span(e.passed_on_after_ms)} after its release`}`],
   waiting: ["◔", "Waiting", (e) => `${e.ahead} ahead, ${e.waiters} in line${e.label ? `; held${of(e.label)}` : ""}`],
   not_acquired: ["○", "Not acquired", (e) => `${CAUSES[e.cause] ?? e.cause}, after ${span(e.elapsed_ms)}`],
   extended: ["↻", "Extended", (e) => `valid for ${span(e.valid_for_ms)}`],

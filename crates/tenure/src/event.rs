@@ -31,6 +31,13 @@ pub enum Event<'a> {
         margin: usize,
         /// The fence; [`Fence::NONE`] if it has none.
         fence: Fence,
+        /// The time of the hand-over: from the release by the previous holder, when a node passed
+        /// the lock on to this caller, to the grant by the same node, by its clock. The longest
+        /// time among the nodes of the majority, in whole milliseconds, and at most one off.
+        ///
+        /// `None` if no node had set the lock aside for this caller: it was free, had expired, or
+        /// is shared.
+        passed_on_after: Option<Duration>,
     },
     /// A lock was passed on from one caller of this manager to another
     /// ([`Lock::cohort`](crate::Lock::cohort)). The nodes were not asked.
@@ -255,8 +262,10 @@ impl fmt::Debug for Observer {
 impl Event<'_> {
     fn log(&self) {
         match self {
-            Self::Acquired { name, attempts, elapsed, margin, fence } => {
-                tracing::debug!(target: "tenure", lock = name, attempts, ?elapsed, margin, %fence, "acquired");
+            Self::Acquired { name, attempts, elapsed, margin, fence, passed_on_after } => {
+                tracing::debug!(
+                    target: "tenure", lock = name, attempts, ?elapsed, margin, %fence, ?passed_on_after, "acquired"
+                );
             }
             Self::PassedOn { name, elapsed, valid_for, fence } => {
                 tracing::debug!(target: "tenure", lock = name, ?elapsed, ?valid_for, %fence, "passed on");

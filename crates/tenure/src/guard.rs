@@ -264,6 +264,17 @@ impl Guard {
         self.hold.standing(|standing| standing.map_or(0, Standing::margin))
     }
 
+    /// The time of the hand-over: from the release by the previous holder, when a node passed the
+    /// lock on to us, to the grant by the same node, by its clock. The longest time among the nodes
+    /// of the majority, in whole milliseconds, and at most one off.
+    ///
+    /// `None` if no node had set the lock aside for us: it was free, had expired, is shared, or came
+    /// from another caller of this manager or from another process.
+    #[must_use]
+    pub fn passed_on_after(&self) -> Option<Duration> {
+        self.hold.passed_on_after()
+    }
+
     /// Which node said what in the round that gave or last extended the lock.
     #[must_use]
     pub fn votes(&self) -> Votes {
@@ -556,6 +567,10 @@ impl Hold {
         self.standing(|standing| {
             self.manager.votes(standing.map_or(&[], |standing| standing.round().ballots()))
         })
+    }
+
+    fn passed_on_after(&self) -> Option<Duration> {
+        self.lease.look().passed_on_after()
     }
 
     /// Drops the responsibility: the lease has ended, or the worker has been told to end it.

@@ -76,6 +76,9 @@ pub struct LockChange {
     pub seen: bool,
     /// It happened at most so long before it was seen.
     pub within: Duration,
+    /// The time from the release by the previous holder to the grant, as in
+    /// [`Event::Acquired`](crate::Event::Acquired). Only for locks that this process got.
+    pub passed_on_after: Option<Duration>,
 }
 
 /// A lock that somebody has, as the nodes say.
@@ -236,7 +239,7 @@ impl FleetWatch {
     }
 
     fn change(&mut self, key: &Arc<str>, told: Told) -> Option<LockChange> {
-        let Told { now, ours, within } = told;
+        let Told { now, ours, within, passed_on_after } = told;
         let Wish::Begins(begins) = &self.wish else { return None };
         let name = key.strip_prefix(self.manager.prefix.as_str()).unwrap_or(key);
         if !name.starts_with(begins.as_str()) {
@@ -249,7 +252,7 @@ impl FleetWatch {
         if before.is_none() && now.is_none() {
             return None;
         }
-        Some(LockChange { name: name.into(), before, now, seen: !ours, within })
+        Some(LockChange { name: name.into(), before, now, seen: !ours, within, passed_on_after })
     }
 }
 

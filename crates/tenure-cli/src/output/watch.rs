@@ -171,6 +171,7 @@ fn json(line: &WatchLine, time_ms: u64) -> Value {
                 "agree": lock.map(|lock| lock.agree),
                 "disagree": lock.map(|lock| lock.disagree),
                 "others": lock.map(|lock| lock.others),
+                "passed_on_after_ms": change.passed_on_after.map(milliseconds),
             })
         }
     }

@@ -32,6 +32,7 @@ impl OfNodes {
                     name: change.name.to_string(),
                     before: change.before.as_deref().map(lock),
                     now: change.now.as_deref().map(lock),
+                    passed_on_after: change.passed_on_after,
                 })
                 .collect();
             if !changes.is_empty() {

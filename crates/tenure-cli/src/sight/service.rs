@@ -87,7 +87,7 @@ impl OfService {
                     let gone = gone.into_iter().map(|name| (name, None));
                     let changes: Vec<_> =
                         gone.chain(now.into_iter().map(|(name, lock)| (name, Some(lock)))).collect();
-                    self.change(changes);
+                    self.change(changes, &BTreeMap::new());
                 }
             }
             "changes" => {
@@ -102,7 +102,10 @@ impl OfService {
                 }
                 let gone = each(&data["gone"]).filter_map(Value::as_str).map(|name| (name.to_owned(), None));
                 changes.extend(gone);
-                self.change(changes);
+                let passed_on = each(&data["passed_on"]).filter_map(|passed_on| {
+                    Some((name(passed_on), Duration::from_millis(passed_on["after_ms"].as_u64()?)))
+                });
+                self.change(changes, &passed_on.collect());
             }
             "nodes" => self.news.push_back(News::Nodes(each(&data["nodes"]).map(node).collect())),
             "progress" => {
@@ -120,14 +123,15 @@ impl OfService {
         }
     }
 
-    fn change(&mut self, changes: Vec<(String, Option<Lock>)>) {
+    fn change(&mut self, changes: Vec<(String, Option<Lock>)>, passed_on: &BTreeMap<String, Duration>) {
         let mut told = vec![];
         for (name, now) in changes {
             let before = match &now {
                 Some(lock) => self.known.insert(name.clone(), lock.clone()),
                 None => self.known.remove(&name),
             };
-            told.push(Change { name, before, now });
+            let passed_on_after = passed_on.get(&name).copied();
+            told.push(Change { name, before, now, passed_on_after });
         }
         if !told.is_empty() {
             self.news.push_back(News::Locks(told));

@@ -19,7 +19,7 @@ fn lock(name: &str, label: &str) -> Lock {
 }
 
 fn held(lock: Lock) -> Change {
-    Change { name: lock.name.clone(), before: None, now: Some(lock) }
+    Change { name: lock.name.clone(), before: None, now: Some(lock), passed_on_after: None }
 }
 
 fn node(letter: char) -> Node {
@@ -162,7 +162,7 @@ fn one_lock_is_shown_in_full_with_what_each_node_says() {
         nodes: vec![answer('a', "9@web-2"), answer('b', "4@web-3"), lost],
     });
     insta::assert_snapshot!("one_lock", picture_of(&app, 90, 18));
-    let gone = Change { name: "two holders".to_owned(), before: None, now: None };
+    let gone = Change { name: "two holders".to_owned(), before: None, now: None, passed_on_after: None };
     assert_eq!(app.take(News::Locks(vec![gone])), Some("two holders".to_owned()), "it is asked for again");
     assert!(picture(&app).contains("free"));
 }

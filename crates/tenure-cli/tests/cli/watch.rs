@@ -8,7 +8,9 @@ use std::time::Duration;
 use nix::sys::signal::{Signal, kill};
 use serde_json::{Value, json};
 
-use crate::deployment::{Deployment, deployments_and_service, embedded_store, five_redis_nodes, pid};
+use crate::deployment::{
+    Deployment, deployments_and_service, embedded_store, five_redis_nodes, pid, service,
+};
 
 /// The tool at work, and the lines it says.
 struct Watching {
@@ -77,6 +79,37 @@ fn every_lock_that_is_taken_and_freed_is_a_line_by_nodes_and_by_a_service() {
         );
         assert_eq!(freed["was"], held["holder"]);
         drop(there);
+    }
+}
+
+/// By a service, which is told by its nodes what it gets; whoever only looks cannot know.
+#[test]
+fn a_lock_that_the_service_was_passed_on_tells_how_long_that_took() {
+    let deployment = service();
+    let watching = Watching::start(&deployment, &["y", "--json"]);
+    watching.event("complete");
+    for tries in 0.. {
+        let (lease, _) = deployment.json(&["acquire", "y", "--json"]);
+        let first = watching.event("held");
+        assert_eq!(first.get("passed_on_after_ms"), Some(&Value::Null), "it was free: {first}");
+        let next = deployment.start(&["run", "y", "--label", "next", "--wait", "60s", "--", "sleep", "3"]);
+        while deployment.json(&["status", "y", "--json"]).0["waiters"] != json!(1) {}
+        let token = lease["token"].as_str().unwrap();
+        deployment.tenure(&["release", "y", "--token", token]).ends_with(0);
+        let held = loop {
+            let line: Value = serde_json::from_str(&watching.next()).unwrap();
+            if line["holder"].as_str().is_some_and(|holder| holder.ends_with(" next")) {
+                break line;
+            }
+        };
+        next.done().ends_with(0);
+        watching.event("freed");
+        // On a busy machine it may come too late for what was set aside.
+        if let Some(after) = held["passed_on_after_ms"].as_u64() {
+            assert!(after <= 200, "{held}");
+            break;
+        }
+        assert!(tries < 10, "it is never told: {held}");
     }
 }
 

@@ -65,6 +65,8 @@ async fn locks_that_are_held_handed_over_and_lost_are_shown_so() {
         )
         .await;
     browser.until("two lanes", "return document.querySelectorAll('.timeline .lane').length === 2").await;
+    let handover = "return [...document.querySelectorAll('.histogram')].some((one) => one.innerText.includes('Hand-over') && one.querySelector('.value') !== null)";
+    browser.until("how long that took", handover).await;
     browser
         .until("an extension", "return document.querySelector('.timeline .lane.open .extension') !== null")
         .await;

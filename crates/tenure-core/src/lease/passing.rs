@@ -90,6 +90,10 @@ impl Lease {
         assert!(waits, "a lock is passed on to one that waits");
         assert_eq!(self.rounds, RoundNumber::default(), "it has asked no node");
         (self.rounds, self.waiter) = (passed.rounds, passed.waiter);
+        if let Some(waiter) = &mut self.waiter {
+            // No node has passed it on to this caller.
+            waiter.passed_on = None;
+        }
         self.phase = Phase::Held(passed.standing);
     }
 }

@@ -27,6 +27,18 @@ impl Lease {
         self.waiter.as_ref().and_then(|waiter| waiter.place())
     }
 
+    /// The time of the hand-over: from the release by the previous holder, when a node passed the
+    /// lock on to us, to the grant by the same node, by its own clock, in whole milliseconds. The
+    /// longest time among the nodes of the majority; `None` if none of them had set the lock aside
+    /// for us.
+    ///
+    /// The longest, because the lock changes hands with the last grant of the majority. This also
+    /// hides nodes that had to set the lock aside again: their time starts over.
+    #[must_use]
+    pub fn passed_on_after(&self) -> Option<Duration> {
+        self.waiter.as_ref()?.passed_on.filter(|_| self.standing().is_some())
+    }
+
     /// Our place in line, while we wait.
     #[must_use]
     pub fn ticket(&self) -> Option<Ticket> {

@@ -37,6 +37,8 @@ pub(crate) struct Waiter {
     pub(crate) behind_own: bool,
     /// What the nodes said in the present attempt.
     ahead: Option<Ticket>,
+    /// The longest time since a node that granted passed the lock on to us. Only for people.
+    pub(crate) passed_on: Option<Duration>,
     places: Vec<(u64, u64)>,
     holder: Option<Arc<str>>,
     /// Nodes that did not put us in line because somebody with a larger ticket was there before.
@@ -50,6 +52,7 @@ impl Waiter {
     pub(crate) fn begin(&mut self) {
         self.woken = NodeSet::default();
         self.ahead = None;
+        self.passed_on = None;
         self.places.clear();
         self.overtaken = NodeSet::default();
     }
@@ -67,6 +70,7 @@ impl Waiter {
     /// Takes in what a node said, granting or refusing.
     pub(crate) fn learn(&mut self, report: &LineReport) {
         self.ahead = self.ahead.into_iter().chain(report.ahead).min();
+        self.passed_on = self.passed_on.max(report.passed_on);
         if let Some(place) = report.place {
             self.in_line = true;
             self.places.push(place);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Entry, Hold, Label, LastFence, Name, Owner, PAGE_KEYS, SHARERS_MAX, Shelf, Slice, set};
 use crate::command::{Answer, Command, Holding, Listed, Listing, Next, Part, Refusal, Reply, Sighting, Swap};
 use crate::fence::{Fence, ProposedFence};
-use crate::line::{Beside, LABEL_RETENTION, LineReport, Ticket};
+use crate::line::{Beside, LABEL_RETENTION, LineReport, RESERVATION, Ticket};
 use crate::mode::Mode;
 use crate::names::{LockKey, Prefix};
 use crate::time::NodeTime;
@@ -117,6 +117,9 @@ impl<S: Shelf> Visit<'_, S> {
         }
         let ticket = beside.place.map(|place| place.ticket);
         let aside = ticket.is_some_and(|ticket| self.name.is_reserved_for(ticket));
+        // A reservation has a fixed life, so what is left of it tells when it was made.
+        let reservation = self.name.entry.filter(|_| aside);
+        let passed_on = reservation.map(|entry| RESERVATION.saturating_sub(entry.left(self.now_ms)));
         let group_fence = self.name.group.as_ref().map(|group| group.fence);
         // An owner that has a fence cannot join its holds without one, nor the other way round.
         let joins = self.name.is_joined_by(mode)
@@ -191,6 +194,9 @@ impl<S: Shelf> Visit<'_, S> {
             let ahead = self.step_out(key, ticket, aside, proposed.is_some())?;
             // Who shares the lock is in nobody's way whose turn it is.
             self.tell_ahead(ahead.filter(|_| !mode.is_shared()));
+        }
+        if passed_on.is_some() {
+            self.line.get_or_insert_default().passed_on = passed_on;
         }
         if let Some(text) = &beside.label {
             let (text, ends_ms) = (Arc::clone(text), self.end_of(LABEL_RETENTION));

@@ -8,7 +8,7 @@ use super::rules::{Visit, execute, visit};
 use super::{Owner, Shelf};
 use crate::command::{Answer, Command, Refusal, Reply};
 use crate::fence::ProposedFence;
-use crate::line::{Beside, PlaceRequest, Ticket};
+use crate::line::{Beside, LineReport, PlaceRequest, Ticket};
 use crate::mode::Kind;
 use crate::names::LockKey;
 use crate::time::NodeTime;
@@ -52,14 +52,19 @@ pub(super) fn execute_all<S: Shelf>(
         }
     }
     let mut all = Reply::new(Some(now), Answer::Granted);
+    let mut passed_on = None;
     for key in keys {
         let reply = execute(shelf, now, &command.about(key))?;
+        let one = reply.line.as_ref().and_then(|line| line.passed_on);
+        // All of them could be had when the last one was passed on.
+        passed_on = passed_on.into_iter().chain(one).min();
         all = and(all, reply);
     }
     if let Command::Acquire { .. } = command {
         assert_eq!(all.answer, Answer::Granted, "all names were looked at before");
         // Whoever waits for several names lets nobody go first: order is not promised to it.
-        all.line = None;
+        all.line = passed_on
+            .map(|passed_on| Box::new(LineReport { passed_on: Some(passed_on), ..LineReport::default() }));
     }
     Ok(all)
 }

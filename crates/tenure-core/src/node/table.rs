@@ -322,7 +322,8 @@ mod tests {
     use super::*;
     use crate::command::{Holding, Listing, Next, Part};
     use crate::fence::{FenceBounds, ProposedFence};
-    use crate::mode::{Kind, Mode};
+    use crate::line::{Beside, PlaceRequest};
+    use crate::mode::{Kind, Mode, OwnerId};
     use crate::token::OwnerToken;
 
     const A: OwnerToken = OwnerToken::from_bytes([0xa; 20]);
@@ -559,6 +560,55 @@ mod tests {
         assert_eq!((&*seen.holding.key, seen.waiters), (key().as_str(), Some(1)));
         assert_eq!(seen.holding.left, Some(Duration::from_millis(60)));
         assert_eq!(list(false)[0].waiters, None);
+    }
+
+    #[test]
+    fn whoever_claims_what_was_set_aside_hears_how_long_ago_it_was_passed_on() {
+        let client = ClientId::new(1);
+        let other = LockKey::new(&Prefix::default(), "y").unwrap();
+        let both = LockKey::all_of([key(), other]).unwrap();
+        let ask = |table: &mut LockTable, key: &LockKey, ms, token, number: Option<u64>, mode: &Mode| {
+            let ticket = number.map(|number| Ticket::exclusive(number, client).seeking(mode));
+            let place = ticket.map(|ticket| PlaceRequest { ticket, fresh: false });
+            let beside = Some(Arc::new(Beside { place, mode: mode.clone(), ..Beside::default() }));
+            let (key, nonce, fence) = (key.clone(), None, None);
+            let acquire = Command::Acquire { key, token, node_ttl_ms: 1_000, nonce, fence, beside };
+            let reply = table.execute(at(ms), &acquire);
+            (reply.answer == Answer::Granted, reply.line.and_then(|line| line.passed_on))
+        };
+        let after = |ms| (true, Some(Duration::from_millis(ms)));
+        let owned = Mode::Owned(OwnerId::new("id").unwrap());
+        for mode in [Mode::Exclusive, owned] {
+            let mut table = LockTable::default();
+            table.listen(client);
+            assert_eq!(ask(&mut table, &key(), 0, A, None, &mode), (true, None), "it was free");
+            let other = if mode == Mode::Exclusive {
+                mode.clone()
+            } else {
+                Mode::Owned(OwnerId::new("other").unwrap())
+            };
+            assert_eq!(ask(&mut table, &key(), 10, B, Some(7), &other), (false, None));
+            release(&mut table, 50, A);
+            assert_eq!(ask(&mut table, &key(), 63, B, Some(7), &other), after(13), "{mode:?}");
+            assert_eq!(ask(&mut table, &key(), 70, B, Some(7), &other), (true, None), "asked again");
+        }
+        // What frees itself was passed on by nobody; nor was what lies free after a reservation.
+        let mode = Mode::Exclusive;
+        let mut table = LockTable::default();
+        table.listen(client);
+        ask(&mut table, &key(), 0, A, None, &mode);
+        ask(&mut table, &key(), 10, B, Some(7), &mode);
+        assert_eq!(ask(&mut table, &key(), 1_001, B, Some(7), &mode), (true, None), "it expired");
+        ask(&mut table, &key(), 1_010, A, Some(8), &mode);
+        release(&mut table, 1_020, B);
+        assert_eq!(ask(&mut table, &key(), 1_220, A, Some(8), &mode), after(200), "its last millisecond");
+        ask(&mut table, &key(), 1_230, B, Some(9), &mode);
+        release(&mut table, 1_240, A);
+        assert_eq!(ask(&mut table, &key(), 1_441, B, Some(9), &mode), (true, None), "it came too late");
+        // Several at once: as many as could be had since the last of them was passed on.
+        ask(&mut table, &both, 1_450, A, Some(10), &mode);
+        release(&mut table, 1_500, B);
+        assert_eq!(ask(&mut table, &both, 1_504, A, Some(10), &mode), after(4));
     }
 
     #[test]

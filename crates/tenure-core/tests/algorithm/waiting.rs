@@ -420,6 +420,35 @@ fn whoever_has_no_place_yet_yields_to_everybody_in_line() {
     assert!(matches!(outputs(&mut lease).pop(), Some(lease::Output::Propose { ticket: true, .. })));
 }
 
+/// The time of a hand-over is the longest that a node of the majority tells. It decides nothing.
+#[test]
+fn a_won_attempt_tells_the_longest_time_since_a_node_passed_the_lock_on() {
+    let quorum = Quorum::of(5).unwrap();
+    let ticket = Ticket::exclusive(7, ClientId::new(1));
+    let won_with = |told: [Option<u64>; 5]| {
+        let mut lease = Lease::new(key("x"), terms(&waiting()), quorum);
+        lease.handle(at(1_000), attempt_without(quorum, &[], 1, Some(ticket)));
+        for (output, told) in outputs(&mut lease).into_iter().zip(told) {
+            let lease::Output::Send { round, node, .. } = output else { panic!("{output:?}") };
+            assert_eq!(lease.passed_on_after().filter(|_| lease.standing().is_none()), None);
+            let report = LineReport { passed_on: told.map(ms), ..LineReport::default() };
+            let line = told.map(|_| Box::new(report));
+            let answer = Ok(Reply { line, ..granted().unwrap() });
+            lease.handle(at(1_001), lease::Input::Answer { round, node, answer });
+        }
+        assert!(lease.standing().is_some());
+        lease.passed_on_after()
+    };
+    assert_eq!(won_with([None; 5]), None, "it was free");
+    assert_eq!(won_with([Some(3), Some(0), Some(1), None, None]), Some(ms(3)));
+    assert_eq!(won_with([None, Some(0), None, None, None]), Some(ms(0)));
+    assert_eq!(
+        won_with([Some(1), Some(2), Some(1), Some(90), None]),
+        Some(ms(2)),
+        "late votes count no more"
+    );
+}
+
 #[test]
 fn a_ticket_that_no_node_has_given_a_place_is_not_put_in_line_without_a_look() {
     let quorum = Quorum::of(3).unwrap();

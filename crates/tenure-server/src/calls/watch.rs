@@ -100,6 +100,17 @@ struct Changes {
     gone: Vec<String>,
     /// Locks that were only extended.
     extended: Vec<Extended>,
+    /// Added and changed locks that this instance got right after a release.
+    passed_on: Vec<PassedOn>,
+}
+
+/// A lock that this instance got right after a release.
+#[derive(Debug, Serialize, ToSchema)]
+#[schema(as = WatchPassedOn)]
+struct PassedOn {
+    name: String,
+    /// The time from the release by the previous holder to the grant, as one node's clock saw both.
+    after_ms: u64,
 }
 
 /// A lock that was only extended.
@@ -277,6 +288,11 @@ impl Reader {
         let mut changes = Changes::default();
         for change in locks {
             let row = change.now.as_deref().map(|view| Row::of(view, &self.service.keys));
+            changes.passed_on.extend(
+                change
+                    .passed_on_after
+                    .map(|after| PassedOn { name: change.name.to_string(), after_ms: milliseconds(after) }),
+            );
             match (row, change.now.as_ref().and_then(|view| view.left())) {
                 (None, _) => changes.gone.push(change.name.to_string()),
                 (Some(_), Some(left)) if change.is_extension() => {

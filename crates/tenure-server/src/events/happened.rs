@@ -30,6 +30,9 @@ pub(crate) struct Happened {
     /// How long it took.
     #[serde(skip_serializing_if = "Option::is_none")]
     elapsed_ms: Option<u64>,
+    /// The time from the release by the previous holder to the grant, as one node's clock saw both.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    passed_on_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attempts: Option<u32>,
     /// Why the lock was not acquired.
@@ -84,7 +87,8 @@ impl Happened {
         };
         let node = |kind, node: &str| Self { kind, node: Some(node.into()), ..Self::default() };
         let told = match event {
-            Event::Acquired { name, attempts, elapsed, fence, margin, .. } => Self {
+            Event::Acquired { name, attempts, elapsed, fence, margin, passed_on_after, .. } => Self {
+                passed_on_after_ms: passed_on_after.map(milliseconds),
                 fence: known(*fence),
                 margin: Some(*margin),
                 attempts: Some(*attempts),

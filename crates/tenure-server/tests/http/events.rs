@@ -131,6 +131,40 @@ async fn events_tell_what_becomes_of_a_lock() {
     .await;
 }
 
+/// The release of another client, to one that waits at this instance: the event has the time by the
+/// node's clock. What was free has none.
+#[tokio::test]
+async fn an_acquisition_tells_how_long_the_lock_took_from_the_holder_before() {
+    everywhere(async |fleet| {
+        let instance = Instance::start(service(fleet).await).await;
+        let mut reader = Reader::begin(&instance, "/v1/events", None, None).await.settle().await;
+        let mut client = Client::connect(instance.address).await;
+        let others = fleet.observed(|_| {}).await;
+        // On a busy machine the waiter may come too late for what was set aside.
+        for tries in 0.. {
+            let held = others.lock("x").acquire().await.unwrap();
+            let releasing = async {
+                reader.expect("waiting", "x").await;
+                held.release().await.unwrap();
+            };
+            let ask = json!({ "name": "x", "wait_ms": 20_000 });
+            let (given_now, ()) = tokio::join!(client.post("/v1/acquire", &ask), releasing);
+            let acquired = reader.expect("acquired", "x").await;
+            client.post("/v1/release", &given(&given_now.body)).await;
+            if let Some(after) = acquired.get("passed_on_after_ms") {
+                assert!(after.as_u64().unwrap() <= 200, "{acquired}");
+                break;
+            }
+            assert!(tries < 20, "{acquired}");
+        }
+        let free = client.post("/v1/acquire", &json!({ "name": "y" })).await.body;
+        let acquired = reader.expect("acquired", "y").await;
+        assert_eq!(acquired.get("passed_on_after_ms"), None, "{acquired}");
+        client.post("/v1/release", &given(&free)).await;
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn whoever_comes_back_goes_on_where_it_was_or_hears_of_a_gap() {
     let fleet = Fleet::memory();

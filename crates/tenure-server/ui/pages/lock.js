@@ -119,7 +119,8 @@ function Durations({ events }) {
     <${Histogram} title="Wait" values=${waits} none=${none} />
     <${Histogram} title="Hold" values=${holds} none=${none} />
     <${Histogram} title="Hand-over" values=${handovers} none=${none} /></div>
-    <p class="muted">At this instance. A hand-over runs from a release to the grant of whoever waited by then.</p>
+    <p class="muted">At this instance. A hand-over is the time from a release, by any client, to the next grant,
+      in milliseconds by the clock of one node.</p>
       </section>`;
 }
 

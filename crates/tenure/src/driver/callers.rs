@@ -52,6 +52,7 @@ struct LeaseFacts {
     fence: Fence,
     valid_for: Duration,
     place: Place,
+    passed_on_after: Option<Duration>,
 }
 
 impl LeaseFacts {
@@ -64,6 +65,7 @@ impl LeaseFacts {
             margin: standing.map_or(0, Standing::margin),
             fence: standing.and_then(Standing::fence).unwrap_or(Fence::NONE),
             place: lease.place().unwrap_or_default(),
+            passed_on_after: lease.passed_on_after(),
             valid_for: standing.map_or(Duration::ZERO, |standing| standing.validity().left(now)),
         }
     }
@@ -183,7 +185,7 @@ impl Caller {
     /// Tells a caller what becomes of its lease.
     fn tell(&mut self, (observer, addresses): (&mut Observer, &[Arc<str>]), now: Time, news: News) {
         let facts = LeaseFacts::of(&self.lease.look(), now);
-        let LeaseFacts { attempts, elapsed, margin, fence, valid_for, .. } = facts;
+        let LeaseFacts { attempts, elapsed, margin, fence, valid_for, passed_on_after, .. } = facts;
         let name = facts.key.name();
         if matches!(news, News::Acquired | News::PassedOn | News::Extended) {
             self.held_since = self.held_since.or_else(|| NonZeroU64::new(now.as_nanos()));
@@ -191,7 +193,14 @@ impl Caller {
         let held = |since: Option<NonZeroU64>| since.map(|since| now.since(Time::from_nanos(since.get())));
         match news {
             News::Acquired => {
-                observer.observe(&Event::Acquired { name, attempts, elapsed, margin, fence });
+                observer.observe(&Event::Acquired {
+                    name,
+                    attempts,
+                    elapsed,
+                    margin,
+                    fence,
+                    passed_on_after,
+                });
                 self.tell_acquired(Ok(()));
             }
             News::PassedOn => {

@@ -68,6 +68,8 @@ pub(super) struct Told {
     pub(super) ours: bool,
     /// The last change happened at most so long before it was seen.
     pub(super) within: Duration,
+    /// The time from the release by the previous holder to the grant, if this process got it.
+    pub(super) passed_on_after: Option<Duration>,
 }
 
 #[derive(Debug, Default)]

@@ -381,8 +381,13 @@ impl Looker {
                 (None, _) => walked(),
             };
             let name: Arc<str> = key.strip_prefix(prefix).unwrap_or(&key).into();
+            let mut passed_on_after = None;
             let is_ours = self.ours.get(&key).is_some_and(|(deed, _)| match (deed, &now) {
-                (Deed::Acquired(fence), Some(row)) => row.state.fence() == Some(*fence),
+                (Deed::Acquired(fence, after), Some(row)) => {
+                    let is_it = row.state.fence() == Some(*fence);
+                    passed_on_after = after.filter(|_| is_it);
+                    is_it
+                }
                 (Deed::GaveUp, None) => true,
                 _ => false,
             });
@@ -390,7 +395,7 @@ impl Looker {
                 self.ours.remove(&key);
             }
             let now = now.map(|row| Arc::new(LockView::new(name, row, clock)));
-            told.push((key, Told { now, ours: is_ours, within }));
+            told.push((key, Told { now, ours: is_ours, within, passed_on_after }));
         }
         self.manager.board.put(told, progress);
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tenure_core::Fence;
 use tokio::sync::Notify;
@@ -33,8 +34,8 @@ pub(super) struct Heard {
 /// What this process did to a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Deed {
-    /// It has it, with this fence.
-    Acquired(Fence),
+    /// It has it, with this fence, and so long after the release by the previous holder, if known.
+    Acquired(Fence, Option<Duration>),
     /// It has it no more.
     GaveUp,
 }
@@ -48,9 +49,10 @@ impl Tap {
 
     fn keep(&self, event: &Event<'_>) {
         let (name, deed) = match event {
-            Event::Acquired { name, fence, .. } | Event::PassedOn { name, fence, .. } => {
-                (*name, Some(Deed::Acquired(*fence)))
+            Event::Acquired { name, fence, passed_on_after, .. } => {
+                (*name, Some(Deed::Acquired(*fence, *passed_on_after)))
             }
+            Event::PassedOn { name, fence, .. } => (*name, Some(Deed::Acquired(*fence, None))),
             Event::GivenUp { name, .. } | Event::Lost { name, .. } | Event::CleanedUp { name } => {
                 (*name, Some(Deed::GaveUp))
             }

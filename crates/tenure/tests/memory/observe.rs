@@ -33,7 +33,7 @@ async fn events_tell_the_story_of_a_lock() {
     drop(locks.lock("y").ttl(secs(1)).acquire().await.unwrap());
     sleep(secs(3)).await;
     insta::assert_snapshot!(events.lock().unwrap().join("\n"), @r#"
-    Acquired { name: "x", attempts: 1, elapsed: 0ns, margin: 0, fence: Fence(..) }
+    Acquired { name: "x", attempts: 1, elapsed: 0ns, margin: 0, fence: Fence(..), passed_on_after: None }
     Extended { name: "x", valid_for: 29.698s, fence: Fence(..) }
     Retrying { name: "x", cause: Contended { retry_after: Some(33s) }, pause: 100ms }
     CleanedUp { name: "x" }
@@ -43,10 +43,47 @@ async fn events_tell_the_story_of_a_lock() {
     AtRisk { name: "x", valid_for: 29.548s, fence: Fence(..) }
     GivenUp { name: "x", fence: Fence(..), held: Some(150ms) }
     CleanedUp { name: "x" }
-    Acquired { name: "y", attempts: 1, elapsed: 0ns, margin: 0, fence: Fence(..) }
+    Acquired { name: "y", attempts: 1, elapsed: 0ns, margin: 0, fence: Fence(..), passed_on_after: None }
     GivenUp { name: "y", fence: Fence(..), held: Some(0ns) }
     NotCleanedUp { name: "y", nodes: 1 }
     "#);
+}
+
+/// From a release to the grant of whoever waited, by the nodes' clocks; and nothing where nobody
+/// passed the lock on: it was free, or expired.
+#[tokio::test(start_paused = true)]
+async fn an_acquisition_tells_how_long_the_lock_took_from_the_holder_before() {
+    let nodes = nodes::<3>();
+    let told = Arc::new(Mutex::new(vec![]));
+    let seen = told.clone();
+    let observer = move |event: &Event<'_>| {
+        if let Event::Acquired { passed_on_after, .. } = event {
+            seen.lock().unwrap().push(*passed_on_after);
+        }
+    };
+    let [first, second] =
+        [(); 2].map(|()| builder(&nodes).tokio_time().observer(observer.clone()).build().unwrap());
+    let guard = first.lock("x").acquire().await.unwrap();
+    let waiting = tokio::spawn(async move {
+        let guard = second.lock("x").wait_forever().acquire().await.unwrap();
+        (second, guard)
+    });
+    sleep(ms(500)).await;
+    // The claim takes 10 ms to the nodes.
+    fail(&nodes, &Faults::none().delay(ms(10)..=ms(10)));
+    guard.release().await.unwrap();
+    let (second, guard) = waiting.await.unwrap();
+    fail(&nodes, &Faults::none());
+    guard.release().await.unwrap();
+    // A holder that is gone, and a lock that expires.
+    let gone = first.lock("y").ttl(secs(1)).renewal(Renewal::Off).acquire().await.unwrap();
+    let late = second.lock("y").wait_forever().acquire().await.unwrap();
+    assert!(!gone.is_valid());
+    drop(late);
+    let told = told.lock().unwrap().clone();
+    assert_eq!((told.len(), told[0], told[2], told[3]), (4, None, None, None), "{told:?}");
+    let passed_on = told[1].expect("it was passed on");
+    assert!((ms(10)..=ms(12)).contains(&passed_on), "{passed_on:?}");
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ mod known_nodes;
 mod nodes;
 mod order;
 mod owning;
+mod passing_on;
 mod quorum;
 mod restart;
 mod set_back;

@@ -1,5 +1,6 @@
 //! Answers that come bit by bit.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -57,11 +58,18 @@ pub(super) async fn events(fleet: &Fleet, seen: &mut Seen) {
     one.hears(&mut hold, "acquired").await;
     drop(hold);
     fleet.forget_on_one();
-    let awaited: &[&str] = if fleet.is_one() { &["held_ms"] } else { &["held_ms", "node"] };
+    let mut passing = JoinSet::new();
+    passing.spawn(pass_on(instance.address, "e4", Duration::ZERO));
+    let awaited: &[&str] = match fleet.is_one() {
+        true => &["held_ms", "passed_on_after_ms"],
+        false => &["held_ms", "passed_on_after_ms", "node"],
+    };
     while !awaited.iter().all(|field| one.seen.contains(&format!("GET /v1/events gives {field}"))) {
         let (_, data) = reader.next().await.unwrap();
         one.note("GET /v1/events", "", &data);
     }
+
+    drop(passing);
 
     // What another client does, when the look has begun.
     let (others, begun) = (fleet.locks().await, Instant::now());
@@ -117,7 +125,7 @@ pub(super) async fn watches(fleet: &Fleet, seen: &mut Seen) {
     waiting.extend(
         ["gone", "extended[].left_ms", "contended[].longest_ms", "held", "looked_at"].map(Into::into),
     );
-    waiting.extend(["changed[].owner", "changed[].readers"].map(Into::into));
+    waiting.extend(["changed[].owner", "changed[].readers", "passed_on[].after_ms"].map(Into::into));
     let is_given = |one: &Asking<'_>, field: &str| {
         let inside = if field == "looked_at" { "nodes[]." } else { "" };
         one.seen.contains(&format!("GET /v1/watch gives {inside}{field}"))
@@ -153,6 +161,8 @@ pub(super) async fn watches(fleet: &Fleet, seen: &mut Seen) {
                     client.post("/v1/acquire", &json!({ "name": "w3", "owner": "job-1" })).await;
                 }
             });
+            // Who waits may come too late for what was set aside.
+            tasks.spawn(pass_on(instance.address, "w5", Duration::from_secs(2)));
             tasks.spawn(async move {
                 sleep(Duration::from_secs(3)).await;
                 let mut client = Client::connect(instance.address).await;
@@ -168,6 +178,20 @@ pub(super) async fn watches(fleet: &Fleet, seen: &mut Seen) {
     while !fields("rows[]").all(|field| is_given(&one, &field)) {
         let (_, data) = late.next().await.unwrap();
         one.note("GET /v1/watch", "", &data);
+    }
+}
+
+/// Passes a lock on from one caller of an instance to another, again and again, until it is dropped.
+async fn pass_on(address: SocketAddr, name: &str, held: Duration) {
+    let (mut holder, mut waiter) = (Client::connect(address).await, Client::connect(address).await);
+    loop {
+        let lease = holder.post("/v1/acquire", &json!({ "name": name })).await.body;
+        waiter.send("/v1/acquire", &json!({ "name": name, "wait_ms": 20_000 })).await;
+        sleep(Duration::from_millis(500)).await;
+        holder.post("/v1/release", &given(&lease)).await;
+        let next = waiter.receive().await.body;
+        sleep(held).await;
+        holder.post("/v1/release", &given(&next)).await;
     }
 }
 

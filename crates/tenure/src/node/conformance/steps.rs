@@ -526,3 +526,29 @@ pub(super) const TOGETHER: &[Step] = &[
     Step::Inspect { name: 1 },
     Step::Clear { record: 0 },
 ];
+
+/// One waits, the lock is set aside for it, and it comes a moment later: it hears how long ago that
+/// was. The same for owners, and for one who wants another lock, too.
+pub(super) const PASSED_ON_LATER: [&[Step]; 3] = [
+    &[
+        Step::Fenced { name: 0, owner: 0, ttl_ms: 500, fence_ms: 1, record: 0 },
+        wait(1, 2, 0),
+        release(0),
+        Step::Sleep { millis: 23 },
+        wait(1, 3, 0),
+    ],
+    &[
+        own(0, 0, 1, false),
+        own_in_line(2, 1, 3, 12, true),
+        release(0),
+        Step::Sleep { millis: 23 },
+        own_in_line(2, 1, 4, 12, false),
+    ],
+    &[
+        one(1, 0, 1, None),
+        both(1, 2, Some(0)),
+        Step::Release { name: 1, owner: 0, labelled: false, next: Then::InLine },
+        Step::Sleep { millis: 23 },
+        both(1, 3, Some(0)),
+    ],
+];

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Batch, Command, Fault, Fence, Holding, Kind, LineReport, NodeTime, Note, OwnerToken,
+    Answer, Batch, Command, Fault, Fence, Holding, Kind, LineReport, NodeTime, Note, OwnerToken, RESERVATION,
     RESERVED_LEAD, Refusal, Reply, SHARED, Sighting, Ticket, Waiter,
 };
 
@@ -143,6 +143,7 @@ impl Scripts {
 fn acquired(Acquired { now, outcome }: Acquired<'_>) -> Option<Reply> {
     let (refusal, fence, place) = match outcome {
         Outcome::Granted { next_ticket } => return Some(queued(time(now), next_ticket)),
+        Outcome::Claimed { passed_on } => return Some(claimed(time(now), passed_on)),
         Outcome::Held { left, lowest, place } => (held(left), lowest, place),
         Outcome::Reserved { left, lowest, place } => (reserved(left), lowest, place),
         Outcome::Overtaken { last_number } => (Refusal::Overtaken, last_number, None),
@@ -155,7 +156,7 @@ fn acquired(Acquired { now, outcome }: Acquired<'_>) -> Option<Reply> {
     };
     let line = place.map(|PlaceInLine { ahead, waiters, label, foreign }| {
         let place = Some((count(ahead), count(waiters)));
-        Box::new(LineReport { ahead: None, place, holder: text(label), foreign: foreign > 0 })
+        Box::new(LineReport { place, holder: text(label), foreign: foreign > 0, ..LineReport::default() })
     });
     let fence = fence.parse().ok().filter(|number| (1..FENCES_END).contains(number)).map(Fence::new);
     Some(Reply { time: time(now), fence, line, answer: Answer::Refused(refusal) })
@@ -260,6 +261,15 @@ fn granted(now: i64) -> Reply {
 fn queued(time: Option<NodeTime>, ticket: &str) -> Reply {
     let ahead = Some(Ticket::parse(ticket).unwrap_or(Ticket::SOMEBODY));
     let line = Some(Box::new(LineReport { ahead, ..LineReport::default() }));
+    Reply { line, ..Reply::new(time, Answer::Granted) }
+}
+
+/// Granted what was set aside for this waiter, so many milliseconds ago. A reservation whose end
+/// somebody has changed tells nothing.
+fn claimed(time: Option<NodeTime>, passed_on: i64) -> Reply {
+    let passed_on = u64::try_from(passed_on).ok().map(Duration::from_millis);
+    let passed_on = passed_on.filter(|passed_on| *passed_on <= RESERVATION);
+    let line = passed_on.map(|_| Box::new(LineReport { passed_on, ..LineReport::default() }));
     Reply { line, ..Reply::new(time, Answer::Granted) }
 }
 

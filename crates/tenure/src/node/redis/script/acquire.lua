@@ -19,8 +19,8 @@ if type(holder) == 'table' then
         and {time[1] * 1000000 + time[2], OUTCOME.OTHER_KIND, kind} or holder
 end
 if ticket and holder == LIMIT.RESERVED .. ticket then
-    -- Claim what was set aside.
-    was_aside, holder = true, false
+    -- Claim what was set aside, so long ago.
+    was_aside, holder, left = true, false, LIMIT.RESERVATION - call('PTTL', KEYS.lock)
     call('SET', KEYS.lock, ARGV.owner, 'PX', ARGV.ttl)
 elseif ticket and not holder then
     left = call('PTTL', KEYS.open)
@@ -103,10 +103,10 @@ if not holder then
         redis.pcall('HDEL', 'tenure~waiting:{' .. KEYS.lock .. '}', ticket)
     end
     if was_aside then
-        queued = false
         if GIVEN.fence and not LIMIT.FENCES_OUTLIVE_LINES then
             call('PEXPIRE', KEYS.fence, LIMIT.LINE_RETENTION, 'GT')
         end
+        return {now, OUTCOME.CLAIMED, left}
     elseif ticket then
         call('ZREM', KEYS.line, ticket)
         next_ticket = call('ZRANGE', KEYS.line, 0, 0)[1]

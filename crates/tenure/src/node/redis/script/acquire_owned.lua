@@ -21,6 +21,8 @@ if kind == 'hash' then
     local fence, id = string.match(call('GET', group) or '', '^(%d*) (.*)$')
     local is_group = id and call('HEXISTS', KEYS.lock, id) == 1
     was_aside = ticket and call('HEXISTS', KEYS.lock, LIMIT.RESERVED .. ticket) == 1
+    -- How long ago that was done.
+    left = was_aside and LIMIT.RESERVATION - call('PTTL', KEYS.lock) or nil
     joins = is_group and id == ARGV.id and (fence ~= '') == (ARGV.fence ~= '')
     if joins then
         -- If all of ours have ended, what is counted may be Redisson's alone.
@@ -145,7 +147,9 @@ if not holder then
         -- It waits no more, and what it said about itself goes.
         redis.pcall('HDEL', 'tenure~waiting:{' .. KEYS.lock .. '}', ticket)
     end
-    if joins or theirs > 0 or was_aside or not queued then
+    if was_aside then
+        return {now_us, OUTCOME.CLAIMED, left}
+    elseif joins or theirs > 0 or not queued then
         return now_us
     end
     return {now_us, OUTCOME.GRANTED, next_ticket}

@@ -54,7 +54,9 @@ elseif fence and (is_behind or fence <= now - LIMIT.AGE) then
     return {now, OUTCOME.BEHIND, string.format('%.0f', math.max(highest, now - LIMIT.AGE))}
 end
 
--- 4. Grant them. Who was displaced gets back in line.
+-- 4. Grant them. Who was displaced gets back in line. All of them could be had when the last one was
+--    passed on to us, if any was.
+local passed_on
 for first = 3, #KEYS, 5 do
     local other = displaced[first]
     if other then
@@ -62,9 +64,11 @@ for first = 3, #KEYS, 5 do
         line_up(KEYS[first + 2], KEYS[first + 1], other)
     end
     local said = acquire(keys_from(first), ARGV)
-    if type(said) == 'table' and (said.err or said[2] ~= OUTCOME.GRANTED) then
+    if type(said) == 'table' and said[2] == OUTCOME.CLAIMED then
+        passed_on = math.min(passed_on or said[3], said[3])
+    elseif type(said) == 'table' and (said.err or said[2] ~= OUTCOME.GRANTED) then
         -- A server that will not write. What was set is given back, as after any error.
         return said.err and said or {err = 'ERR a lock that was free is not'}
     end
 end
-return now
+return passed_on and {now, OUTCOME.CLAIMED, passed_on} or now

@@ -109,6 +109,8 @@ answers! {
         OtherKind = 10 { kind: &'a str },
         /// The owner holds it already, with this fence.
         Rejoin = 11 { fence: &'a str },
+        /// Granted what was set aside for this waiter, so many milliseconds ago.
+        Claimed = 12 { passed_on: i64 },
     }
 }
 
