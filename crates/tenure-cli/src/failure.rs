@@ -112,14 +112,14 @@ impl Failure {
     pub(crate) fn other_kind(name: &str, found: &str) -> Self {
         let message = match found {
             "plain" => format!(
-                "lock {name:?} is in use as a plain or read-write lock; leave out --owner, or use another name"
+                "lock {name:?} is in use as a plain or read-write lock; remove --owner, or use another name"
             ),
             "reentrant" => {
                 format!("lock {name:?} is in use as a reentrant lock; add --owner ID, or use another name")
             }
             _ => format!(
-                "lock {name:?} cannot be acquired: the nodes have a key of another program under this name; \
-                 use another name or --prefix"
+                "lock {name:?} cannot be acquired: another program's key has this name on the nodes; use \
+                 another name or --prefix"
             ),
         };
         Self::new(Exit::USAGE, "other_kind", message).of_lock(name)
