@@ -168,7 +168,7 @@ impl Failure {
 
 /// Who has it, for people who wonder whether to wait.
 pub(crate) fn contention(name: &str, holder: Option<&str>, left: Option<Duration>, waiters: u64) -> String {
-    let holder = holder.map_or_else(|| "another".to_owned(), plain);
+    let holder = holder.map_or_else(|| "another client".to_owned(), plain);
     let left = left.map_or_else(String::new, |left| format!(", free in {} unless renewed", duration(left)));
     let waiters = if waiters == 0 { String::new() } else { format!(", {waiters} in line") };
     format!("lock {name:?} is held by {holder}{left}{waiters}; retry later or add --wait 1m")

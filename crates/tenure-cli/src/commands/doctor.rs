@@ -136,7 +136,7 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
     for node in nodes.iter().filter(refused) {
         advice.push(Advice {
             level: Level::Danger,
-            message: format!("{} must not be a node", node.node),
+            message: format!("{} cannot be used as a node", node.node),
             advice: "Remove it from every client's node list, or fix it as described above",
         });
     }

@@ -120,7 +120,7 @@ impl WaitingNews {
     fn holder(&self, ago: Duration) -> (String, String) {
         let Self::InLine { holder, free_after, .. } = self else { return Default::default() };
         let left = free_after.map(|left| format!(", {} left", duration(left.saturating_sub(ago))));
-        (holder.as_deref().map_or_else(|| "another".to_owned(), plain), left.unwrap_or_default())
+        (holder.as_deref().map_or_else(|| "another client".to_owned(), plain), left.unwrap_or_default())
     }
 }
 
