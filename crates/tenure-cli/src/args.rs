@@ -82,7 +82,7 @@ pub(crate) struct Common {
     /// Text shown to others as the holder, after process id and host [env: `TENURE_LABEL`]
     #[arg(long, global = true, value_name = "TEXT", help_heading = "Common options")]
     pub(crate) label: Option<String>,
-    /// File that remembers Redis nodes, to recognize one that has lost its memory; `off` for none
+    /// File that remembers Redis nodes, to recognise one that has lost its memory; `off` for none
     /// [env: `TENURE_KNOWN_NODES`] [default: `~/.local/state/tenure/known_nodes`]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Common options")]
     pub(crate) known_nodes: Option<String>,

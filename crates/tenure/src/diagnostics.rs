@@ -220,7 +220,7 @@ fn of_trust(distrust: &Distrust, fault: Option<&Fault>) -> Option<Finding> {
         _ => (
             Severity::Warn,
             FindingKind::Clock,
-            "Synchronize the clocks of all nodes (NTP), and never set them by hand",
+            "Synchronise the clocks of all nodes (NTP), and never set them by hand",
         ),
     };
     Some(Finding { severity, kind, message: distrust.to_string(), advice })
@@ -237,7 +237,7 @@ fn of_clock(offset_us: Option<i64>, distrust: Option<&Distrust>) -> Option<Findi
         severity: Severity::Warn,
         kind: FindingKind::Clock,
         message: format!("its clock is {offset:.2?} {direction} the median of all nodes"),
-        advice: "Synchronize the clocks of all nodes (NTP); a node whose clock jumps loses its vote for a \
+        advice: "Synchronise the clocks of all nodes (NTP); a node whose clock jumps loses its vote for a \
                  while",
     })
 }

@@ -117,7 +117,7 @@ pub enum FleetError {
     },
     /// The node belongs to another fleet.
     #[error(
-        "{node} belongs to another fleet. If nobody uses that fleet anymore, run `tenure fleet forget` for \
+        "{node} belongs to another fleet. If nobody uses that fleet any more, run `tenure fleet forget` for \
          this node, then the change again"
     )]
     Foreign {

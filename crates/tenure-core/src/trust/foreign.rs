@@ -82,7 +82,7 @@ impl Fleet {
             }
             _ => format!(
                 "the node belongs to a fleet with other settings ({difference}). Give all clients of these \
-                 nodes the same settings, or use another prefix; if nobody uses that fleet anymore, run \
+                 nodes the same settings, or use another prefix; if nobody uses that fleet any more, run \
                  `tenure fleet forget` for this node"
             ),
         };
