@@ -16,21 +16,21 @@ use crate::capacity::load::parse_amount;
 const EXAMPLES: &str = "\
 Examples:
   tenure run backup -- ./backup.sh                 one at a time; exit 75 if the lock is taken
-  tenure run backup --wait 10m -- ./backup.sh      wait in line for at most ten minutes
+  tenure run backup --wait 10m -- ./backup.sh      wait in line for up to ten minutes
   tenure --nodes redis://a,redis://b,redis://c run deploy -- make deploy
-  tenure lead scheduler -- ./scheduler             one machine runs it, another when that one fails
+  tenure lead scheduler -- ./scheduler             one machine runs it; if it fails, another does
   tenure status backup                             who holds it, for how long, what each node says
 
-Nodes come from --nodes, TENURE_NODES or a configuration file: tenure.toml here,
-~/.config/tenure/tenure.toml, /etc/tenure.toml. Until you configure nodes,
-locks live in a local file.
+Nodes come from --nodes, TENURE_NODES or a configuration file: tenure.toml in
+the current folder, ~/.config/tenure/tenure.toml or /etc/tenure.toml. Until you
+configure nodes, locks live in a local file, the embedded store.
 
-Exit codes: the command's own (run); 0 done; 1 not held by this token, or
-danger found; 64 wrong usage; 69 no majority of nodes; 70 internal error;
-74 the embedded store cannot be used; 75 held by another; 79 the lock was
-lost and the command stopped; 128+signal interrupted while waiting.";
+Exit codes: the command's own (run); 0 success; 1 not held with this token, or
+danger found; 64 usage or configuration error; 69 no majority of nodes; 70
+internal error; 74 the embedded store cannot be used; 75 the lock is taken; 79
+the lock was lost and the command stopped; 128+signal interrupted while waiting.";
 
-/// Locks by name, held for a term, decided by a majority of independent nodes
+/// Named locks with a time limit, decided by a majority of independent nodes
 #[derive(Debug, Parser)]
 #[command(name = "tenure", version, after_help = EXAMPLES, max_term_width = 110, propagate_version = true)]
 pub(crate) struct Args {
@@ -43,53 +43,53 @@ pub(crate) struct Args {
 /// What every command understands.
 #[derive(clap::Args)]
 pub(crate) struct Common {
-    /// The nodes, by URL, separated by commas [env: `TENURE_NODES`]
+    /// Node URLs, separated by commas [env: `TENURE_NODES`]
     ///
-    /// `redis://`, `rediss://`, `redis+unix://` or `sqlite:PATH`. A password in it is visible to
-    /// everybody on this machine: use `?password_file=PATH`, or the configuration.
+    /// `redis://`, `rediss://`, `redis+unix://` or `sqlite:PATH`. A password in a URL is visible to
+    /// everyone on this machine: use `?password_file=PATH`, or the configuration file.
     #[arg(long, global = true, value_name = "URL,URL,...", help_heading = "Common options")]
     pub(crate) nodes: Option<String>,
-    /// A lock service to use instead of nodes: `http://HOST:PORT`, `https://HOST:PORT` or
+    /// Use a Tenure service instead of nodes: `http://HOST:PORT`, `https://HOST:PORT` or
     /// `unix:/PATH` [env: `TENURE_SERVICE`]
     #[arg(long, global = true, value_name = "URL", help_heading = "Common options")]
     pub(crate) service: Option<String>,
-    /// The file with the token that the service knows us by [env: `TENURE_SERVICE_TOKEN_FILE`, or
-    /// the token itself: `TENURE_SERVICE_TOKEN`]
+    /// File with the token for the service [env: `TENURE_SERVICE_TOKEN_FILE`, or the token itself:
+    /// `TENURE_SERVICE_TOKEN`]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Common options")]
     pub(crate) service_token_file: Option<PathBuf>,
-    /// The file with certificates to trust the service by [env: `TENURE_SERVICE_CA`] [default:
-    /// those of this system]
+    /// File with the CA certificates to verify the service with [env: `TENURE_SERVICE_CA`]
+    /// [default: the system's]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Common options")]
     pub(crate) service_ca: Option<PathBuf>,
-    /// The configuration file [env: `TENURE_CONFIG`] [default: tenure.toml, if there is one]
+    /// Configuration file [env: `TENURE_CONFIG`] [default: tenure.toml, if it exists]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Common options")]
     pub(crate) config: Option<PathBuf>,
-    /// Fail if no nodes are named, rather than use a local file [env: `TENURE_REQUIRE_NODES`]
+    /// Fail if no nodes are configured, instead of using the embedded store [env:
+    /// `TENURE_REQUIRE_NODES`]
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) require_nodes: bool,
-    /// What stands before every name on the nodes; empty shares names with other Redlock clients
+    /// Prefix of every key on the nodes; leave it empty to share locks with other Redlock clients
     /// [env: `TENURE_PREFIX`] [default: tenure:]
     #[arg(long, global = true, value_name = "P", help_heading = "Common options")]
     pub(crate) prefix: Vec<String>,
-    /// The term: how long the lock lives if nobody extends it [env: `TENURE_TTL`] [default: 30s]
+    /// Time to live: how long the lock lasts unless extended [env: `TENURE_TTL`] [default: 30s]
     #[arg(long, global = true, value_name = "DURATION", help_heading = "Common options")]
     pub(crate) ttl: Option<String>,
-    /// How long to wait in line if another holds it: a duration or `forever` [env: `TENURE_WAIT`]
+    /// How long to wait in line if the lock is taken: a duration or `forever` [env: `TENURE_WAIT`]
     /// [default: do not wait]
     #[arg(long, global = true, value_name = "DURATION", help_heading = "Common options")]
     pub(crate) wait: Option<String>,
-    /// What others see when they ask who holds the lock, behind process id and machine [env:
-    /// `TENURE_LABEL`]
+    /// Text shown to others as the holder, after process id and host [env: `TENURE_LABEL`]
     #[arg(long, global = true, value_name = "TEXT", help_heading = "Common options")]
     pub(crate) label: Option<String>,
-    /// Where to remember Redis nodes, so that one that lost its memory is not taken for a new one:
-    /// a file, or `off` [env: `TENURE_KNOWN_NODES`] [default: `~/.local/state/tenure/known_nodes`]
+    /// File that remembers Redis nodes, to recognise one that has lost its memory; `off` for none
+    /// [env: `TENURE_KNOWN_NODES`] [default: `~/.local/state/tenure/known_nodes`]
     #[arg(long, global = true, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Common options")]
     pub(crate) known_nodes: Option<String>,
-    /// One JSON object a line
+    /// Print JSON, one object per line
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) json: bool,
-    /// No notes, no warnings, no waiting display, and no word about a lock that another holds
+    /// No notes, warnings or waiting display; a taken lock is reported by the exit code alone
     #[arg(long, short, global = true, help_heading = "Common options")]
     pub(crate) quiet: bool,
 }
@@ -105,7 +105,7 @@ impl std::fmt::Debug for Common {
 pub(crate) enum Command {
     /// Hold a lock while a command runs
     Run(RunArgs),
-    /// Run a command on one machine at a time, and on another when that one fails
+    /// Run a command on one machine at a time; another takes over if it fails
     Lead(LeadArgs),
     /// Acquire a lock for a script, and print its token, fence and deadline
     Acquire(AcquireArgs),
@@ -113,36 +113,36 @@ pub(crate) enum Command {
     Extend(ExtendArgs),
     /// Release an acquired lock
     Release(ReleaseArgs),
-    /// Who holds a lock, for how long, and what each node says
+    /// Show who holds a lock, for how long, and what each node says
     Status(StatusArgs),
-    /// All locks, with what each node says
+    /// List all locks, with what each node says
     Ls,
-    /// Locks and nodes on a terminal, kept up to date
+    /// Show locks and nodes live in the terminal
     #[cfg(feature = "top")]
     Top(TopArgs),
-    /// Follow the locks: one line for each change
+    /// Follow locks: print a line for each change
     Watch(WatchArgs),
     /// See it work: five local nodes, eight contenders, and keys to break things
     Demo(DemoArgs),
-    /// Check nodes and settings: one line each, with what to do
+    /// Check nodes and settings, and say what to fix
     Doctor,
-    /// Change the node list while clients run, or take nodes out of their fleet
+    /// Change the node list while clients run, or remove nodes from their fleet
     #[command(subcommand)]
     Fleet(FleetCommand),
-    /// Give locks to programs in any language, over HTTP
+    /// Serve locks over HTTP to programs in any language
     Serve(ServeArgs),
-    /// Say who may call the service, and what they may do
+    /// Manage who may call the service, and what they may do
     #[command(subcommand)]
     Token(TokenCommand),
     /// Measure how fast locks are on these nodes, and what limits them
     Bench(BenchArgs),
-    /// What a load of locks needs: nodes, CPU, memory, connections, latency
+    /// Estimate what a load needs: nodes, CPU, memory, connections, latency
     Plan(PlanArgs),
-    /// What is in force and where it comes from; secrets are masked
+    /// Show the settings in effect and where they come from; secrets are masked
     Config,
-    /// Print a script that completes commands and options
+    /// Print a shell completion script
     Completions(CompletionsArgs),
-    /// Print a manual page, or write all of them into a folder
+    /// Print a manual page, or write all of them to a folder
     Man(ManArgs),
 }
 
@@ -151,40 +151,40 @@ pub(crate) enum Command {
 Examples:
   tenure run nightly -- ./import.sh
   tenure run nightly --wait forever --ttl 10s -- sh -c 'echo \"fence $TENURE_FENCE\"; ./import.sh'
-  tenure run nightly -E 0 -- ./import.sh           nothing to do if the lock is taken
-  tenure run nightly --shared -- ./export.sh       beside others with --shared, never beside an import
+  tenure run nightly -E 0 -- ./import.sh           succeed without running if the lock is taken
+  tenure run nightly --shared -- ./export.sh       with other --shared runs, never with an import
   tenure run site --owner job-42 -- ./deploy.sh    in deploy.sh: tenure run site --owner job-42 -- ...
-  tenure run orders stock -- ./settle.sh           both locks or none; no deadlock, whatever the order
+  tenure run orders stock -- ./settle.sh           both locks or neither; no deadlock in any order
   tenure run resize --slots 4 --wait forever -- ./resize.sh    at most four at a time
   tenure run report --at-least 50s -- ./report.sh  once a minute, though many machines try
 
-The command sees TENURE_LOCK, TENURE_TOKEN, TENURE_FENCE, TENURE_VALID_UNTIL_MS, TENURE_OWNER (with
---owner), and TENURE_NODES or TENURE_CONFIG. If the lock is lost, the command and everything in its
-process group get SIGTERM, and SIGKILL before another can have the lock; the exit code is 79 then.")]
+The command's environment has TENURE_LOCK, TENURE_TOKEN, TENURE_FENCE, TENURE_VALID_UNTIL_MS,
+TENURE_OWNER (with --owner), and TENURE_NODES or TENURE_CONFIG. If the lock is lost, the command's
+whole process group gets SIGTERM, then SIGKILL before anyone else can get the lock; the exit code is
+then 79.")]
 pub(crate) struct RunArgs {
-    /// The lock; several names are locked together, all or none
+    /// Name of the lock; several names are locked together, all or none
     #[arg(value_name = "NAME", required = true, num_args = 1..)]
     pub(crate) names: Vec<String>,
-    /// Exit with this code if another holds the lock
+    /// Exit code if the lock is taken
     #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE", default_value_t = 75)]
     pub(crate) conflict_exit_code: u8,
-    /// How long before the lock ends the command gets SIGTERM, if the lock cannot be renewed
-    /// [default: ttl / 4]
+    /// If the lock cannot be renewed, send SIGTERM this long before it expires [default: ttl / 4]
     #[arg(long, value_name = "DURATION")]
     pub(crate) grace: Option<String>,
-    /// Stop the command after this time at the latest: a duration or `forever` [default: 1d]
+    /// Stop the command after this time: a duration or `forever` [default: 1d]
     #[arg(long, value_name = "DURATION")]
     pub(crate) max_hold: Option<String>,
     #[command(flatten)]
     pub(crate) mode: ModeArgs,
-    /// Let so many run at a time: 1 to 64 (a semaphore)
+    /// Let up to K run at a time, 1 to 64 (a semaphore)
     #[arg(long, value_name = "K", conflicts_with_all = ["shared", "owner"])]
     pub(crate) slots: Option<usize>,
-    /// Keep the lock from others for this long, even if the command takes less: at most the fleet's
+    /// Keep the lock for at least this long, even if the command ends sooner; up to the fleet's
     /// `max_ttl`
     #[arg(long, value_name = "DURATION", conflicts_with_all = ["shared", "owner"])]
     pub(crate) at_least: Option<String>,
-    /// When to keep it: always, or only if the command succeeds, so that another can try again
+    /// Keep it always, or only if the command succeeds, so that others can retry after a failure
     #[arg(long, value_name = "WHEN", requires = "at_least", value_enum, default_value_t = AtLeastOn::Always)]
     pub(crate) at_least_on: AtLeastOn,
     /// The command and its arguments
@@ -205,18 +205,17 @@ Examples:
   tenure lead scheduler --ttl 10s -- ./scheduler   on three machines: one runs it, two stand by
   tenure lead scheduler -- sh -c 'exec ./scheduler --epoch \"$TENURE_FENCE\"'
 
-A candidate waits until it is elected, runs the command, and stops it as `run` does if the lock is
-lost: then it stands again. When the command ends by itself, so does this, with the command's exit
-code, and the next candidate is elected at once. TENURE_FENCE is the epoch: it grows with every
-election.")]
+A candidate waits until it is elected, then runs the command. If the lock is lost, it stops the
+command as `run` does and runs for election again. When the command exits, so does `lead`, with the
+same exit code, and the next candidate is elected at once. TENURE_FENCE is the epoch: it increases
+with every election.")]
 pub(crate) struct LeadArgs {
-    /// The office: a lock that all candidates want
+    /// Name of the lock that all candidates compete for
     pub(crate) name: String,
-    /// How long before the lock ends the command gets SIGTERM, if the lock cannot be renewed
-    /// [default: ttl / 4]
+    /// If the lock cannot be renewed, send SIGTERM this long before it expires [default: ttl / 4]
     #[arg(long, value_name = "DURATION")]
     pub(crate) grace: Option<String>,
-    /// Stop leading after this time at the latest: a duration or `forever` [default: forever]
+    /// Stop leading after this time: a duration or `forever` [default: forever]
     #[arg(long, value_name = "DURATION")]
     pub(crate) max_hold: Option<String>,
     /// The command and its arguments
@@ -227,13 +226,13 @@ pub(crate) struct LeadArgs {
 /// Whom the lock keeps out: everybody else, unless one of these says otherwise.
 #[derive(Debug, Default, clap::Args)]
 pub(crate) struct ModeArgs {
-    /// Share the lock with others who do so: many readers, or one without this
+    /// Share the lock with other --shared holders: many readers or one writer
     #[arg(long)]
     pub(crate) shared: bool,
-    /// Hold the lock for this owner: others with the same ID hold it, too, and everybody else is
-    /// kept out (a reentrant lock)
+    /// Hold the lock as this owner: runs with the same ID hold it together, everyone else is kept
+    /// out (a reentrant lock)
     ///
-    /// 1 to 128 bytes without spaces, such as the id of a job. The command of `run` finds it in
+    /// 1 to 128 bytes without spaces, such as a job id. `run` passes it to the command in
     /// `TENURE_OWNER`.
     #[arg(long, value_name = "ID", conflicts_with = "shared")]
     pub(crate) owner: Option<String>,
@@ -246,12 +245,12 @@ Examples:
   tenure extend nightly --token \"$TENURE_TOKEN\" && tenure release nightly --token \"$TENURE_TOKEN\"
   token=$(tenure acquire nightly --json | jq -er .token) || exit")]
 pub(crate) struct AcquireArgs {
-    /// The lock
+    /// Name of the lock
     pub(crate) name: String,
-    /// Print assignments for `eval` in a shell
+    /// Print shell assignments for `eval`
     #[arg(long, conflicts_with = "json")]
     pub(crate) export: bool,
-    /// Exit with this code if another holds the lock
+    /// Exit code if the lock is taken
     #[arg(short = 'E', long = "conflict-exit-code", value_name = "CODE", default_value_t = 75)]
     pub(crate) conflict_exit_code: u8,
     #[command(flatten)]
@@ -261,15 +260,15 @@ pub(crate) struct AcquireArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tenure extend nightly --token \"$TENURE_TOKEN\" --ttl 60s")]
 pub(crate) struct ExtendArgs {
-    /// The lock [env: `TENURE_LOCK`]
+    /// Name of the lock [env: `TENURE_LOCK`]
     pub(crate) name: Option<String>,
-    /// The token that `acquire` or the last `extend` printed [env: `TENURE_TOKEN`]
+    /// Token printed by `acquire` or the last `extend` [env: `TENURE_TOKEN`]
     #[arg(long, value_name = "T")]
     pub(crate) token: Option<String>,
     /// Fence printed with the token (optional check)
     #[arg(long, value_name = "F")]
     pub(crate) fence: Option<u64>,
-    /// Print assignments for `eval` in a shell
+    /// Print shell assignments for `eval`
     #[arg(long, conflicts_with = "json")]
     pub(crate) export: bool,
 }
@@ -280,31 +279,31 @@ Examples:
   tenure release nightly --token \"$TENURE_TOKEN\"
   tenure release --force nightly          take it from its holder; asks first on a terminal")]
 pub(crate) struct ReleaseArgs {
-    /// The lock [env: `TENURE_LOCK`]
+    /// Name of the lock [env: `TENURE_LOCK`]
     pub(crate) name: Option<String>,
-    /// The token that `acquire` or the last `extend` printed [env: `TENURE_TOKEN`]
+    /// Token printed by `acquire` or the last `extend` [env: `TENURE_TOKEN`]
     #[arg(long, value_name = "T", conflicts_with = "force")]
     pub(crate) token: Option<String>,
     /// Fence printed with the token (optional check)
     #[arg(long, value_name = "F", conflicts_with = "force")]
     pub(crate) fence: Option<u64>,
-    /// Take the lock from whoever holds it. The holder is not told and goes on working: two
-    /// processes may run at once
+    /// Take the lock from its holder, which is not notified and keeps running: two processes may
+    /// run at once
     #[arg(long)]
     pub(crate) force: bool,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short, requires = "force")]
     pub(crate) yes: bool,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Example:\n  tenure status backup --exit-code >/dev/null || echo \"taken, or nobody can tell\""
+    after_help = "Example:\n  tenure status backup --exit-code >/dev/null || echo \"taken or unknown\""
 )]
 pub(crate) struct StatusArgs {
-    /// The lock
+    /// Name of the lock
     pub(crate) name: String,
-    /// Say by the exit code whether it is free: 0 if it is, 75 if not
+    /// Exit with 0 if the lock is free, with 75 if it is taken
     #[arg(long)]
     pub(crate) exit_code: bool,
 }
@@ -313,21 +312,22 @@ pub(crate) struct StatusArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Keys: arrows, Enter, / filter, s sort, n nodes, ? help, q quit")]
 pub(crate) struct TopArgs {
-    /// Let the key F take a lock from its holder, after a question
+    /// Enable the F key, which takes a lock from its holder after a confirmation
     #[arg(long)]
     pub(crate) allow_force: bool,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Needs redis-server (apt install redis-server, brew install redis); without it, one embedded store is
-shown. Everything it starts listens on 127.0.0.1, lives in a temporary folder and ends with it.
+Needs redis-server (apt install redis-server, brew install redis); without it, the demo uses one
+embedded store. Everything it starts listens on 127.0.0.1, lives in a temporary folder and ends with
+the demo.
 
-Keys: 1-5 choose a node, k kill, s stop, c continue, e empty, r restart; p pause the holder, u resume
-it; g restart guard on or off, m empty a majority; ? help, q quit. Without a terminal keys are read
-from standard input, and every change is a line.")]
+Keys: 1-5 select a node, k kill, s stop, c continue, e empty, r restart; p pause the holder, u resume
+it; g restart guard on or off, m empty a majority; ? help, q quit. Without a terminal, keys are read
+from standard input and every change is printed on a line.")]
 pub(crate) struct DemoArgs {
-    /// End after this many seconds; the end of standard input is not the end then
+    /// Stop after this many seconds, and not at the end of standard input
     #[arg(long, value_name = "N")]
     pub(crate) seconds: Option<u64>,
     /// Do not start the service with the dashboard
@@ -338,14 +338,14 @@ pub(crate) struct DemoArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  tenure watch                                     every lock that is taken or freed, and every node
+  tenure watch                                     all locks and nodes
   tenure watch backup                              one lock
-  tenure watch 'jobs/*' --json                     all whose names begin so, for programs")]
+  tenure watch 'jobs/*' --json                     all names with this prefix, as JSON")]
 pub(crate) struct WatchArgs {
-    /// The lock, or what the names begin with and a `*` [default: all]
+    /// Name of the lock, or a prefix followed by `*` [default: all]
     #[arg(value_name = "NAME|PREFIX*")]
     pub(crate) name: Option<String>,
-    /// Also show extensions, and changes of who waits and which nodes agree
+    /// Also show extensions, and changes in waiters and in which nodes agree
     #[arg(long)]
     pub(crate) all: bool,
 }
@@ -357,8 +357,8 @@ Examples:
   tenure --nodes redis://a,redis://b,redis://c bench --json > mine.json
   tenure plan --locks-per-second 5k --measured mine.json
 
-It acquires and releases locks under a prefix that it makes for itself and removes afterwards; no
-lock of anybody else is touched. It keeps the servers as busy as it can meanwhile.")]
+It acquires and releases locks under a temporary prefix of its own, which it removes afterwards;
+other locks are not touched. It puts full load on the servers while it runs.")]
 pub(crate) struct BenchArgs {
     /// How long to measure
     #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
@@ -372,34 +372,34 @@ Examples:
   tenure plan --locks-per-second 1M --nodes 5 --clients 2000 --names 10M
   tenure bench --json > mine.json && tenure plan --locks-per-second 5k --measured mine.json
 
-It asks no node. Numbers may end in k, M or G. docs/capacity.md has the formulas.")]
+It contacts no node. Numbers may end in k, M or G. The formulas are in docs/capacity.md.")]
 pub(crate) struct PlanArgs {
-    /// Locks that are acquired and released per second
+    /// Locks acquired and released per second
     #[arg(long, value_name = "N", value_parser = parse_amount, allow_negative_numbers = true)]
     pub(crate) locks_per_second: f64,
-    /// Locks that are held at a time [default: as many as are acquired in a second]
+    /// Locks held at a time [default: as many as are acquired per second]
     #[arg(long, value_name = "N", value_parser = parse_amount, allow_negative_numbers = true)]
     pub(crate) held: Option<f64>,
-    /// Acquires that wait in line at a time
+    /// Waiters in line at a time
     #[arg(long, value_name = "N", value_parser = parse_amount, default_value = "0", allow_negative_numbers = true)]
     pub(crate) waiters: f64,
-    /// Different names a day: the nodes remember the fence of each for so long [default: no name is
-    /// used twice]
+    /// Distinct names per day: nodes keep the fence of each for a day [default: no name is used
+    /// twice]
     #[arg(long, value_name = "N", value_parser = parse_amount, allow_negative_numbers = true)]
     pub(crate) names: Option<f64>,
-    /// Programs that use the locks, each with one connection to each node
+    /// Programs that use locks, each with one connection to each node
     #[arg(long, value_name = "N", value_parser = parse_amount, default_value = "10", allow_negative_numbers = true)]
     pub(crate) clients: f64,
-    /// The round trip to the node that makes the majority: the third-nearest of five
+    /// Round trip to the node that completes the majority: the third-nearest of five
     #[arg(long, value_name = "DURATION", default_value = "1ms")]
     pub(crate) rtt: String,
-    /// Cores for each node's server; it executes commands on one
+    /// Cores per node; a server runs commands on one
     #[arg(long, value_name = "N", value_parser = parse_amount, default_value = "1", allow_negative_numbers = true)]
     pub(crate) cores: f64,
-    /// Compute with what `tenure bench --json` measured on your own nodes
+    /// Use the measurements that `tenure bench --json` took on your own nodes
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) measured: Option<PathBuf>,
-    /// Say which fleet this name belongs to; may be repeated
+    /// Show which fleet this name belongs to; repeatable
     #[arg(long, value_name = "NAME")]
     pub(crate) place: Vec<String>,
 }
@@ -417,25 +417,25 @@ fn seconds(text: &str) -> Result<Duration, String> {
     after_help = "Example:\n  tenure completions bash > ~/.local/share/bash-completion/completions/tenure"
 )]
 pub(crate) struct CompletionsArgs {
-    /// The shell
+    /// Shell to complete for
     pub(crate) shell: clap_complete::Shell,
 }
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  tenure man | man -l -\n  tenure man --folder ~/.local/share/man/man1")]
 pub(crate) struct ManArgs {
-    /// The command to describe; `tenure` itself without one
+    /// Command to describe [default: `tenure` itself]
     pub(crate) command: Option<String>,
-    /// Write a page for every command into this folder
+    /// Write a page for every command to this folder
     #[arg(long, value_name = "FOLDER", value_hint = ValueHint::DirPath, conflicts_with = "command")]
     pub(crate) folder: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum FleetCommand {
-    /// Move from the configured node list to another, while clients of either run
+    /// Move from the configured node list to another while clients of both run
     Change(ChangeArgs),
-    /// Take nodes out of their fleet: after a dispute, or to use them elsewhere
+    /// Remove nodes from their fleet, after a dispute or to use them elsewhere
     Forget(ForgetArgs),
 }
 
@@ -443,22 +443,22 @@ pub(crate) enum FleetCommand {
 #[command(after_help = "\
 Examples:
   tenure --nodes redis://a,redis://b,redis://c fleet change --to redis://a,redis://b,redis://d
-  tenure fleet change --to redis://a,redis://b,redis://d --gone redis://c       c is dead and stays off
+  tenure fleet change --to redis://a,redis://b,redis://d --gone redis://c       c is gone for good
 
-The old list stops giving locks, its holders are told, and the new list gives locks when theirs are
-over: a quarantine (max_ttl + 10 %) at most. Give clients the new list once the new nodes are ready.
-If it is interrupted, run it again: it goes on where it was.")]
+The old list stops granting locks and its holders are notified; the new list grants locks once theirs
+have expired, after a quarantine (max_ttl + 10 %) at most. Give clients the new list once the new
+nodes are ready. If interrupted, run it again: it resumes where it stopped.")]
 pub(crate) struct ChangeArgs {
-    /// The new node list
+    /// New node list
     #[arg(long, value_name = "URL,URL,...")]
     pub(crate) to: String,
-    /// The new name of the fleet, if it has one [default: the same as before]
+    /// New fleet name, if the fleet has one [default: unchanged]
     #[arg(long, value_name = "NAME")]
     pub(crate) to_fleet: Option<String>,
-    /// This node of the old list is switched off and will not come back; may be repeated
+    /// A node of the old list that is switched off for good; repeatable
     #[arg(long, value_name = "URL", conflicts_with = "abort")]
     pub(crate) gone: Vec<String>,
-    /// Take back a change that was begun, if locks of the old list are not gone yet
+    /// Undo a change in progress, as long as the old list still has its locks
     #[arg(long)]
     pub(crate) abort: bool,
 }
@@ -466,10 +466,10 @@ pub(crate) struct ChangeArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tenure fleet forget redis://c")]
 pub(crate) struct ForgetArgs {
-    /// The nodes
+    /// Nodes to remove
     #[arg(value_name = "URL", required = true)]
     pub(crate) nodes: Vec<String>,
-    /// Do not ask
+    /// Do not ask for confirmation
     #[arg(long, short)]
     pub(crate) yes: bool,
 }

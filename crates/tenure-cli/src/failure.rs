@@ -112,14 +112,14 @@ impl Failure {
     pub(crate) fn other_kind(name: &str, found: &str) -> Self {
         let message = match found {
             "plain" => format!(
-                "lock {name:?} is in use as a plain or read-write lock; leave out --owner, or use another name"
+                "lock {name:?} is in use as a plain or read-write lock; remove --owner, or use another name"
             ),
             "reentrant" => {
                 format!("lock {name:?} is in use as a reentrant lock; add --owner ID, or use another name")
             }
             _ => format!(
-                "lock {name:?} cannot be acquired: the nodes have a key of another program under this name; \
-                 use another name or --prefix"
+                "lock {name:?} cannot be acquired: another program's key has this name on the nodes; use \
+                 another name or --prefix"
             ),
         };
         Self::new(Exit::USAGE, "other_kind", message).of_lock(name)
@@ -168,7 +168,7 @@ impl Failure {
 
 /// Who has it, for people who wonder whether to wait.
 pub(crate) fn contention(name: &str, holder: Option<&str>, left: Option<Duration>, waiters: u64) -> String {
-    let holder = holder.map_or_else(|| "another".to_owned(), plain);
+    let holder = holder.map_or_else(|| "another client".to_owned(), plain);
     let left = left.map_or_else(String::new, |left| format!(", free in {} unless renewed", duration(left)));
     let waiters = if waiters == 0 { String::new() } else { format!(", {waiters} in line") };
     format!("lock {name:?} is held by {holder}{left}{waiters}; retry later or add --wait 1m")

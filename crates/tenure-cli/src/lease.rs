@@ -69,7 +69,7 @@ pub(crate) fn token_of_service(token: &str) -> Option<LeaseToken> {
 pub(crate) fn check_fence(token: &LeaseToken, fence: Option<u64>) -> Result<(), Failure> {
     match fence {
         Some(fence) if fence != token.fence().get() => Err(Failure::usage(format!(
-            "the fence {fence} does not belong to this token; give both as they were printed"
+            "fence {fence} does not belong to this token; pass both as they were printed"
         ))),
         _ => Ok(()),
     }

@@ -32,10 +32,7 @@ impl Looking {
         let Some(store) = absent_store(settings) else {
             return Ok(Self { backend: Backend::connect_aloud(settings, output)?, absent: None });
         };
-        output.note(&format!(
-            "there is no store at {} yet: nothing was ever locked there",
-            store.path().display()
-        ));
+        output.note(&format!("no store at {} yet: nothing has been locked there", store.path().display()));
         let empty = Locks::builder().prefix(&settings.prefix.value).node(MemoryNode::new("empty"));
         Ok(Self { backend: Backend::Nodes(empty.build()?), absent: Some(store.address().into()) })
     }
@@ -44,7 +41,7 @@ impl Looking {
     pub(crate) async fn connect_when_there(settings: &Settings, output: &Output) -> Result<Self, Failure> {
         if let Some(store) = absent_store(settings) {
             let path = store.path().display();
-            output.note(&format!("there is no store at {path} yet; waiting until something is locked there"));
+            output.note(&format!("no store at {path} yet; waiting for the first lock"));
             while absent_store(settings).is_some() {
                 sleep(STORE_EVERY).await;
             }
@@ -104,7 +101,7 @@ pub(crate) fn refuse_absent_store(settings: &Settings, name: &str) -> Result<(),
     let Some(store) = absent_store(settings) else { return Ok(()) };
     let path = store.path().display();
     let message = format!(
-        "lock {name:?} is not held: there is no store at {path}. Name the nodes that it was acquired on"
+        "lock {name:?} is not held: there is no store at {path}. Use the nodes it was acquired on (--nodes)"
     );
     Err(Failure::new(Exit::NO, "not_held", message).of_lock(name))
 }

@@ -78,7 +78,7 @@ fn start() -> Exit {
 fn run(args: Args, output: &Output) -> Result<Exit, Failure> {
     if let Some(flag) = args.ignored() {
         let command = args.command.word();
-        return Err(Failure::usage(format!("--{flag} means nothing to `tenure {command}`; leave it out")));
+        return Err(Failure::usage(format!("--{flag} does not apply to `tenure {command}`; remove it")));
     }
     let Args { common, command } = args;
     match command {

@@ -242,12 +242,12 @@ impl Output {
         }
         let took = text::duration(took);
         self.note(&if aborted {
-            format!("aborted after {took}: the old list gives locks again")
+            format!("aborted after {took}: the old list grants locks again")
         } else {
             let pause = without_locks.map_or_else(String::new, |pause| {
-                format!("; no locks were given for {}", text::duration(pause))
+                format!("; no locks were granted for {}", text::duration(pause))
             });
-            format!("changed in {took}{pause}. Nodes that are in the old list alone can be switched off")
+            format!("changed in {took}{pause}. Nodes that are only in the old list can be switched off")
         });
         Ok(())
     }
@@ -257,7 +257,7 @@ impl Output {
             return result(&json::forgotten(nodes).to_string());
         }
         self.note(&format!(
-            "forgotten: {}; the next client that names them has them, after a quarantine",
+            "forgotten: {}; the next client that lists them can use them, after a quarantine",
             nodes.join(", ")
         ));
         Ok(())
@@ -344,7 +344,7 @@ fn readers_may_leave(written: std::io::Result<()>) -> Result<(), Failure> {
 }
 
 fn unwritten(error: &std::io::Error) -> Failure {
-    Failure::internal(format!("the result cannot be written to standard output: {error}"))
+    Failure::internal(format!("cannot write the result to standard output: {error}"))
 }
 
 fn write_line(mut stream: impl Write, text: &str) -> std::io::Result<()> {

@@ -39,7 +39,7 @@ impl Settings {
         flags.config.clone_from(&typed.config);
         flags.require_nodes = typed.require_nodes;
         flags.prefix = match &typed.prefix[..] {
-            [_, _, ..] => return Err(Failure::usage("--prefix is given twice; give it once")),
+            [_, _, ..] => return Err(Failure::usage("--prefix is given twice; use it once")),
             given => given.first().cloned(),
         };
         flags.ttl.clone_from(&typed.ttl);
@@ -69,7 +69,7 @@ impl Settings {
         settings.max_hold.value.get_or_insert(MaxHold::AtMost(RUN_MAX_HOLD_DEFAULT));
         if settings.grace().saturating_mul(2) > settings.ttl.value {
             return Err(Failure::usage(format!(
-                "{}: a grace of {:?} is more than half of the ttl of {:?}; use a longer ttl or a shorter grace",
+                "{}: a grace of {:?} is more than half the ttl of {:?}; use a longer ttl or a shorter grace",
                 settings.grace.source,
                 settings.grace(),
                 settings.ttl.value
@@ -152,8 +152,8 @@ impl Settings {
         self.connect(move |event| {
             if let Event::NodesNotRemembered { reason, .. } = event {
                 output.warn_all(&[format!(
-                    "{reason}. If all nodes lose their memory, this machine will not notice; fix that, or name another file \
-                     (--known-nodes)"
+                    "{reason}. Without this file, this machine cannot tell when all nodes have lost their \
+                     memory; fix it, or use another file (--known-nodes)"
                 )]);
             }
             observer(event);

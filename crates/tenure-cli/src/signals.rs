@@ -37,7 +37,7 @@ impl Signals {
             .chain([Signal::SIGCHLD])
             .map(listen)
             .collect();
-        let cannot = |error| Failure::internal(format!("cannot listen to signals: {error}"));
+        let cannot = |error| Failure::internal(format!("cannot listen for signals: {error}"));
         Ok(Self(signals.map_err(cannot)?))
     }
 

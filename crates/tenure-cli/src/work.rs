@@ -79,7 +79,7 @@ impl Work<'_> {
             Err(error) => {
                 let _ = holding.release_early().await;
                 let _ = backend.shutdown(None).await;
-                return Err(Failure::internal(format!("the command cannot be started: {error}")));
+                return Err(Failure::internal(format!("cannot start the command: {error}")));
             }
         };
         let backend = &backend;
@@ -104,7 +104,10 @@ impl Work<'_> {
                     output.note(&format!("warning: {}", error.message));
                 }
                 if !is_gone {
-                    output.note("warning: what the command left in its process group cannot be stopped and goes on without the lock");
+                    output.note(
+                        "warning: processes the command left behind cannot be stopped and keep \
+                                 running without the lock",
+                    );
                 }
                 Ok(Outcome::Ended(exit))
             }
@@ -122,36 +125,36 @@ fn stopped(cause: Cause, name: &str, left: Option<Pid>) -> Failure {
     let lost = |what: String| Failure::new(Exit::LOST, "lost", what);
     let failure = match (cause, left) {
         (Cause::NotBegun, _) => lost(format!(
-            "lock {name:?} was lost before the command could begin, so it was not run: starting it took \
-             longer than the lock lasts. Retry, with a longer --ttl if the machine is slow"
+            "lock {name:?} was lost before the command could start, so it was not run: starting it took \
+             longer than the ttl. Retry, with a longer --ttl if the machine is slow"
         )),
         (_, Some(group)) => lost(format!(
-            "lock {name:?} was lost while the command ran, and the command cannot be stopped: it runs on \
-             without the lock. Stop process group {group} by hand"
+            "lock {name:?} was lost while the command ran, and the command cannot be stopped: it keeps \
+             running without the lock. Stop process group {group} by hand"
         )),
         (Cause::Unkept, None) => Failure::internal(
-            "the command was stopped: its keeper, the process that stops it if this one is killed, was \
-             killed itself, and no new one could be started. Raise the limits on processes and open files",
+            "the command was stopped: its keeper, the process that would stop it if this one were killed, \
+             was itself killed and could not be restarted. Raise the limits on processes and open files",
         ),
         (Cause::MaxHold, None) => {
             let message = format!(
-                "the command was stopped: it held lock {name:?} for as long as max_hold allows. Allow more \
-                 with --max-hold"
+                "the command was stopped: it held lock {name:?} for the full max_hold. Allow more with \
+                 --max-hold"
             );
             Failure::new(Exit::LOST, "max_hold", message)
         }
         (Cause::Taken, None) => lost(format!(
-            "lock {name:?} was lost while the command ran: most nodes no longer have it for this run \
-             (released by force, deleted, or expired there). The command was stopped, but another may have \
-             held it by then"
+            "lock {name:?} was lost while the command ran: most nodes no longer have it (released by \
+             force, deleted, or expired). The command was stopped, but another process may have held the \
+             lock by then"
         )),
         (Cause::Late, None) => lost(format!(
             "lock {name:?} was lost while the command ran: this process or the machine was paused for \
-             longer than the lock lasts. The command was stopped"
+             longer than the ttl. The command was stopped"
         )),
         (Cause::Lost, None) => lost(format!(
-            "lock {name:?} was lost while the command ran; the command was stopped before another could \
-             have the lock. Find out why it could not be renewed: `tenure doctor` checks the nodes"
+            "lock {name:?} was lost while the command ran; the command was stopped before another process \
+             could get the lock. Run `tenure doctor` to find out why it could not be renewed"
         )),
     };
     failure.of_lock(name)

@@ -86,7 +86,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Self::Plain => "a plain or read-write lock",
             Self::Reentrant => "a reentrant lock",
-            Self::Foreign => "a key that is no lock",
+            Self::Foreign => "a key that is not a lock",
         })
     }
 }
@@ -154,10 +154,10 @@ impl fmt::Display for OwnerIdError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Length { bytes } => {
-                write!(f, "an owner id has 1 to {OWNER_ID_BYTES_MAX} bytes, not {bytes}")
+                write!(f, "an owner id of {bytes} bytes is invalid; expected 1 to {OWNER_ID_BYTES_MAX} bytes")
             }
-            Self::Character => f.write_str("an owner id has no spaces and no control characters"),
-            Self::Reserved => write!(f, "an owner id does not begin with {RESERVED_LEAD:?}"),
+            Self::Character => f.write_str("an owner id must not contain spaces or control characters"),
+            Self::Reserved => write!(f, "an owner id must not start with {RESERVED_LEAD:?}"),
         }
     }
 }

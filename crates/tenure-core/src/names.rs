@@ -216,21 +216,22 @@ impl fmt::Display for NameError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Empty => {
-                write!(f, "the lock name is empty; a name has 1 to {NAME_BYTES_MAX} bytes of UTF-8")
+                write!(f, "the lock name is empty; expected 1 to {NAME_BYTES_MAX} bytes of UTF-8")
             }
             Self::TooLong { bytes } => {
-                write!(f, "the lock name has {bytes} bytes; a name has 1 to {NAME_BYTES_MAX} bytes of UTF-8")
+                write!(f, "the lock name has {bytes} bytes; expected 1 to {NAME_BYTES_MAX} bytes of UTF-8")
             }
             Self::PrefixTooLong { bytes } => {
-                write!(f, "the prefix has {bytes} bytes; at most {PREFIX_BYTES_MAX} are allowed")
+                write!(f, "the prefix has {bytes} bytes; expected at most {PREFIX_BYTES_MAX}")
             }
             Self::Reserved => write!(
                 f,
-                "the lock's key on the nodes (prefix + name) or its name begins with {KEY_LEAD_RESERVED:?}, \
-                 which is reserved for Tenure's own keys; choose another name or prefix"
+                "the lock's name, or its key on the nodes (prefix + name), starts with \
+                 {KEY_LEAD_RESERVED:?}, which is reserved for Tenure's own keys; use another name or \
+                 prefix"
             ),
             Self::Names { count } => {
-                write!(f, "{count} names to be locked together; 1 to {NAMES_MAX} different ones are allowed")
+                write!(f, "cannot lock {count} names together; expected 1 to {NAMES_MAX} distinct names")
             }
         }
     }

@@ -85,7 +85,7 @@ impl fmt::Debug for OwnerToken {
 
 impl fmt::Display for TokenError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "not an owner token: it must be {} lower-case hexadecimal digits", BYTES * 2)
+        write!(f, "not an owner token: expected {} lowercase hexadecimal digits", BYTES * 2)
     }
 }
 

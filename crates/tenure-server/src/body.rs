@@ -70,15 +70,15 @@ async fn read<T: DeserializeOwned>(
     if !is_json(&request) {
         return Err(Problem::new(
             Kind::NotJson,
-            "send JSON, with the header `Content-Type: application/json`",
+            "send JSON with the header `Content-Type: application/json`",
         ));
     }
     let bytes = timeout(limit, to_bytes(request.into_body(), most)).await;
     let bytes =
-        bytes.map_err(|_| Problem::new(Kind::SlowRequest, "the request did not come to its end in time"))?;
+        bytes.map_err(|_| Problem::new(Kind::SlowRequest, "the request body did not arrive in time"))?;
     // A connection that breaks has nobody left to tell.
     let bytes =
-        bytes.map_err(|_| Problem::new(Kind::TooLarge, format!("the body has more than {most} bytes")))?;
+        bytes.map_err(|_| Problem::new(Kind::TooLarge, format!("the body is larger than {most} bytes")))?;
     let mut json = serde_json::Deserializer::from_slice(&bytes);
     let what = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let (path, reason) = (error.path().to_string(), error.inner().to_string());

@@ -126,14 +126,14 @@ impl Caller {
             return Ok(());
         }
         let name = self.name();
-        Err(Problem::new(Kind::Unauthenticated, format!("caller {name:?} may not call any longer")))
+        Err(Problem::new(Kind::Unauthenticated, format!("caller {name:?} is no longer allowed to call")))
     }
 
     fn refusal(&self, verb: Verb, what: &str) -> Problem {
         let (name, rights) = (self.name(), &self.principal.rights);
         let advice = match (verb, &self.principal.proof) {
             (Verb::Force, None) => {
-                "; to take a lock from its holder, list callers with `tenure token new --may force`"
+                "; to take a lock from its holder, list a caller created with `tenure token new --may force`"
             }
             _ => "",
         };
@@ -180,12 +180,16 @@ pub(crate) fn log_in(service: &Service, record: Record, token: &str) -> Result<C
     if !service.callers.are_listed() {
         return Err(Problem::new(
             Kind::BadRequest,
-            "token: this service tells no callers apart, so there is nothing to log in to",
+            "token: this service has no list of callers, so there is no login",
         ));
     }
     let principal = service.callers.find(Some(token.trim()), &Peer::default(), now)?;
     let session = Session::begin(TokenHash::of(token.trim()), now).ok_or_else(|| {
-        Problem::new(Kind::Internal, "no session can begin: the operating system gives no random numbers")
+        Problem::new(
+            Kind::Internal,
+            "cannot start a session: the operating system provides no random \
+                                      numbers",
+        )
     })?;
     record.caller(&principal.name);
     Ok(Caller { principal, record, session: Some((service.sessions.clone(), session)) })
@@ -209,7 +213,7 @@ fn shown(headers: &HeaderMap) -> Result<Option<&str>, Problem> {
     let (_, token) = token.ok_or_else(|| {
         Problem::new(
             Kind::Unauthenticated,
-            "the header Authorization is not understood; send it once, as `Authorization: Bearer TOKEN`",
+            "cannot parse the Authorization header; send it once, as `Authorization: Bearer TOKEN`",
         )
     })?;
     Ok(Some(token.trim()))

@@ -34,19 +34,19 @@ const OF_LEASE: &[Kind] =
 /// How many leases one call may be about.
 const MANY: usize = 1_000;
 
-/// A lease that the client has.
+/// A lease that the client holds.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LeaseRef {
-    /// The lock, as the lease names it.
+    /// The lock's name, as in the lease.
     name: Option<String>,
-    /// Instead of `name`, for several that are locked together.
+    /// Names that are locked together, instead of `name`.
     names: Option<Vec<String>>,
-    /// What the last answer about this lease gave.
+    /// The token from the latest answer about this lease.
     token: String,
 }
 
-/// Several of them.
+/// Several leases.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct LeaseRefs {
@@ -72,19 +72,19 @@ impl LeaseRefs {
             ..=MANY => Ok(self.leases),
             count => Err(Problem::new(
                 Kind::OutOfBounds,
-                format!("leases: {count} are too many; send at most {MANY} at once"),
+                format!("leases: {count} is too many; send at most {MANY} at once"),
             )),
         }
     }
 }
 
-/// What became of each, in the order of the request.
+/// The results, in the order of the request.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Results<T> {
     results: Vec<Outcome<T>>,
 }
 
-/// As for one, or why not.
+/// The result for one, or the problem.
 #[derive(Debug, Serialize, ToSchema)]
 #[serde(untagged)]
 enum Outcome<T> {
@@ -105,9 +105,9 @@ async fn results<T>(each: impl IntoIterator<Item: Future<Output = Result<T, Prob
 }
 
 pub(crate) async fn no_such_call(uri: Uri) -> Problem {
-    Problem::new(Kind::NoSuchCall, format!("there is no call {:?}", uri.path()))
+    Problem::new(Kind::NoSuchCall, format!("no such call: {:?}", uri.path()))
 }
 
 pub(crate) async fn wrong_method(uri: Uri) -> Problem {
-    Problem::new(Kind::WrongMethod, format!("{:?} is not called with this method", uri.path()))
+    Problem::new(Kind::WrongMethod, format!("{:?} does not support this method", uri.path()))
 }

@@ -23,8 +23,8 @@ pub struct Door {
 pub enum DoorError {
     /// Everybody could lock and release.
     #[error(
-        "{by}: other machines can reach {listen}, and nobody would be asked who they are; list callers (`tenure token \
-         new --file callers`) and name the file with --callers, or listen on 127.0.0.1"
+        "{by}: other machines can reach {listen}, and anyone could use it; create a list of callers \
+         (`tenure token new --file callers`) and pass it with --callers, or listen on 127.0.0.1"
     )]
     #[non_exhaustive]
     Anonymous {
@@ -35,8 +35,9 @@ pub enum DoorError {
     },
     /// Tokens could be read on their way.
     #[error(
-        "{by}: other machines can reach {listen}, and tokens could be read on their way; use --tls-certificate and \
-         --tls-key, say --behind-tls-proxy if a proxy before it does TLS, or listen on 127.0.0.1"
+        "{by}: other machines can reach {listen}, and tokens would be sent unencrypted; use \
+         --tls-certificate and --tls-key, or --behind-tls-proxy if a proxy terminates TLS, or listen on \
+         127.0.0.1"
     )]
     #[non_exhaustive]
     Plain {
@@ -58,8 +59,8 @@ pub enum DoorError {
     },
     /// Each connection is an open file.
     #[error(
-        "{by}: connections_max is {wanted}, and the system lets this process have {room}; raise its limit on open files \
-         (`ulimit -Hn`, or LimitNOFILE= under systemd), or lower connections_max"
+        "{by}: connections_max is {wanted}, but the system allows this process {room}; raise its limit on \
+         open files (`ulimit -Hn`, or LimitNOFILE= under systemd), or lower connections_max"
     )]
     #[non_exhaustive]
     Descriptors {

@@ -28,7 +28,8 @@ pub(crate) const LOOKS_EVERY: Duration = Duration::from_millis(10);
 /// Calls were under way for longer than the end may take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{connections} connections were cut off: their calls were not done within drain_max; raise it if that happens again"
+    "{connections} connections were closed before their calls finished: drain_max was reached; raise it if \
+     this happens again"
 )]
 #[non_exhaustive]
 pub struct CutOff {

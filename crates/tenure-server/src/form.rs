@@ -6,12 +6,12 @@ use serde::Serialize;
 use tenure::{Finding, Kind, NodeReport, Votes};
 use utoipa::ToSchema;
 
-/// What a node said, and how long that took.
+/// A node's vote, and how long it took.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Vote {
     node: String,
     vote: Said,
-    /// Microseconds there and back.
+    /// Round-trip time in microseconds.
     rtt_us: u64,
 }
 
@@ -24,7 +24,7 @@ enum Said {
     Unknown,
 }
 
-/// How a node is.
+/// The state of a node.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 pub struct Node {
     node: String,
@@ -37,30 +37,30 @@ pub struct Node {
     version: Option<String>,
     /// `master`, `replica`, `cluster`, `sentinel`, `embedded` or `unknown`.
     role: String,
-    /// What it keeps over a restart: `none`, `snapshots`, `log`, `always` or `unknown`.
+    /// What survives a restart: `none`, `snapshots`, `log`, `always` or `unknown`.
     persistence: String,
     replicas: u32,
-    /// By which policy it throws keys away when its memory is full.
+    /// Its eviction policy, if it evicts keys when its memory is full.
     #[schema(required)]
     eviction: Option<String>,
-    /// How much longer it does not vote because it may have forgotten locks.
+    /// Time left in quarantine: it may have forgotten locks and does not vote.
     #[schema(required)]
     quarantine_left_ms: Option<u64>,
-    /// How far its clock is ahead of the middle of all nodes.
+    /// How far its clock is ahead of the median of all nodes.
     #[schema(required)]
     clock_offset_us: Option<i64>,
-    /// How long the last command took, there and back.
+    /// Round-trip time of the last command.
     #[schema(required)]
     rtt_us: Option<u64>,
-    /// What is noteworthy, the worst first.
+    /// Findings, the worst first.
     findings: Vec<Noted>,
 }
 
-/// Something noteworthy about a node, and what to do about it.
+/// A finding about a node, and what to do about it.
 #[derive(Clone, Debug, Serialize, ToSchema)]
 #[schema(as = Finding)]
 struct Noted {
-    /// `info`, `warn` or `refuse`: then the node is not used.
+    /// `info`, `warn` or `refuse`; with `refuse`, the node is not used.
     severity: String,
     message: String,
     advice: String,
@@ -81,7 +81,7 @@ pub fn votes(given: &Votes) -> Vec<Vote> {
     given.iter().map(vote).collect()
 }
 
-/// How a node is.
+/// The state of a node.
 #[must_use]
 pub fn node(report: &NodeReport) -> Node {
     let noted = |finding: &Finding| Noted {

@@ -68,7 +68,7 @@ impl Kept {
             let name = &lease.name;
             return Err(Problem::new(
                 Kind::NotHeld,
-                format!("lock {name:?} is not held any more: it has ended"),
+                format!("lock {name:?} is no longer held: its lease has ended"),
             ));
         }
         let kept = Self::new(resumed?);

@@ -34,7 +34,7 @@ use crate::metrics::Present;
 /// A line comes at least so often: proxies cut connections that are silent for a minute.
 const HEARTBEAT: Duration = Duration::from_secs(10);
 
-/// What becomes of the lock when the connection ends.
+/// What happens to the lock when the connection closes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum OnDisconnect {

@@ -120,7 +120,7 @@ impl Memory {
         match keys.by_id.get(&id) {
             Some(entry) if entry.asked != asked => Err(Problem::new(
                 Kind::KeyReused,
-                "this Idempotency-Key was sent with another body before; make a new one for every lock",
+                "this Idempotency-Key was already used with another body; use a new one for every lock",
             )),
             Some(Entry { lease: Some(lease), .. }) => Ok(Known::Before(Box::new(lease.clone()))),
             Some(Entry { lease: None, .. }) => Err(Problem::still_running()),

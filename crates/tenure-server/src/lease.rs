@@ -77,27 +77,27 @@ impl Told {
 /// `started_after_ms`, plus `valid_ms`.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Lease {
-    /// The lock. A permit of a semaphore is the lock of its slot, `NAME#SLOT`, which is what it is
-    /// extended and released as.
+    /// The lock. A slot of a semaphore is the lock `NAME#SLOT`; extend and release it under that
+    /// name.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// Several that are locked together, instead of `name`.
+    /// Names that are locked together, instead of `name`.
     #[serde(skip_serializing_if = "Option::is_none")]
     names: Option<Vec<String>>,
-    /// What extends and releases it, at any instance. Each extension gives another one. Not there
-    /// if the lock is released with the connection that holds it.
+    /// Extends and releases the lease at any instance. Each extension returns a new one. Absent if
+    /// the lock is released with the connection that holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
-    /// Grows with every acquisition: pass it on to whatever the lock protects.
+    /// Increases with every acquisition: pass it to the resource that the lock protects.
     fence: u64,
     ttl_ms: u64,
-    /// From the receipt of the request to the moment the nodes were asked.
+    /// Time from receiving the request to asking the nodes.
     started_after_ms: u64,
-    /// From that moment to the end.
+    /// Time from that moment until the lease expires.
     valid_ms: u64,
-    /// The end by the wall clock, for people: Unix time.
+    /// The expiry by the wall clock, for display only (Unix time).
     valid_until_ms: u64,
-    /// How many nodes may forget the lock before somebody else can get it.
+    /// The number of nodes that may forget the lock before someone else can get it.
     margin: usize,
     votes: Vec<Vote>,
 }

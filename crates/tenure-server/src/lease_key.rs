@@ -47,30 +47,30 @@ struct LeaseKey {
 #[non_exhaustive]
 pub enum LeaseKeyError {
     /// There is none.
-    #[error("there is no lease key; write one with `openssl rand -hex 32`, one a line")]
+    #[error("no lease key in it; create one with `openssl rand -hex 32`, one per line")]
     Missing,
     /// A line is none.
-    #[error("line {line} is no lease key: expected {} hexadecimal digits", KEY_BYTES * 2)]
+    #[error("line {line} is not a lease key: expected {} hexadecimal digits", KEY_BYTES * 2)]
     #[non_exhaustive]
     Damaged {
         /// Which line, from 1.
         line: usize,
     },
     /// The operating system gave no random numbers to make one of.
-    #[error("no lease key could be made: the operating system gives no random numbers")]
+    #[error("cannot create a lease key: the operating system provides no random numbers")]
     NoRandomness,
 }
 
 /// Why a sealed token is not opened. The token is not repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SealError {
-    #[error("the token is damaged; send what the last answer gave, unchanged")]
+    #[error("the token is damaged; send the one from the latest answer, unchanged")]
     Damaged,
     #[error(
-        "the token is sealed with a key that this instance does not have; all instances must share their lease_key"
+        "the token is sealed with a key this instance does not have; give all instances the same lease_key"
     )]
     UnknownKey,
-    #[error("the token is that of another lock")]
+    #[error("the token belongs to another lock")]
     OtherLock,
 }
 

@@ -54,39 +54,35 @@ impl Metrics {
             groups,
             calls: of.counters(
                 "calls_total",
-                "Calls, by their status; `none` if the client went away.",
+                "Calls by status; `none` if the client disconnected.",
                 &["call", "status"],
             ),
             call_seconds: of.histograms(
                 "call_duration_seconds",
-                "From the receipt of a call to its answer.",
+                "Time from receiving a call to answering it.",
                 &["call"],
             ),
-            acquires: of.counters(
-                "acquires_total",
-                "Acquires that ended, by what came of them.",
-                &["outcome", "group"],
-            ),
+            acquires: of.counters("acquires_total", "Finished acquires by outcome.", &["outcome", "group"]),
             acquire_seconds: of.histograms(
                 "acquire_duration_seconds",
-                "From the first attempt of an acquire to its end.",
+                "Time from the first attempt of an acquire to its end.",
                 &["outcome"],
             ),
             extensions: of.counters(
                 "extensions_total",
-                "Extensions and renewals, by what came of them.",
+                "Extensions and renewals by outcome.",
                 &["outcome", "group"],
             ),
             lost: of.counters(
                 "leases_lost_total",
-                "Locks that were lost while they were renewed here.",
+                "Locks lost while this instance renewed them.",
                 &["group"],
             ),
-            distrusts: of.counters("node_distrusted_total", "How often a node lost its vote.", &["node"]),
-            holds: of.gauge("holds", "Locks that are held by a connection."),
+            distrusts: of.counters("node_distrusted_total", "Times a node lost its vote.", &["node"]),
+            holds: of.gauge("holds", "Locks held by a connection."),
             connections: of.gauge("connections", "Open connections."),
             connections_refused: of
-                .counter("connections_refused_total", "Connections that were one too many."),
+                .counter("connections_refused_total", "Connections refused because of connections_max."),
             registry,
         }))
     }

@@ -21,7 +21,7 @@ impl Names {
             }
             _ => Err(Problem::new(
                 Kind::BadRequest,
-                "name: name the lock with `name`; or several, to be locked together, with `names`",
+                "name: send one lock as `name`, or several to lock together as `names`",
             )),
         }
     }

@@ -59,8 +59,8 @@ fn refusal(hosts: &Hosts, request: &Request) -> Option<&'static str> {
         return Some("web pages may not use this service");
     }
     (!is_ours).then_some(
-        "use the service by its address, by localhost, by a name in its certificate or one of its `hosts`: other names may \
-         be a web page's",
+        "call the service by its address, by localhost, by a name in its certificate or by one of its \
+         `hosts`; other host names are refused to keep web pages out",
     )
 }
 

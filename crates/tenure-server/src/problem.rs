@@ -102,7 +102,7 @@ impl Problem {
 
     /// No new work here: this instance is about to end.
     pub(crate) fn draining() -> Self {
-        Self::new(Kind::Draining, "this instance is about to end; ask another one")
+        Self::new(Kind::Draining, "this instance is shutting down; use another one")
             .retry_after(Some(COME_BACK))
     }
 
@@ -110,22 +110,21 @@ impl Problem {
     pub(crate) fn still_running() -> Self {
         Self::new(
             Kind::StillRunning,
-            "the acquire with this Idempotency-Key is still under way; ask again later",
+            "the acquire with this Idempotency-Key is still in progress; retry later",
         )
         .retry_after(Some(COME_BACK))
     }
 
     /// No new work here at present: too much is under way.
     pub(crate) fn overloaded() -> Self {
-        let detail = "as many acquires as this instance takes are under way; ask again later";
+        let detail = "this instance has reached its limit of acquires in progress; retry later";
         Self::new(Kind::Overloaded, detail).retry_after(Some(COME_BACK))
     }
 
     /// No new work of this caller at present: it has as much under way as one may have.
     pub(crate) fn rate(caller: &str, most: usize) -> Self {
-        let detail = format!(
-            "caller {caller:?} has {most} acquires under way, and may not have more; ask again later"
-        );
+        let detail =
+            format!("caller {caller:?} has reached its limit of {most} acquires in progress; retry later");
         Self::new(Kind::Rate, detail).retry_after(Some(COME_BACK))
     }
 

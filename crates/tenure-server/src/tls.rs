@@ -61,7 +61,7 @@ pub enum TlsError {
         expected: &'static str,
     },
     /// Others may read the key, and could pass for the service.
-    #[error("the key {} can be read by everybody; take that right away: chmod o= {}", path.display(), path.display())]
+    #[error("the private key {} is world-readable; run chmod o= {}", path.display(), path.display())]
     #[non_exhaustive]
     Open {
         /// The file.
@@ -127,20 +127,20 @@ impl Read {
             key: files.key.clone(),
             reason: reason.to_string(),
         };
-        let chain = certificates(&files.certificate, "the service's certificate and those up to the root")?;
+        let chain = certificates(&files.certificate, "the service's certificate chain")?;
         let own = chain.first().map(Certificate::read).transpose().map_err(|reason| pair(&reason))?;
-        let own = own.ok_or_else(|| pair(&"there is none"))?;
+        let own = own.ok_or_else(|| pair(&"no certificate in it"))?;
         if files.key.metadata().is_ok_and(|found| found.mode() & OTHERS != 0) {
             return Err(TlsError::Open { path: files.key.clone() });
         }
         let key = PrivateKeyDer::from_pem_file(&files.key)
-            .map_err(|error| wrong(&files.key, &error, "the key of the certificate"))?;
+            .map_err(|error| wrong(&files.key, &error, "the certificate's private key"))?;
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider));
         let builder = builder.with_safe_default_protocol_versions().map_err(|error| pair(&error))?;
         let builder = match &files.client_ca {
             None => builder.with_no_client_auth(),
             Some(path) => {
-                let signers = "certificates of those who sign clients' certificates";
+                let signers = "CA certificates that sign client certificates";
                 let mut roots = RootCertStore::empty();
                 roots.add_parsable_certificates(certificates(path, signers)?);
                 // Who shows none may still have a token.
@@ -160,7 +160,7 @@ impl Read {
 fn certificates(path: &Path, expected: &'static str) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     let read = read.map_err(|error| wrong(path, &error, expected))?;
-    if read.is_empty() { Err(wrong(path, &"there is no certificate in it", expected)) } else { Ok(read) }
+    if read.is_empty() { Err(wrong(path, &"no certificate in it", expected)) } else { Ok(read) }
 }
 
 fn wrong(path: &Path, reason: &dyn fmt::Display, expected: &'static str) -> TlsError {

@@ -29,7 +29,7 @@ function App() {
   useEffect(() => bind([
     ...PAGES.map(([to, title, key]) => [key, title, () => go(href(to))]),
     ["t", "Switch between system, light and dark", nextTheme],
-    ["?", "List the keys", () => (helpOpen.value = true)],
+    ["?", "Show keyboard shortcuts", () => (helpOpen.value = true)],
   ]), []);
   const lost = link.value.state === "lost";
   return html`
@@ -49,8 +49,8 @@ function Page({ page }) {
   if (page === "lock" && name !== null) return html`<${Lock} key=${name} name=${name} />`;
   if (page === "nodes") return html`<${Nodes} />`;
   if (page === "events") return html`<${Events} />`;
-  return html`<${Title}>Not found</><${Empty} title="There is no such page">
-    <p>The address names no page of the dashboard. Go to the <a href=${href("")}>overview</a> or the <a href=${href("locks")}>locks</a>.</p>
+  return html`<${Title}>Not found</><${Empty} title="Page not found">
+    <p>The dashboard has no page at this address. Go to the <a href=${href("")}>overview</a> or the <a href=${href("locks")}>locks</a>.</p>
       </>`;
 }
 
@@ -70,7 +70,7 @@ function Header() {
       ${who?.session_left_ms != null && html`<span class="who" title=${`May ${who.may.join(", ")}`}>${who.name}</span>
         <button type="button" class="quiet" onClick=${leave}>Log out</button>`}
       <button type="button" class="quiet" onClick=${nextTheme} title="Switch between system, light and dark (t)">${{ system: "Auto", light: "Light", dark: "Dark" }[theme.value]}</button>
-      <button type="button" class="quiet" onClick=${() => (helpOpen.value = true)} aria-label="Keys" title="Keys (?)">?</button>
+      <button type="button" class="quiet" onClick=${() => (helpOpen.value = true)} aria-label="Keyboard shortcuts" title="Keyboard shortcuts (?)">?</button>
     </div></header>`;
 }
 
@@ -88,11 +88,11 @@ function Banner() {
   const when = since === null || since === undefined ? "" : html` since <time title=${utc(since)}>${atShort(since)}</time>`;
   return html`<div class="banner" role="alert">
     <strong>No connection to the service${when}</strong>${ago}: ${detail}.
-    What you see is from then. Trying again…</div>`;
+    You see the state from then. Retrying…</div>`;
 }
 
 function Help() {
-  return html`<${Dialog} title="Keys" onClose=${() => (helpOpen.value = false)}>
+  return html`<${Dialog} title="Keyboard shortcuts" onClose=${() => (helpOpen.value = false)}>
     <dl class="keys">${listed().map(([key, words]) => html`<div><dt><kbd>${key}</kbd></dt><dd>${words}</dd></div>`)}
       <div><dt><kbd>Tab</kbd></dt><dd>Next link or control</dd></div>
       <div><dt><kbd>Esc</kbd></dt><dd>Close this</dd></div></dl>

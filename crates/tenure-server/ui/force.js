@@ -27,9 +27,9 @@ export function ForceRelease({ lock, current, onClose }) {
       setOutcome({ good: true, words: `Released on ${freed} of ${votes.length} nodes.` });
     } catch (problem) {
       const words = problem.type === "not-held"
-        ? "Nothing happened: this holder no longer has the lock. It released it, it expired, or another has it by "
-          + "now. Look again before you repeat this."
-        : `Nothing is certain: ${problem.message}`;
+        ? "Nothing happened: this holder no longer has the lock. It was released, it expired, or someone else holds it "
+          + "now. Check the lock before you try again."
+        : `The outcome is unknown: ${problem.message}`;
       setOutcome({ good: false, words: problem.type === "forbidden" ? `Nothing happened: ${problem.message}` : words });
     }
     setBusy(false);
@@ -43,11 +43,11 @@ export function ForceRelease({ lock, current, onClose }) {
     <p>This takes <${Foreign} text=${lock.name} />${" "}
       from ${lock.label ? html`<${Foreign} text=${lock.label} />` : "its holder"}${" "}
       (holder <${Id} text=${lock.holder} />${lock.readers > 1 ? `, all ${lock.readers} readers` : ""}).</p>
-    <p class="warning"><strong>The holder is not stopped.</strong> It goes on working until its next extension fails,
-      and the next holder may start meanwhile: two processes may run at once. Whatever does not check
-      fences can be damaged. Stop the holder first if you can.</p>
+    <p class="warning"><strong>The holder is not stopped.</strong> It keeps running until its next extension fails,
+      and the next holder may start before then: two processes may run at once. A resource that does not check
+      fences can be corrupted. Stop the holder first if you can.</p>
     ${moved && html`<p class="error" role="alert">The lock has changed hands since you opened this:${" "}
-      ${current.holder ? "another holds it now" : "it is not held any more"}. Sending this will not touch the new holder.</p>`}
+      ${current.holder ? "someone else holds it now" : "it is no longer held"}. This will not affect the new holder.</p>`}
     <form onSubmit=${send}>
       <label for="force-name">Type the name of the lock</label>
       <input id="force-name" autocomplete="off" spellcheck=${false} value=${typed} onInput=${(event) => setTyped(event.target.value)} aria-describedby="force-shown" />
@@ -55,7 +55,7 @@ export function ForceRelease({ lock, current, onClose }) {
       <label for="force-reason">Reason, for the audit log</label>
       <input id="force-reason" autocomplete="off" value=${reason} onInput=${(event) => setReason(event.target.value)} maxLength="256" />
       <div class="buttons"><button type="button" onClick=${onClose}>Cancel</button>
-        <button class="danger" disabled=${busy || !matches || !reason.trim() || bytes(reason) > 256}>Take the lock away</button>
+        <button class="danger" disabled=${busy || !matches || !reason.trim() || bytes(reason) > 256}>Release the lock</button>
           </div>
     </form></>`;
 }

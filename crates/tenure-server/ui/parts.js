@@ -34,7 +34,7 @@ export function Left({ ms, at, term }) {
 export function Age({ ms, at, exact = true }) {
   if (ms === null || ms === undefined) return html`<span class="muted">–</span>`;
   const text = span(ms + Math.max(0, tick.value - at));
-  return exact ? html`<span class="number">${text}</span>` : html`<span class="number" title="Seen by looking at the nodes: it may be older">≥ ${text}</span>`;
+  return exact ? html`<span class="number">${text}</span>` : html`<span class="number" title="Seen on the nodes: it may be older">≥ ${text}</span>`;
 }
 
 export const Moment = ({ ms }) => html`<time class="number" dateTime=${new Date(ms).toISOString()} title=${utc(ms)}>${atTime(ms)}</time>`;

@@ -14,5 +14,5 @@ export function Progress() {
     ${!known.complete && html`<p>
       <strong>The list is not complete yet:</strong> a lock that is missing may still be held. ${
       known.nodes.filter((node) => !node.error && !node.complete).map((node) => `${shortNode(node.node)}: ${how(node)}`).join("; ")}</p>`}
-    ${failing.map((node) => html`<p key=${node.node}>${shortNode(node.node)} cannot be looked at: ${node.error}</p>`)}</div>`;
+    ${failing.map((node) => html`<p key=${node.node}>${shortNode(node.node)} cannot be scanned: ${node.error}</p>`)}</div>`;
 }

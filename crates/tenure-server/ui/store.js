@@ -47,7 +47,7 @@ export async function enter() {
     admit(who);
   } catch (problem) {
     // Nothing was shown at all: what to show is said on the page.
-    if (problem.status === 401) shut(problem.message.startsWith("who calls") ? "This service asks who you are." : problem.message);
+    if (problem.status === 401) shut(problem.message.startsWith("no caller's token") ? "Log in to use this service." : problem.message);
     else if (problem.status === 403) shut(problem.message);
     else {
       hearState({ state: "lost", detail: problem.message });

@@ -17,7 +17,7 @@ export function Timeline({ events, lock }) {
   const now = serviceNow();
   const all = lanes(events, lock, now, holders);
   const shown = all.slice(-LANES_MAX);
-  if (now === null || shown.length === 0) return html`<p class="muted">Nobody has held the lock since this page is open.</p>`;
+  if (now === null || shown.length === 0) return html`<p class="muted">Nobody has held the lock since you opened this page.</p>`;
   const begin = Math.min(...shown.map((lane) => lane.start), now - 15_000);
   const from = Math.max(begin, now - 15 * 60_000);
   const x = (time) => LABEL + ((Math.min(Math.max(time, from), now) - from) / (now - from)) * (WIDTH - LABEL - 10);

@@ -3,12 +3,12 @@ import { visible } from "./text.js";
 import { span } from "./time.js";
 
 const CAUSES = {
-  contended: "another holds it", other_kind: "it is in use as another kind of lock", unavailable: "too few nodes answer",
+  contended: "someone else holds it", other_kind: "it is in use as another kind of lock", unavailable: "too few nodes answer",
   too_late: "the nodes took longer than the ttl", clocks_set_back: "the clocks of the nodes were set back",
 };
 
 const of = (label) => (label ? ` by ${visible(label)}` : "");
-const expiry = { true: "its term ran out", false: "released, or taken by force" };
+const expiry = { true: "expired", false: "released, or taken by force" };
 
 // Mark, title, and the sentence behind it.
 const KINDS = {
@@ -28,7 +28,7 @@ const KINDS = {
   seen_freed: ["○", "Freed", (e) => `seen on the nodes${e.expired == null ? "" : `: ${expiry[e.expired]}`}`],
   node_distrusted: ["▲", "Node does not vote", (e) => visible(e.reason ?? "")],
   node_trusted: ["✓", "Node votes", () => ""],
-  gap: ["…", "Events were missed", (e) => (e.reason === "too_old" ? `${e.missed ?? "some"} are no longer kept` : "another instance, or a new start of this one")],
+  gap: ["…", "Events were missed", (e) => (e.reason === "too_old" ? `${e.missed ?? "some"} are no longer kept` : "another instance, or this one restarted")],
 };
 
 const BAD = ["lost", "forced"];

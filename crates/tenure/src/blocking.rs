@@ -41,7 +41,7 @@ pub struct Guard(crate::Guard);
 #[non_exhaustive]
 pub enum Error<E> {
     /// The call was made inside an async runtime, where blocking would hold up other tasks.
-    #[error("a blocking lock was used inside an async runtime; use tenure's async API there")]
+    #[error("a blocking lock was used inside an async runtime; use the async API there")]
     InsideRuntime,
     /// The operation itself failed.
     #[error(transparent)]

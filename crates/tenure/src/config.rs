@@ -125,7 +125,7 @@ pub enum ConfigError {
     },
     /// No nodes are named, and they are required.
     #[error(
-        "no nodes are named, and {by} requires them; name them with --nodes, TENURE_NODES or tenure.toml"
+        "no nodes are configured, and {by} requires them; set them with --nodes, TENURE_NODES or tenure.toml"
     )]
     #[non_exhaustive]
     NodesRequired {
@@ -134,8 +134,8 @@ pub enum ConfigError {
     },
     /// The nodes of the command that runs around this one are not known here.
     #[error(
-        "the nodes of the `tenure run` around this command have a password, which is not passed on in the environment; \
-         name them with --nodes or --config, or give `tenure run` a password_file"
+        "the enclosing `tenure run` uses nodes with a password, which is not passed on in the environment; \
+         set nodes with --nodes or --config, or use a password_file for `tenure run`"
     )]
     NodesWithheld,
     /// They can be understood, but there can be no locks with them.
@@ -189,8 +189,8 @@ impl Config {
         };
         if nodes.source == Source::Flag("--nodes") && nodes.value.iter().any(NodeUrl::has_secret) {
             warnings.push(
-                "a password in --nodes is visible to everybody on this machine (ps); use ?password_file=PATH, or \
-                 password_file in tenure.toml"
+                "a password in --nodes is visible to everyone on this machine (ps); use \
+                 ?password_file=PATH, or password_file in tenure.toml"
                     .to_owned(),
             );
         }

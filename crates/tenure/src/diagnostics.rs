@@ -146,8 +146,8 @@ fn report(node: &Arc<str>, Surveyed { report, server }: Surveyed) -> NodeReport 
         findings.extend(report.fences_ahead.map(of_fences));
         findings.extend(of_server(&server));
         if report.returned {
-            let message = "its memory was lost, or may have been, and began anew".to_owned();
-            let advice = "If that was not meant to be, look at why the server was restarted or flushed";
+            let message = "it lost its memory at some point, or may have, and was quarantined".to_owned();
+            let advice = "If that was not intended, find out why the server was restarted or flushed";
             findings.push(Finding { severity: Severity::Info, kind: FindingKind::Returned, message, advice });
         }
     }
@@ -179,7 +179,8 @@ fn of_trust(distrust: &Distrust, fault: Option<&Fault>) -> Option<Finding> {
         Distrust::Unknown => {
             if let Some(Fault::Store { reason, .. }) = fault {
                 let (severity, kind, message) = (Severity::Refuse, FindingKind::Store, reason.to_string());
-                let advice = "No lock is given until that is put right; docs/how-to/run-nodes.md has a page on embedded stores";
+                let advice = "Fix it: no lock is granted until then. See docs/how-to/run-nodes.md, \
+                              Embedded stores";
                 return Some(Finding { severity, kind, message, advice });
             }
             let reason = match fault? {
@@ -188,7 +189,7 @@ fn of_trust(distrust: &Distrust, fault: Option<&Fault>) -> Option<Finding> {
             };
             let (message, advice) = match fault? {
                 Fault::Misconfigured(_) => (reason, "Fix the settings of this client or of the server"),
-                _ => (reason, "Check that the server is up and that its address is right"),
+                _ => (reason, "Check that the server is up and its address is correct"),
             };
             return Some(Finding {
                 severity: Severity::Warn,
@@ -200,10 +201,10 @@ fn of_trust(distrust: &Distrust, fault: Option<&Fault>) -> Option<Finding> {
         Distrust::Unfit(_) => (
             Severity::Refuse,
             FindingKind::Unfit,
-            "Take it out of the node list, or make it what it must be; docs/how-to/run-nodes.md says how",
+            "Remove it from the node list, or fix it as described in docs/how-to/run-nodes.md",
         ),
         Distrust::Barred => {
-            (Severity::Refuse, FindingKind::Unfit, "Settle the node that belongs to another fleet first")
+            (Severity::Refuse, FindingKind::Unfit, "Fix the node that belongs to another fleet first")
         }
         Distrust::Changing { .. } => {
             (Severity::Refuse, FindingKind::Unfit, "Give this client the new node list")
@@ -214,12 +215,12 @@ fn of_trust(distrust: &Distrust, fault: Option<&Fault>) -> Option<Finding> {
         Distrust::Quarantined { .. } => (
             Severity::Warn,
             FindingKind::Quarantined,
-            "Wait. If nodes restart often, use `appendfsync always` or a smaller max_ttl",
+            "Wait. If nodes restart often, use `appendfsync always` or a shorter max_ttl",
         ),
         _ => (
             Severity::Warn,
             FindingKind::Clock,
-            "Keep the clocks of all nodes in step, and never step them by hand",
+            "Synchronise the clocks of all nodes (NTP), and never set them by hand",
         ),
     };
     Some(Finding { severity, kind, message: distrust.to_string(), advice })
@@ -235,8 +236,9 @@ fn of_clock(offset_us: Option<i64>, distrust: Option<&Distrust>) -> Option<Findi
     (offset > CLOCK_OFFSET_MAX).then(|| Finding {
         severity: Severity::Warn,
         kind: FindingKind::Clock,
-        message: format!("its clock is {offset:.2?} {direction} the middle of all nodes"),
-        advice: "Keep the clocks of all nodes in step; a correction by a step costs the node its vote for a while",
+        message: format!("its clock is {offset:.2?} {direction} the median of all nodes"),
+        advice: "Synchronise the clocks of all nodes (NTP); a node whose clock jumps loses its vote for a \
+                 while",
     })
 }
 
@@ -244,12 +246,9 @@ fn of_fences(ahead: Duration) -> Finding {
     Finding {
         severity: Severity::Warn,
         kind: FindingKind::FencesAhead,
-        message: format!(
-            "its clock was set back: it has granted fences that are {} ahead of it",
-            Rounded(ahead)
-        ),
-        advice: "Locks with such fences can be acquired when that time is over, at once without a fence, or when the \
-                 fences are started anew: docs/how-to/run-nodes.md, Clocks that were set back",
+        message: format!("its clock was set back: it has granted fences {} ahead of it", Rounded(ahead)),
+        advice: "Locks with such fences can be acquired once the clock catches up, at once without a \
+                 fence, or after the fences are reset: docs/how-to/run-nodes.md, Clocks that were set back",
     }
 }
 
@@ -260,35 +259,36 @@ fn of_server(server: &Server) -> Vec<Finding> {
         findings.push(warn(
             FindingKind::Replicas,
             format!("it has {} replicas", server.replicas),
-            "Nodes need none. A replica that takes over under the same address has not got the last locks; the node is \
-             quarantined then",
+            "Nodes need no replicas. A replica that takes over under the same address lacks the latest \
+             locks, so the node is quarantined",
         ));
     }
     if let Some(policy) = &server.eviction {
         findings.push(warn(
             FindingKind::Eviction,
-            format!("it throws keys away when its memory is full (maxmemory-policy {policy})"),
-            "Set maxmemory-policy to noeviction: a lock that is thrown away is given to the next",
+            format!("it evicts keys when its memory is full (maxmemory-policy {policy})"),
+            "Set maxmemory-policy to noeviction: an evicted lock can be granted to someone else",
         ));
     }
     let forgets = match server.persistence {
         Persistence::None => Some("no persistence: a restart loses all locks"),
-        Persistence::Snapshots => Some("it keeps only snapshots over a restart (no append-only file)"),
+        Persistence::Snapshots => Some("only snapshots survive a restart (no append-only file)"),
         Persistence::Log => Some("its append-only file is not synced before every reply"),
         Persistence::Unknown | Persistence::Always => None,
     };
     findings.extend(forgets.map(|message| {
-        let advice = "After a restart it waits a quarantine before it votes, if anybody who knew it is there to say so. \
-                      With appendonly yes, appendfsync always and no-appendfsync-on-rewrite no it forgets nothing";
+        let advice = "After a restart it is quarantined before it votes, if a client that knew it notices. \
+                      With appendonly yes, appendfsync always and no-appendfsync-on-rewrite no it loses \
+                      nothing";
         warn(FindingKind::Persistence, message.to_owned(), advice)
     }));
     findings.extend(server.unnamed.map(|off| {
-        let message = format!("INFO does not say which server it is (run_id, master_replid): {off}");
+        let message = format!("INFO does not identify the server (run_id, master_replid): {off}");
         let advice = "Use Redis or Valkey. If you must use this server, never restart it while locks are held, and list it once";
         warn(FindingKind::Identity, message, advice)
     }));
     findings.extend(server.unprotected.iter().map(|message| {
-        let advice = "Give the user the permissions of docs/how-to/run-nodes.md";
+        let advice = "Grant the user the permissions listed in docs/how-to/run-nodes.md";
         warn(FindingKind::Permission, (*message).to_owned(), advice)
     }));
     findings

@@ -17,8 +17,8 @@ use crate::error::votes::Votes;
 /// each would wait for the other to release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "a reader cannot become a writer: two readers that try would wait for each other for ever. Release the lock, \
-     acquire it with write(), and check again what you have read"
+    "a reader cannot become a writer: two readers that try would wait for each other forever. Release the \
+     lock, acquire it with write(), and check again what you have read"
 )]
 pub struct UpgradeError;
 
@@ -29,7 +29,7 @@ pub struct UpgradeError;
 pub enum AcquireError {
     /// Others have it: a majority of nodes answered, and too few of them were free.
     #[error(
-        "lock {name:?} is held by another{}: {} of {} nodes granted it and {} are needed{} ({votes}). {}",
+        "lock {name:?} is held by another client{}: {} of {} nodes granted it, {} needed{} ({votes}). {}",
         who(place), votes.granted(), votes.nodes(), votes.majority(), tries(*attempts, *elapsed), advice(retry_after)
     )]
     #[non_exhaustive]
@@ -70,9 +70,9 @@ pub enum AcquireError {
     /// The clocks of its nodes were ahead and have been set back. Nobody has the lock and no node
     /// is down, but its fences go on from the future, and no node grants a smaller one.
     #[error(
-        "lock {name:?} cannot be acquired with a fence for {}: clocks of its nodes were set back ({votes}). Nobody else \
-         has it. Wait that long, acquire it without a fence, or start the fences anew as docs/how-to/run-nodes.md says \
-         (Clocks that were set back)",
+        "lock {name:?} cannot be acquired with a fence for {}: the clocks of its nodes were set back \
+         ({votes}). Nobody else holds it. Wait that long, acquire it without a fence, or reset the fences: \
+         docs/how-to/run-nodes.md, Clocks that were set back",
         Rounded(*retry_after)
     )]
     #[non_exhaustive]
@@ -86,8 +86,8 @@ pub enum AcquireError {
     },
     /// A majority granted, but the validity was over when the answers had come. It is not a lock.
     #[error(
-        "lock {name:?} was granted too late: its ttl of {ttl:?} was over when a majority had answered ({votes}). \
-         Use a longer ttl, or find out what held up this process or the nodes"
+        "lock {name:?} was granted too late: its ttl of {ttl:?} had run out when a majority had answered \
+         ({votes}). Use a longer ttl, or find out what delayed this process or the nodes"
     )]
     #[non_exhaustive]
     TooLate {
@@ -101,8 +101,8 @@ pub enum AcquireError {
     /// The name is used for another kind of lock, or for something else. Nothing is waited for, and
     /// nothing was changed.
     #[error(
-        "lock {name:?} is asked for as {asked}, but under that name the nodes have {found} ({votes}). Give one of \
-         them another name"
+        "lock {name:?} was requested as {asked}, but the nodes have {found} under that name ({votes}). \
+         Rename one of them"
     )]
     #[non_exhaustive]
     OtherKind {
@@ -119,8 +119,8 @@ pub enum AcquireError {
     /// for, which holds this one, perhaps by way of others. Found before the nodes were asked; see
     /// [`Lock::while_holding`](crate::Lock::while_holding).
     #[error(
-        "lock {name:?} is not waited for, because that would be a deadlock: {circle}. Acquire the locks together with \
-         lock_all, or everywhere in the same order"
+        "waiting for lock {name:?} would be a deadlock: {circle}. Acquire the locks together with \
+         lock_all, or always in the same order"
     )]
     #[non_exhaustive]
     Circle {
@@ -130,7 +130,7 @@ pub enum AcquireError {
         circle: Box<Circle>,
     },
     /// The name is not allowed.
-    #[error("lock {name:?} cannot be asked for: {error}")]
+    #[error("lock {name:?} cannot be acquired: {error}")]
     #[non_exhaustive]
     InvalidName {
         /// The name.
@@ -140,7 +140,7 @@ pub enum AcquireError {
         error: NameError,
     },
     /// The options are not allowed.
-    #[error("lock {name:?} cannot be asked for: {error}")]
+    #[error("lock {name:?} cannot be acquired: {error}")]
     #[non_exhaustive]
     InvalidOption {
         /// The lock.
@@ -150,7 +150,7 @@ pub enum AcquireError {
         error: OptionError,
     },
     /// The operating system gave no random numbers, so no owner token could be made.
-    #[error("lock {name:?} cannot be asked for: the operating system gives no random numbers ({error})")]
+    #[error("lock {name:?} cannot be acquired: the operating system provides no random numbers ({error})")]
     #[non_exhaustive]
     NoRandomness {
         /// The lock.
@@ -159,7 +159,7 @@ pub enum AcquireError {
         error: String,
     },
     /// The manager was shut down, or the runtime it lives on has ended.
-    #[error("lock {name:?} was not acquired: its manager was shut down. Make a new `Locks` to go on")]
+    #[error("lock {name:?} was not acquired: its `Locks` was shut down. Create a new one")]
     #[non_exhaustive]
     ShutDown {
         /// The lock.
@@ -177,7 +177,7 @@ pub enum WithError {
     /// The lock was lost while the work was under way. The work was cancelled, before the lock
     /// could be another's.
     #[error(
-        "lock {name:?} was lost while the work under it was going on; the work was cancelled. Find out why it could \
+        "lock {name:?} was lost during the work it protects; the work was cancelled. Find out why it could \
          not be renewed: its nodes may be down, or its max_hold too short"
     )]
     #[non_exhaustive]
@@ -193,7 +193,7 @@ pub enum WithError {
 pub enum ExtendError {
     /// A majority of nodes no longer has it for us: the lock is lost. Stop the work it protects.
     #[error(
-        "lock {name:?} is lost: {} of {} nodes no longer have it for us ({votes}). Stop the work it protects",
+        "lock {name:?} is lost: {} of {} nodes no longer hold it for us ({votes}). Stop the work it protects",
         votes.refused(), votes.nodes()
     )]
     #[non_exhaustive]
@@ -205,8 +205,8 @@ pub enum ExtendError {
     },
     /// A majority answered, but too few nodes still have it; what the others have is not known.
     #[error(
-        "lock {name:?} was not extended: of the nodes that count for it, fewer than the {} that are needed extended it \
-         ({votes}). {}Retry, or acquire it again",
+        "lock {name:?} was not extended: fewer than the {} nodes it needs extended it ({votes}). {}Retry, \
+         or acquire it again",
         votes.majority(), still_valid(*valid_for)
     )]
     #[non_exhaustive]
@@ -236,9 +236,10 @@ pub enum ExtendError {
     /// restarted, or from before the node list was changed: it names those nodes as they were then,
     /// and proves nothing any more.
     #[error(
-        "lock {name:?} was not extended: its token or handover is out of date. Of {nodes} nodes only {left} are as they \
-         were when it was made, and {majority} are needed; the others were restarted or lost their memory since, or the node \
-         list was changed, which ends all locks. Use the one that the last extension gave, or acquire the lock again"
+        "lock {name:?} was not extended: its token or handover is out of date. Only {left} of {nodes} \
+         nodes still have the memory it refers to, {majority} needed; the others restarted or lost their \
+         memory since, or the node list was changed, which ends all locks. Use the one from the last \
+         extension, or acquire the lock again"
     )]
     #[non_exhaustive]
     Outdated {
@@ -254,7 +255,7 @@ pub enum ExtendError {
     /// Its validity ended, or was so near its end that the lock counts as lost, before the
     /// extension was decided.
     #[error(
-        "lock {name:?} has expired and cannot be extended. Stop the work it protects, and acquire it again"
+        "lock {name:?} has expired and cannot be extended. Stop the work it protects, then acquire it again"
     )]
     #[non_exhaustive]
     Expired {
@@ -263,8 +264,8 @@ pub enum ExtendError {
     },
     /// It would be held for longer than `max_hold`.
     #[error(
-        "lock {name:?} cannot be extended: it would be held for longer than its max_hold. {}Release it and acquire it \
-         again, or use a larger max_hold", still_valid(*valid_for)
+        "lock {name:?} cannot be extended: that would exceed its max_hold. {}Release it and acquire it again, \
+         or use a larger max_hold", still_valid(*valid_for)
     )]
     #[non_exhaustive]
     MaxHold {
@@ -275,8 +276,8 @@ pub enum ExtendError {
     },
     /// It was renewed as often as `renewals_max` allows.
     #[error(
-        "lock {name:?} cannot be extended: it was renewed as often as its renewals_max allows. {}Release it and \
-         acquire it again, or use a larger renewals_max", still_valid(*valid_for)
+        "lock {name:?} cannot be extended: it has reached its renewals_max. {}Release it and acquire it \
+         again, or use a larger renewals_max", still_valid(*valid_for)
     )]
     #[non_exhaustive]
     RenewalsMax {
@@ -306,7 +307,7 @@ pub enum ExtendError {
         error: OptionError,
     },
     /// The runtime that the manager lives on has ended.
-    #[error("lock {name:?} cannot be extended: its manager is gone. {}", still_valid(*valid_for))]
+    #[error("lock {name:?} cannot be extended: its `Locks` is gone. {}", still_valid(*valid_for))]
     #[non_exhaustive]
     ShutDown {
         /// The lock.
@@ -323,8 +324,9 @@ pub enum ExtendError {
 pub enum ReleaseError {
     /// A majority of nodes did not have it for us: it had expired or was taken away before.
     #[error(
-        "lock {name:?} is not held: it expired, was released already, was ended by a change of the node list, or the token \
-         belongs to another lock. Another may have held it meanwhile; use a longer ttl or extend it in time ({votes})"
+        "lock {name:?} is not held: it expired, was already released, was ended by a change of the node \
+         list, or the token belongs to another lock. Someone else may have held it since; use a longer ttl \
+         or extend it in time ({votes})"
     )]
     #[non_exhaustive]
     NotHeld {
@@ -335,7 +337,7 @@ pub enum ReleaseError {
     },
     /// No majority of nodes answered. The release goes on in the background.
     #[error(
-        "lock {name:?} may still be held: {}. It frees itself within {}. {}",
+        "lock {name:?} may still be held: {}. It expires within {}. {}",
         votes.lacking("did not answer", "answers"), Rounded(*frees_within), votes.remedy()
     )]
     #[non_exhaustive]
@@ -349,8 +351,8 @@ pub enum ReleaseError {
     },
     /// A client of another library has it, whose value is no owner token.
     #[error(
-        "lock {name:?} is held by a client of another library, which is not released from here; delete its key on the nodes \
-         by hand"
+        "lock {name:?} is held through another library, which Tenure does not release; delete its key on \
+         the nodes by hand"
     )]
     #[non_exhaustive]
     Foreign {
@@ -378,9 +380,7 @@ pub enum ReleaseError {
         error: OptionError,
     },
     /// The runtime that the manager lives on has ended.
-    #[error(
-        "lock {name:?} could not be released: its manager is gone. It frees itself at the end of its term"
-    )]
+    #[error("lock {name:?} could not be released: its `Locks` is gone. It expires at the end of its ttl")]
     #[non_exhaustive]
     ShutDown {
         /// The lock.
@@ -412,7 +412,7 @@ pub enum BuildError {
     #[error("cannot manage locks: {0}")]
     Url(#[from] crate::UrlError),
     /// The worker thread could not be started.
-    #[error("cannot manage locks: the worker thread could not be started ({0})")]
+    #[error("cannot manage locks: cannot start the worker thread ({0})")]
     Thread(#[from] std::io::Error),
 }
 
@@ -454,7 +454,7 @@ fn who(place: &Option<Box<Place>>) -> String {
     let Some(Place { ahead, waiters, holder, .. }) = place.as_deref() else { return String::new() };
     // Written by others, so nothing in it may move the cursor.
     let holder = holder.as_ref().map(|holder| format!("{holder:?}"));
-    let line = (*waiters > 0).then(|| format!("{ahead} ahead of us in a line of {waiters}"));
+    let line = (*waiters > 0).then(|| format!("{ahead} ahead of us, {waiters} in line"));
     let known: Vec<String> = holder.into_iter().chain(line).collect();
     if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
 }
@@ -462,7 +462,7 @@ fn who(place: &Option<Box<Place>>) -> String {
 fn advice(retry_after: &Option<Duration>) -> String {
     match retry_after {
         Some(left) => {
-            format!("Wait longer, or retry in {}, when it is free unless it is renewed", Rounded(*left))
+            format!("Wait longer, or retry in {}, when it is free unless renewed", Rounded(*left))
         }
         None => "Wait longer, or retry".to_owned(),
     }

@@ -307,7 +307,7 @@ impl Event<'_> {
             }
             Self::NodeTrusted { node } => tracing::info!(target: "tenure", node, "a node votes again"),
             Self::NodesNotRemembered { reason } => {
-                tracing::warn!(target: "tenure", reason, "what is known of the nodes is not kept");
+                tracing::warn!(target: "tenure", reason, "cannot remember the nodes");
             }
             Self::FencePoisoned { node, fence } => {
                 tracing::warn!(target: "tenure", node, %fence, "a fence from the future is ignored");
@@ -317,7 +317,7 @@ impl Event<'_> {
             }
             Self::CleanedUp { name } => tracing::trace!(target: "tenure", lock = name, "cleaned up"),
             Self::NotCleanedUp { name, nodes } => {
-                tracing::warn!(target: "tenure", lock = name, nodes, "keys were left to free themselves");
+                tracing::warn!(target: "tenure", lock = name, nodes, "keys were left to expire");
             }
         }
     }

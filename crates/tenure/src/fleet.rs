@@ -100,14 +100,15 @@ pub enum FleetError {
     #[error("prefix, max_ttl, restart_guard and fence_retention must be the same for both lists")]
     Settings,
     /// A node that is said to be gone is not in the old list, or is in the new one.
-    #[error("{node} is said to be gone, but it is not a node of the old list alone")]
+    #[error("--gone {node}: this node is not only in the old list")]
     NotGone {
         /// The node.
         node: String,
     },
     /// Nodes cannot be reached.
     #[error(
-        "cannot reach {}. Start them and run the change again; if one of the old list is switched off for good, say so (--gone)",
+        "cannot reach {}. Start them and run the change again; if a node of the old list is gone for good, \
+         add --gone",
         nodes.join(", ")
     )]
     Unreachable {
@@ -116,8 +117,8 @@ pub enum FleetError {
     },
     /// The node belongs to another fleet.
     #[error(
-        "{node} belongs to another fleet. If nobody uses that any more, run `tenure fleet forget` for this node, then the \
-         change again"
+        "{node} belongs to another fleet. If nobody uses that fleet any more, run `tenure fleet forget` for \
+         this node, then the change again"
     )]
     Foreign {
         /// The node.
@@ -125,15 +126,16 @@ pub enum FleetError {
     },
     /// The node is in use under the new list already.
     #[error(
-        "{node} already gives locks under the new list, so the two lists exclude nobody. Stop the clients of the new list, \
-         run `tenure fleet forget` for its nodes, then the change again"
+        "{node} already grants locks under the new list, so clients of the two lists do not exclude each \
+         other. Stop the clients of the new list, run `tenure fleet forget` for its nodes, then the change \
+         again"
     )]
     InUse {
         /// The node.
         node: String,
     },
     /// Another change is under way.
-    #[error("the nodes are being changed to another list, {to}. Finish that change or abort it first")]
+    #[error("the nodes are already changing to another list, {to}. Finish or abort that change first")]
     Other {
         /// That list.
         to: String,
@@ -142,12 +144,13 @@ pub enum FleetError {
     #[error("too late to abort: locks of the old list are gone. Run the change again to finish it")]
     TooLate,
     /// Too many nodes are gone.
-    #[error("too many nodes of the old list are gone to know what they granted; start a majority of them")]
+    #[error(
+        "too many nodes of the old list are gone to know which locks they granted; start a majority of \
+             them"
+    )]
     TooManyGone,
     /// A node is connected, and does not do what it is asked.
-    #[error(
-        "{node} does not do what it is asked: {reason}. Nothing is lost: see to it and run the command again"
-    )]
+    #[error("{node} failed: {reason}. Nothing is lost: fix it and run the command again")]
     Silent {
         /// The node.
         node: String,
@@ -156,8 +159,9 @@ pub enum FleetError {
     },
     /// Most nodes of the old list were never used with it, or have forgotten that they were.
     #[error(
-        "the old node list is not in use: no record of it on {}. Check the old list (--nodes) and the prefix. If they are \
-         right and the nodes lost their memory, run `tenure doctor` with the old list, then the change again",
+        "the old node list is not in use: no record of it on {}. Check the old list (--nodes) and the \
+         prefix. If they are correct and the nodes lost their memory, run `tenure doctor` with the old \
+         list, then the change again",
         nodes.join(", ")
     )]
     Unused {
@@ -166,8 +170,8 @@ pub enum FleetError {
     },
     /// The clients of the prefix count on what this node remembers.
     #[error(
-        "{node} remembers locks of this prefix whose restart_guard is not off: its clients count on them. Only a prefix with \
-         restart_guard = \"off\" can be given up"
+        "{node} has locks under this prefix with a restart_guard other than off: its clients rely on them. \
+         Only a prefix with restart_guard = \"off\" can be given up"
     )]
     Guarded {
         /// The node.
@@ -175,8 +179,8 @@ pub enum FleetError {
     },
     /// The two lists are called the same.
     #[error(
-        "the old list and the new one are the same. Give the old one as the nodes (--nodes), and a fleet with a name another \
-         name (--to-fleet)"
+        "the old and the new list are the same. Pass the old one with --nodes; if the fleet has a name, \
+         choose a new one with --to-fleet"
     )]
     Same,
 }
@@ -465,23 +469,23 @@ impl std::fmt::Display for FleetProgress {
         match self {
             Self::Reaching(nodes) => write!(f, "connecting to {}", nodes.join(", ")),
             Self::Prepared => f.write_str("the new nodes are ready: give clients the new list now"),
-            Self::Closed => f.write_str("the old list gives no more locks"),
+            Self::Closed => f.write_str("the old list no longer grants locks"),
             Self::Waiting { left } => {
                 write!(
                     f,
-                    "waiting until the last locks of the old list are over, {:.1} s at most",
+                    "waiting for the last locks of the old list to expire, up to {:.1} s",
                     left.as_secs_f64()
                 )
             }
             Self::Clocks { left } => {
                 write!(
                     f,
-                    "waiting for clocks: fences of the old list are {:.1} s ahead of the new nodes. Correct the clocks if \
-                     they are wrong",
+                    "waiting for clocks: fences of the old list are {:.1} s ahead of the new nodes. Fix \
+                     the clocks if they are wrong",
                     left.as_secs_f64()
                 )
             }
-            Self::Opened => f.write_str("the new list gives locks"),
+            Self::Opened => f.write_str("the new list grants locks"),
         }
     }
 }

@@ -73,11 +73,10 @@ fn described_as(command: clap::Command, word: &str) -> clap::Command {
         let ignored = argument.get_long().is_some_and(|flag| is_ignored(flag, word));
         let argument = argument.hide(ignored);
         let (help, value) = match (word, argument.get_long()) {
-            ("plan", Some("nodes")) => ("How many nodes a fleet has, or their URLs [default: 5]", "N"),
-            ("token", Some("prefix")) => (
-                "What the names begin with that the caller may use; may be repeated [default: all names]",
-                "P",
-            ),
+            ("plan", Some("nodes")) => ("Number of nodes in a fleet, or their URLs [default: 5]", "N"),
+            ("token", Some("prefix")) => {
+                ("Prefix of the names the caller may use; repeatable [default: all names]", "P")
+            }
             _ => return argument,
         };
         argument.help(help).long_help(help).value_name(value)

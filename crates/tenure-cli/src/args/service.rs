@@ -13,49 +13,49 @@ Examples:
        http://127.0.0.1:7420/v1/acquire
   tenure serve --listen 0.0.0.0:7420 --callers callers --tls-certificate cert.pem --tls-key key.pem
 
-Any instance serves the next call of a lease, if all have the same nodes and the same lease key. On
-SIGTERM or SIGINT it takes no new work, tells whoever waits, releases nothing, and ends. On SIGHUP it
-reads callers, certificates and lease keys again. [serve] in tenure.toml has the same settings, and
+Calls for a lease can go to any instance, as long as all have the same nodes and lease key. On
+SIGTERM or SIGINT it accepts no new work, notifies waiting clients, releases nothing, and exits. On
+SIGHUP it reloads callers, certificates and lease keys. [serve] in tenure.toml has these settings and
 more: docs/reference/service.md.")]
 pub(crate) struct ServeArgs {
-    /// Where to listen: an address and a port, or `unix:PATH`; may be repeated. An address that
-    /// other machines can reach needs callers, and TLS [default: 127.0.0.1:7420]
+    /// Address and port to listen on, or `unix:PATH`; repeatable. An address that other machines
+    /// can reach requires callers and TLS [default: 127.0.0.1:7420]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub(crate) listen: Vec<String>,
-    /// The file with the keys that lease tokens are sealed with: 64 hexadecimal digits a line, the
-    /// first seals [default: one that is made for this machine]
+    /// File with the keys that seal lease tokens: 64 hexadecimal digits per line, the first one
+    /// seals [default: a key created for this machine]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) lease_key: Option<PathBuf>,
-    /// The file that lists who may call, made with `tenure token new`
+    /// File that lists who may call, created with `tenure token new`
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) callers: Option<PathBuf>,
-    /// The file with the certificate of the service, and those up to the root (PEM)
+    /// File with the service's certificate chain (PEM)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) tls_certificate: Option<PathBuf>,
-    /// The file with the key of the certificate (PEM)
+    /// File with the certificate's private key (PEM)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) tls_key: Option<PathBuf>,
-    /// The file with the certificates of those who sign clients' certificates (PEM)
+    /// File with the CA certificates that sign client certificates (PEM)
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) client_ca: Option<PathBuf>,
-    /// A proxy before it does TLS, so other machines may be answered without
+    /// A proxy in front terminates TLS, so plain connections from other machines are allowed
     #[arg(long)]
     pub(crate) behind_tls_proxy: bool,
-    /// A name by which it is called, beside its addresses and those in its certificate; may be
-    /// repeated
+    /// Host name that clients use, besides its addresses and the names in its certificate;
+    /// repeatable
     #[arg(long, value_name = "NAME")]
     pub(crate) host: Vec<String>,
-    /// Write a line of JSON for each call to this file, or to `stderr` [default: none]
+    /// Log each call as a line of JSON to this file, or to `stderr` [default: none]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) access_log: Option<PathBuf>,
-    /// Where it is written who took a lock from its holder: a file, or `stderr` [default: stderr]
+    /// Log forced releases to this file, or to `stderr` [default: stderr]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) audit_log: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TokenCommand {
-    /// Make a token for a caller, and print it once
+    /// Create a token for a caller and print it, once
     New(NewTokenArgs),
     /// List the callers in a file
     Ls(TokenFileArgs),
@@ -67,22 +67,22 @@ Examples:
   tenure token new --name billing --may read,lock --prefix billing/ --until 90d --file callers
   tenure token new --name web-1 --certificate web-1.example --may lock --file callers
 
-The token is printed, and kept nowhere: the file has its SHA-256. A service that runs reads the file
-again on SIGHUP.")]
+The token is printed and stored nowhere: the file has only its SHA-256. A running service reloads the
+file on SIGHUP.")]
 pub(crate) struct NewTokenArgs {
-    /// How the caller is called, in logs and messages
+    /// Name of the caller in logs and messages
     #[arg(long)]
     pub(crate) name: String,
     /// What it may do: read, lock, force, metrics
     #[arg(long, value_name = "VERB,...", value_delimiter = ',', required = true)]
     pub(crate) may: Vec<Verb>,
-    /// Until when: a duration from now, the last day (UTC), or a time [default: without an end]
+    /// Expiry: a duration from now, a last day (UTC), or a time [default: never]
     #[arg(long, value_name = "WHEN")]
     pub(crate) until: Option<String>,
-    /// It shows a client certificate of this name instead of a token
+    /// Identify the caller by a client certificate with this name instead of a token
     #[arg(long, value_name = "NAME")]
     pub(crate) certificate: Option<String>,
-    /// Put the caller at the end of this file
+    /// Append the caller to this file
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
 }
@@ -90,7 +90,7 @@ pub(crate) struct NewTokenArgs {
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  tenure token ls --file callers")]
 pub(crate) struct TokenFileArgs {
-    /// The file [default: `callers` of [serve] in tenure.toml]
+    /// File to read [default: `callers` under [serve] in tenure.toml]
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) file: Option<PathBuf>,
 }

@@ -75,8 +75,8 @@ impl Benchmark {
         let rest = acquire.saturating_sub(round_trip);
         if node.persistence == Persistence::Always && rest > round_trip {
             let message = format!(
-                "{took}; the round trip is {} of it, and most of the rest are the disks: the servers sync every write \
-                 before they reply (appendfsync always)",
+                "{took}; {} of that is the round trip, and most of the rest is disk: the servers sync \
+                 every write before they reply (appendfsync always)",
                 ms(round_trip)
             );
             return Some(Finding { limit: Limit::Persistence, message });
@@ -91,7 +91,7 @@ impl Benchmark {
                 String::new()
             };
             let message = format!(
-                "{took}: a majority needs {}, {} away; the next nearer one is {} away{why}",
+                "{took}: a majority needs {}, with a round trip of {}; the next nearest takes {}{why}",
                 node.node,
                 ms(round_trip),
                 ms(nearer)
@@ -99,11 +99,11 @@ impl Benchmark {
             return Some(Finding { limit: Limit::SlowNode, message });
         }
         let which = if self.nodes.len() == 1 { "the node" } else { self.ordinal() };
-        let message = format!("{took}; the round trip to {which}, {}, is {}", node.node, ms(round_trip));
+        let message = format!("{took}; the round trip to {which}, {}, takes {}", node.node, ms(round_trip));
         if round_trip >= rest {
             return Some(Finding { limit: Limit::RoundTrip, message });
         }
-        let message = format!("{message}, the rest is computed, here and on the servers");
+        let message = format!("{message}; the rest is computation, here and on the servers");
         Some(Finding { limit: Limit::MachineCpu, message })
     }
 
@@ -114,14 +114,14 @@ impl Benchmark {
         let found = |limit, message| Some(Finding { limit, message });
         if fastest.client_cpu >= BUSY {
             let message = format!(
-                "{rate} are limited by the CPU of this process, {} of a core; more processes get more",
+                "{rate}, limited by the CPU of this process ({} of a core); run more processes for more",
                 percent(fastest.client_cpu)
             );
             return found(Limit::ClientCpu, message);
         }
         if let Some((node, cpu)) = self.busiest(fastest).filter(|(_, cpu)| *cpu >= BUSY) {
             let message = format!(
-                "{rate} are limited by the CPU of {}, {} of the one core that its server uses",
+                "{rate}, limited by the CPU of {} ({} of the one core its server uses)",
                 node.node,
                 percent(cpu)
             );
@@ -129,7 +129,7 @@ impl Benchmark {
         }
         if let Some(machine) = fastest.machine.filter(|machine| *machine >= BUSY) {
             let message = format!(
-                "{rate} are limited by the CPU of this machine, {} of all its cores; this process has {} of one",
+                "{rate}, limited by the CPU of this machine ({} of all cores; this process uses {} of one)",
                 percent(machine),
                 percent(fastest.client_cpu)
             );
@@ -143,8 +143,8 @@ impl Benchmark {
         if unhurried && self.decisive().is_some() {
             let Finding { limit, .. } = self.latency_limit()?;
             let message = format!(
-                "{rate} are limited by how many wait at a time: each takes {}, one alone {}, and no CPU is used up; more \
-                 tasks get more",
+                "{rate}, limited by how many run at once: each takes {}, a single one {}, and no CPU is \
+                 saturated; run more tasks for more",
                 ms(fastest.acquire.p50),
                 ms(single.acquire.p50)
             );
@@ -154,8 +154,8 @@ impl Benchmark {
         let servers =
             busiest.map_or_else(String::new, |(_, cpu)| format!(", the busiest server {}", percent(cpu)));
         let message = format!(
-            "{rate}: nothing that was measured is used up (this process {} of a core{servers}); look at the network and \
-             at what else the servers' machines do",
+            "{rate}: nothing measured is saturated (this process {} of a core{servers}); check the network \
+             and what else runs on the servers' machines",
             percent(fastest.client_cpu)
         );
         found(Limit::Unknown, message)
@@ -173,7 +173,7 @@ impl Benchmark {
             3 => "the third-nearest node",
             4 => "the fourth-nearest node",
             5 => "the fifth-nearest node",
-            _ => "the node that makes the majority",
+            _ => "the node that completes the majority",
         }
     }
 }
@@ -181,11 +181,12 @@ impl Benchmark {
 /// A store on disk: what is not computed is waited for.
 fn disk(load: &LoadRun, what: &str) -> Finding {
     if load.client_cpu >= BUSY {
-        let message = format!("{what}; this process uses {} of a core for it", percent(load.client_cpu));
+        let message = format!("{what}; this process uses {} of a core", percent(load.client_cpu));
         return Finding { limit: Limit::ClientCpu, message };
     }
     let message = format!(
-        "{what}; this process computes for {} of the time, the rest it waits for the disk of the embedded store",
+        "{what}; this process computes for {} of the time and waits for the embedded store's disk for the \
+         rest",
         percent(load.client_cpu)
     );
     Finding { limit: Limit::Disk, message }

@@ -144,8 +144,8 @@ impl Plan {
         let most = whole(self.fleet_per_second);
         match self.bottleneck {
             Bottleneck::NodeCpu => format!(
-                "the CPU of each node, {} of a core; one fleet can do {most} such locks/s, and {} when clients are so busy \
-                 that locks travel together",
+                "the CPU of each node, {} of a core; one fleet can do {most} such locks/s, or {} when \
+                 clients are busy enough to send locks in batches",
                 percent(self.node_cores()),
                 whole(self.fleet_per_second_together)
             ),
@@ -161,27 +161,27 @@ impl Plan {
         let mut advice = vec![];
         if nodes.is_multiple_of(2) {
             advice.push(format!(
-                "{nodes} nodes survive no more failures than {}: use an odd number",
+                "{nodes} nodes survive no more failures than {}; use an odd number",
                 nodes - 1
             ));
         }
         if nodes < 3 {
-            advice.push("with fewer than 3 nodes no failure is survived".to_owned());
+            advice.push("fewer than 3 nodes survive no failure".to_owned());
         }
         if cores > SERVER_CORES_MAX {
-            advice.push(format!("a server executes commands on one core; {cores} do no more than 1"));
+            advice.push(format!("a server runs commands on one core; {cores} cores do no more than 1"));
         }
         if clients > CONNECTIONS_MAX {
             advice.push(format!(
-                "{} connections to each node: raise maxclients, which is {} by default",
+                "{} connections to each node: raise maxclients (default {})",
                 whole(clients),
                 whole(CONNECTIONS_MAX)
             ));
         }
         if self.memory.fences > 0.5 * self.memory.total() && self.memory.fences > 1e9 {
             advice.push(format!(
-                "most of the memory are the fences of {} names, each remembered for a day; use names again, shorten \
-                 fence_retention, or say how many there are (--names)",
+                "most of the memory goes to the fences of {} names, each kept for a day; reuse names, \
+                 shorten fence_retention, or state the number of names (--names)",
                 whole(names)
             ));
         }

@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &BenchArgs, settings: &Settings, output: &Output) 
     let measured = tokio::select! {
         measured = measure(&mut trial, args.seconds, settings, &mut progress) => measured,
         signal = interruption(&mut signals) => {
-            let message = format!("interrupted by {signal}; the locks of the benchmark are removed");
+            let message = format!("interrupted by {signal}; the benchmark's locks were removed");
             Err(Failure::new(Exit::signal(signal as i32), "interrupted", message))
         }
     };

@@ -35,7 +35,7 @@ async fn show(args: &DemoArgs, output: &Output) -> Result<Exit, Failure> {
     output.note("starting nodes and contenders");
     let mut stage = Stage::start(tell, !args.no_dashboard)?;
     let mut input = Input::open(args.seconds.is_some())
-        .map_err(|error| Failure::internal(format!("no keys can be read: {error}")))?;
+        .map_err(|error| Failure::internal(format!("cannot read keys: {error}")))?;
     let end = args.seconds.map(|seconds| Instant::now() + Duration::from_secs(seconds));
     let mut ticks = interval(DRAW_EVERY);
     let exit = loop {
@@ -74,7 +74,7 @@ async fn show(args: &DemoArgs, output: &Output) -> Result<Exit, Failure> {
     };
     drop(input);
     drop(stage);
-    output.note("the demo is over; everything it started has ended");
+    output.note("the demo has ended, and so has everything it started");
     Ok(exit)
 }
 

@@ -68,7 +68,8 @@ fn of_locks(list: &LockList) -> Option<Advice> {
     Some(Advice {
         level: Level::Warning,
         message,
-        advice: "If a holder is gone, delete its key on every node; with an empty prefix the key may be other data",
+        advice: "If its holder is gone, delete the key on every node; with an empty prefix, check first \
+                 that the key is a lock",
     })
 }
 
@@ -80,7 +81,8 @@ async fn of_waiters(locks: &Locks, list: &LockList) -> Vec<Advice> {
     let advice = |circle: &Circle| Advice {
         level: Level::Warning,
         message: format!("deadlock: {circle}"),
-        advice: "Stop one of them; let them lock all names at once (tenure run a b -- ...), or in the same order",
+        advice: "Stop one of them, then lock all names at once (tenure run a b -- ...), or always in the \
+                 same order",
     };
     circles.iter().map(advice).collect()
 }
@@ -91,10 +93,15 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
     let majority = nodes.len() / 2 + 1;
     if let [node] = nodes {
         let (level, message, advice_given) = if node.votes {
-            let message = "the one node votes; without it no lock can be acquired".to_owned();
-            (Level::Good, message, "Nothing to do; for locks that outlive a machine name three or five nodes")
+            let message = "the only node votes; without it no lock can be acquired".to_owned();
+            (
+                Level::Good,
+                message,
+                "Nothing to do; for locks that survive the loss of a machine, use three \
+                                    or five nodes",
+            )
         } else {
-            let message = "the one node does not vote: no lock can be acquired".to_owned();
+            let message = "the only node does not vote: no lock can be acquired".to_owned();
             (Level::Danger, message, "Fix the problems listed above")
         };
         advice.push(Advice { level, message, advice: advice_given });
@@ -102,7 +109,7 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
         advice.push(Advice {
             level: Level::Danger,
             message: format!(
-                "only {voting} of {} nodes vote and {majority} are needed: no lock can be acquired",
+                "only {voting} of {} nodes vote, {majority} needed: no lock can be acquired",
                 nodes.len()
             ),
             advice: "Fix the problems listed above",
@@ -116,9 +123,12 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
         });
     } else {
         let message = format!("all {voting} nodes vote; {} may fail", voting - majority);
-        let warned =
-            nodes.iter().flat_map(|node| &node.findings).any(|finding| finding.severity > Severity::Info);
-        let given = if warned { "Look at the warnings above" } else { "Nothing to do" };
+        let findings = nodes.iter().flat_map(|node| &node.findings);
+        let (message, given) = match findings.filter(|finding| finding.severity > Severity::Info).count() {
+            0 => (message, "Nothing to do"),
+            1 => (format!("works, with 1 warning: {message}"), "See the warning above"),
+            warnings => (format!("works, with {warnings} warnings: {message}"), "See the warnings above"),
+        };
         advice.push(Advice { level: Level::Good, message, advice: given });
     }
     let refused =
@@ -126,8 +136,8 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
     for node in nodes.iter().filter(refused) {
         advice.push(Advice {
             level: Level::Danger,
-            message: format!("{} must not be a node", node.node),
-            advice: "Take it out of the node list of every client, or make it what it must be",
+            message: format!("{} cannot be used as a node", node.node),
+            advice: "Remove it from every client's node list, or fix it as described above",
         });
     }
     let ahead =
@@ -137,11 +147,12 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
         advice.push(Advice {
             level: Level::Danger,
             message: format!(
-                "clocks of {ahead} of {} nodes were set back: locks whose fences are ahead of them cannot be acquired",
+                "the clocks of {ahead} of {} nodes were set back: locks with fences ahead of them cannot \
+                 be acquired",
                 nodes.len()
             ),
-            advice: "Wait until that time has passed, or start the fences anew: docs/how-to/run-nodes.md, Clocks that were \
-                     set back",
+            advice: "Wait until the clocks catch up, or reset the fences: docs/how-to/run-nodes.md, Clocks \
+                     that were set back",
         });
     }
     let evicting =
@@ -149,8 +160,8 @@ fn of_nodes(nodes: &[NodeReport]) -> Vec<Advice> {
     for node in nodes.iter().filter(evicting) {
         advice.push(Advice {
             level: Level::Danger,
-            message: format!("{} throws locks away when its memory is full", node.node),
-            advice: "Set maxmemory-policy to noeviction there",
+            message: format!("{} evicts locks when its memory is full", node.node),
+            advice: "Set maxmemory-policy to noeviction on that server",
         });
     }
     if nodes.len() > 1 && nodes.len().is_multiple_of(2) {
@@ -175,15 +186,15 @@ fn of_memory(settings: &Settings, nodes: &[NodeReport], complaints: Vec<String>)
         .map(|reason| {
             warning(
                 reason,
-                "Fix that, or name another file with --known-nodes: without it, this machine does not \
-                             recognise nodes that lost their memory",
+                "Fix it, or use another file (--known-nodes): without one, this machine cannot tell when a \
+                 node has lost its memory",
             )
         })
         .collect();
     if settings.known_nodes.value == KnownNodes::Off {
         advice.push(warning(
-            "known_nodes is off: this machine does not recognise nodes that lost their memory".to_owned(),
-            "Leave known_nodes out, or set restart_guard = \"strict\"",
+            "known_nodes is off: this machine cannot tell when a node has lost its memory".to_owned(),
+            "Remove known_nodes = \"off\", or set restart_guard = \"strict\"",
         ));
     }
     let reachable = || nodes.iter().filter(|node| node.reachable);
@@ -194,18 +205,18 @@ fn of_memory(settings: &Settings, nodes: &[NodeReport], complaints: Vec<String>)
         [node] => Advice {
             level: Level::Danger,
             message: format!(
-                "{} is the only node and has no persistence: after a restart, a machine that never used it before can be \
-                 given a lock that is still held",
+                "{} is the only node and has no persistence: after a restart, a machine that has never \
+                 used it can get a lock that is still held",
                 node.node
             ),
-            advice: "Use three or five nodes, turn on persistence there (appendonly yes), or set \
-                     restart_guard = \"strict\"",
+            advice: "Use three or five nodes, turn on persistence (appendonly yes), or set restart_guard = \
+                     \"strict\"",
         },
         _ => warning(
-            "no node has persistence: if all restart at once, a machine that never used them before can be given a lock \
-             that is still held"
+            "no node has persistence: if all restart at once, a machine that has never used them can get a \
+             lock that is still held"
                 .to_owned(),
-            "Turn on persistence on one node at least (appendonly yes), or set restart_guard = \"strict\"",
+            "Turn on persistence on at least one node (appendonly yes), or set restart_guard = \"strict\"",
         ),
     });
     advice
@@ -226,7 +237,7 @@ fn of_settings(settings: &Settings, nodes: &[NodeReport]) -> Vec<Advice> {
         advice.push(Advice {
             level: Level::Warning,
             message: format!("a node timeout of {timeout:?} is large relative to the ttl of {ttl:?}"),
-            advice: "Use a longer ttl: an attempt that waits for a hung node leaves little of it",
+            advice: "Use a longer ttl: an attempt that waits for a hung node uses up much of it",
         });
     }
     for node in nodes {
@@ -235,13 +246,13 @@ fn of_settings(settings: &Settings, nodes: &[NodeReport]) -> Vec<Advice> {
             advice.push(Advice {
                 level: Level::Warning,
                 message: format!(
-                    "{} takes {round_trip:.1?} to answer, close to the node timeout of {timeout_max:.1?}",
+                    "{} answers in {round_trip:.1?}, close to the node timeout of {timeout_max:.1?}",
                     node.node
                 ),
                 advice: if settings.node_timeout.value.is_some() {
-                    "Remove node_timeout from tenure.toml: by default it follows the round trips"
+                    "Remove node_timeout from tenure.toml: the default adapts to the round trip"
                 } else {
-                    "Use a ttl of at least 20 round trips, or nodes that are nearer"
+                    "Use a ttl of at least 20 round trips, or nodes closer by"
                 },
             });
         }

@@ -30,8 +30,8 @@ async fn by_nodes(
     check_fence(&token, args.fence)?;
     if !token.extends() {
         return Err(Failure::usage(
-            "the token is from an older version of tenure and cannot be extended; release the lock with it, and \
-             acquire it again",
+            "the token is from an older version of Tenure and cannot be extended; use it to release the \
+             lock, then acquire it again",
         ));
     }
     refuse_absent_store(settings, name)?;
@@ -59,7 +59,7 @@ async fn by_service(
     }
     if is_ttl_typed(settings) {
         return Err(Failure::usage(
-            "a service extends for the term that the lock was acquired with; leave out --ttl",
+            "a service always extends by the ttl the lock was acquired with; omit --ttl",
         ));
     }
     let told = Service::connect(service)?.extend(&[name.to_owned()], token).await;

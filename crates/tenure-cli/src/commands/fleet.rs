@@ -55,8 +55,8 @@ async fn forget(args: &ForgetArgs, settings: &Settings, output: &Output) -> Resu
     let forgotten = with_nodes(settings, "NODE", &args.nodes.join(","))?;
     let masked: Vec<String> = forgotten.nodes.value.iter().map(NodeUrl::masked).collect();
     let question = format!(
-        "Take {} out of its fleet? Its clients must be stopped or have other nodes. Locks there may still be held; \
-         it votes again after a quarantine.",
+        "Remove {} from its fleet? First stop its clients or give them other nodes: locks on it may still \
+         be held. It votes again after a quarantine.",
         masked.join(", ")
     );
     if !args.yes && output.confirm(&question) == Some(false) {
@@ -71,7 +71,7 @@ async fn forget(args: &ForgetArgs, settings: &Settings, output: &Output) -> Resu
 fn with_nodes(settings: &Settings, from: &'static str, urls: &str) -> Result<Settings, Failure> {
     let urls: Vec<&str> = urls.split(',').map(str::trim).filter(|url| !url.is_empty()).collect();
     if urls.is_empty() {
-        return Err(Failure::usage(format!("{from} names no nodes; give their URLs, separated by commas")));
+        return Err(Failure::usage(format!("{from} is empty; expected node URLs, separated by commas")));
     }
     let mut other = settings.clone();
     let value = urls.into_iter().map(NodeUrl::new).collect();

@@ -36,7 +36,7 @@ pub(crate) async fn run(args: &LeadArgs, settings: &Settings, output: &Output) -
                 failure,
                 is_left,
             } if !is_left => {
-                output.note(&format!("{}. Campaigning again", failure.message));
+                output.note(&format!("{}. Running for election again", failure.message));
             }
             Outcome::Stopped { failure, .. } => return Err(failure),
         }
@@ -56,7 +56,7 @@ async fn pause(back_off: Duration, name: &str, signals: &mut Signals) -> Result<
             () = &mut over => return Ok(()),
             signal = signals.next() => {
                 if ends_wait(signal) {
-                    let message = format!("interrupted by {signal} while campaigning for {name:?}");
+                    let message = format!("interrupted by {signal} while waiting to be elected for {name:?}");
                     let exit = Exit::signal(signal as i32);
                     return Err(Failure::new(exit, "interrupted", message).of_lock(name));
                 }

@@ -53,7 +53,7 @@ fn nodes(text: &str) -> Result<usize, Failure> {
         return Ok(text.split(',').filter(|url| !url.trim().is_empty()).count());
     }
     let problem =
-        || Failure::usage(format!("--nodes {text:?}: expected how many nodes a fleet has, such as 5"));
+        || Failure::usage(format!("--nodes {text:?}: expected the number of nodes in a fleet, such as 5"));
     text.parse().map_err(|_| problem())
 }
 
@@ -61,9 +61,9 @@ fn nodes(text: &str) -> Result<usize, Failure> {
 fn measured(path: &Path) -> Result<Costs, Failure> {
     let shown = path.display();
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::usage(format!("--measured {shown}: cannot be read: {error}")))?;
+        .map_err(|error| Failure::usage(format!("--measured {shown}: cannot read it: {error}")))?;
     let wrong = |reason: String| {
-        Failure::usage(format!("--measured {shown}: not what `tenure bench --json` prints: {reason}"))
+        Failure::usage(format!("--measured {shown}: not the output of `tenure bench --json`: {reason}"))
     };
     let benchmark = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     Costs::MEASURED.with_measured(&benchmark).map_err(wrong)

@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
 async fn by_force(args: &ReleaseArgs, settings: &Settings, output: &Output) -> Result<Exit, Failure> {
     // Nobody takes a lock by force that was not typed.
     let name = args.name.as_deref();
-    let name = name.ok_or_else(|| Failure::usage("name the lock to take: `tenure release --force NAME`"))?;
+    let name = name.ok_or_else(|| Failure::usage("which lock? Use `tenure release --force NAME`"))?;
     refuse_absent_store(settings, name)?;
     match Backend::connect_aloud(settings, output)? {
         Backend::Nodes(locks) => from_nodes(args, name, &locks, settings, output).await,
@@ -96,7 +96,7 @@ fn confirm(args: &ReleaseArgs, report: &Report, output: &Output) -> Result<(), F
 }
 
 fn nobody(name: &str) -> Failure {
-    let message = format!("lock {name:?} is not held; there is nothing to release");
+    let message = format!("lock {name:?} is not held; nothing to release");
     Failure::new(Exit::NO, "not_held", message).of_lock(name)
 }
 
@@ -109,7 +109,7 @@ fn owners<'a>(report: &'a LockReport, settings: &Settings) -> Result<BTreeSet<&'
             Exit::NO,
             "foreign",
             format!(
-                "lock {name:?} is held by a client of another library; delete the key {:?} on its nodes by hand",
+                "lock {name:?} is held through another library; delete the key {:?} on its nodes by hand",
                 plain(&holding.key)
             ),
         )
@@ -136,11 +136,13 @@ fn breakage(report: &Report, question: bool) -> String {
     let Some(all) = all else {
         let holder = label.unwrap_or_else(|| "its holder".to_owned());
         return format!(
-            "{verb} {name:?} away from {holder}, who is not told at once and goes on working: until then two processes may run at once. {end}"
+            "{verb} {name:?} from {holder}, which is not notified and keeps running until its next renewal \
+             fails: two processes may run at once. {end}"
         );
     };
-    let one = label.map_or_else(String::new, |label| format!(" (one of them {label})"));
+    let one = label.map_or_else(String::new, |label| format!(" (including {label})"));
     format!(
-        "{verb} {name:?} away from {all}{one}, who are not told at once and go on working: until then others may run beside them. {end}"
+        "{verb} {name:?} from {all}{one}, which are not notified and keep running until their next \
+         renewals fail: others may run at the same time. {end}"
     )
 }

@@ -18,7 +18,7 @@ pub(crate) async fn run(args: &RunArgs, settings: &Settings, output: &Output) ->
         at_least: settings.at_least(args.at_least.as_deref())?,
     };
     if wanted.slots.is_some() && wanted.names.len() > 1 {
-        return Err(Failure::usage("--slots is for one name; a set of names has one holder at a time"));
+        return Err(Failure::usage("--slots takes one name; a set of names has one holder at a time"));
     }
     let name = wanted.name();
     let retries = args.at_least_on == AtLeastOn::Success;

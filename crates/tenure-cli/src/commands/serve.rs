@@ -44,7 +44,7 @@ pub(crate) async fn run(args: &ServeArgs, settings: &Settings, output: &Output) 
     #[cfg(not(feature = "otlp"))]
     if let Some((variable, _)) = tenure_server::collector() {
         output.warn_all(&[format!(
-            "{variable} names a collector, but this build sends no spans; build it with --features otlp"
+            "{variable} is set, but this build cannot send spans; build with --features otlp"
         )]);
     }
     let (keys, made_key) = match &serve.lease_key.value {
@@ -122,9 +122,9 @@ impl Reloaded {
         }
         errors.extend(self.logs.reopen());
         if errors.is_empty() {
-            output.note("callers, certificates and lease keys were read again, log files opened again");
+            output.note("reloaded callers, certificates and lease keys; reopened log files");
         }
-        let warning = |error| format!("not reloaded, what was read before stays in force: {error}");
+        let warning = |error| format!("not reloaded, keeping the previous configuration: {error}");
         output.warn_all(&errors.into_iter().map(warning).collect::<Vec<_>>());
     }
 }
@@ -143,7 +143,7 @@ impl Logs {
             Some(path) if path == Path::new("stderr") => Ok(Some(LogFile::stderr())),
             Some(path) => LogFile::open(path).map(Some).map_err(|error| {
                 let (source, path) = (&log.source, path.display());
-                Failure::usage(format!("{source}: {path} cannot be written: {error}; name another file"))
+                Failure::usage(format!("{source}: cannot write {path}: {error}; use another file"))
             }),
         };
         Ok(Self { access: open(&serve.access_log)?, audit: open(&serve.audit_log)?.unwrap_or_default() })
@@ -166,9 +166,7 @@ impl Logs {
 /// A key of its own is enough as long as all instances are on this machine.
 fn key_of_machine() -> Result<(LeaseKeys, Option<String>), Failure> {
     let folder = state_folder().ok_or_else(|| {
-        Failure::usage(
-            "there is no folder to keep a lease key in: set XDG_STATE_HOME or HOME, or name a key with --lease-key",
-        )
+        Failure::usage("no folder for a lease key: set XDG_STATE_HOME or HOME, or use --lease-key")
     })?;
     let (keys, path) = LeaseKeys::of_machine(&folder).map_err(|error| no_key(&error))?;
     Ok((keys, Some(path.display().to_string())))

@@ -26,7 +26,7 @@ fn new(args: &NewTokenArgs, common: &Common, output: &Output) -> Result<Exit, Fa
         Some(certificate) => (None, Principal::with_certificate(&args.name, certificate, rights, until)),
         None => {
             let token = CallerToken::generate().ok_or_else(|| {
-                Failure::internal("no token could be made: the operating system gives no random numbers")
+                Failure::internal("cannot create a token: the operating system provides no random numbers")
             })?;
             let principal = Principal::with_token(&args.name, token.hash(), rights, until);
             (Some(token), principal)
@@ -46,7 +46,7 @@ fn new(args: &NewTokenArgs, common: &Common, output: &Output) -> Result<Exit, Fa
 
 fn list(args: &TokenFileArgs, common: &Common, output: &Output) -> Result<Exit, Failure> {
     if !common.prefix.is_empty() {
-        return Err(Failure::usage("--prefix means nothing to `tenure token ls`; leave it out"));
+        return Err(Failure::usage("--prefix does not apply to `tenure token ls`; remove it"));
     }
     let configured = || Ok::<_, Failure>(Settings::resolve(common, false)?.serve.callers.value.clone());
     let file = match &args.file {
@@ -54,9 +54,7 @@ fn list(args: &TokenFileArgs, common: &Common, output: &Output) -> Result<Exit, 
         None => configured()?,
     };
     let file = file.ok_or_else(|| {
-        Failure::usage(
-            "no callers are configured; name the file with --file, or in tenure.toml as `callers` of [serve]",
-        )
+        Failure::usage("no callers configured; use --file, or set `callers` under [serve] in tenure.toml")
     })?;
     let callers = Callers::read(&file).map_err(|error| unusable(&error))?;
     output.callers(&callers.list())?;
@@ -81,12 +79,12 @@ fn until(text: &str) -> Result<Timestamp, Failure> {
         .or_else(|| text.parse().ok().and_then(end_of));
     let read = read.ok_or_else(|| {
         Failure::usage(format!(
-            "--until: {text:?} is no time; expected a duration such as 90d, the last day such as 2027-03-31, or a time \
-             such as 2027-03-31T12:00:00Z"
+            "--until: {text:?} is not a time; expected a duration such as 90d, a last day such as \
+             2027-03-31, or a time such as 2027-03-31T12:00:00Z"
         ))
     })?;
     if read <= now {
-        return Err(Failure::usage(format!("--until: {text} is over already")));
+        return Err(Failure::usage(format!("--until: {text} is in the past")));
     }
     Ok(read)
 }

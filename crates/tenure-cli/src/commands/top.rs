@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &TopArgs, settings: &Settings, output: &Output) ->
                         continue;
                     }
                 }
-                None => app.take(News::Stale("the nodes are gone".to_owned())).map_or((), drop),
+                None => app.take(News::Stale("lost contact with the nodes".to_owned())).map_or((), drop),
             },
             event = screen.next() => match event {
                 ScreenEvent::Resized => {}
@@ -112,8 +112,8 @@ async fn force(looking: &Looking, name: &str, holder: Option<&str>) -> Result<St
             locks.release_by_force(name, holder).await?;
         }
         Backend::Service(service) => {
-            service.release_by_force(name, holder, "taken in tenure top").await?;
+            service.release_by_force(name, holder, "released by force in tenure top").await?;
         }
     }
-    Ok(format!("{name} was taken from its holder"))
+    Ok(format!("took {name} from its holder"))
 }

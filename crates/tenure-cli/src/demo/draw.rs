@@ -31,7 +31,8 @@ pub(crate) fn draw(picture: &Picture<'_>, frame: &mut Frame<'_>) {
     if area.width < WIDTH_MIN || area.height < HEIGHT_MIN {
         let (width, height) = (area.width, area.height);
         let words = format!(
-            "tenure demo needs {WIDTH_MIN} columns and {HEIGHT_MIN} lines; this terminal has {width} and {height}"
+            "tenure demo needs {WIDTH_MIN} columns and {HEIGHT_MIN} lines; this terminal has {width} x \
+             {height}"
         );
         return frame.render_widget(Paragraph::new(words).wrap(Wrap { trim: true }), area);
     }
@@ -99,7 +100,7 @@ fn header(picture: &Picture<'_>) -> Vec<Line<'static>> {
             let times = if times == 1 { "1 time".to_owned() } else { format!("{times} times") };
             Line::styled(
                 format!(
-                    "two holders at once {times}, last {} {} and {} {}; writes refused: {refused}",
+                    "two holders at once {times}, last {} {} and {} {}; writes rejected: {refused}",
                     name(last.first.who),
                     last.first.fence,
                     name(last.second.who),

@@ -26,28 +26,28 @@ pub(crate) enum Do {
 }
 
 pub(crate) const KEYS: [&str; 2] = [
-    "1-5 choose a node   k kill  s stop  c continue  e empty  r restart   ? help  q quit",
+    "1-5 select a node   k kill  s stop  c continue  e empty  r restart   ? help  q quit",
     "p pause the holder  u resume it   g restart guard on/off   m empty a majority",
 ];
 
 pub(crate) const HELP: &str = "\
-1 to 5   choose a node; the keys of the next five lines are about it
-k        kill it: SIGKILL, and connections are refused
-s        stop it: SIGSTOP, it keeps its connections and answers nobody
-c        continue it: SIGCONT
-e        empty it: FLUSHALL, it forgets every lock
-r        restart it; without persistence it comes back empty
+1 to 5   select a node for the next five keys
+k        kill it (SIGKILL): connections are refused
+s        stop it (SIGSTOP): it keeps its connections but answers nobody
+c        continue it (SIGCONT)
+e        empty it (FLUSHALL): it forgets every lock
+r        restart it; it has no persistence, so it comes back empty
 
-p        pause the holder: SIGSTOP. Its lease runs out, and the next in line gets the lock
-u        resume it. It notices that it is late, and its write is refused by its fence
+p        pause the holder (SIGSTOP): its lease expires, and the next in line gets the lock
+u        resume it: it notices that it is late, and its write is rejected by its fence
 
-g        switch the restart guard off or on. Contenders start again with the other setting
-m        empty three of the five nodes while somebody holds the lock for its whole term:
-         with the guard nobody else gets it; without it there are two holders at once, and
-         only their fences tell them apart
+g        turn the restart guard on or off; contenders restart with the new setting
+m        empty three of the five nodes while a contender holds the lock for its full ttl:
+         with the guard, nobody else gets the lock; without it, there are two holders at
+         once, and only their fences tell them apart
 
-?        this page, and back
-q        quit; everything the demo started ends with it";
+?        show or hide this help
+q        quit, and stop everything the demo started";
 
 /// What a key means.
 pub(crate) fn meaning(key: char) -> Option<Do> {

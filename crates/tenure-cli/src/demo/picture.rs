@@ -33,7 +33,7 @@ impl NodeView {
         match (self.votes, self.reachable, self.votes_at) {
             (true, ..) => "votes",
             (false, false, _) => "unreachable",
-            (false, true, Some(_)) => "in quarantine: it may have forgotten locks",
+            (false, true, Some(_)) => "in quarantine: may have forgotten locks",
             (false, true, None) => "does not vote",
         }
     }

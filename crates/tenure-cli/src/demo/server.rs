@@ -89,7 +89,7 @@ impl Server {
         if self.ask("FLUSHALL")?.starts_with("+OK") {
             Ok(())
         } else {
-            Err(io::Error::other("the server refused to forget"))
+            Err(io::Error::other("the server rejected FLUSHALL"))
         }
     }
 
@@ -104,7 +104,7 @@ impl Server {
         let begun = Instant::now();
         while begun.elapsed() < START_MAX {
             if process.try_wait()?.is_some() {
-                return Err(io::Error::other("redis-server ended at once"));
+                return Err(io::Error::other("redis-server exited at startup"));
             }
             // Who answers may be another that has taken the port.
             let is_ours = format!("process_id:{}\r", process.id());

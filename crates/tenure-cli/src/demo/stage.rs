@@ -28,8 +28,8 @@ const LOG_MAX: usize = 200;
 const MAJORITY: usize = 3;
 
 /// For those who have no `redis-server`.
-const INSTALL: &str = "redis-server is not installed; to see five nodes: apt install redis-server, or \
-                       brew install redis. This is the embedded store instead";
+const INSTALL: &str = "redis-server is not installed, so this demo uses the embedded store; for five \
+                       nodes: apt install redis-server, or brew install redis";
 
 pub(crate) struct Stage {
     world: World,
@@ -153,11 +153,13 @@ impl Stage {
             Do::Pause => self.pause(),
             Do::Resume => match self.world.resume() {
                 Some(who) => self.tell(Happened::Resumed { who }),
-                None => self.tell(Happened::Note("nobody is paused; p pauses the holder".to_owned())),
+                None => {
+                    self.tell(Happened::Note("nothing is paused; press p to pause the holder".to_owned()))
+                }
             },
             Do::Guard | Do::EmptyMajority if self.world.setup.is_embedded() => {
-                let why = "the embedded store is one file that forgets nothing; install redis-server to see \
-                           what the restart guard is for";
+                let why = "the embedded store is one file and never forgets; install redis-server to see \
+                           what the restart guard does";
                 self.tell(Happened::Note(why.to_owned()));
             }
             Do::Guard => self.switch_guard()?,
@@ -193,7 +195,7 @@ impl Stage {
 
     fn pause(&mut self) {
         if let Some(who) = self.world.paused() {
-            let note = format!("{} is paused already; u resumes it", name(who));
+            let note = format!("{} is already paused; press u to resume it", name(who));
             return self.tell(Happened::Note(note));
         }
         let holder = self.judge.holders(now_us()).last().map(|hold| hold.who);
@@ -202,14 +204,14 @@ impl Stage {
                 self.world.pause(who);
                 self.tell(Happened::Paused { who });
             }
-            None => self.tell(Happened::Note("nobody holds the lock at this moment; try again".to_owned())),
+            None => self.tell(Happened::Note("nobody holds the lock right now; try again".to_owned())),
         }
     }
 
     fn switch_guard(&mut self) -> Result<(), Failure> {
         self.awaits_long = false;
         let switched = self.world.switch_guard();
-        switched.map_err(|error| Failure::internal(format!("the contenders do not start again: {error}")))?;
+        switched.map_err(|error| Failure::internal(format!("cannot restart the contenders: {error}")))?;
         self.looker = Looker::start(&self.world)?;
         self.judge.forget_holds();
         self.tell(Happened::Guard { on: self.world.setup.guard });
@@ -221,7 +223,8 @@ impl Stage {
         let up = self.world.servers.iter().enumerate().filter(|(_, server)| server.power() == Power::Up);
         let nodes: Vec<usize> = up.map(|(node, _)| node).take(MAJORITY).collect();
         if nodes.len() < MAJORITY {
-            return self.tell(Happened::Note("fewer than three nodes are up; r restarts one".to_owned()));
+            return self
+                .tell(Happened::Note("fewer than three nodes are up; press r to restart one".to_owned()));
         }
         for node in &nodes {
             if let Err(why) = self.world.act(*node, Act::Empty) {

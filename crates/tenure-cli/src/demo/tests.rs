@@ -83,7 +83,7 @@ fn two_holders_are_red_with_both_fences() {
     assert_eq!(shown[0], ("tenure demo   restart guard OFF".to_owned(), true));
     assert_eq!(shown[1], ("lock \"demo\"  TWO HOLDERS AT ONCE".to_owned(), true));
     assert_eq!(shown[2], ("  ann with fence 10, ben with fence 20".to_owned(), true));
-    let sum = "two holders at once 1 time, last ann 10 and ben 20; writes refused: 0";
+    let sum = "two holders at once 1 time, last ann 10 and ben 20; writes rejected: 0";
     assert_eq!(shown[3], (sum.to_owned(), true));
     let small = lines(&picture, 10);
     assert!(small[0].0.starts_with("tenure demo needs 80 columns and 20 lines"), "{small:?}");

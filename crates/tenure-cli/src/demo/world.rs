@@ -90,17 +90,17 @@ impl World {
     pub(super) fn act(&mut self, number: usize, act: Act) -> Result<(), String> {
         let Self { servers, folder, .. } = self;
         let Some(server) = servers.get_mut(number) else {
-            return Err("the one node is a file, not a server: install redis-server to have five nodes \
-                        to kill, stop, empty and restart"
+            return Err("the only node is a file, not a server; install redis-server to get five nodes to \
+                        kill, stop, empty and restart"
                 .to_owned());
         };
         let node = number + 1;
         match (act, server.power()) {
             (Act::Kill | Act::Stop | Act::Empty, Power::Killed) => {
-                Err(format!("node {node} is down; r restarts it"))
+                Err(format!("node {node} is down; press r to restart it"))
             }
             (Act::Stop | Act::Empty, Power::Stopped) => {
-                Err(format!("node {node} is stopped; c lets it continue"))
+                Err(format!("node {node} is stopped; press c to continue it"))
             }
             (Act::GoOn, Power::Up | Power::Killed) => Err(format!("node {node} is not stopped")),
             (Act::Kill, _) => {
@@ -191,7 +191,7 @@ impl World {
             let ended = service.try_wait()?.is_some();
             if ended || begun.elapsed() > SERVICE_MAX {
                 self.folder.end(service);
-                return Err(io::Error::other("the service with the dashboard does not start"));
+                return Err(io::Error::other("cannot start the service with the dashboard"));
             }
             std::thread::sleep(LOOK_EVERY);
         }

@@ -11,7 +11,7 @@ pub(crate) fn lock(name: Option<&str>, token: Option<&str>) -> Result<(String, S
     let name = match name {
         Some(name) => name.to_owned(),
         None => exported()?.ok_or_else(|| {
-            Failure::usage("which lock? Give its name, or set TENURE_LOCK as `acquire --export` does")
+            Failure::usage("which lock? Pass its name, or set TENURE_LOCK as `acquire --export` does")
         })?,
     };
     let token = match token {
@@ -20,14 +20,15 @@ pub(crate) fn lock(name: Option<&str>, token: Option<&str>) -> Result<(String, S
         None => match (exported()?, variable("TENURE_TOKEN")?) {
             (Some(other), Some(_)) if other != name => {
                 return Err(Failure::usage(format!(
-                    "TENURE_TOKEN is the token of lock {other:?}; give that of {name:?} with --token"
+                    "TENURE_TOKEN is the token of lock {other:?}; pass the one of {name:?} with --token"
                 ))
                 .of_lock(&name));
             }
             (_, Some(token)) => token,
             (_, None) => {
                 return Err(Failure::usage(format!(
-                    "lock {name:?} needs its token: give what `acquire` printed with --token, or set TENURE_TOKEN"
+                    "lock {name:?} needs its token: pass what `acquire` printed with --token, or set \
+                     TENURE_TOKEN"
                 ))
                 .of_lock(&name));
             }

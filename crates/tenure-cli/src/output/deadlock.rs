@@ -12,8 +12,8 @@ pub(super) fn deadlock(circle: &Circle, is_ours: bool) -> String {
     if let ([member], true) = (&circle.members[..], is_ours) {
         let name = plain(&format!("{:?}", member.holds));
         return format!(
-            "deadlock: you wait for {name} inside a command that runs under {name}: it is not released before \
-             that command ends"
+            "deadlock: you are waiting for {name} inside a command that holds {name}, which is released \
+             only when that command ends"
         );
     }
     let members = circle.members.iter().enumerate();

@@ -40,14 +40,14 @@ pub(crate) fn demo_words(happened: &Happened) -> String {
             format!("{nodes}, 8 contenders{}", dashboard.unwrap_or_default())
         }
         Happened::Lock(finding) => finding_words(finding),
-        Happened::NoMajority => "nobody gets the lock: no majority of nodes grants it".to_owned(),
+        Happened::NoMajority => "nobody can get the lock: no majority of nodes grants it".to_owned(),
         Happened::Done { node, act } => {
             let done = match act {
                 Act::Kill => "killed",
                 Act::Stop => "stopped",
                 Act::GoOn => "continued",
                 Act::Empty => "emptied",
-                Act::Restart => "restarted, and empty",
+                Act::Restart => "restarted empty",
             };
             format!("node {} {done}", node + 1)
         }
@@ -55,12 +55,13 @@ pub(crate) fn demo_words(happened: &Happened) -> String {
         Happened::Paused { who } => format!("{} paused while it holds the lock", name(*who)),
         Happened::Resumed { who } => format!("{} resumed", name(*who)),
         Happened::Guard { on: true } => {
-            "restart guard ON: nodes that forgot locks vote once these have expired".to_owned()
+            "restart guard ON: a node that forgot locks votes again once they have expired".to_owned()
         }
         Happened::Guard { on: false } => {
-            "restart guard OFF: nodes that forgot locks vote all the same; m shows how that ends".to_owned()
+            "restart guard OFF: a node that forgot locks votes right away; press m to see how that ends"
+                .to_owned()
         }
-        Happened::Awaited => "waiting for the next holder, to empty a majority under it".to_owned(),
+        Happened::Awaited => "waiting for the next holder, then emptying a majority of nodes".to_owned(),
         Happened::Emptied { nodes, who, guard } => {
             let nodes: Vec<String> = nodes.iter().map(|node| (node + 1).to_string()).collect();
             let nodes = nodes.join(", ");
@@ -76,23 +77,19 @@ fn finding_words(finding: &Finding) -> String {
     match finding {
         Finding::Acquired { who, fence, over: None } => format!("{} acquired, fence {fence}", name(*who)),
         Finding::Acquired { who, fence, over: Some(over) } => {
-            format!(
-                "{} acquired, fence {fence}; {}, whose lease expired, is passed over",
-                name(*who),
-                name(*over)
-            )
+            format!("{} acquired, fence {fence}; the lease of {} expired", name(*who), name(*over))
         }
         Finding::Released { who, fence, refused_by: None } => {
             format!("{} released, fence {fence}", name(*who))
         }
         Finding::Released { who, fence, refused_by: Some(seen) } => {
-            format!("{} released; fence {fence} refused, {seen} was seen", name(*who))
+            format!("{} released; write with fence {fence} rejected, {seen} already seen", name(*who))
         }
         Finding::Late { who, fence, refused_by: Some(seen) } => {
-            format!("{} is late: fence {fence} refused, {seen} was seen", name(*who))
+            format!("{} is late: write with fence {fence} rejected, {seen} already seen", name(*who))
         }
         Finding::Late { who, fence, refused_by: None } => {
-            format!("{} is late, fence {fence}; nobody had the lock since", name(*who))
+            format!("{} is late, fence {fence}; nobody has had the lock since", name(*who))
         }
         Finding::Two(two) => format!(
             "TWO HOLDERS: {} fence {}, {} fence {}",

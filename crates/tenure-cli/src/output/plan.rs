@@ -15,13 +15,13 @@ pub(super) fn text(plan: &Plan, placed: &[(String, String)]) -> String {
     let may_fail = (load.nodes - 1) / 2;
     let nodes = if *fleets > 1.0 {
         format!(
-            "{}: {} fleets of {}; {may_fail} of each may fail",
+            "{} in {} fleets of {}; {may_fail} in each may fail",
             whole(fleets * load.nodes as f64),
             whole(*fleets),
             load.nodes
         )
     } else {
-        format!("{}, one fleet; {may_fail} of them may fail", load.nodes)
+        format!("{} in one fleet; {may_fail} may fail", load.nodes)
     };
     let Memory { fences, held, waiters, connections, .. } = *memory;
     let parts =
@@ -49,7 +49,7 @@ pub(super) fn text(plan: &Plan, placed: &[(String, String)]) -> String {
         (
             "all clients",
             format!(
-                "{:.2} cores for locks; each {} for what it holds",
+                "{:.2} cores for locks; {} each for the locks it holds",
                 plan.client_cpu,
                 bytes(plan.client_held_bytes)
             ),
@@ -70,7 +70,7 @@ pub(super) fn text(plan: &Plan, placed: &[(String, String)]) -> String {
         (
             "restarts",
             format!(
-                "of one node at a time: locks go on; of a majority that forgets: no new locks for {}",
+                "one node at a time: no effect on locks; a majority that forgets: no new locks for {}",
                 duration(plan.quarantine)
             ),
         ),
@@ -83,8 +83,8 @@ pub(super) fn text(plan: &Plan, placed: &[(String, String)]) -> String {
     if *fleets > 1.0 {
         let _ = writeln!(
             text,
-            "{:<13}of fleets f1 to f{}, a name belongs to the one with the largest MD5(fleet, line feed, name), first eight \
-             bytes, the first byte first; docs/capacity.md has examples",
+            "{:<13}of fleets f1 to f{}, a name belongs to the one with the largest MD5(fleet, line feed, \
+             name), first eight bytes, big-endian; docs/capacity.md has examples",
             "names",
             whole(*fleets)
         );

@@ -41,7 +41,7 @@ impl Progress {
         if self.shown && self.begun.elapsed() >= due && is_in_foreground() {
             self.drawn = Some(self.begun.elapsed());
             let part = done.saturating_mul(100).checked_div(all).unwrap_or(100);
-            let line = format!("tenure: looked at {done} of about {all} keys ({part} %)");
+            let line = format!("tenure: scanned {done} of about {all} keys ({part} %)");
             self.line.draw(&line.chars().take(width().saturating_sub(1)).collect::<String>());
         }
     }

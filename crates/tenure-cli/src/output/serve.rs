@@ -37,7 +37,8 @@ impl Output {
         self.note(&format!("nodes: {}", nodes.join(", ")));
         if let Some(path) = made_key {
             self.note(&format!(
-                "lease key: {path}, for this machine only; to run instances on several machines, give all the same --lease-key"
+                "lease key: {path}, for this machine only; to run instances on several machines, give them \
+                 all the same --lease-key"
             ));
         }
         if let Some(url) = urls.first() {

@@ -63,9 +63,8 @@ pub(super) fn since_ms(fence: Fence) -> Option<u64> {
 /// On which nodes a lock was released, and what becomes of it on the others.
 pub(super) fn released(name: &str, votes: &Ballot, unfinished: Option<&ShutdownError>) -> String {
     let rest = unfinished.map_or_else(String::new, |ShutdownError { nodes, frees_within, .. }| {
-        let (free, itself) = if nodes.len() == 1 { ("frees", "itself") } else { ("free", "themselves") };
         let (nodes, within) = (nodes.join(", "), duration(*frees_within));
-        format!("; {nodes} did not answer and {free} it by {itself} within {within}")
+        format!("; {nodes} did not answer: the lock expires there within {within}")
     });
     format!("released {name:?} on {} of {} nodes{rest}", votes.granted(), votes.nodes())
 }
@@ -107,8 +106,7 @@ pub(super) fn status(report: &Report, colours: bool) -> String {
     for answer in &report.nodes {
         let says_otherwise = report.disagree.contains(&answer.node);
         let said = said(answer);
-        let said =
-            if says_otherwise { paint(colours, RED, &format!("{said}  <- says otherwise")) } else { said };
+        let said = if says_otherwise { paint(colours, RED, &format!("{said}  <- disagrees")) } else { said };
         let counted = uncounted(answer.votes, answer.error.is_none(), answer.distrust.as_deref());
         let _ = writeln!(text, "  node     {}  {said}{counted}", answer.node);
     }
@@ -133,7 +131,7 @@ fn holder(report: &Report) -> String {
     let of = |what: String, count: u64| match (&label, count) {
         (None, _) => what,
         (Some(label), 1) => format!("{what}: {label}"),
-        (Some(label), _) => format!("{what}, one of them {label}"),
+        (Some(label), _) => format!("{what}, including {label}"),
     };
     match (&report.owner, report.holds, report.readers) {
         (Some(owner), Some(holds), _) => {
@@ -144,7 +142,7 @@ fn holder(report: &Report) -> String {
         (None, _, Some(1)) => of("1 reader".to_owned(), 1),
         (None, _, Some(readers)) => of(format!("{readers} readers"), readers),
         (None, _, None) if report.kind.as_deref() == Some(kind_word(Kind::Foreign)) => {
-            "another program: the key is no lock".to_owned()
+            "another program: the key is not a lock".to_owned()
         }
         (None, _, None) if report.is_foreign => "a client of another library".to_owned(),
         (None, _, None) => label.unwrap_or_default(),
@@ -165,16 +163,16 @@ fn state(report: &Report, colours: bool) -> String {
     match report.state {
         State::Free => paint(colours, GREEN, "free"),
         State::Held => paint(colours, YELLOW, "held"),
-        State::Kept => paint(colours, YELLOW, "done, and kept from others until its period is over"),
+        State::Kept => paint(colours, YELLOW, "done, and kept from others until its period ends"),
         State::Reserved => paint(colours, YELLOW, "reserved for the next in line"),
-        State::Disputed => paint(colours, RED, "disputed: no majority says the same"),
+        State::Disputed => paint(colours, RED, "disputed: no majority agrees"),
         State::Unknown => paint(colours, RED, "unknown: no majority of nodes can vote"),
     }
 }
 
 fn said(answer: &Answer) -> String {
     let left =
-        || answer.left.map_or_else(|| "without an end".to_owned(), |left| format!("for {}", duration(left)));
+        || answer.left.map_or_else(|| "with no expiry".to_owned(), |left| format!("for {}", duration(left)));
     match answer.state {
         State::Free => "free".to_owned(),
         State::Reserved => format!("reserved {}", left()),
@@ -229,7 +227,7 @@ pub(super) fn list(list: &List, colours: bool) -> String {
     let _ = writeln!(
         text,
         "\n{}",
-        paint(colours, DIM, "# as the majority says   ! says otherwise   . free   ? no answer   r reserved")
+        paint(colours, DIM, "# agrees with the majority   ! disagrees   . free   ? no answer   r reserved")
     );
     text
 }

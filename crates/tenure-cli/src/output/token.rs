@@ -36,10 +36,10 @@ impl Output {
         }
         write_line(std::io::stdout(), &text).map_err(|error| super::unwritten(&error))?;
         let place = file.map_or_else(
-            || "put the line into the file that `callers` of [serve] names".to_owned(),
+            || "add the line to the file set as `callers` under [serve]".to_owned(),
             |file| format!("added to {}", file.display()),
         );
-        let shown = if token.is_some() { "; the token is shown this once" } else { "" };
+        let shown = if token.is_some() { "; the token is shown only once" } else { "" };
         self.note(&format!("{} may {}: {place}{shown}", principal.name, principal.rights));
         Ok(())
     }

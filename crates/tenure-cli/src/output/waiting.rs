@@ -102,14 +102,14 @@ impl WaitingNews {
         let waited = duration(waited);
         match self {
             Self::Outage(_) | Self::Unserved(_) | Self::Deadlock(_) => {
-                let line = format!("tenure: {name}: {waited} so far, {}", self.words(ago));
+                let line = format!("tenure: {name}: waited {waited}, {}", self.words(ago));
                 line.chars().take(columns).collect()
             }
             Self::InLine { ahead, waiters, .. } => {
                 let (holder, left) = self.holder(ago);
                 let place = match (ahead, waiters) {
-                    (_, 0) => format!("; {waited} so far"),
-                    (ahead, waiters) => format!("; {} of {waiters} in line, {waited}", ahead + 1),
+                    (_, 0) => format!("; waited {waited}"),
+                    (ahead, waiters) => format!("; {} of {waiters} in line, waited {waited}", ahead + 1),
                 };
                 fitted(name, &holder, &format!("{left}{place}"), columns)
             }
@@ -120,7 +120,7 @@ impl WaitingNews {
     fn holder(&self, ago: Duration) -> (String, String) {
         let Self::InLine { holder, free_after, .. } = self else { return Default::default() };
         let left = free_after.map(|left| format!(", {} left", duration(left.saturating_sub(ago))));
-        (holder.as_deref().map_or_else(|| "another".to_owned(), plain), left.unwrap_or_default())
+        (holder.as_deref().map_or_else(|| "another client".to_owned(), plain), left.unwrap_or_default())
     }
 }
 

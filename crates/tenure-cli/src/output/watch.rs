@@ -72,11 +72,11 @@ enum Words {
 
 fn words(line: &WatchLine) -> Words {
     Words::Change(match line {
-        WatchLine::Watching => return Words::Note("watching; end with Ctrl-C".to_owned()),
+        WatchLine::Watching => return Words::Note("watching; press Ctrl-C to stop".to_owned()),
         WatchLine::Complete => {
-            return Words::Note("these are all locks that are held; what follows happens now".to_owned());
+            return Words::Note("these are all the locks held now; changes follow".to_owned());
         }
-        WatchLine::Stale(reason) => return Words::Note(format!("{}; trying again", text::plain(reason))),
+        WatchLine::Stale(reason) => return Words::Note(format!("{}; retrying", text::plain(reason))),
         WatchLine::Fresh => return Words::Note("the service is back".to_owned()),
         WatchLine::Lock { change, .. } => lock_words(change),
         WatchLine::Node(node) => node_words(node),
@@ -121,7 +121,7 @@ fn held_words(lock: &Lock) -> String {
         words += &format!("  {waiters} waiting");
     }
     if lock.others > 0 {
-        words += &format!("  {} nodes name another holder", lock.others);
+        words += &format!("  {} nodes report another holder", lock.others);
     }
     words
 }
@@ -132,7 +132,7 @@ fn node_words(node: &Node) -> String {
         return format!("node       {name}  votes");
     }
     let why =
-        node.findings.first().map_or_else(|| "no reason known".to_owned(), |finding| text::plain(finding));
+        node.findings.first().map_or_else(|| "reason unknown".to_owned(), |finding| text::plain(finding));
     format!("node       {name}  does not vote: {why}")
 }
 

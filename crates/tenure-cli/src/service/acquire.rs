@@ -68,7 +68,8 @@ impl Service {
                 // An answer that came too late is no lock.
                 Ok(told) if told.valid_for().is_zero() && is_over => {
                     let message = format!(
-                        "lock {:?}: the answer took longer than the lock lasts; retry, or use a longer --ttl",
+                        "lock {:?}: the lock had expired when the service answered; retry, or use a longer \
+                         --ttl",
                         asking.name
                     );
                     return Err(Failure::new(Exit::UNAVAILABLE, "too_late", message).of_lock(&asking.name));
@@ -106,7 +107,7 @@ impl Service {
         let address = &self.0.address;
         loop {
             let line = timeout(SILENCE_MAX, lines.next()).await.ok().flatten();
-            let line = line.ok_or_else(|| Trouble::unreached(address, "the connection ended"))?;
+            let line = line.ok_or_else(|| Trouble::unreached(address, "the connection was closed"))?;
             match line["event"].as_str() {
                 Some("waiting") => {
                     let _ = news.send(WaitingNews::InLine {
@@ -121,7 +122,9 @@ impl Service {
                         line["problem"]["status"].as_u64().and_then(|status| u16::try_from(status).ok());
                     return Err(Trouble::told(address, status.unwrap_or(500), line["problem"].clone()));
                 }
-                Some("draining") => return Err(Trouble::unreached(address, "this instance is about to end")),
+                Some("draining") => {
+                    return Err(Trouble::unreached(address, "this instance is shutting down"));
+                }
                 _ => {
                     let told = Told::read(lines.sent, &line["lease"]);
                     return told.ok_or_else(|| Trouble::not_understood(address));

@@ -55,11 +55,11 @@ impl FromStr for Address {
         let rest = rest.trim_end_matches('/');
         if rest.contains('@') {
             return Err(
-                "give the token with --service-token-file or TENURE_SERVICE_TOKEN, not in the URL".to_owned()
+                "pass the token with --service-token-file or TENURE_SERVICE_TOKEN, not in the URL".to_owned()
             );
         }
         if rest.contains(['/', '?', '#']) {
-            return Err("a service is at the root of its address: leave out the path".to_owned());
+            return Err("a service URL has no path; remove it".to_owned());
         }
         let default = if is_encrypted { 443 } else { 80 };
         let (host, port) = match (rest.strip_prefix('['), rest.rsplit_once(':')) {

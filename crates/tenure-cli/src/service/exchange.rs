@@ -116,9 +116,8 @@ impl Service {
         let mut request = Request::builder().method(method).uri(path).header(HOST, address.host());
         request = request.header(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         if let Some(caller) = &self.0.caller {
-            let mut value = HeaderValue::try_from(format!("Bearer {caller}")).map_err(|_| {
-                Trouble::misconfigured("the token for the service is not one line of plain text")
-            })?;
+            let mut value = HeaderValue::try_from(format!("Bearer {caller}"))
+                .map_err(|_| Trouble::misconfigured("the service token must be one line of plain text"))?;
             value.set_sensitive(true);
             request = request.header(AUTHORIZATION, value);
         }
@@ -150,12 +149,12 @@ impl Service {
         let _ = stream.set_nodelay(true);
         let Some(tls) = &self.0.tls else { return Ok(Box::new(stream)) };
         let name = ServerName::try_from(host.clone())
-            .map_err(|_| Trouble::misconfigured(&format!("{host} cannot be a name in TLS")))?;
+            .map_err(|_| Trouble::misconfigured(&format!("{host} is not a valid TLS server name")))?;
         match tls.connect(name, stream).await {
             Ok(stream) => Ok(Box::new(stream)),
             // A certificate that is not trusted stays so.
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                Err(Trouble::misconfigured(&format!("the service at {address} cannot be trusted: {error}")))
+                Err(Trouble::misconfigured(&format!("cannot trust the service at {address}: {error}")))
             }
             Err(error) => Err(unreached(error)),
         }

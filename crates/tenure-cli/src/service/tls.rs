@@ -31,9 +31,7 @@ fn roots(ca: Option<&Path>) -> Result<RootCertStore, Failure> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(trusted);
     if roots.is_empty() {
-        return Err(Failure::usage(
-            "there are no certificates to trust the service by; name a file with --service-ca",
-        ));
+        return Err(Failure::usage("no certificates to verify the service with; use --service-ca"));
     }
     Ok(roots)
 }

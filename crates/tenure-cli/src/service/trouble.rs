@@ -26,13 +26,13 @@ impl Trouble {
     /// It was not reached, or said nothing.
     pub(super) fn unreached(address: &Address, reason: &str) -> Self {
         let message =
-            format!("the service at {address} cannot be asked: {reason}. Check that it runs, then retry");
+            format!("cannot reach the service at {address}: {reason}. Check that it is running, then retry");
         Self { status: None, kind: String::new(), message, problem: Value::Null }
     }
 
     /// It answered, and we cannot read that.
     pub(super) fn not_understood(address: &Address) -> Self {
-        let message = format!("what answers at {address} is no lock service of this version");
+        let message = format!("what answers at {address} is not a Tenure service of this version");
         Self { status: Some(404), kind: String::new(), message, problem: Value::Null }
     }
 
@@ -48,7 +48,10 @@ impl Trouble {
         let message = match problem["detail"].as_str() {
             Some(detail) if !kind.is_empty() => detail.to_owned(),
             _ => {
-                format!("what answers at {address} is no lock service, or cannot reach one (status {status})")
+                format!(
+                    "what answers at {address} is not a Tenure service, or is a proxy that cannot \
+                         reach one (status {status})"
+                )
             }
         };
         Self { status: Some(status), kind, message, problem }

@@ -33,7 +33,7 @@ impl ServiceSettings {
     pub(super) fn resolve(typed: &Common) -> Result<Option<Self>, Failure> {
         let address = match (&typed.service, &typed.nodes) {
             (Some(_), Some(_)) => {
-                return Err(Failure::usage("--service stands for nodes: leave out --service or --nodes"));
+                return Err(Failure::usage("--service replaces nodes: remove --service or --nodes"));
             }
             (Some(text), None) => Some((text.clone(), Source::Flag("--service"))),
             (None, Some(_)) => None,
@@ -51,7 +51,7 @@ impl ServiceSettings {
         ] {
             if is_typed {
                 return Err(Failure::usage(format!(
-                    "--{flag} means nothing to a service, which has its own; leave it out"
+                    "--{flag} does not apply with --service, which has its own; remove it"
                 )));
             }
         }
@@ -65,7 +65,7 @@ impl ServiceSettings {
         };
         if token.is_some() && !value.is_private() {
             return Err(Failure::usage(format!(
-                "{value}: the token would be sent for everybody on the way to read; use https://"
+                "{value}: the token would be sent unencrypted; use https://"
             )));
         }
         let ca = file(&typed.service_ca, "TENURE_SERVICE_CA")?;

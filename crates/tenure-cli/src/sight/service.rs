@@ -67,7 +67,7 @@ impl OfService {
                 None => {
                     self.messages = None;
                     if !std::mem::replace(&mut self.stale, true) {
-                        self.news.push_back(News::Stale("the service has gone away".to_owned()));
+                        self.news.push_back(News::Stale("lost contact with the service".to_owned()));
                     }
                     sleep(PAUSE).await;
                 }

@@ -28,7 +28,8 @@ pub(crate) fn draw(app: &App, frame: &mut Frame<'_>) {
     if area.width < WIDTH_MIN || area.height < HEIGHT_MIN {
         let (width, height) = (area.width, area.height);
         let words = format!(
-            "tenure top needs {WIDTH_MIN} columns and {HEIGHT_MIN} lines; these are {width} and {height}"
+            "tenure top needs {WIDTH_MIN} columns and {HEIGHT_MIN} lines; this terminal has {width} x \
+             {height}"
         );
         return frame.render_widget(Paragraph::new(words).wrap(Wrap { trim: true }), area);
     }
@@ -56,7 +57,7 @@ fn health(app: &App) -> Line<'static> {
     }
     let (votes, all) = (app.nodes.iter().filter(|node| node.votes).count(), app.nodes.len());
     let majority = all / 2 + 1;
-    let given = if votes >= majority { "locks are given" } else { "NO LOCKS ARE GIVEN" };
+    let given = if votes >= majority { "locks are granted" } else { "NO LOCKS ARE GRANTED" };
     let out = app.nodes.iter().filter(|node| !node.votes).map(|node| match quarantine(app, node) {
         Some(left) => format!("; {} in quarantine for {} more", plain(&node.node), duration(left)),
         None if !node.reachable => format!("; {} unreachable", plain(&node.node)),
@@ -72,15 +73,14 @@ fn counts(app: &App) -> Line<'static> {
     let mut words = format!("{held} held, {waiting} waiting");
     if !app.progress.complete {
         let far = app.progress.looked_at.zip(app.progress.of);
-        let far = far.map_or_else(String::new, |(looked_at, of)| {
-            format!(": {looked_at} of about {of} keys looked at")
-        });
+        let far = far
+            .map_or_else(String::new, |(looked_at, of)| format!(": {looked_at} of about {of} keys scanned"));
         words += &format!("  (incomplete{far})");
     }
     if !app.filter.is_empty() {
         words += &format!("  filter: {}", plain(&app.filter));
     }
-    let order = if app.backwards { ", backwards" } else { "" };
+    let order = if app.backwards { ", reversed" } else { "" };
     words += &format!("  by {}{order}", app.sort.word());
     Line::styled(words, if app.stale.is_some() { DIM } else { Style::new() })
 }
@@ -91,7 +91,7 @@ fn locks(app: &App, frame: &mut Frame<'_>, area: Rect) {
         let words = match (app.progress.complete, app.filter.is_empty()) {
             (false, _) => "looking for locks ...",
             (true, true) => "no locks. Try: tenure run hello -- sleep 60",
-            (true, false) => "no lock fits the filter (Esc clears it)",
+            (true, false) => "no lock matches the filter (Esc clears it)",
         };
         return frame.render_widget(Paragraph::new(words).style(DIM), area);
     }
@@ -177,7 +177,7 @@ fn one_lock(app: &App, name: &str, report: Option<&Told>, frame: &mut Frame<'_>,
             lines.push(Line::from(format!("held for {known}{}", duration(lock.age()))));
             let left =
                 lock.left().map_or_else(|| "never".to_owned(), |left| format!("in {}", duration(left)));
-            lines.push(Line::from(format!("frees    {left}, unless it is extended")));
+            lines.push(Line::from(format!("frees    {left}, unless extended")));
             let fence = lock.fence.map_or_else(|| "none".to_owned(), |fence| fence.to_string());
             lines.push(Line::from(format!("fence    {fence}")));
             let margin = lock.margin.map_or_else(|| "?".to_owned(), |margin| margin.to_string());
@@ -185,7 +185,7 @@ fn one_lock(app: &App, name: &str, report: Option<&Told>, frame: &mut Frame<'_>,
             let waiters = lock.waiters.map_or_else(|| "?".to_owned(), |waiters| waiters.to_string());
             lines.push(Line::from(format!("waiters  {waiters}")));
             if lock.others > 0 {
-                lines.push(Line::styled(format!("{} nodes name another holder", lock.others), BAD));
+                lines.push(Line::styled(format!("{} nodes report another holder", lock.others), BAD));
             }
         }
     }
@@ -209,7 +209,7 @@ fn matrix(report: &Report) -> impl Iterator<Item = Line<'static>> + '_ {
             answer.label.as_deref().map_or_else(String::new, |label| format!("  by {}", plain(label)));
         let error = answer.error.as_deref().map_or_else(String::new, |error| format!("  {}", plain(error)));
         let otherwise = report.disagree.contains(&answer.node);
-        let says = if otherwise { "  <- says otherwise" } else { "" };
+        let says = if otherwise { "  <- disagrees" } else { "" };
         let words = format!("{}  {}{label}{left}{error}{says}", plain(&answer.node), answer.state.word());
         Line::styled(words, if otherwise || answer.error.is_some() { BAD } else { Style::new() })
     })
@@ -220,10 +220,13 @@ fn force(name: &str, label: Option<&str>, frame: &mut Frame<'_>, area: Rect) {
     let lines = vec![
         Line::styled(format!("Take {} from {holder}?", plain(name)), BAD),
         Line::default(),
-        Line::from("The holder is not asked, and goes on until it notices: two processes may run at once."),
-        Line::from("If another has it by now, nothing happens."),
+        Line::from(
+            "The holder is not notified and keeps running until its next renewal fails: two \
+                    processes may run at once.",
+        ),
+        Line::from("If someone else holds it by now, nothing happens."),
         Line::default(),
-        Line::styled("y: take it    any other key: leave it", BOLD),
+        Line::styled("y: take it    any other key: cancel", BOLD),
     ];
     frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }), area);
 }
@@ -234,7 +237,7 @@ fn footer(app: &App) -> Line<'static> {
     }
     let words = match &app.view {
         View::Filter => format!("filter: {}_   Enter keeps it, Esc clears it", plain(&app.filter)),
-        View::List => "Enter one lock  / filter  s sort  r reverse  n nodes  ? help  q quit".to_owned(),
+        View::List => "Enter details  / filter  s sort  r reverse  n nodes  ? help  q quit".to_owned(),
         View::Lock { .. } if app.may_force => "Esc back  F take it from its holder  q quit".to_owned(),
         View::Lock { .. } => "Esc back  q quit".to_owned(),
         View::Nodes | View::Help | View::Force { .. } => "any key: back".to_owned(),
@@ -243,13 +246,13 @@ fn footer(app: &App) -> Line<'static> {
 }
 
 const HELP: &str = "\
-up, down, j, k      move            PgUp, PgDn, g, G    leaf
-Enter               one lock in full, with what each node says
-/                   show only locks whose name or holder has these letters
+up, down, j, k      move            PgUp, PgDn, g, G    page, top, end
+Enter               one lock in detail, with what each node says
+/                   show only locks whose name or holder contains the text
 s                   sort by name, time left, age, waiters, margin
-r                   the other way round
+r                   reverse the order
 n                   the nodes
 F                   take a lock from its holder (with --allow-force)
 q, Ctrl-C           quit
 
-What other clients do is found by looking at the nodes about once a second.";
+Other clients' locks are found by scanning the nodes about once a second.";

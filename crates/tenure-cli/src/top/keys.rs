@@ -49,7 +49,7 @@ impl App {
                 if key == Key::Char('y') {
                     return Do::Force { name, holder };
                 }
-                self.note("nothing was done".to_owned());
+                self.note("cancelled; nothing was changed".to_owned());
                 return Do::Ask(name);
             }
             View::Lock { name, .. } => return self.press_in_lock(key, name),
@@ -96,7 +96,7 @@ impl App {
         match key {
             Key::Char('q') => return Do::Quit,
             Key::Char('F') if !self.may_force => {
-                self.note("start `tenure top --allow-force` to take locks from their holders".to_owned());
+                self.note("to take locks from their holders, start `tenure top --allow-force`".to_owned());
             }
             Key::Char('F') => match self.locks.get(&name) {
                 Some(lock) => {

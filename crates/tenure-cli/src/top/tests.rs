@@ -86,7 +86,7 @@ fn what_is_not_complete_or_empty_says_so() {
 #[test]
 fn a_service_that_is_gone_makes_the_picture_stale() {
     let mut app = app();
-    app.take(News::Stale("the service has gone away".to_owned()));
+    app.take(News::Stale("lost contact with the service".to_owned()));
     assert!(picture(&app).contains("STALE for"), "{}", picture(&app));
     app.take(News::Fresh);
     assert!(!picture(&app).contains("STALE"));

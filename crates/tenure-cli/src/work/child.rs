@@ -69,7 +69,7 @@ impl Child {
             }
         };
         if !status.stopped() {
-            return Err(io::Error::other("it ended before it began"));
+            return Err(io::Error::other("it exited before it started"));
         }
         Ok(Self { leader: Pid::from_raw(leader), ended: None })
     }
@@ -141,21 +141,21 @@ pub(super) fn become_command(parent: &OsStr, foreground: &OsStr, command: &[OsSt
     }
     // It may have been killed before the kernel knew that we mind.
     if nix::unistd::getppid().to_string() != parent.to_string_lossy() {
-        return Failure::internal("not started: the tool that holds the lock is gone");
+        return Failure::internal("not started: the process that holds the lock is gone");
     }
     let _ = nix::sys::signal::raise(Signal::SIGSTOP);
     if foreground == FOREGROUND {
         Terminal::open().grab();
     }
     let Some((program, arguments)) = command.split_first() else {
-        return Failure::internal("not started: there is no command");
+        return Failure::internal("not started: no command");
     };
     let error = Command::new(program).args(arguments).exec();
     let program = crate::output::plain(&program.to_string_lossy());
     let (exit, word, what) = match error.kind() {
-        io::ErrorKind::NotFound => (Exit::NOT_FOUND, "not_found", "there is no such command"),
-        io::ErrorKind::PermissionDenied => (Exit::NOT_EXECUTABLE, "not_executable", "it may not be executed"),
-        _ => (Exit::NOT_EXECUTABLE, "not_executable", "it cannot be executed"),
+        io::ErrorKind::NotFound => (Exit::NOT_FOUND, "not_found", "command not found"),
+        io::ErrorKind::PermissionDenied => (Exit::NOT_EXECUTABLE, "not_executable", "not executable"),
+        _ => (Exit::NOT_EXECUTABLE, "not_executable", "cannot be executed"),
     };
     Failure::new(exit, word, format!("{program}: {what} ({error})"))
 }

@@ -95,7 +95,7 @@ fn it_tells_round_trips_rates_latencies_and_what_limits_them() {
         }
         // What it will do is said before.
         let said = &done.stderr;
-        assert!(said.contains("tenure:~bench-") && said.contains("removes them afterwards"), "{said}");
+        assert!(said.contains("tenure:~bench-") && said.contains("which is removed afterwards"), "{said}");
         assert_eq!(kept(&deployment), before);
         assert!(deployment.tenure(&["ls"]).stdout.contains("no locks"));
     }
@@ -180,7 +180,7 @@ fn a_node_that_is_not_redis_is_said_to_be_none() {
     let urls: Vec<String> = servers.iter().map(RedisServer::url).chain([other.clone()]).collect();
     let mut deployment = Deployment::of(servers.into(), |_| urls.join(","));
     let done = deployment.tenure(&["bench", "--seconds", "1"]);
-    let reason = "not the Redis protocol: the answer begins with \"HTTP/1.1 400 Bad\"";
+    let reason = "not the Redis protocol: the reply starts with \"HTTP/1.1 400 Bad\"";
     let line = format!("{other}  does not vote ({reason})\n");
     assert!(done.ends_with(0).stdout.contains(&line), "{done:?}");
     // As many as leave no majority are a matter of settings, which no retry helps.

@@ -98,7 +98,7 @@ fn an_instance_that_ends_sends_a_waiter_to_the_next_one() {
     wait_until(|| told(by(&deployment, &service.url(), &["status", "x", "--json"]))["waiters"] == 2);
     signal(&service, Signal::SIGTERM);
     // Nobody is there when the shorter wait is over.
-    assert!(short.done().ends_with(69).stderr.contains("cannot be asked"));
+    assert!(short.done().ends_with(69).stderr.contains("cannot reach the service"));
     let next = Serving::start_at(&deployment, &listen);
     done(by(&deployment, &next.url(), &["release", "x", "--token", token(&lease)])).ends_with(0);
     assert_eq!(long.done().ends_with(0).stdout, "mine\n");

@@ -18,7 +18,7 @@ fn a_file_that_lies_around_is_read_only_if_nobody_else_can_have_written_it() {
     assert!(config(&["config"]).ends_with(0).stdout.contains("7.0 s"));
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o646)).unwrap();
     let done = config(&["config"]);
-    assert!(done.ends_with(64).stderr.contains("tenure.toml can be written by everybody"), "{done:?}");
+    assert!(done.ends_with(64).stderr.contains("tenure.toml is world-writable"), "{done:?}");
     assert!(config(&["config", "--config", "tenure.toml"]).ends_with(0).stdout.contains("7.0 s"));
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
     // Only root can give a file away.
@@ -169,7 +169,7 @@ fn settings_that_no_lock_can_have_are_told_by_config() {
             assert!(says.iter().all(|word| said.contains(word)) && said.lines().count() == 1, "{done:?}");
         }
     };
-    wrong(&["--nodes", "http://a"], &[], "", &["http:// is not a kind of node", "--nodes"]);
+    wrong(&["--nodes", "http://a"], &[], "", &["http:// is not supported", "--nodes"]);
     wrong(&[], &[("TENURE_NODES", "redis://a/b")], "", &["not a database", "TENURE_NODES"]);
     wrong(&[], &[], "\nnodes = [\"redis://a\", \"redis://a\"]\n", &["listed twice", "tenure.toml:2"]);
     wrong(&["--ttl", "2h"], &[], "", &["ttl of", "too long", "--ttl"]);

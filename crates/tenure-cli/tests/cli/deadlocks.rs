@@ -150,7 +150,7 @@ fn every_lock_around_a_command_is_held_while_it_waits() {
         assert!(
             done.ends_with(75)
                 .stderr
-                .contains("deadlock: you wait for \"y\" inside a command that runs under \"y\""),
+                .contains("deadlock: you are waiting for \"y\" inside a command that holds \"y\""),
             "{done:?}"
         );
     }

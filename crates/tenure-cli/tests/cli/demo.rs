@@ -77,16 +77,16 @@ fn nodes_are_killed_emptied_and_back_and_a_paused_holder_is_passed_over() {
     tmux.types(&["3", "e"]);
     tmux.shows_that("node 3 emptied", |screen| node(screen, 3).contains("in quarantine, votes in"));
     pause_the_holder(&tmux);
-    tmux.shows("is passed over");
+    tmux.shows("expired");
     tmux.types(&["u"]);
-    tmux.shows("is late: fence");
+    tmux.shows("is late: write with fence");
     tmux.shows_that("five votes", |screen| {
         (1..=5).all(|number| node(screen, number).contains("up") && node(screen, number).contains("votes"))
     });
     let screen = tmux.shows("never two holders at once");
     assert!(screen.contains("http://127.0.0.1:"), "{screen}");
     tmux.types(&["?"]);
-    tmux.shows("SIGSTOP, it keeps its connections");
+    tmux.shows("(SIGSTOP): it keeps its connections");
     let process = tmux.pid();
     let (children, begun) = (children(process), Instant::now());
     let folder = folder(&children);

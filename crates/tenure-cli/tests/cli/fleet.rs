@@ -84,9 +84,9 @@ fn wrong_lists_are_refused() {
     assert!(done.stderr.contains("the old node list is not in use: no record of it on redis:"), "{done:?}");
     for (arguments, expected) in [
         (vec!["fleet", "change", "--to", ""], "names no nodes"),
-        (vec!["fleet", "change", "--to", "http://x"], "not a kind of node"),
-        (vec!["fleet", "change", "--to", &new, "--gone", &fourth], "not a node of the old list alone"),
-        (vec!["fleet", "change", "--to", &new, "--ttl", "5s"], "--ttl means nothing to `tenure fleet`"),
+        (vec!["fleet", "change", "--to", "http://x"], "is not supported"),
+        (vec!["fleet", "change", "--to", &new, "--gone", &fourth], "this node is not only in the old list"),
+        (vec!["fleet", "change", "--to", &new, "--ttl", "5s"], "--ttl does not apply to `tenure fleet`"),
         (vec!["fleet", "forget"], "required"),
     ] {
         let done = with(&deployment, "tenure.toml", &arguments);

@@ -33,7 +33,7 @@ fn a_node_that_says_otherwise_is_shown() {
     deployment.servers[1].execute(&["DEL", "tenure:x"]);
     deployment.servers[2].execute(&["SET", "tenure:x", "somebody"]);
     let done = deployment.tenure(&["status", "x"]);
-    assert_eq!(done.stdout.matches("<- says otherwise").count(), 2, "{done:?}");
+    assert_eq!(done.stdout.matches("<- disagrees").count(), 2, "{done:?}");
     let (status, _) = deployment.json(&["status", "x", "--json"]);
     assert_eq!(status["disagree"].as_array().unwrap().len(), 2);
     let done = deployment.tenure(&["ls"]);
@@ -68,7 +68,7 @@ fn a_key_that_is_no_lock_is_said_to_be_none_and_left_alone() {
     let deployment = five_redis_nodes();
     deployment.servers.iter().for_each(|server| drop(server.execute(&["RPUSH", "tenure:x", "a job"])));
     let done = deployment.tenure(&["status", "x"]);
-    assert!(done.ends_with(0).stdout.contains("holder   another program: the key is no lock"), "{done:?}");
+    assert!(done.ends_with(0).stdout.contains("holder   another program: the key is not a lock"), "{done:?}");
     assert_eq!(deployment.json(&["status", "x", "--json"]).0["kind"], "foreign");
     let refused = deployment.tenure(&["release", "x", "--force", "--yes"]);
     assert!(refused.stderr.contains("another library"), "{refused:?}");

@@ -276,7 +276,7 @@ fn a_file_that_cannot_be_used_is_a_warning_and_no_error() {
     // A home that cannot be written, and later a file that need not be.
     set_mode(&user.home, 0o500);
     if is_root() {
-        warns("cannot be made", run);
+        warns("cannot be created", run);
         is_silent(|| user.tenure(&deployment, &["run", "-q", "x", "--", "true"]));
     }
     set_mode(&user.home, 0o700);
@@ -287,7 +287,7 @@ fn a_file_that_cannot_be_used_is_a_warning_and_no_error() {
     set_mode(&folder, 0o700);
 
     set_mode(&user.file(), 0o666);
-    warns("others can write it", run);
+    warns("it is writable by others", run);
     set_mode(&user.file(), 0o600);
     if is_root() {
         chown(user.file(), Some(0), None).unwrap();
@@ -299,7 +299,7 @@ fn a_file_that_cannot_be_used_is_a_warning_and_no_error() {
             command.env_remove("HOME").envs(variables.iter().copied());
             Done::of(command.output().unwrap())
         };
-        warns("there is no folder for it", || without_home(&[]));
+        warns("no folder for it", || without_home(&[]));
         let service = user.home.join("service");
         std::fs::create_dir(&service).unwrap();
         chown(&service, Some(user.id), None).unwrap();
@@ -346,7 +346,7 @@ fn doctor_says_what_a_restart_of_all_nodes_would_mean() {
     let said = doctor(&durable, OFF, 0);
     assert!(said.contains("known_nodes is off"), "{said}");
     let said = doctor(&durable, &["--known-nodes", "missing/file"], 0);
-    assert!(said.contains("there is no folder"), "{said}");
+    assert!(said.contains("no folder for it"), "{said}");
 
     let three = nodes(3);
     acquire(&three, &[]);

@@ -80,7 +80,7 @@ fn a_persons_own_file_is_read_only_if_nobody_else_can_have_written_it() {
     let own = write(&deployment, ".config/tenure/tenure.toml", "ttl = \"7s\"\n");
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o666)).unwrap();
     let done = run(&deployment, &["acquire", "x"], &[]);
-    assert!(done.ends_with(64).stderr.contains("can be written by everybody"), "{done:?}");
+    assert!(done.ends_with(64).stderr.contains("is world-writable"), "{done:?}");
     // What is wrong in it is told with its line.
     std::fs::set_permissions(&own, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::write(&own, "prefix = \"p\"\nnodez = []\n").unwrap();

@@ -108,7 +108,7 @@ fn what_makes_no_sense_is_refused_in_one_line_that_names_it() {
         (&["plan", "--locks-per-second", "0"], "--locks-per-second 0"),
         (&["plan", "--locks-per-second", "-5"], "such as 1500"),
         (&["plan", "--locks-per-second", "5", "--nodes", "0"], "1 to 15 nodes"),
-        (&["plan", "--locks-per-second", "5", "--nodes", "some"], "how many nodes"),
+        (&["plan", "--locks-per-second", "5", "--nodes", "some"], "the number of nodes"),
         (&["plan", "--locks-per-second", "5", "--rtt", "5"], "--rtt: \"5\" has no unit"),
         (&["plan", "--locks-per-second", "5", "--rtt", "2s"], "at least 20 round trips"),
         (&["plan", "--locks-per-second", "5", "--ttl", "soon"], "--ttl: "),
@@ -117,14 +117,14 @@ fn what_makes_no_sense_is_refused_in_one_line_that_names_it() {
         (&["plan", "--locks-per-second", "5", "--measured", "missing.json"], "cannot be read"),
         (
             &["plan", "--locks-per-second", "5", "--measured", "no.json"],
-            "not what `tenure bench --json` prints",
+            "not the output of `tenure bench --json`",
         ),
         (&["plan", "--locks-per-second", "5", "--measured", "other.json"], "it has no \"loads\""),
-        (&["plan", "--locks-per-second", "5", "--prefix", "x"], "--prefix means nothing to `tenure plan`"),
-        (&["plan", "--locks-per-second", "5", "--wait", "1s"], "--wait means nothing to `tenure plan`"),
+        (&["plan", "--locks-per-second", "5", "--prefix", "x"], "--prefix does not apply to `tenure plan`"),
+        (&["plan", "--locks-per-second", "5", "--wait", "1s"], "--wait does not apply to `tenure plan`"),
         (&["bench", "--seconds", "0"], "expected 1 to 300 seconds"),
         (&["bench", "--seconds", "soon"], "expected 1 to 300 seconds"),
-        (&["bench", "--ttl", "5s"], "--ttl means nothing to `tenure bench`"),
+        (&["bench", "--ttl", "5s"], "--ttl does not apply to `tenure bench`"),
     ] {
         let done = deployment.tenure(arguments);
         assert!(done.ends_with(64).stderr.contains(words), "{arguments:?}: {done:?}");

@@ -289,7 +289,7 @@ fn after_a_release_by_force_the_holder_does_not_claim_that_nobody_else_had_the_l
         deployment.tenure(&["release", "--force", "--yes", "x"]).ends_with(0);
         let done = holder.done();
         assert!(done.ends_with(79).stderr.contains("was lost"), "{done:?}");
-        assert!(done.stderr.contains("another may have held it"), "{done:?}");
+        assert!(done.stderr.contains("another process may have held the lock"), "{done:?}");
         assert!(!done.stderr.contains("before another"), "{done:?}");
     }
 }

@@ -173,5 +173,5 @@ fn a_service_that_cannot_be_started_says_why() {
     is_refused(&with_key("keys"), &["line 1"]);
     is_refused(&with_key("nowhere"), &["cannot be read"]);
     let mut homeless = deployment.command(&["serve", "--listen", "127.0.0.1:0"]);
-    is_refused(&Done::of(homeless.env("HOME", "/proc").output().unwrap()), &["cannot be made"]);
+    is_refused(&Done::of(homeless.env("HOME", "/proc").output().unwrap()), &["cannot be created"]);
 }

@@ -103,11 +103,11 @@ fn a_start_that_would_be_open_by_accident_is_refused_with_advice() {
     let everywhere = ["serve", "--listen", "0.0.0.0:7420"];
     for (more, words) in [
         (&[][..], ["--listen: other machines can reach 0.0.0.0:7420", "--callers", "127.0.0.1"]),
-        (&["--behind-tls-proxy"], ["asked who they are", "tenure token new", "127.0.0.1"]),
+        (&["--behind-tls-proxy"], ["anyone could use it", "tenure token new", "127.0.0.1"]),
         (&["--callers", "callers"], ["--tls-certificate", "--behind-tls-proxy", "127.0.0.1"]),
         (&["--callers", "callers", "--tls-key", "k"], ["--tls-key", "tls_key needs", "tls_certificate"]),
         (&["--callers", "nowhere", "--behind-tls-proxy"], ["nowhere", "cannot be read", "callers"]),
-        (&["--listen", "unix:"], ["\"unix:\"", "no place to listen", "unix:PATH"]),
+        (&["--listen", "unix:"], ["\"unix:\"", "not a listen address", "unix:PATH"]),
         (&["--listen", "localhost:1"], ["\"localhost:1\"", "an address and a port", "127.0.0.1:7420"]),
     ] {
         let done = deployment.tenure(&[&everywhere[..], more].concat());
@@ -161,10 +161,10 @@ fn every_setting_of_the_service_is_shown_with_its_line() {
     let text = deployment.tenure(&["config"]);
     assert!(text.ends_with(0).stdout.contains("serve.socket_mode"), "{text:?}");
     for (wrong, line, says) in [
-        ("[serve]\nlisten = \"everywhere\"\n", 2, "no place to listen"),
-        ("[serve]\n\nlisten = []\n", 3, "leave it out"),
+        ("[serve]\nlisten = \"everywhere\"\n", 2, "not a listen address"),
+        ("[serve]\n\nlisten = []\n", 3, "remove it for the default"),
         ("[serve]\nlisten = 7420\n", 2, "or a list of them"),
-        ("[serve]\nsocket_mode = \"999\"\n", 2, "no mode of a file"),
+        ("[serve]\nsocket_mode = \"999\"\n", 2, "not a file mode"),
         ("[serve]\nconnections_max = 0\n", 2, "at least 1"),
         ("[serve]\nlissten = \"\"\n", 2, "unknown field `lissten`"),
     ] {
@@ -187,7 +187,7 @@ fn connections_that_the_process_has_no_files_for_are_refused_at_the_start_if_the
     let refused = limited(100, 1_000).wait_with_output().unwrap();
     let said = String::from_utf8(refused.stdout).unwrap();
     assert_eq!(refused.status.code(), Some(64), "{said}");
-    let expected = "tenure.toml:3: connections_max is 1000, and the system lets this process have 744; raise";
+    let expected = "tenure.toml:3: connections_max is 1000, but the system allows this process 744; raise";
     assert!(said.contains(expected), "{said}");
     // The soft limit is its own matter.
     let mut child = limited(100, 1_256);
@@ -254,10 +254,7 @@ fn tokens_are_printed_once_with_what_they_allow() {
     );
     assert!(!done.stderr.contains(token), "{done:?}");
     let help = deployment.tenure(&["token", "new", "--help"]);
-    assert!(
-        help.stdout.contains("What the names begin with") && !help.stdout.contains("--nodes"),
-        "{help:?}"
-    );
+    assert!(help.stdout.contains("Prefix of the names") && !help.stdout.contains("--nodes"), "{help:?}");
     deployment.tenure(&[
         "token",
         "new",
@@ -280,7 +277,7 @@ fn tokens_are_printed_once_with_what_they_allow() {
         (&["token", "new", "--name", "a", "--may", "lok"], "read, lock, force, metrics"),
         (&["token", "new", "--name", "a b", "--may", "lock"], "letters, digits"),
         (&["token", "new", "--name", "a", "--may", "lock", "--until", "2000-01-01"], "over already"),
-        (&["token", "ls"], "no callers are configured"),
+        (&["token", "ls"], "no callers configured"),
         (&["token", "ls", "--file", "nowhere"], "nowhere"),
         (&["status", "x", "--prefix", "a", "--prefix", "b"], "given twice"),
     ] {
@@ -306,7 +303,7 @@ fn a_certificate_is_served_checked_and_read_again() {
     );
     let mut service = Open::start(&deployment, &settings);
     let good = deployment.tenure(&["doctor"]);
-    assert!(good.stdout.contains("the service of [serve] can start"), "{good:?}");
+    assert!(good.stdout.contains("the service configured in [serve] can start"), "{good:?}");
     let (ca, url) = (path(&authority.file()), format!("{}/v1/acquire", service.url));
     let (cert, key) = (path(&client.certificate), path(&client.key));
     let ask = |name: &str, shown: &[&str]| {
@@ -319,7 +316,7 @@ fn a_certificate_is_served_checked_and_read_again() {
     assert!(service.reload().contains("read again"));
     assert_eq!(ask("c", &["--cert", &cert, "--key", &key]), 0, "curl does not trust it any longer");
     let over = deployment.tenure(&["doctor"]);
-    assert!(over.ends_with(1).stdout.contains("certificate of the service expired"), "{over:?}");
+    assert!(over.ends_with(1).stdout.contains("service's certificate expired"), "{over:?}");
     std::fs::copy(&client.key, &files.key).unwrap();
     let said = service.reload();
     assert!(said.contains("stays in force") && said.contains("cannot be used with the key"), "{said}");
@@ -331,7 +328,7 @@ fn a_certificate_is_served_checked_and_read_again() {
     let soon = ["--name", "soon", "--may", "lock", "--until", "3d"];
     new_token(&deployment, &soon);
     let told = deployment.tenure(&["doctor"]);
-    assert!(told.stdout.contains("the time of caller soon is over at"), "{told:?}");
+    assert!(told.stdout.contains("the token of caller soon expires at"), "{told:?}");
 }
 
 #[test]

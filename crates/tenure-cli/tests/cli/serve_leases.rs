@@ -32,7 +32,10 @@ fn a_lease_is_extended_and_released_elsewhere_when_its_instance_was_killed() {
         assert_eq!((status, &longer["fence"]), (200, &lease["fence"]), "{longer}");
         let (status, refused) = stranger.post("/v1/release", &given(&longer));
         assert_eq!((status, &refused["type"]), (401, &json!("urn:tenure:unknown-key")), "{refused}");
-        assert!(refused["detail"].as_str().unwrap().contains("must share their lease_key"), "{refused}");
+        assert!(
+            refused["detail"].as_str().unwrap().contains("give all instances the same lease_key"),
+            "{refused}"
+        );
         let (status, end) = third.post("/v1/release", &given(&longer));
         assert_eq!((status, &end["released"]), (200, &json!(true)), "{end}");
         let (status, next) = stranger.post("/v1/acquire", &json!({ "name": "x" }));

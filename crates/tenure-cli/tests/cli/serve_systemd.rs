@@ -115,7 +115,7 @@ fn a_real_systemd_starts_reloads_watches_and_drains_it() {
     let lease = machine.post("/v1/acquire", &json!({ "name": "x", "ttl_ms": 30_000 }));
     assert!(lease["fence"].is_u64(), "{lease}");
     machine.does("reload");
-    let reloaded = "callers, certificates and lease keys were read again";
+    let reloaded = "reloaded callers, certificates and lease keys";
     assert!(machine.journal().contains(reloaded), "{}", machine.journal());
 
     // Whoever does not serve is started again, and goes on with the leases of the one before.

@@ -194,7 +194,10 @@ fn a_lock_that_is_lost_while_stopped_is_told_when_the_run_goes_on() {
         wait_until(|| !crate::deployment::is_alive(command));
         shell.types("fg; echo code-$?\r");
         let screen = shell.shows("code-79");
-        assert!(screen.contains("was lost") && screen.contains("another may have held it"), "{screen}");
+        assert!(
+            screen.contains("was lost") && screen.contains("another process may have held the lock"),
+            "{screen}"
+        );
     }
 }
 
@@ -366,7 +369,7 @@ fn a_benchmark_shows_how_far_it_is_and_the_interrupt_key_ends_it() {
     for deployment in deployments() {
         let mut shell = Shell::start(&deployment);
         shell.types("tenure bench --seconds 60; echo never\n");
-        shell.shows("removes them afterwards");
+        shell.shows("which is removed afterwards");
         shell.shows("1 of 7: round trips");
         shell.shows("2 of 7: 1 task");
         shell.types("\x03");

@@ -14,7 +14,7 @@ fn locks_and_nodes_are_shown_sorted_filtered_and_in_full_by_nodes_and_by_a_servi
             screen.contains("alpha") && screen.contains("second") && screen.contains("2 held"),
             "{screen}"
         );
-        tmux.shows("nodes vote; locks are given");
+        tmux.shows("nodes vote; locks are granted");
         tmux.types(&["/", "b", "e", "t", "Enter"]);
         tmux.shows("filter: bet");
         assert!(!tmux.screen().contains("alpha"));
@@ -26,7 +26,7 @@ fn locks_and_nodes_are_shown_sorted_filtered_and_in_full_by_nodes_and_by_a_servi
         drop(two);
         tmux.shows("free");
         tmux.types(&["Escape"]);
-        tmux.shows("no lock fits the filter");
+        tmux.shows("no lock matches the filter");
         tmux.types(&["Escape", "n"]);
         tmux.shows("persistence");
         tmux.types(&["?"]);
@@ -50,7 +50,7 @@ fn a_lock_is_taken_from_its_holder_after_a_question() {
     tmux.types(&["F"]);
     tmux.shows("Take x from");
     tmux.types(&["y"]);
-    tmux.shows("was taken from its holder");
+    tmux.shows("from its holder");
     tmux.shows("free");
     drop(holder);
 }
@@ -87,7 +87,7 @@ fn a_service_that_goes_away_leaves_a_stale_picture_and_comes_back() {
     let screen = tmux.shows("STALE");
     assert!(screen.contains("kept"), "the last picture stays: {screen}");
     let _service = crate::serve::Serving::start(&deployment, &listen);
-    tmux.shows("locks are given");
+    tmux.shows("locks are granted");
 }
 
 #[test]
@@ -95,7 +95,7 @@ fn without_a_terminal_there_is_one_picture() {
     for deployment in deployments_and_service() {
         let _holder = deployment.hold(&["x", "--label", "nightly"]);
         let done = deployment.tenure(&["top"]);
-        assert!(done.ends_with(0).stdout.contains("locks are given"), "{done:?}");
+        assert!(done.ends_with(0).stdout.contains("locks are granted"), "{done:?}");
         assert!(done.stdout.contains("nightly") && !done.stdout.contains('\u{1b}'), "{done:?}");
     }
 }

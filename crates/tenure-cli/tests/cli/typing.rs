@@ -99,7 +99,7 @@ fn flags_that_a_command_would_ignore_are_refused() {
             for arguments in [[command, &[*flag, "5s"]].concat(), [&[*flag, "5s"], command].concat()] {
                 says(
                     &deployment.tenure(&arguments),
-                    &format!("{flag} means nothing to `tenure {}`", command[0]),
+                    &format!("{flag} does not apply to `tenure {}`", command[0]),
                 );
             }
         }

@@ -27,13 +27,13 @@ fn with_three_of_five_nodes_down_these_three_are_named() {
     let (lease, _) = deployment.json(&["acquire", "held", "--json"]);
     deployment.servers.iter_mut().take(3).for_each(RedisServer::kill);
     let done = deployment.tenure(&["acquire", "x"]);
-    insta::assert_snapshot!(said(&deployment, done.ends_with(69)), @r#"tenure: lock "x" is unavailable: 3 of 5 nodes cannot vote and 3 votes are needed. NODE0, NODE1, NODE2: unreachable: connection refused. Check that these nodes are up and reachable, then retry"#);
+    insta::assert_snapshot!(said(&deployment, done.ends_with(69)), @r#"tenure: lock "x" is unavailable: 3 of 5 nodes cannot vote, 3 votes needed. NODE0, NODE1, NODE2: unreachable: connection refused. Check that these nodes are up and reachable, then retry"#);
     let done = deployment.tenure(&["extend", "held", "--token", token(&lease)]);
-    insta::assert_snapshot!(said(&deployment, done.ends_with(69)), @r#"tenure: lock "held" was not extended: 3 of 5 nodes did not answer and 3 answers are needed. NODE0, NODE1, NODE2: unreachable: connection refused. Check that these nodes are up and reachable, then retry"#);
+    insta::assert_snapshot!(said(&deployment, done.ends_with(69)), @r#"tenure: lock "held" was not extended: 3 of 5 nodes did not answer, 3 answers needed. NODE0, NODE1, NODE2: unreachable: connection refused. Check that these nodes are up and reachable, then retry"#);
     let done = deployment.tenure(&["release", "held", "--token", token(&lease)]);
     let text = said(&deployment, done.ends_with(69));
-    let (before, after) = text.split_once(" It frees itself within ").unwrap();
-    insta::assert_snapshot!(before, @r#"tenure: lock "held" may still be held: 3 of 5 nodes did not answer and 3 answers are needed. NODE0, NODE1, NODE2: unreachable: connection refused."#);
+    let (before, after) = text.split_once(" It expires within ").unwrap();
+    insta::assert_snapshot!(before, @r#"tenure: lock "held" may still be held: 3 of 5 nodes did not answer, 3 answers needed. NODE0, NODE1, NODE2: unreachable: connection refused."#);
     assert!(after.ends_with(" s. Check that these nodes are up and reachable, then retry"), "{text}");
     let (failure, _) = deployment.json(&["acquire", "x", "--json"]);
     assert_eq!((&failure["error"], failure["retry_after_ms"].as_u64()), (&"unavailable".into(), None));
@@ -49,11 +49,11 @@ fn nodes_that_restarted_are_said_to_vote_again_and_when() {
     let text = said(&deployment, done.ends_with(69));
     assert!(
         text.starts_with(
-            "tenure: lock \"x\" is unavailable: 2 of 3 nodes cannot vote and 2 votes are needed. NODE0"
+            "tenure: lock \"x\" is unavailable: 2 of 3 nodes cannot vote, 2 votes needed. NODE0"
         ),
         "{text}"
     );
-    assert!(text.contains("new or restarted, and may have forgotten locks; votes again in 1 min "), "{text}");
+    assert!(text.contains("new or restarted, may have forgotten locks; votes again in 1 min "), "{text}");
     assert!(text.contains(". Retry in 1 min "), "{text}");
     let (failure, code) = deployment.json(&["acquire", "x", "--json"]);
     let retry_after = failure["retry_after_ms"].as_u64().unwrap_or_else(|| panic!("{failure}"));
@@ -132,11 +132,11 @@ fn a_benchmark_speaks_of_the_nodes_and_of_no_lock() {
     let mut deployment = some_redis_nodes(3, &[]);
     deployment.servers.iter_mut().take(2).for_each(RedisServer::kill);
     let done = deployment.tenure(&["bench", "--seconds", "1", "--quiet"]);
-    insta::assert_snapshot!(said(&deployment, done.ends_with(69)), @"tenure: cannot measure: 2 of 3 nodes cannot vote and 2 votes are needed. NODE0, NODE1: unreachable: connection refused. Check that these nodes are up and reachable, then retry");
+    insta::assert_snapshot!(said(&deployment, done.ends_with(69)), @"tenure: cannot measure: 2 of 3 nodes cannot vote, 2 votes needed. NODE0, NODE1: unreachable: connection refused. Check that these nodes are up and reachable, then retry");
     let (failure, code) = deployment.json(&["bench", "--seconds", "1", "--json", "--quiet"]);
     assert_eq!((&failure["error"], code), (&"unavailable".into(), Some(69)), "{failure}");
     assert!(failure["name"].is_null() && failure["votes"].as_array().unwrap().len() == 3, "{failure}");
     deployment.servers[2].kill();
     let done = deployment.tenure(&["bench", "--seconds", "1", "--quiet"]);
-    insta::assert_snapshot!(said(&deployment, done.ends_with(69)), @"tenure: cannot measure: 3 of 3 nodes cannot vote and 2 votes are needed. All nodes: unreachable: connection refused. Check that these nodes are up and reachable, then retry");
+    insta::assert_snapshot!(said(&deployment, done.ends_with(69)), @"tenure: cannot measure: 3 of 3 nodes cannot vote, 2 votes needed. All nodes: unreachable: connection refused. Check that these nodes are up and reachable, then retry");
 }

@@ -62,13 +62,13 @@ async fn axe_finds_nothing_on_any_page_in_any_form() {
     let judge = Judge { browser, axe };
     let page = &judge.browser;
     page.visit("").await;
-    page.sees("This service asks who you are.").await;
+    page.sees("Log in to use this service.").await;
     judge.accepts("log-in").await;
     page.log_in(&stage.token).await;
     page.sees("No locks yet").await;
     judge.accepts("overview without locks").await;
     page.visit("nothing").await;
-    page.sees("There is no such page").await;
+    page.sees("Page not found").await;
     judge.accepts("no such page").await;
 
     let holder = stage.hold("import", "nightly \u{202e} <b>").await;
@@ -99,8 +99,8 @@ async fn axe_finds_nothing_on_any_page_in_any_form() {
     page.sees("Type the name").await;
     judge.accepts("force release").await;
     page.press("Cancel").await;
-    page.click("button[aria-label=Keys]").await;
-    page.sees("List the keys").await;
+    page.click("button[aria-label='Keyboard shortcuts']").await;
+    page.sees("Show keyboard shortcuts").await;
     judge.accepts("keys").await;
     page.press("Close").await;
     drop((holder, waiter));

@@ -30,7 +30,7 @@ async fn a_lock_is_taken_from_the_holder_that_is_shown() {
     fill(&browser, "import", " ").await;
     assert_eq!(browser.run(DISABLED).await, true, "there is no reason");
     fill(&browser, "import", "it hangs").await;
-    browser.press("Take the lock away").await;
+    browser.press("Release the lock").await;
     browser.sees("Released on 5 of 5 nodes.").await;
     browser.press("Close").await;
     browser.sees("Nobody holds this lock now.").await;
@@ -51,7 +51,7 @@ async fn nothing_happens_to_somebody_who_has_the_lock_since() {
     stage.acquire("import", "by hand").await;
     browser.sees("The lock has changed hands since you opened this").await;
     fill(&browser, "import", "it hangs").await;
-    browser.press("Take the lock away").await;
+    browser.press("Release the lock").await;
     browser.sees("Nothing happened: this holder no longer has the lock.").await;
     browser.press("Close").await;
     browser

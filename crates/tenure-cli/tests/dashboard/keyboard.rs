@@ -35,9 +35,9 @@ async fn everything_can_be_done_without_a_mouse() {
     browser.sees("All 5 nodes vote").await;
 
     browser.types("?").await;
-    browser.sees("List the keys").await;
+    browser.sees("Show keyboard shortcuts").await;
     browser.types(Key::Escape).await;
-    browser.sees_no("List the keys").await;
+    browser.sees_no("Show keyboard shortcuts").await;
     for (keys, page) in [("gn", "/ui/nodes"), ("ge", "/ui/events"), ("go", "/ui/"), ("gl", "/ui/locks")] {
         browser.types(keys).await;
         browser.until(page, &format!("return location.pathname === '{page}'")).await;
@@ -94,7 +94,7 @@ async fn everything_can_be_done_without_a_mouse() {
     browser.types(name.as_str().unwrap()).await;
     tab_to(&browser, "force-reason").await;
     browser.types("by hand").await;
-    tab_to(&browser, "Take the lock away").await;
+    tab_to(&browser, "Release the lock").await;
     browser.types(Key::Enter).await;
     browser.sees("Released on 5 of 5 nodes.").await;
     tab_to(&browser, "Close").await;

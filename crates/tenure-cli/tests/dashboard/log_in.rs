@@ -10,9 +10,9 @@ async fn a_token_lets_one_in_until_log_out() {
     stage.reload(&idle, 200).await;
     let Some(browser) = Browser::open(&stage).await else { return };
     browser.visit("locks").await;
-    browser.sees("This service asks who you are.").await;
+    browser.sees("Log in to use this service.").await;
     browser.log_in("tenure_wrong").await;
-    browser.sees("the caller's token is none of those that this instance knows").await;
+    browser.sees("unknown caller's token").await;
     browser.log_in(&idle).await;
     browser.sees("idle may lock: the dashboard needs a token that may read").await;
     browser.log_in(&stage.token).await;
@@ -25,7 +25,7 @@ async fn a_token_lets_one_in_until_log_out() {
     browser.press("Log out").await;
     browser.sees("You are logged out.").await;
     browser.visit("nodes").await;
-    browser.sees("This service asks who you are.").await;
+    browser.sees("Log in to use this service.").await;
     browser.close(&["/v1/me", "/v1/log-in"]).await;
 }
 

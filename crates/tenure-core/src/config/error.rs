@@ -100,68 +100,69 @@ impl fmt::Display for OptionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Ttl { ttl, max_ttl } if ttl < &TTL_MIN => {
-                write!(f, "a ttl of {ttl:?} is too short; allowed are {TTL_MIN:?} to {max_ttl:?}")
+                write!(f, "a ttl of {ttl:?} is too short; expected {TTL_MIN:?} to {max_ttl:?}")
             }
             Self::Ttl { ttl, max_ttl } => write!(
                 f,
-                "a ttl of {ttl:?} is too long; allowed are {TTL_MIN:?} to {max_ttl:?}. For a longer hold extend \
-                 the lock, or raise max_ttl for every client of these nodes"
+                "a ttl of {ttl:?} is too long; expected {TTL_MIN:?} to {max_ttl:?}. To hold the lock \
+                 longer, extend it, or raise max_ttl for every client of these nodes"
             ),
             Self::MaxTtl { max_ttl } => {
                 write!(
                     f,
-                    "a max_ttl of {max_ttl:?} is not possible; allowed are {TTL_MIN:?} to {MAX_TTL_CEILING:?}"
+                    "a max_ttl of {max_ttl:?} is out of range; expected {TTL_MIN:?} to {MAX_TTL_CEILING:?}"
                 )
             }
             Self::NodeTimeout { node_timeout, ttl } => write!(
                 f,
-                "a node timeout of {node_timeout:?} does not fit a ttl of {ttl:?}; it must be above zero and at \
-                 most half of the ttl, better a hundredth"
+                "a node timeout of {node_timeout:?} does not fit a ttl of {ttl:?}; expected more than zero \
+                 and at most half the ttl, ideally a hundredth"
             ),
             Self::Drift { drift, ttl } => write!(
                 f,
-                "a drift allowance of {drift:?} leaves too little of a ttl of {ttl:?}; allowed is at most half of it"
+                "a drift allowance of {drift:?} leaves too little of a ttl of {ttl:?}; expected at most \
+                 half of it"
             ),
             Self::GuardBand { guard_band, guard_band_max } => write!(
                 f,
-                "a guard band of {guard_band:?} is too long; with this ttl and max_ttl at most {guard_band_max:?} is \
-                 allowed"
+                "a guard band of {guard_band:?} is too long; with this ttl and max_ttl, expected at most \
+                 {guard_band_max:?}"
             ),
             Self::MinMargin { min_margin, margin_max } => write!(
                 f,
-                "a min_margin of {min_margin} cannot be reached; with all of these nodes the margin is {margin_max}"
+                "a min_margin of {min_margin} cannot be reached; with all of these nodes, the margin is \
+                 {margin_max}"
             ),
             Self::Owner(error) => error.fmt(f),
             Self::AtLeast { at_least, max_ttl } => write!(
                 f,
-                "a lock cannot be kept from others for {at_least:?}: nodes keep nothing for longer than the \
-                 fleet's max_ttl of {max_ttl:?}. Raise max_ttl for every client of these nodes, or run more \
-                 often and keep the time of the last run where the work is done"
+                "a lock cannot be kept from others for {at_least:?}: nodes keep locks no longer than the \
+                 fleet's max_ttl of {max_ttl:?}. Raise max_ttl for every client of these nodes, or run \
+                 more often and store the time of the last run with the work itself"
             ),
             Self::AtLeastShared => {
-                write!(f, "at_least needs a lock that is held alone; ask without `shared` and `owner`")
+                write!(f, "at_least needs an exclusive lock; remove `shared` or `owner`")
             }
             Self::Permits { permits } => {
-                write!(f, "a semaphore of {permits} is not possible; allowed are 1 to {SLOTS_MAX} at a time")
+                write!(f, "a semaphore of {permits} is out of range; expected 1 to {SLOTS_MAX} slots")
             }
-            Self::SeveralNames => write!(
-                f,
-                "several names are locked together for one holder alone; ask without `shared` and `owner`"
-            ),
+            Self::SeveralNames => {
+                write!(f, "several names can only be locked exclusively; remove `shared` or `owner`")
+            }
             Self::MaxHold { max_hold, ttl } => write!(
                 f,
                 "a max_hold of {max_hold:?} is shorter than the ttl of {ttl:?}; raise it or shorten the ttl"
             ),
             Self::Renewal { interval, interval_min, interval_max } => write!(
                 f,
-                "a renewal every {interval:?} is not possible; with this ttl and node timeout {interval_min:?} to \
-                 {interval_max:?} are allowed"
+                "a renewal interval of {interval:?} is out of range; with this ttl and node timeout, \
+                 expected {interval_min:?} to {interval_max:?}"
             ),
             Self::Label { bytes } => {
-                write!(f, "a label of {bytes} bytes is too long; allowed are {LABEL_BYTES_MAX}")
+                write!(f, "a label of {bytes} bytes is too long; expected at most {LABEL_BYTES_MAX}")
             }
             Self::NoTries => {
-                write!(f, "tries_max is 0, so the lock would never be asked for; use at least 1")
+                write!(f, "tries_max is 0, so the lock would never be tried; use at least 1")
             }
         }
     }

@@ -86,9 +86,9 @@ impl fmt::Display for Distrust {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = |by_us: &i64| Duration::from_micros(by_us.unsigned_abs());
         match self {
-            Self::Unknown => f.write_str("its record is not known yet"),
+            Self::Unknown => f.write_str("its record has not been read yet"),
             Self::Quarantined { left } => {
-                write!(f, "new or restarted, and may have forgotten locks; votes again in {}", Rounded(*left))
+                write!(f, "new or restarted, may have forgotten locks; votes again in {}", Rounded(*left))
             }
             Self::ClockJumped { by_us, left } => {
                 let direction = if *by_us < 0 { "back" } else { "ahead" };
@@ -103,30 +103,33 @@ impl fmt::Display for Distrust {
                 let direction = if *by_us < 0 { "behind" } else { "ahead of" };
                 write!(
                     f,
-                    "its clock is {:.2?} {direction} the other nodes; votes in {} if it does not jump",
+                    "its clock is {:.2?} {direction} the other nodes; votes in {} unless it jumps",
                     seconds(by_us),
                     Rounded(*left)
                 )
             }
             Self::ClockBehind => f.write_str("its clock is too far behind the other nodes"),
-            Self::FencesAhead => f.write_str("it may have forgotten larger fences than the present ones"),
+            Self::FencesAhead => f.write_str("it may have forgotten fences larger than its current ones"),
             Self::ClockSetBack { left } => write!(
                 f,
-                "its clock was set back, and its fences are {} ahead of it; it grants none before that",
+                "its clock was set back, and its fences are {} ahead of it; it grants no fence until its \
+                 clock catches up",
                 Rounded(*left)
             ),
-            Self::Barred => {
-                f.write_str("new, and does not vote while another node of the list belongs to another fleet")
-            }
+            Self::Barred => f.write_str(
+                "new, and cannot vote while another node in the list belongs to a different \
+                             fleet",
+            ),
             Self::PutBack { left } => {
-                write!(f, "it had lost this lock and got it back; counts again in {}", Rounded(*left))
+                write!(f, "it lost this lock and had it restored; counts again in {}", Rounded(*left))
             }
             Self::Changing { to } => {
-                write!(f, "the node list was changed to {to}; give this client that list")
+                write!(f, "the node list has changed to {to}; update this client")
             }
-            Self::Prepared => {
-                f.write_str("the change to this node list is not finished; `tenure fleet change` finishes it")
-            }
+            Self::Prepared => f.write_str(
+                "the change to this node list is not finished; finish it with `tenure fleet \
+                             change`",
+            ),
             Self::Unfit(reason) => f.write_str(reason),
         }
     }

@@ -19,8 +19,8 @@ use crate::command::Swap;
 use crate::round::NodeIndex;
 use crate::time::Time;
 
-const OTHER_FORM: &str = "another version of Tenure set this node up, or its record is damaged; docs/how-to/run-nodes.md says how \
-                          to upgrade";
+const OTHER_FORM: &str = "another version of Tenure set up this node, or its record is damaged; to \
+                          upgrade, see docs/how-to/run-nodes.md";
 
 impl Fleet {
     /// Whether a node of the list belongs to another fleet, or to none yet, as far as we know.
@@ -78,13 +78,12 @@ impl Fleet {
             // Newer than anything that we know of our list: what was written back may be of a time
             // before.
             _ if newer && record.epoch > self.epoch() => {
-                format!(
-                    "the node list of its fleet was changed ({difference}); give this client the new list"
-                )
+                format!("its fleet's node list has changed ({difference}); update this client")
             }
             _ => format!(
-                "the node belongs to a fleet with other settings ({difference}). Give all clients of these nodes the same \
-                 settings, or use another prefix; if nobody uses that fleet any more, run `tenure fleet forget` for this node"
+                "the node belongs to a fleet with other settings ({difference}). Give all clients of these \
+                 nodes the same settings, or use another prefix; if nobody uses that fleet any more, run \
+                 `tenure fleet forget` for this node"
             ),
         };
         self.object(now, node, Distrust::Unfit(reason.into()));

@@ -278,7 +278,11 @@ pub(super) fn difference(theirs: &str, ours: &str) -> String {
             let named =
                 |nodes: &[String]| if nodes.is_empty() { "none".to_owned() } else { nodes.join(", ") };
             let (there, here) = (without(&value, our_value), without(our_value, &value));
-            differences.push(format!("nodes only there: {}; only here: {}", named(&there), named(&here)));
+            differences.push(format!(
+                "nodes only in that fleet: {}; only in this client: {}",
+                named(&there),
+                named(&here)
+            ));
         } else if name != "node" || !differences.iter().any(|said: &String| said.starts_with("nodes ")) {
             differences.push(format!("{name} is {value} there and {our_value} here"));
         }
@@ -378,7 +382,7 @@ mod tests {
     fn what_differs_is_told_and_nothing_else() {
         let ours = "nodes=a:1/0,b:2/0,c:3/0 node=a:1/0 max_ttl_ms=60000 guard_ms=6000";
         let theirs = "nodes=a:1/0,b:2/0,d:4/0 node=a:1/0 max_ttl_ms=30000 guard_ms=6000";
-        let expected = "nodes only there: d:4/0; only here: c:3/0; max_ttl_ms is 30000 there and 60000 here";
+        let expected = "nodes only in that fleet: d:4/0; only in this client: c:3/0; max_ttl_ms is 30000 there and 60000 here";
         assert_eq!(difference(theirs, ours), expected);
         assert_eq!(quarantine_of(theirs), Duration::from_secs(36));
     }

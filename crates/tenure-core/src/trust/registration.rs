@@ -364,8 +364,8 @@ impl Fleet {
             if let Some(first) = twin {
                 let (first, later_number) = (first + 1, later + 1);
                 let message = format!(
-                    "node {later_number} is the same server as node {first} of the list, or a copy of it; every node \
-                     must be a server of its own"
+                    "node {later_number} is the same server as node {first} in the list, or a copy of it; \
+                     every node must be an independent server"
                 );
                 let member = &mut self.members[later];
                 member.objection = Some(Distrust::Unfit(message.into()));

@@ -179,7 +179,7 @@ impl std::str::FromStr for RestartGuard {
     fn from_str(text: &str) -> Result<Self, String> {
         let all = [Self::Evidence, Self::Strict, Self::Off];
         let found = all.into_iter().find(|guard| guard.to_string() == text);
-        found.ok_or_else(|| format!("{text:?} is no restart guard; use evidence, strict or off"))
+        found.ok_or_else(|| format!("{text:?} is not a restart guard; use evidence, strict or off"))
     }
 }
 

@@ -119,7 +119,7 @@ fn a_record_that_was_written_back_out_of_date_is_told_with_the_way_out() {
     let mut new = world.client(&[0, 1, 3]);
     world.pass(QUARANTINE, &mut new);
     let told = world.distrust(&new, 0).to_string();
-    assert!(told.contains("nodes only there: n2; only here: n3"), "{told}");
+    assert!(told.contains("nodes only in that fleet: n2; only in this client: n3"), "{told}");
     assert!(told.contains("if nobody uses that fleet any more, run `tenure fleet forget`"), "{told}");
     world.connect(&mut client, 0);
     let told = world.distrust(&client, 0).to_string();

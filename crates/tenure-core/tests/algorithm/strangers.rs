@@ -19,7 +19,10 @@ fn whoever_is_refused_by_one_node_counts_no_new_one() {
     let first = world.client(&[0, 1, 2]);
     assert_eq!(world.trusted(&first), [0, 1, 2]);
     let mut second = world.client(&[0, 3, 4]);
-    assert!(is_unfit(&world.distrust(&second, 0), "nodes only there: n1, n2; only here: n3, n4"));
+    assert!(is_unfit(
+        &world.distrust(&second, 0),
+        "nodes only in that fleet: n1, n2; only in this client: n3, n4"
+    ));
     assert_eq!(world.distrust(&second, 3), Distrust::Barred);
     world.pass(QUARANTINE * 3, &mut second);
     assert_eq!(world.trusted(&second), [0; 0], "however long it waits");

@@ -340,7 +340,7 @@ fn two_servers_of_one_replication_group_vote_once() {
     let fleet = world.client();
     assert_eq!(world.trusted(&fleet), [0, 1]);
     assert!(
-        matches!(world.distrust(&fleet, 2), Distrust::Unfit(reason) if reason.contains("node 2 of the list, or a copy"))
+        matches!(world.distrust(&fleet, 2), Distrust::Unfit(reason) if reason.contains("node 2 in the list, or a copy"))
     );
 }
 

@@ -33,7 +33,7 @@ type List = Arc<[Arc<Principal>]>;
 #[non_exhaustive]
 pub enum CallersError {
     /// The file cannot be read or written.
-    #[error("the callers in {} cannot be {what}: {error}", path.display())]
+    #[error("the list of callers {} cannot be {what}: {error}", path.display())]
     #[non_exhaustive]
     Unusable {
         /// The file.
@@ -45,7 +45,7 @@ pub enum CallersError {
         error: io::Error,
     },
     /// Others may write it.
-    #[error("the callers in {} can be written by everybody; take that right away: chmod o-w {}", path.display(), path.display())]
+    #[error("the list of callers {} is world-writable; run chmod o-w {}", path.display(), path.display())]
     #[non_exhaustive]
     Open {
         /// The file.
@@ -64,7 +64,7 @@ pub enum CallersError {
         error: PrincipalError,
     },
     /// Two lines are about the same token or certificate.
-    #[error("{}:{line}: it has the token or certificate of an earlier line; remove one of them", path.display())]
+    #[error("{}:{line}: same token or certificate as an earlier line; remove one of them", path.display())]
     #[non_exhaustive]
     Twice {
         /// The file.
@@ -73,7 +73,7 @@ pub enum CallersError {
         line: usize,
     },
     /// Nobody is in it, or too many are.
-    #[error("{} names {count} callers; expected 1 to {CALLERS_MAX}, made with `tenure token new`", path.display())]
+    #[error("{} lists {count} callers; expected 1 to {CALLERS_MAX}, created with `tenure token new`", path.display())]
     #[non_exhaustive]
     Count {
         /// The file.
@@ -244,16 +244,11 @@ fn parse(path: &Path, text: &str) -> Result<List, CallersError> {
 impl From<Unknown> for Problem {
     fn from(unknown: Unknown) -> Self {
         let detail = match unknown {
-            Unknown::Nothing => {
-                "who calls? Send a caller's token, as `Authorization: Bearer TOKEN`".to_owned()
-            }
-            Unknown::Token => {
-                "the caller's token is none of those that this instance knows; ask its operator for one"
-                    .to_owned()
-            }
+            Unknown::Nothing => "no caller's token; send one as `Authorization: Bearer TOKEN`".to_owned(),
+            Unknown::Token => "unknown caller's token; ask the service's operator for one".to_owned(),
             Unknown::Session => "the session has ended; log in again".to_owned(),
             Unknown::Over(name, until) => {
-                format!("the time of caller {name:?} was over at {until}; ask the operator for a new token")
+                format!("the token of caller {name:?} expired at {until}; ask the operator for a new one")
             }
         };
         Self::new(Kind::Unauthenticated, detail)

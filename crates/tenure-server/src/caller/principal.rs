@@ -46,25 +46,27 @@ pub enum PrincipalError {
     Form(String),
     /// It cannot be called so.
     #[error(
-        "a caller's name has 1 to {NAME_MAX} letters, digits, or any of . _ @ / -, and is not {NOBODY:?}"
+        "a caller's name must have 1 to {NAME_MAX} letters, digits, or any of . _ @ / -, and must not be \
+         {NOBODY:?}"
     )]
     Name,
     /// It may do nothing.
-    #[error("`may` names nothing; expected some of read, lock, force, metrics")]
+    #[error("`may` is empty; expected any of read, lock, force, metrics")]
     Idle,
     /// The list of prefixes is there, and empty.
-    #[error("`prefixes` names no prefix; leave it out for all names")]
+    #[error("`prefixes` is empty; omit it for all names")]
     NoPrefix,
     /// It is recognised by nothing, or by two things.
     #[error("expected either `sha256` or `certificate`")]
     Proof,
     /// The hash is none.
     #[error(
-        "`sha256` is not the SHA-256 of a token: expected 64 hexadecimal digits, as `tenure token new` prints them"
+        "`sha256` is not the SHA-256 of a token: expected 64 hexadecimal digits, as printed by `tenure \
+         token new`"
     )]
     Hash,
     /// The end is no time.
-    #[error("`until` is no time; expected one such as 2027-03-31T00:00:00Z")]
+    #[error("`until` is not a time; expected one such as 2027-03-31T00:00:00Z")]
     Until,
 }
 
@@ -214,7 +216,7 @@ mod tests {
             (r#""may":[]"#, "names nothing"),
             (r#""may":["lok"]"#, "unknown variant `lok`"),
             (r#""may":["lock"],"prefix":"a/""#, "unknown field `prefix`"),
-            (r#""may":["lock"],"prefixes":[]"#, "leave it out"),
+            (r#""may":["lock"],"prefixes":[]"#, "omit it"),
             (r#""may":["lock"],"until":"soon""#, "no time"),
             (r#""may":["lock"],"certificate":"x""#, "either"),
         ] {

@@ -59,7 +59,7 @@ impl std::str::FromStr for Verb {
     fn from_str(text: &str) -> Result<Self, String> {
         let all = [Self::Read, Self::Lock, Self::Force, Self::Metrics];
         let found = all.into_iter().find(|verb| verb.word() == text);
-        found.ok_or_else(|| format!("{text:?} is none of read, lock, force, metrics"))
+        found.ok_or_else(|| format!("{text:?} is not a right; expected read, lock, force or metrics"))
     }
 }
 
@@ -77,7 +77,7 @@ impl fmt::Display for Rights {
             [] => Ok(()),
             prefixes => {
                 let shown: Vec<String> = prefixes.iter().map(|prefix| format!("{prefix:?}")).collect();
-                write!(f, ", names that begin with {}", shown.join(" or "))
+                write!(f, ", names that start with {}", shown.join(" or "))
             }
         }
     }
@@ -97,7 +97,7 @@ mod tests {
         for name in ["", "a", "A/x", "x/a/", "\u{e4}a/"] {
             assert!(!rights.covers(Verb::Lock, name), "{name:?}");
         }
-        assert_eq!(rights.to_string(), r#"read, lock, names that begin with "a/" or "b""#);
+        assert_eq!(rights.to_string(), r#"read, lock, names that start with "a/" or "b""#);
         let all = Rights { may: vec![Verb::Read], prefixes: vec![] };
         assert!(all.covers(Verb::Read, "") && all.covers(Verb::Read, "x"));
     }

@@ -30,36 +30,36 @@ const LOOK: Duration = Duration::from_millis(250);
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AcquireRequest {
-    /// At most 1,024 bytes; compared byte by byte.
+    /// Name of the lock: at most 1,024 bytes, compared byte by byte.
     #[schema(min_length = 1, max_length = 1024)]
     pub(super) name: Option<String>,
-    /// Instead of `name`, several to be locked together: all of them, or none.
+    /// Several names to lock together, all or none, instead of `name`.
     #[schema(min_items = 1, max_items = 32)]
     pub(super) names: Option<Vec<String>>,
-    /// A permit of a semaphore of so many, instead of a lock.
+    /// Acquire one slot of a semaphore with this many slots, instead of a lock.
     #[schema(minimum = 1, maximum = 64)]
     pub(super) slots: Option<usize>,
-    /// For how long nobody else gets it, even if it is released before.
+    /// Keep the lock from others for at least this long, even if it is released sooner.
     pub(super) at_least_ms: Option<u64>,
-    /// For how long, unless it is extended. Without it, what the instance is configured for.
+    /// How long the lock lasts unless extended. Defaults to the instance's ttl.
     #[schema(minimum = 50)]
     pub(super) ttl_ms: Option<u64>,
-    /// How long to wait in line. Without it the lock is asked for once.
+    /// How long to wait in line. Without it, there is a single attempt.
     #[serde(default)]
     #[schema(maximum = 3_600_000)]
     pub(super) wait_ms: u64,
-    /// Shown to others while it is held: at most 256 bytes.
+    /// Text shown to others while the lock is held: at most 256 bytes.
     #[schema(max_length = 256)]
     pub(super) label: Option<String>,
-    /// The most that all extensions together may come to.
+    /// The longest that the lock may be held, extensions included.
     pub(super) max_hold_ms: Option<u64>,
-    /// Only if so many nodes may forget it.
+    /// Acquire only with at least this margin: the number of nodes that may forget the lock.
     pub(super) min_margin: Option<usize>,
-    /// Share it with others who do so: many readers or one writer.
+    /// Share the lock with others that share it: many readers or one writer.
     #[serde(default)]
     pub(super) shared: bool,
-    /// Makes it reentrant: whoever names the same owner may hold it at the same time, nobody else.
-    /// At most 128 bytes, without spaces.
+    /// Makes the lock reentrant: calls with the same owner hold it at the same time, nobody else
+    /// does. At most 128 bytes, without spaces.
     #[schema(min_length = 1, max_length = 128)]
     pub(super) owner: Option<String>,
 }
@@ -80,10 +80,10 @@ problems!(Problems: ANY, OF_RIGHTS, OF_BODY, &[
     Kind::MaxHold,
 ]);
 
-/// Acquires a lock, at once or after a wait in line.
+/// Acquires a lock, at once or after waiting in line.
 ///
-/// With an `Idempotency-Key` it can be repeated: the same key and body lead to the same lease,
-/// which the nodes extend first.
+/// With an `Idempotency-Key` the call can be repeated: the same key and body return the same lease,
+/// extended.
 #[utoipa::path(
     post, path = "/v1/acquire", operation_id = "acquire", tag = "locks",
     params(("Idempotency-Key" = Option<String>, Header, description = "Visible ASCII characters", min_length = 1, max_length = 255)),
@@ -190,7 +190,8 @@ impl AcquireRequest {
         if slots.is_some() && (self.names.is_some() || self.shared || self.owner.is_some()) {
             return Err(Problem::new(
                 Kind::BadRequest,
-                "slots: a permit is of one name, and neither shared nor an owner's; leave out the others",
+                "slots: a semaphore takes one name and cannot be combined with shared or owner; remove the \
+                 others",
             ));
         }
         let lock = self.lock(service)?;
@@ -207,13 +208,13 @@ impl AcquireRequest {
         if wait > WAIT_MAX {
             return Err(Problem::new(
                 Kind::OutOfBounds,
-                format!("wait_ms: at most {} are allowed; ask again after that", WAIT_MAX.as_millis()),
+                format!("wait_ms: expected at most {}; to wait longer, ask again", WAIT_MAX.as_millis()),
             ));
         }
         if self.shared && self.owner.is_some() {
             return Err(Problem::new(
                 Kind::BadRequest,
-                "owner: a lock is shared by many or held by one owner; leave out shared or owner",
+                "owner: cannot be combined with shared; remove one of them",
             ));
         }
         let lock = self.names()?.lock(&service.locks);

@@ -36,16 +36,16 @@ const BATCH: usize = 64;
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct EventsQuery {
-    /// What the names of the locks begin with. Without it, events about nodes come, too.
+    /// Prefix of the lock names. Without it, events about nodes are included.
     #[serde(default)]
     prefix: String,
-    /// Whether to tell what other clients do, too: found by looking at the nodes, so it comes later
-    /// and with a coarser time.
+    /// Whether to include what other clients do, as seen on the nodes: it arrives later, and its
+    /// time is less exact.
     #[serde(default)]
     seen: bool,
 }
 
-/// What the data of a message is.
+/// The type of the message's data.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it says what the JSON looks like")]
@@ -54,16 +54,17 @@ enum EventData {
     Gap(Gap),
 }
 
-/// The data of the event `gap`: others were missed, so look with `/v1/locks`.
+/// The data of the event `gap`: events were missed, so read the current state with `/v1/locks`.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[schema(as = EventGap)]
 struct Gap {
     reason: GapReason,
-    /// How many, if that is known.
+    /// How many, if known.
     missed: Option<u64>,
 }
 
-/// `too_old`: they are not kept any more; `other_instance`: the last one was not seen here.
+/// `too_old`: the events are no longer kept; `other_instance`: the last event was from another
+/// instance.
 #[derive(Clone, Copy, Debug, Serialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 enum GapReason {
@@ -71,18 +72,18 @@ enum GapReason {
     OtherInstance,
 }
 
-/// Follows what happens to locks: at this instance, and with `seen` at all clients.
+/// Follows what happens to locks: at this instance, and with `seen`, by all clients.
 ///
-/// Server-sent events, with ids: whoever comes back with `Last-Event-ID` goes on where it was, or
-/// gets an event `gap`.
+/// Server-sent events with ids: a client that reconnects with `Last-Event-ID` continues where it
+/// was, or gets an event `gap`.
 #[utoipa::path(
     get, path = "/v1/events", operation_id = "events", tag = "look",
     params(
         EventsQuery,
-        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event that was seen"),
+        ("Last-Event-ID" = Option<String>, Header, description = "The id of the last event seen"),
     ),
     responses(
-        (status = 200, description = "Events, whose data is such an object", content_type = "text/event-stream", body = EventData),
+        (status = 200, description = "Server-sent events; the data of each is one of these objects", content_type = "text/event-stream", body = EventData),
         Problems,
     ),
 )]

@@ -17,7 +17,7 @@ use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 problems!(Problems: ANY, OF_RIGHTS, OF_BODY, OF_LEASE, &[Kind::MaxHold]);
 problems!(ProblemsOfMany: ANY, OF_BODY, &[Kind::OutOfBounds]);
 
-/// Extends a lease by its ttl, from now on.
+/// Extends a lease by its ttl from now.
 #[utoipa::path(
     post, path = "/v1/extend", operation_id = "extend", tag = "locks",
     request_body = LeaseRef,
@@ -44,7 +44,7 @@ pub(crate) async fn call(
 #[utoipa::path(
     post, path = "/v1/extend-many", operation_id = "extendMany", tag = "locks",
     request_body = LeaseRefs,
-    responses((status = 200, description = "One result each", body = Results<Lease>), ProblemsOfMany),
+    responses((status = 200, description = "One result per lease", body = Results<Lease>), ProblemsOfMany),
 )]
 pub(crate) async fn call_many(
     State(service): State<Arc<Service>>,

@@ -27,14 +27,14 @@ const REASON_MAX: usize = 256;
 pub(crate) struct ForceReleaseRequest {
     #[schema(min_length = 1, max_length = 1024)]
     name: String,
-    /// Whom to take it from, as `/v1/lock` calls the holder, or one of the holders.
+    /// The holder to take it from: its id in `/v1/lock`, or that of one of several holders.
     holder: String,
     /// Why, for the audit log: at most 256 bytes.
     #[schema(min_length = 1, max_length = 256)]
     reason: String,
 }
 
-/// A lock that was taken away.
+/// A lock that was released by force.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Taken {
     name: String,
@@ -51,7 +51,8 @@ problems!(Problems: ANY, OF_RIGHTS, OF_BODY, &[
     Kind::NotAudited,
 ]);
 
-/// Takes a lock from its holder, who is not asked and goes on working until it notices.
+/// Takes a lock from its holder, which is not notified and keeps running until its next renewal
+/// fails.
 #[utoipa::path(
     post, path = "/v1/force-release", operation_id = "forceRelease", tag = "locks",
     request_body = ForceReleaseRequest,
@@ -67,7 +68,7 @@ pub(crate) async fn call(
     if reason.trim().is_empty() || reason.len() > REASON_MAX {
         return Err(Problem::new(
             Kind::OutOfBounds,
-            format!("reason: say why, in at most {REASON_MAX} bytes; it is kept in the audit log"),
+            format!("reason: say why, in at most {REASON_MAX} bytes, for the audit log"),
         ));
     }
     let facts = json!({ "holder": holder, "reason": reason });
@@ -101,13 +102,13 @@ pub(super) async fn take(
                 Kind::Unavailable,
                 format!("lock {name:?} is unavailable: no majority of nodes can vote. {}", report.outage()),
             ),
-            _ => Problem::new(Kind::NotHeld, format!("lock {name:?} is not held by this holder any more")),
+            _ => Problem::new(Kind::NotHeld, format!("lock {name:?} is no longer held by this holder")),
         });
     }
     if report.foreign().is_some_and(|foreign| meant.contains(&foreign.owner)) {
         let detail = format!(
-            "lock {name:?} is held by a client of another library, which is not released from here; delete its \
-             key on the nodes by hand"
+            "lock {name:?} is held through another library, which Tenure does not release; delete its key \
+             on the nodes by hand"
         );
         return Err(Problem::new(Kind::Foreign, detail));
     }

@@ -29,7 +29,7 @@ pub(crate) struct Version {
     version: &'static str,
 }
 
-/// Whether this instance lives.
+/// Whether this instance is alive.
 #[utoipa::path(
     get, path = "/livez", operation_id = "livez", tag = "operation",
     responses((status = 200, description = "Alive", body = Alive), NotAlive),
@@ -38,10 +38,9 @@ pub(crate) async fn livez() -> Json<Alive> {
     Json(Alive { alive: true })
 }
 
-/// Whether this instance takes new work: it has started, and is not about to end.
+/// Whether this instance accepts new work: it has started and is not shutting down.
 ///
-/// Whether the nodes can be asked is another matter: all instances share them, and releases must
-/// get through.
+/// It does not depend on the nodes: all instances share them, and releases must get through.
 #[utoipa::path(
     get, path = "/readyz", operation_id = "readyz", tag = "operation",
     responses((status = 200, description = "Ready", body = Ready), NotReady),

@@ -19,41 +19,41 @@ use crate::hold::{Hold, Line, OnDisconnect, Stage, Waiting};
 use crate::names::Names;
 use crate::problem::{ANY, Kind, OF_BODY, OF_RIGHTS, Problem, problems};
 
-/// As for an acquire; or a name and a token, to go on with a lease.
+/// The same as for an acquire; or a name and a token, to continue a lease.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct HoldRequest {
-    /// At most 1,024 bytes; compared byte by byte.
+    /// Name of the lock: at most 1,024 bytes, compared byte by byte.
     #[schema(min_length = 1, max_length = 1024)]
     name: Option<String>,
-    /// Instead of `name`, several to be locked together: all of them, or none.
+    /// Several names to lock together, all or none, instead of `name`.
     #[schema(min_items = 1, max_items = 32)]
     names: Option<Vec<String>>,
-    /// A permit of a semaphore of so many, instead of a lock.
+    /// Acquire one slot of a semaphore with this many slots, instead of a lock.
     #[schema(minimum = 1, maximum = 64)]
     slots: Option<usize>,
-    /// For how long nobody else gets it, even if it is released before.
+    /// Keep the lock from others for at least this long, even if it is released sooner.
     at_least_ms: Option<u64>,
-    /// Goes on with a lease that the client has, instead of acquiring one. Only the name stands
-    /// beside it.
+    /// Continues a lease that the client already has, instead of acquiring one. Send only the name
+    /// with it.
     token: Option<String>,
-    /// For how long, unless it is renewed. Without it, what the instance is configured for.
+    /// How long the lock lasts unless renewed. Defaults to the instance's ttl.
     #[schema(minimum = 50)]
     ttl_ms: Option<u64>,
-    /// How long to wait in line. Without it the lock is asked for once.
+    /// How long to wait in line. Without it, there is a single attempt.
     #[schema(maximum = 3_600_000)]
     wait_ms: Option<u64>,
-    /// Shown to others while it is held: at most 256 bytes.
+    /// Text shown to others while the lock is held: at most 256 bytes.
     #[schema(max_length = 256)]
     label: Option<String>,
-    /// The most that all renewals together may come to.
+    /// The longest that the lock may be held, renewals included.
     max_hold_ms: Option<u64>,
-    /// Only if so many nodes may forget it.
+    /// Acquire only with at least this margin: the number of nodes that may forget the lock.
     min_margin: Option<usize>,
-    /// Share it with others who do so: many readers or one writer.
+    /// Share the lock with others that share it: many readers or one writer.
     shared: Option<bool>,
-    /// Makes it reentrant: whoever names the same owner may hold it at the same time, nobody else.
-    /// At most 128 bytes, without spaces.
+    /// Makes the lock reentrant: calls with the same owner hold it at the same time, nobody else
+    /// does. At most 128 bytes, without spaces.
     #[schema(min_length = 1, max_length = 128)]
     owner: Option<String>,
     on_disconnect: Option<OnDisconnect>,
@@ -70,14 +70,14 @@ problems!(Problems: ANY, OF_RIGHTS, OF_BODY, OF_LEASE, &[
     Kind::Rate,
 ]);
 
-/// Acquires a lock, or goes on with one, and renews it while the connection lives.
+/// Acquires a lock, or continues a lease, and renews it while the connection is open.
 ///
-/// The answer has one object a line. When the connection ends, renewal ends, and nothing is
-/// released before the last validity that was told is over.
+/// The answer has one object per line. When the connection closes, renewal stops; by default the
+/// lock is not released before its last reported validity ends.
 #[utoipa::path(
     post, path = "/v1/hold", operation_id = "hold", tag = "locks",
     request_body = HoldRequest,
-    responses((status = 200, description = "Lines, each such an object", content_type = "application/x-ndjson", body = Line), Problems),
+    responses((status = 200, description = "Lines, each one of these objects", content_type = "application/x-ndjson", body = Line), Problems),
 )]
 pub(crate) async fn call(
     State(service): State<Arc<Service>>,
@@ -132,14 +132,14 @@ impl HoldRequest {
         if terms || label.is_some() || shared.is_some() || owner.is_some() {
             return Err(Problem::new(
                 Kind::BadRequest,
-                "token: a lease goes on as it was acquired; leave out what is said when it is acquired",
+                "token: a lease continues with the options it was acquired with; remove them",
             ));
         }
         // Its client may have it extended elsewhere, and count on that.
         if self.on_disconnect == Some(OnDisconnect::Release) {
             return Err(Problem::new(
                 Kind::BadRequest,
-                "on_disconnect: a lease that goes on by its token is not released with the connection",
+                "on_disconnect: a lease continued by its token is not released when the connection closes",
             ));
         }
         if service.is_draining() {

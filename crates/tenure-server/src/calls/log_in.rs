@@ -25,7 +25,7 @@ pub(crate) struct LogInRequest {
     token: String,
 }
 
-/// Logs a person in: the cookie in the answer stands for the token, in browsers alone.
+/// Logs a person in: the cookie in the answer replaces the token, in browsers only.
 #[utoipa::path(
     post, path = "/v1/log-in", operation_id = "logIn", tag = "operation",
     request_body = LogInRequest,

@@ -17,14 +17,14 @@ use crate::problem::{ANY, problems};
 
 problems!(Problems: ANY);
 
-/// What came of it.
+/// The outcome.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct LoggedOut {
     /// Whether there was a session.
     ended: bool,
 }
 
-/// Ends the session, at this instance at once; the browser forgets its cookie.
+/// Ends the session, at this instance at once; the browser drops its cookie.
 #[utoipa::path(
     post, path = "/v1/log-out", operation_id = "logOut", tag = "operation",
     responses((status = 200, description = "Logged out", body = LoggedOut), Problems),

@@ -24,7 +24,7 @@ problems!(ProblemsOfNodes: ANY, OF_RIGHTS);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LockQuery {
-    /// Which lock: at most 1,024 bytes.
+    /// Name of the lock: at most 1,024 bytes.
     #[param(min_length = 1, max_length = 1024)]
     name: String,
 }
@@ -33,7 +33,7 @@ pub(crate) struct LockQuery {
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct LocksQuery {
-    /// What the names begin with.
+    /// Prefix of the names.
     #[serde(default)]
     prefix: String,
 }
@@ -44,11 +44,11 @@ pub(crate) struct Nodes {
     pub(super) nodes: Vec<Node>,
 }
 
-/// Tells who holds a lock.
+/// Shows who holds a lock.
 #[utoipa::path(
     get, path = "/v1/lock", operation_id = "lock", tag = "look",
     params(LockQuery),
-    responses((status = 200, description = "What the nodes say about it", body = LockReport), ProblemsOfLock),
+    responses((status = 200, description = "What the nodes say about the lock", body = LockReport), ProblemsOfLock),
 )]
 pub(crate) async fn lock(
     State(service): State<Arc<Service>>,
@@ -84,7 +84,7 @@ pub(crate) async fn locks(
     Ok(Json(Locks::of(&list, &service.keys, caller.sees_all())))
 }
 
-/// Tells how the nodes are.
+/// Shows the state of the nodes.
 #[utoipa::path(
     get, path = "/v1/nodes", operation_id = "nodes", tag = "look",
     responses((status = 200, description = "The nodes", body = Nodes), ProblemsOfNodes),

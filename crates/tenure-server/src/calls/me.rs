@@ -16,22 +16,22 @@ use crate::problem::{ANY, problems};
 
 problems!(Problems: ANY);
 
-/// Who calls.
+/// The caller.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Me {
-    /// How the caller is called in logs: `anonymous`, if the service tells nobody apart.
+    /// The caller's name in logs: `anonymous` if the service has no list of callers.
     name: String,
-    /// Some of `read`, `lock`, `force` and `metrics`.
+    /// Any of `read`, `lock`, `force` and `metrics`.
     may: Vec<String>,
-    /// What the names begin with that it may do so with; none stand for all locks.
+    /// Prefixes of the names it may use; empty means all locks.
     prefixes: Vec<String>,
-    /// When that ends (RFC 3339).
+    /// When the caller's token expires (RFC 3339).
     #[schema(required)]
     until: Option<String>,
-    /// How long it stays logged in, if it has logged in.
+    /// How long its session lasts, if it has logged in.
     #[schema(required)]
     session_left_ms: Option<u64>,
-    /// The wall clock of this instance: Unix time.
+    /// The wall clock of this instance (Unix time).
     now_ms: u64,
 }
 
@@ -49,7 +49,7 @@ impl Me {
     }
 }
 
-/// Tells who the caller is, and what it may do.
+/// Shows who the caller is, and what it may do.
 #[utoipa::path(
     get, path = "/v1/me", operation_id = "me", tag = "look",
     responses((status = 200, description = "The caller", body = Me), Problems),

@@ -16,14 +16,15 @@ problems!(Problems: ANY);
 #[openapi(
     info(
         title = "Tenure lock service",
-        description = "Locks for programs in any language. Problems of the connection come without a body: 400 for what is \
-                       no HTTP, 431 for a head over 16 KiB. What is no call gets `urn:tenure:no-such-call` (404), a call \
-                       with another method `urn:tenure:wrong-method` (405).",
+        description = "Locks for programs in any language. Connection-level errors have no body: 400 for \
+                       malformed HTTP, 431 for a request head over 16 KiB. An unknown path gets \
+                       `urn:tenure:no-such-call` (404), an unsupported method `urn:tenure:wrong-method` \
+                       (405).",
     ),
     tags(
         (name = "locks", description = "Acquire, extend, release"),
-        (name = "look", description = "What the nodes say, without touching anything"),
-        (name = "operation", description = "How this instance is"),
+        (name = "look", description = "Read what the nodes say, without changing anything"),
+        (name = "operation", description = "The state of this instance"),
     ),
     components(schemas(problem::Body)),
     modifiers(&Callers),
@@ -38,7 +39,7 @@ impl Modify for Callers {
     fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
         let token = HttpBuilder::new().scheme(HttpAuthScheme::Bearer);
         let token =
-            token.description(Some("The caller's token; needed if the service has a list of callers"));
+            token.description(Some("The caller's token; required if the service has a list of callers"));
         let components = description.components.get_or_insert_default();
         components.add_security_scheme("caller", SecurityScheme::Http(token.build()));
     }
@@ -49,7 +50,7 @@ static TEXT: LazyLock<String> = LazyLock::new(|| {
     description.to_pretty_json().expect("it is made of texts and numbers")
 });
 
-/// This description.
+/// This OpenAPI document.
 #[utoipa::path(
     get, path = "/openapi.json", operation_id = "openapi", tag = "operation",
     responses((status = 200, description = "An OpenAPI document", content_type = "application/json", body = Object), Problems),

@@ -26,30 +26,30 @@ problems!(ProblemsOfMany: ANY, OF_BODY, &[Kind::OutOfBounds]);
 pub(crate) struct Released {
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    /// Of several that were locked together.
+    /// Names that were locked together.
     #[serde(skip_serializing_if = "Option::is_none")]
     names: Option<Vec<String>>,
     released: bool,
     votes: Vec<Vote>,
 }
 
-/// The lease by its token; or by the `Idempotency-Key` that it was acquired with and its holder,
-/// which the answer to a repeated acquire gave.
+/// The lease by its token; or by the `Idempotency-Key` it was acquired with and its holder, which
+/// the answer to a repeated acquire contains.
 #[derive(Debug, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ReleaseRequest {
     #[schema(min_length = 1, max_length = 1024)]
     name: Option<String>,
-    /// Instead of `name`, for several that are locked together.
+    /// Names that are locked together, instead of `name`.
     names: Option<Vec<String>>,
-    /// What the last answer about this lease gave.
+    /// The token from the latest answer about this lease.
     token: Option<String>,
-    /// Others may have it at once, although it was acquired with `at_least_ms`.
+    /// Others may get it at once, although it was acquired with `at_least_ms`.
     #[serde(default)]
     early: bool,
-    /// Instead of the token, with the holder.
+    /// Used with the holder, instead of the token.
     idempotency_key: Option<String>,
-    /// Nobody else is released.
+    /// The holder to release; no other one is.
     holder: Option<String>,
 }
 
@@ -84,7 +84,7 @@ pub(crate) async fn call(
         }
         _ => Err(Problem::new(
             Kind::BadRequest,
-            "token: send the token of the lease; or, without one, its name, idempotency_key and holder",
+            "token: send the lease's token; or, without one, its name, idempotency_key and holder",
         )),
     }
 }
@@ -93,7 +93,7 @@ pub(crate) async fn call(
 #[utoipa::path(
     post, path = "/v1/release-many", operation_id = "releaseMany", tag = "locks",
     request_body = LeaseRefs,
-    responses((status = 200, description = "One result each", body = Results<Released>), ProblemsOfMany),
+    responses((status = 200, description = "One result per lease", body = Results<Released>), ProblemsOfMany),
 )]
 pub(crate) async fn call_many(
     State(service): State<Arc<Service>>,

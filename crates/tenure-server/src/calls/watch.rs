@@ -44,13 +44,13 @@ const TOTALS_EVERY: Duration = Duration::from_secs(1);
 #[serde(deny_unknown_fields)]
 #[into_params(parameter_in = Query)]
 pub(crate) struct WatchQuery {
-    /// What the names of the locks begin with.
+    /// Prefix of the lock names.
     prefix: Option<String>,
-    /// Instead of a prefix: one lock, in full.
+    /// One lock in full, instead of a prefix.
     name: Option<String>,
 }
 
-/// What the data of a message is.
+/// The type of the message's data.
 #[derive(ToSchema)]
 #[serde(untagged)]
 #[expect(dead_code, reason = "it says what the JSON looks like")]
@@ -68,12 +68,12 @@ enum WatchData {
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WatchHello)]
 struct Hello {
-    /// Which run of which instance this is.
+    /// The instance, and which run of it this is.
     instance: String,
     version: &'static str,
-    /// About how often is looked.
+    /// About how often the nodes are scanned.
     look_every_ms: u64,
-    /// The largest part of a node's time that looking takes.
+    /// The largest share of a node's time that scanning takes.
     share_max: f64,
     /// Whether the caller may see all locks.
     sees_all: bool,
@@ -86,17 +86,17 @@ struct Hello {
 #[schema(as = WatchSnapshot)]
 struct Snapshot {
     rows: Vec<Row>,
-    /// Whether another one follows.
+    /// Whether more messages follow.
     more: bool,
 }
 
-/// The data of `changes`: what is another since the last message.
+/// The data of `changes`: what changed since the last message.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(as = WatchChanges)]
 struct Changes {
     added: Vec<Row>,
     changed: Vec<Row>,
-    /// The names of locks that nobody has any more.
+    /// The names of locks that were freed.
     gone: Vec<String>,
     /// Locks that were only extended.
     extended: Vec<Extended>,
@@ -118,49 +118,49 @@ struct PassedOn {
 #[schema(as = WatchExtended)]
 struct Extended {
     name: String,
-    /// What is left of its term now.
+    /// Time until it expires.
     left_ms: u64,
 }
 
-/// The data of `progress`: how far the looker is. Until it is complete, a lock that is not told of
-/// may be held.
+/// The data of `progress`: how far the scan is. Until it is complete, a lock that is not listed may
+/// be held.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WatchProgress)]
 struct Progress {
-    /// Whether every node that answers has been walked through.
+    /// Whether every node that answers has been scanned.
     complete: bool,
     nodes: Vec<Walk>,
 }
 
-/// How far it is on one node.
+/// Progress on one node.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WatchWalk)]
 struct Walk {
     node: String,
     complete: bool,
-    /// How many of its keys were looked at, roughly: most are fences that it remembers. Not for
-    /// callers who see some of the locks only.
+    /// The approximate number of keys scanned; most are fences. Absent for callers that may not see
+    /// all locks.
     #[schema(required)]
     looked_at: Option<u64>,
-    /// How many keys it has.
+    /// The number of its keys.
     #[schema(required)]
     of: Option<u64>,
-    /// Why it did not answer. It is asked again.
+    /// Why it did not answer. It will be asked again.
     #[schema(required)]
     error: Option<String>,
 }
 
-/// Follows the locks and nodes: what is there, and what changes.
+/// Follows the locks and nodes: the current state, then changes.
 ///
-/// Server-sent events: `hello`, then `snapshot` until it says that no more follows, then `changes`;
-/// between them `progress`, `nodes` and `totals`. With a name instead of a prefix it is `hello` and
-/// `lock`, as `/v1/lock` tells, whenever it is another; and `nodes`. Whoever comes back begins
-/// again.
+/// Server-sent events: `hello`, then `snapshot` messages until no more follow, then `changes`;
+/// between them `progress`, `nodes` and `totals`. With a name instead of a prefix: `hello`, then
+/// `lock`, as in `/v1/lock`, whenever it changes, and `nodes`. A client that reconnects starts
+/// over.
 #[utoipa::path(
     get, path = "/v1/watch", operation_id = "watch", tag = "look",
     params(WatchQuery),
     responses(
-        (status = 200, description = "Messages, whose data is such an object", content_type = "text/event-stream", body = WatchData),
+        (status = 200, description = "Server-sent messages; the data of each is one of these objects", content_type = "text/event-stream", body = WatchData),
         Problems,
     ),
 )]

@@ -11,13 +11,13 @@ use crate::form::milliseconds;
 use crate::lease_key::LeaseKeys;
 use crate::metrics::outcome;
 
-/// Something that happened to a lock or a node. What it does not have is left out.
+/// Something that happened to a lock or a node. Fields that do not apply are absent.
 #[derive(Debug, Default, Serialize, ToSchema)]
 #[schema(as = Event)]
 pub(crate) struct Happened {
     #[serde(skip)]
     pub(crate) kind: &'static str,
-    /// When, by the wall clock: Unix time.
+    /// When it happened, by the wall clock (Unix time).
     time_ms: u64,
     /// The lock.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,31 +47,31 @@ pub(crate) struct Happened {
     ahead: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     waiters: Option<u64>,
-    /// What the holder wrote.
+    /// The holder's label.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<Box<str>>,
-    /// Why a node does not vote; or why a lock was taken from its holder.
+    /// Why a node does not vote, or why a lock was taken from its holder.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Box<str>>,
     /// How many nodes may forget it.
     #[serde(skip_serializing_if = "Option::is_none")]
     margin: Option<usize>,
-    /// A name for whoever has it, as `/v1/lock` tells.
+    /// An id for the holder, as in `/v1/lock`.
     #[serde(skip_serializing_if = "Option::is_none")]
     holder: Option<Box<str>>,
-    /// A name for whoever had it before.
+    /// An id for the previous holder.
     #[serde(skip_serializing_if = "Option::is_none")]
     was: Option<Box<str>>,
-    /// Who took it from its holder.
+    /// The caller that took it from its holder.
     #[serde(skip_serializing_if = "Option::is_none")]
     caller: Option<Box<str>>,
-    /// Another client did it, and it was found by looking.
+    /// Another client did it; the instance saw it on the nodes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) seen: Option<bool>,
-    /// It happened at most so long before `time_ms`.
+    /// It happened at most this long before `time_ms`.
     #[serde(skip_serializing_if = "Option::is_none")]
     within_ms: Option<u64>,
-    /// Whether its term had run out by then: if not, it was released.
+    /// Whether it had expired; otherwise it was released.
     #[serde(skip_serializing_if = "Option::is_none")]
     expired: Option<bool>,
 }

@@ -9,23 +9,22 @@ use utoipa::ToSchema;
 use crate::lease::Lease;
 use crate::problem::{self, Problem};
 
-/// What happened to a lock that is held, or waited for, by a connection. Fields that say nothing
-/// are left out.
+/// What happened to a lock that a connection holds or waits for. Fields that do not apply are
+/// absent.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct Line {
     pub(super) event: Event,
     pub(super) name: String,
-    /// How many wait before this caller.
+    /// The number of waiters ahead of this caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) ahead: Option<u64>,
-    /// How many wait in all.
+    /// The number of waiters in total.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) waiters: Option<u64>,
-    /// What the holder wrote.
+    /// The holder's label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) label: Option<String>,
-    /// The lock is yours until its validity ends, which counts from the time before the request was
-    /// sent.
+    /// The lock is yours until its validity ends, counted from before the request was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lease: Option<Lease>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -46,15 +46,15 @@ impl Claim<'_> {
             LockState::Held { owner, label: Some(label), left, .. } if self.is_of(label) => Problem::new(
                 Kind::Contended,
                 format!(
-                    "lock {name:?} was acquired with this Idempotency-Key before, and this instance does not have its token; \
-                     release it with the key and its holder, or wait until it ends"
+                    "lock {name:?} was already acquired with this Idempotency-Key, but this instance does \
+                     not have its token; release it with the key and its holder, or wait until it expires"
                 ),
             )
             .fact("yours", true)
             .fact("holder", self.service.keys.holder(owner))
             .fact("label", label.as_ref())
             .retry_after(*left),
-            _ => Problem::new(Kind::Contended, format!("lock {name:?} has just changed hands; ask again"))
+            _ => Problem::new(Kind::Contended, format!("lock {name:?} has just changed hands; retry"))
                 .retry_after(None),
         }
     }

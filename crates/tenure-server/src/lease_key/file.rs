@@ -30,7 +30,7 @@ pub enum LeaseKeyFileError {
         error: io::Error,
     },
     /// Others may read it, and could make tokens.
-    #[error("the lease key {} can be read by everybody; take that right away: chmod o= {}", path.display(), path.display())]
+    #[error("the lease key {} is world-readable; run chmod o= {}", path.display(), path.display())]
     #[non_exhaustive]
     Open {
         /// The file.
@@ -89,7 +89,7 @@ impl LeaseKeys {
 
 /// Makes a key, unless somebody else just did.
 fn make(folder: &Path, path: &Path) -> Result<(), LeaseKeyFileError> {
-    let unusable = |error| LeaseKeyFileError::Unusable { path: path.into(), what: "made", error };
+    let unusable = |error| LeaseKeyFileError::Unusable { path: path.into(), what: "created", error };
     let (_, text) =
         LeaseKeys::generate().map_err(|error| LeaseKeyFileError::Wrong { path: path.into(), error })?;
     DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(unusable)?;

@@ -35,7 +35,7 @@ pub(super) enum Stream {
 #[non_exhaustive]
 pub enum SocketError {
     /// The system does not let it.
-    #[error("cannot listen on {listen}: {error}; name another place with --listen")]
+    #[error("cannot listen on {listen}: {error}; use another address with --listen")]
     #[non_exhaustive]
     Refused {
         /// Where.
@@ -45,7 +45,10 @@ pub enum SocketError {
         error: io::Error,
     },
     /// Somebody else listens there.
-    #[error("cannot listen on {listen}: another process does; end it, or name another place with --listen")]
+    #[error(
+        "cannot listen on {listen}: already in use by another process; stop it, or use another address \
+             with --listen"
+    )]
     #[non_exhaustive]
     Taken {
         /// Where.
@@ -53,7 +56,8 @@ pub enum SocketError {
     },
     /// There is a file that is no socket.
     #[error(
-        "cannot listen on {listen}: there is a file that is no socket; remove it, or name another place with --listen"
+        "cannot listen on {listen}: the file exists and is not a socket; remove it, or use another path \
+         with --listen"
     )]
     #[non_exhaustive]
     NoSocket {

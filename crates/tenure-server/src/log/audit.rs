@@ -62,7 +62,7 @@ impl AuditLog {
         self.write(act, "begun").await.map_err(|error| {
             Problem::new(
                 Kind::NotAudited,
-                format!("nothing was done, because the audit log cannot be written: {error}"),
+                format!("nothing was released: cannot write the audit log: {error}"),
             )
         })?;
         let done = work.await;

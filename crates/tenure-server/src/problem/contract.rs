@@ -40,34 +40,34 @@ macro_rules! problems {
 }
 pub(crate) use problems;
 
-/// What goes wrong, after RFC 9457. The facts depend on the type.
+/// A problem as in RFC 9457. The additional fields depend on the type.
 #[derive(ToSchema)]
 #[schema(as = Problem)]
 #[expect(dead_code, reason = "it says what the JSON looks like")]
 pub(crate) struct Body {
-    /// Stays as it is, whereas sentences may change.
+    /// Stable, unlike the wording of `detail`.
     r#type: Kind,
     title: String,
     status: u16,
     /// What happened, and what to do.
     detail: String,
-    /// What the holder of the lock wrote.
+    /// The label of the lock's holder.
     label: Option<String>,
-    /// The caller has the lock itself, by the key that it sent.
+    /// The caller itself holds the lock, acquired with the key it sent.
     yours: Option<bool>,
-    /// Who has the lock.
+    /// An id for the holder.
     holder: Option<String>,
-    /// How many wait before this caller.
+    /// The number of waiters ahead of this caller.
     ahead: Option<u64>,
-    /// How many wait in all.
+    /// The number of waiters in total.
     waiters: Option<u64>,
-    /// When it is worth asking again.
+    /// When to retry.
     retry_after_ms: Option<u64>,
-    /// The kind of lock that was asked for: `plain` or `reentrant`.
+    /// The kind of lock requested: `plain` or `reentrant`.
     asked: Option<String>,
-    /// What the nodes have under its name: `plain`, `reentrant`, or `foreign`, which is no lock.
+    /// What the nodes have under its name: `plain`, `reentrant`, or `foreign`, which is not a lock.
     found: Option<String>,
-    /// When the lock is free by itself.
+    /// Time until the lock expires.
     frees_within_ms: Option<u64>,
     votes: Option<Vec<Vote>>,
 }

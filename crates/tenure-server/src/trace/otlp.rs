@@ -38,7 +38,8 @@ pub struct Traces(SdkTracerProvider);
 pub enum TracesError {
     /// The collector is elsewhere.
     #[error(
-        "{variable}: spans are sent without encryption; name a collector on this machine, such as http://127.0.0.1:4318"
+        "{variable}: spans are sent unencrypted; use a collector on this machine, such as \
+         http://127.0.0.1:4318"
     )]
     #[non_exhaustive]
     Encrypted {
@@ -46,7 +47,7 @@ pub enum TracesError {
         variable: &'static str,
     },
     /// The variables cannot be understood, or the process sends its spans elsewhere already.
-    #[error("spans cannot be sent to a collector: {0}")]
+    #[error("cannot send spans to a collector: {0}")]
     Refused(String),
 }
 

@@ -175,7 +175,7 @@ async fn whoever_is_taken_off_the_list_is_logged_out() {
     }
     tokio::time::sleep(std::time::Duration::from_millis(800)).await;
     let over = get(address, "/v1/me", &sessions[1]).await;
-    assert!(over.status == 401 && over.text.contains("was over at"), "{}", over.text);
+    assert!(over.status == 401 && over.text.contains("expired at"), "{}", over.text);
     std::fs::write(file.path(), "").unwrap();
     file.add("bob", &[Verb::Read], &[], None);
     callers.reload(&file.path()).unwrap();
@@ -190,7 +190,7 @@ async fn a_service_without_callers_has_nothing_to_log_in_to() {
     assert_eq!((&me.body["name"], &me.body["session_left_ms"]), (&json!("anonymous"), &json!(null)));
     let answer = client.post("/v1/log-in", &json!({ "token": "tenure_0" })).await;
     assert_eq!(answer.status, 400);
-    assert!(answer.text.contains("nothing to log in to"), "{}", answer.text);
+    assert!(answer.text.contains("there is no login"), "{}", answer.text);
 }
 
 #[tokio::test]

@@ -98,7 +98,7 @@ fn what_other_machines_can_reach_needs_callers_and_tls() {
                 listen(settings);
                 change(settings);
             });
-            assert!(has(&["asked who they are", "--callers"], &said.unwrap()));
+            assert!(has(&["anyone could use it", "--callers"], &said.unwrap()));
         }
         let with_callers = |settings: &mut Serve| {
             listen(settings);
@@ -168,9 +168,9 @@ fn files_that_cannot_be_used_are_named_and_their_secrets_are_not() {
     assert_eq!(refusal(&own.certificate, &own.key, Some(&authority.file())), None);
     for (said, words) in [
         (refusal(nowhere, &own.key, None), ["/nowhere/file", "the service's certificate"]),
-        (refusal(&own.certificate, nowhere, None), ["/nowhere/file", "the key of the certificate"]),
+        (refusal(&own.certificate, nowhere, None), ["/nowhere/file", "the certificate's private key"]),
         (refusal(&own.certificate, &other.key, None), ["other.key.pem", "cannot be used with the key"]),
-        (refusal(&own.certificate, &broken, None), ["broken", "the key of the certificate"]),
+        (refusal(&own.certificate, &broken, None), ["broken", "the certificate's private key"]),
         (refusal(&open.certificate, &open.key, None), ["open.key.pem", "chmod o="]),
         (refusal(&own.key, &own.key, None), ["own.key.pem", "no certificate in it"]),
         (refusal(&own.certificate, &own.key, Some(&broken)), ["broken", "who sign"]),

@@ -10,7 +10,7 @@ import { kinds, told } from "../words.js";
 
 const SHOWN_MAX = 300;
 const GROUPS = [
-  ["", "All kinds"], ["!", "Trouble and operators’ acts"], ["forced", "Audit: taken by force"], ["seen", "Seen on the nodes"], ["node", "Nodes"],
+  ["", "All kinds"], ["!", "Problems and forced releases"], ["forced", "Audit: forced releases"], ["seen", "Seen on the nodes"], ["node", "Nodes"],
   ...kinds.filter(([kind]) => kind !== "forced").map(([kind, title]) => [`=${kind}`, title]),
 ];
 
@@ -33,7 +33,7 @@ export function Events() {
   const last = log.at(-1)?.number ?? 0;
   const toggle = () => setPaused((before) => (before === null ? log.at(-1)?.number ?? 0 : null));
   useEffect(() => bind([
-    ["p", "Pause or go on", toggle],
+    ["p", "Pause or resume", toggle],
     ["/", "Filter by name", () => search.current?.focus()],
   ]), []);
   const found = [];
@@ -42,21 +42,21 @@ export function Events() {
     if ((paused === null || event.number <= paused) && matches(event, prefix, group)) found.push(event);
   }
   return html`<div class="title-row"><${Title}>Events</>
-      <label class="search"><span class="visually-hidden">Names that begin with</span>
+      <label class="search"><span class="visually-hidden">Name prefix</span>
         <input type="search" ref=${search} placeholder="Prefix (/)" value=${prefix} onInput=${(event) => setPrefix(event.target.value)}
           onKeyDown=${(event) => event.key === "Escape" && (setPrefix(""), event.target.blur())} /></label>
       <label><span class="visually-hidden">Kind</span>
         <select value=${group} onChange=${(event) => setGroup(event.target.value)}>${GROUPS.map(([key, title]) => html`<option value=${key}>${title}</option>`)}</select>
         </label>
-      <button type="button" onClick=${toggle} aria-pressed=${paused !== null}>${paused === null ? "Pause" : "Go on"}</button>
+      <button type="button" onClick=${toggle} aria-pressed=${paused !== null}>${paused === null ? "Pause" : "Resume"}</button>
       <span class="muted" role="status">${paused === null ? "" : `Paused: ${count(last - paused)} newer`}</span>
         </div>
-    <p class="muted">What this instance does is exact. What other clients do is seen by looking at the
-      nodes: those are marked <em>seen</em>, with the time they may be late.</p>
+    <p class="muted">Events of this instance are exact. Events of other clients are read from the
+      nodes: they are marked <em>seen</em>, with how late they may be.</p>
     ${found.length ? html`<ol class="events" aria-label="Events, the newest first">${found.map((event) => html`<${Row} key=${event.number} event=${event} />`)}</ol>`
       : !following.value ? html`<p class="muted">Connecting…</p>`
       : html`<${Empty} title=${log.length ? "No event matches" : "Nothing has happened yet"}>
-        <p>${log.length ? "Choose another prefix or kind." : "Events appear here from the moment the page is open."}</p>
+        <p>${log.length ? "Try another prefix or kind." : "Events appear here from the moment you open this page."}</p>
         </>`}`;
 }
 
@@ -67,7 +67,7 @@ function Row({ event }) {
     <span class="kind"><span aria-hidden="true">${mark}</span> ${title}</span>
     <span class="what">${event.name !== undefined ? html`<${LockName} name=${event.name} />` : event.node ? html`<bdi>${shortNode(event.node)}</bdi>` : ""}</span>
     <span class="words">${words}
-      ${event.seen ? html` <span class="tag" title="Seen by looking at the nodes">seen${event.within_ms ? `, up to ${count(event.within_ms)} ms earlier` : ""}</span>` : ""}
+      ${event.seen ? html` <span class="tag" title="Seen on the nodes">seen${event.within_ms ? `, up to ${count(event.within_ms)} ms earlier` : ""}</span>` : ""}
       ${event.fence ? html` <span class="muted number">fence ${event.fence}</span>` : ""}</span>
       </li>`;
 }

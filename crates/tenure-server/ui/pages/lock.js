@@ -27,7 +27,7 @@ export function Lock({ name }) {
   const back = html`<p class="back"><a href=${href("locks")}>← All locks</a></p>`;
   if (problem) {
     return html`${back}<${Title}><${Foreign} text=${name} /></>
-      <${Empty} title=${problem.status === 403 ? "You may not see this lock" : "There can be no such lock"}>
+      <${Empty} title=${problem.status === 403 ? "You may not see this lock" : "Not a valid lock name"}>
       <p>${problem.message}.</p><p><a href=${href("locks")}>Back to the locks</a></p></>`;
   }
   const events = log.filter((event) => event.name === name || event.names?.includes(name));
@@ -37,14 +37,14 @@ export function Lock({ name }) {
       ${mayForce && html`<button type="button" class="danger" onClick=${force}>Force release…</button>`}</div>
     ${!found ? html`<p class="muted">Asking the nodes…</p>` : html`
       ${!taken && found.state === "free" && html`<p class="notice">Nobody holds this lock now.
-        It appears below when somebody takes it; <a href=${href("locks")}>all locks</a> are listed here.</p>`}
-      ${found.state === "disputed" && html`<p class="notice warn">▲ No majority of nodes says the same.
-        That is usual for a moment while a lock changes hands; if it stays, look at the matrix.</p>`}
-      ${found.state === "unknown" && html`<p class="notice warn">▲ Too few nodes answer to know who holds it.</p>`}
+        The holder appears below once someone takes it. See <a href=${href("locks")}>all locks</a>.</p>`}
+      ${found.state === "disputed" && html`<p class="notice warn">▲ No majority of nodes agrees.
+        That is normal for a moment while a lock changes hands; if it lasts, see what each node says below.</p>`}
+      ${found.state === "unknown" && html`<p class="notice warn">▲ Too few nodes answer to tell who holds it.</p>`}
       <${Facts} lock=${found} taken=${taken} />
       <section aria-labelledby="timeline"><h2 id="timeline">Timeline</h2>
         <${Timeline} events=${events} lock=${found} />
-        <p class="muted">Since this page is open. Solid: done by this instance, exact.
+        <p class="muted">Since you opened this page. Solid: done by this instance, exact.
           Hatched: seen on the nodes, up to a second or two late.</p>
           </section>
       <${Line} lock=${found} />
@@ -90,7 +90,7 @@ function Waiter({ waiter }) {
   return html`<li>${waiter.label ? html`<${Foreign} text=${waiter.label} />` : html`<span class="muted">no label</span>`}
     ${now !== null && html` <span class="muted number" title=${`Since ${utc(waiter.since_ms)}`}>for ${span(Math.max(0, now - waiter.since_ms))}</span>`}
     ${waiter.shared && " (reader)"}
-    ${waiter.keeps?.length > 0 && html`, keeps ${waiter.keeps.map((name, place) => html`${place ? ", " : ""}<${LockName} name=${name} />`)} meanwhile`}</li>`;
+    ${waiter.keeps?.length > 0 && html`, holding ${waiter.keeps.map((name, place) => html`${place ? ", " : ""}<${LockName} name=${name} />`)}`}</li>`;
 }
 
 function Matrix({ lock: found }) {
@@ -114,7 +114,7 @@ function Matrix({ lock: found }) {
 
 function Durations({ events }) {
   const { waits, holds, handovers } = durations(events);
-  const none = "None since this page is open.";
+  const none = "None since you opened this page.";
   return html`<section aria-labelledby="durations"><h2 id="durations">How long it takes</h2><div class="histograms">
     <${Histogram} title="Wait" values=${waits} none=${none} />
     <${Histogram} title="Hold" values=${holds} none=${none} />
@@ -127,8 +127,8 @@ function Durations({ events }) {
 function Commands({ name }) {
   const word = shellWord(name);
   const commands = [
-    ["Look at it", `tenure status --service ${location.origin} ${word}`],
-    ["Run under it", `tenure run --service ${location.origin} ${word} -- COMMAND`],
+    ["Show it", `tenure status --service ${location.origin} ${word}`],
+    ["Run a command under it", `tenure run --service ${location.origin} ${word} -- COMMAND`],
     ["With curl", `curl -G ${location.origin}/v1/lock --data-urlencode ${shellWord(`name=${name}`)}${me.value?.session_left_ms != null ? ' -H "Authorization: Bearer $TENURE_TOKEN"' : ""}`],
   ];
   return html`<section aria-labelledby="commands"><h2 id="commands">Commands</h2>

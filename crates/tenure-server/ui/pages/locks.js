@@ -64,7 +64,7 @@ export function Locks() {
       const [column] = sortable[(place + 1) % sortable.length];
       set({ sort: column, way: "" });
     }],
-    ["r", "Turn the order around", () => set({ way: String(-way) })],
+    ["r", "Reverse the order", () => set({ way: String(-way) })],
   ]), [query]);
   const prefixes = me.value?.prefixes ?? [];
   return html`<div class="title-row"><${Title}>Locks</>
@@ -73,12 +73,12 @@ export function Locks() {
           onKeyDown=${(event) => event.key === "Escape" && (set({ filter: "" }), event.target.blur())} /></label>
       <span class="muted number" role="status">${filter ? `${count(found.length)} of ${count(rows.size)}` : count(rows.size)} ${rows.size === 1 ? "lock" : "locks"}</span>
         </div>
-    ${prefixes.length > 0 && html`<p class="muted">You see names that begin with ${prefixes.map((prefix) => visible(prefix)).join(" or ")}.</p>`}
+    ${prefixes.length > 0 && html`<p class="muted">You see names that start with ${prefixes.map((prefix) => visible(prefix)).join(" or ")}.</p>`}
     <${Progress} />
     ${found.length > 0 ? html`<${VirtualList} rows=${found} label="Locks" head=${html`<${Head} sort=${sort} way=${way} set=${set} />`}
         row=${(row) => html`<${Cells} row=${row} />`}
         onOpen=${(row) => go(lockHref(row.name))} />`
-      : rowsReady.value ? html`<${Nothing} filter=${filter} />` : html`<p class="muted">Looking at the nodes…</p>`}`;
+      : rowsReady.value ? html`<${Nothing} filter=${filter} />` : html`<p class="muted">Scanning the nodes…</p>`}`;
 }
 
 function Nothing({ filter }) {
@@ -87,7 +87,7 @@ function Nothing({ filter }) {
     </p></>`;
   const asleep = nodes.value && !nodes.value.list.some((node) => node.votes);
   return html`<${Empty} title="No locks">
-    <p>${asleep ? html`No node votes at present; the <a href=${href("nodes")}>nodes page</a> says why${hello.value ? " and for how long" : ""}.` : "Nothing is locked. Take a lock, and it appears here:"}</p>
+    <p>${asleep ? html`No node votes right now; the <a href=${href("nodes")}>nodes page</a> says why${hello.value ? " and for how long" : ""}.` : "Nothing is locked. Take a lock and it appears here:"}</p>
     ${!asleep && html`<pre><code>tenure run --service ${location.origin} hello -- sleep 60</code></pre>`}</>`;
 }
 

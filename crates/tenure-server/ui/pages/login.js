@@ -31,13 +31,13 @@ export function LogIn() {
     <${Title}>Log in</>
     <p id="why" role="status" class=${error ? "error" : "muted"}>${message}</p>
     <form onSubmit=${submit}>
-      <label for="token">Token of a caller that may read</label>
+      <label for="token">Token of a caller with the right to read</label>
       <input id="token" ref=${field} type="password" autocomplete="off" spellcheck=${false} aria-describedby="why how" required />
       <button class="primary" disabled=${busy}>Log in</button>
     </form>
-    <p id="how" class="muted">Make one on the service’s machine, then reload the service:</p>
+    <p id="how" class="muted">Create one on the service’s machine, then reload the service:</p>
     <pre><code>tenure token new --name you --may read --file callers</code></pre>
     <p class="muted">Add <code>force</code> to <code>--may</code> to take locks from their holders.
-      You stay logged in for at most 12 hours.</p>
+      A session lasts up to 12 hours.</p>
   </section>`;
 }

@@ -32,16 +32,16 @@ function Node({ node, findings, at }) {
   const offset = node.clock_offset_us;
   const facts = [
     ["Round trip", micros(node.rtt_us)],
-    ["Clock", offset === null ? "unknown" : offset === 0 ? "in the middle" : `${micros(Math.abs(offset))} ${offset > 0 ? "ahead" : "behind"}`],
+    ["Clock", offset === null ? "unknown" : offset === 0 ? "in step" : `${micros(Math.abs(offset))} ${offset > 0 ? "ahead" : "behind"}`],
     ["Server", node.version ? visible(node.version) : "unknown"],
     ["Role", node.role + (node.replicas ? `, ${node.replicas} ${node.replicas === 1 ? "replica" : "replicas"}` : "")],
-    ["Keeps over a restart", KEEPS[node.persistence] ?? visible(node.persistence)],
+    ["Survives a restart", KEEPS[node.persistence] ?? visible(node.persistence)],
     node.eviction && ["Eviction", visible(node.eviction)],
   ].filter(Boolean);
   return html`<li class=${`node ${state}`}><div class="node-head"><h2><bdi>${shortNode(node.node)}</bdi></h2>
     <${State} state=${state} /></div>
     ${state === "quarantine" && html`<${Quarantine} node=${node} at=${at} />`}
-    ${state === "unreachable" && html`<p>It does not answer, so it does not vote. What it held stays held on the others.</p>`}
+    ${state === "unreachable" && html`<p>It does not answer, so it does not vote. Locks stay held on the other nodes.</p>`}
     <dl class="facts">${facts.map(([name, fact]) => html`<div><dt>${name}</dt><dd class="number">${fact}</dd>
       </div>`)}</dl>
     ${findings.length > 0 && html`<${Findings} list=${findings} />`}</li>`;

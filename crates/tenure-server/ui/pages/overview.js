@@ -47,12 +47,12 @@ function FirstSteps({ known }) {
   if (!known.list.some((node) => node.votes) && waiting.length) {
     return html`<${Empty} title="The nodes are in their first quarantine">
       <p>A node that is new, or may have forgotten locks, grants none until every lock it could have
-        forgotten has expired. That takes one maximum ttl, once:${" "}
+        forgotten has expired. That takes one max_ttl, once:${" "}
         <strong class="number">${seconds(Math.min(...waiting.map((node) => left(node.quarantine_left_ms, known.at))))}</strong> more.
         The countdowns are on the <a href=${href("nodes")}>nodes page</a>.</p>
         </>`;
   }
-  return html`<${Empty} title="No locks yet"><p>Take one, and it appears here:</p>
+  return html`<${Empty} title="No locks yet"><p>Take one and it appears here:</p>
     <pre><code>tenure run --service ${location.origin} hello -- sleep 60</code></pre></>`;
 }
 
@@ -71,5 +71,5 @@ function Contended() {
         <span style=${{ transform: `scaleX(${(lock.waited_ms / most).toFixed(3)})` }}></span></span></td>
       <td class="right number">${count(lock.waits)}</td><td class="right number">${span(lock.longest_ms)}</td>
         </tr>`)}</tbody></table></div>
-    <p class="muted">Acquires at this instance, by the time they waited.</p>`}</section>`;
+    <p class="muted">Acquires at this instance, by time waited.</p>`}</section>`;
 }

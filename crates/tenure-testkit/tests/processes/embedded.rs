@@ -165,7 +165,7 @@ fn the_default_store_is_made_for_its_user_alone_and_refused_where_others_may_ent
     let said = in_default_store(&[("HOME", &home)]);
     assert_eq!(said, format!("sqlite:{} true\n", home.join(".local/state/tenure/locks.db").display()));
     std::fs::set_permissions(&inner, Permissions::from_mode(0o755)).unwrap();
-    assert!(in_default_store(&[("XDG_STATE_HOME", &state)]).contains("can be entered by others"));
+    assert!(in_default_store(&[("XDG_STATE_HOME", &state)]).contains("is accessible to others"));
     std::fs::rename(&inner, home.join("moved")).unwrap();
     std::os::unix::fs::symlink(home.join("moved"), &inner).unwrap();
     assert!(in_default_store(&[("XDG_STATE_HOME", &state)]).contains("is a symbolic link"));
@@ -199,7 +199,7 @@ fn a_file_that_is_mounted_without_the_log_beside_it_is_refused() {
     match command.output() {
         Ok(said) if !said.stdout.is_empty() => {
             let said = String::from_utf8(said.stdout).unwrap();
-            assert!(said.contains("is mounted by itself"), "{said}");
+            assert!(said.contains("is mounted on its own"), "{said}");
         }
         _ => skip("this user may not mount"),
     }

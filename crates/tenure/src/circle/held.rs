@@ -57,7 +57,7 @@ pub(crate) struct LocalHold {
 
 /// A text does not say which locks are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid list of held locks: expected the text that it was written as, unchanged")]
+#[error("invalid list of held locks: expected the text exactly as it was written")]
 pub struct HeldError;
 
 /// The locks whose work goes on around a task ([`Lock::with`]).

@@ -24,7 +24,7 @@ pub fn parse(text: &str) -> Result<Duration, String> {
     let mut rest = text.trim();
     let mut total = Duration::ZERO;
     if rest.is_empty() {
-        return Err("a duration is missing; write one as in 500ms, 30s, 2m or 1h".to_owned());
+        return Err("the duration is missing; expected one such as 500ms, 30s, 2m or 1h".to_owned());
     }
     while !rest.is_empty() {
         let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
@@ -40,14 +40,16 @@ pub fn parse(text: &str) -> Result<Duration, String> {
             "" if !number.is_empty() => {
                 return Err(format!("{text:?} has no unit; write {number}s or {number}ms"));
             }
-            _ => return Err(format!("{text:?} is not a duration; write one as in 500ms, 30s, 2m or 1h")),
+            _ => {
+                return Err(format!("{text:?} is not a duration; expected one such as 500ms, 30s, 2m or 1h"));
+            }
         };
         let number: f64 =
-            number.parse().map_err(|_| format!("{text:?} is not a duration; write one as in 30s"))?;
+            number.parse().map_err(|_| format!("{text:?} is not a duration; expected one such as 30s"))?;
         // Whole microseconds: what comes from fractions is rounded, and 0.1 s is 100 ms.
         let part = Duration::try_from_secs_f64((number * seconds * 1e6).round() / 1e6);
-        let part = part.map_err(|_| format!("{text:?} is too long a time"))?;
-        total = total.checked_add(part).ok_or_else(|| format!("{text:?} is too long a time"))?;
+        let part = part.map_err(|_| format!("the duration {text:?} is too long"))?;
+        total = total.checked_add(part).ok_or_else(|| format!("the duration {text:?} is too long"))?;
         rest = behind;
     }
     Ok(total)

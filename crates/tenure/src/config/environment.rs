@@ -13,7 +13,7 @@ use super::{ConfigError, Source, Sourced};
 pub fn variable(name: &str) -> Result<Option<String>, ConfigError> {
     match text(name)? {
         Some(text) if text.trim().is_empty() => {
-            Err(ConfigError::invalid(format!("{name} is set but empty; give it a value, or unset it")))
+            Err(ConfigError::invalid(format!("{name} is set but empty; give it a value or unset it")))
         }
         text => Ok(text),
     }
@@ -42,9 +42,7 @@ pub(super) fn truth(text: &str, from: &'static str) -> Result<bool, ConfigError>
     match text {
         "true" | "1" => Ok(true),
         "false" | "0" => Ok(false),
-        other => {
-            Err(ConfigError::invalid(format!("{from}: {other:?} is neither yes nor no; write true or false")))
-        }
+        other => Err(ConfigError::invalid(format!("{from}: {other:?} is not a boolean; use true or false"))),
     }
 }
 
@@ -53,7 +51,7 @@ fn text(name: &str) -> Result<Option<String>, ConfigError> {
         Ok(text) => Ok(Some(text)),
         Err(VarError::NotPresent) => Ok(None),
         Err(VarError::NotUnicode(_)) => {
-            Err(ConfigError::invalid(format!("{name} is not UTF-8; set it anew, or unset it")))
+            Err(ConfigError::invalid(format!("{name} is not valid UTF-8; fix it or unset it")))
         }
     }
 }

@@ -68,7 +68,7 @@ impl File {
         let shown = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| {
             let named_by = if named_by.is_empty() { String::new() } else { format!(" ({named_by})") };
-            ConfigError::invalid(format!("{shown}{named_by} cannot be read: {error}"))
+            ConfigError::invalid(format!("cannot read {shown}{named_by}: {error}"))
         })?;
         let content = toml::from_str(&text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_of(&text, span.start));
@@ -93,7 +93,7 @@ impl File {
         let mut urls = vec![];
         for node in self.content.nodes.iter().flat_map(Spanned::get_ref) {
             let entry = NodeEntry::of(node.get_ref()).ok_or_else(|| {
-                self.wrong(node, "a node is a URL, or { url = \"...\", password_file = \"...\" }")
+                self.wrong(node, "expected a node URL, or { url = \"...\", password_file = \"...\" }")
             })?;
             let url = NodeUrl::new(entry.url).whole(self.folder())?;
             let own = entry.password_file.map(|path| self.beside(Path::new(path)));
@@ -108,7 +108,7 @@ impl File {
                 let place =
                     nodes.map_or_else(|| self.path.display().to_string(), |nodes| nodes.source.to_string());
                 Err(ConfigError::invalid(format!(
-                    "{place}: nodes names no node; leave it out for the embedded store"
+                    "{place}: nodes is empty; remove it to use the embedded store"
                 )))
             }
         }
@@ -191,13 +191,12 @@ impl File {
         let has_secret = |entry: &NodeEntry<'_>| NodeUrl::new(entry.url).has_secret();
         if is_open_to_all(&self.path) && nodes.iter().any(has_secret) {
             let path = self.path.display();
-            warnings.push(format!("{path} has a password in it and everybody may read it; chmod 600"));
+            warnings.push(format!("{path} contains a password and is world-readable; run chmod 600"));
         }
         let own = nodes.iter().filter_map(|entry| entry.password_file).map(Path::new);
         let for_all = self.content.password_file.iter().map(|path| path.get_ref().as_path());
         for path in own.chain(for_all).map(|path| self.beside(path)).filter(|path| is_open_to_all(path)) {
-            warnings
-                .push(format!("{} is a password file and everybody may read it; chmod 600", path.display()));
+            warnings.push(format!("the password file {} is world-readable; run chmod 600", path.display()));
         }
         warnings
     }
@@ -248,7 +247,7 @@ pub(super) fn refusal(path: &Path) -> Option<String> {
     match std::fs::File::open(path) {
         // What else is wrong is told when it is read.
         Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
-            Some(format!("{shown} cannot be read ({error})"))
+            Some(format!("cannot read {shown} ({error})"))
         }
         _ => Some(format!("{shown} {}", whose(path)?)),
     }
@@ -263,7 +262,7 @@ fn whose(path: &Path) -> Option<&'static str> {
     match (ours, seen.mode() & EVERYBODY_WRITES) {
         (false, _) => Some("belongs to another user"),
         (true, 0) => None,
-        (true, _) => Some("can be written by everybody"),
+        (true, _) => Some("is world-writable"),
     }
 }
 

@@ -19,7 +19,7 @@ const NAME: &str = "tenure.toml";
 const MACHINE: &str = "/etc/tenure.toml";
 
 /// What to do about a file that is not read by itself.
-const NAME_IT: &str = ", so it is not read by itself; name it with --config if you trust it";
+const NAME_IT: &str = ", so it is ignored; pass it with --config if you trust it";
 
 /// The files that are there, the nearest first.
 pub(super) struct ConfigFiles {
@@ -55,7 +55,7 @@ impl ConfigFiles {
                 None => files.push(File::read(&path, "")?),
                 // Whoever names nodes does not depend on what is in it.
                 Some(why) if named || files.iter().any(File::names_nodes) => {
-                    warnings.push(format!("{why}, so its settings are not used"));
+                    warnings.push(format!("{why}, so its settings are ignored"));
                 }
                 Some(why) => return Err(ConfigError::invalid(format!("{why}{NAME_IT}"))),
             }

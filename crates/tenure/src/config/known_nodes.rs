@@ -24,7 +24,7 @@ impl KnownNodes {
     /// Reads `off`, or a path that is relative to `folder`.
     pub(super) fn read(text: &str, folder: &Path) -> Result<Self, &'static str> {
         match text {
-            "" => Err("it is a file, or off"),
+            "" => Err("expected a file, or off"),
             "off" => Ok(Self::Off),
             path => Ok(Self::In(folder.join(path))),
         }

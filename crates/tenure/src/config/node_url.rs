@@ -18,7 +18,7 @@ pub(super) fn list(text: &str, from: &'static str) -> Result<Vec<NodeUrl>, Confi
     let urls = text.split(',').map(str::trim).filter(|url| !url.is_empty());
     let urls: Vec<NodeUrl> = urls.map(|url| NodeUrl::new(url).whole(&folder)).collect::<Result<_, _>>()?;
     if urls.is_empty() {
-        let message = format!("{from} names no node; it looks like redis://a:6379,redis://b:6379");
+        let message = format!("{from} lists no node; expected URLs such as redis://a:6379,redis://b:6379");
         return Err(ConfigError::invalid(message));
     }
     Ok(urls)
@@ -38,7 +38,7 @@ impl NodeUrl {
             crate::SqliteNode::user_default().map_err(|error| ConfigError::invalid(error.to_string()))?;
         if node.path().to_str().is_none() {
             return Err(ConfigError::invalid(
-                "the state folder's path is not UTF-8; name the store: sqlite:PATH",
+                "the state folder's path is not valid UTF-8; use another store: sqlite:PATH",
             ));
         }
         Ok(Self::new(node.address()))
@@ -47,8 +47,8 @@ impl NodeUrl {
     #[cfg(not(feature = "embedded"))]
     pub(super) fn of_this_user() -> Result<Self, ConfigError> {
         Err(ConfigError::invalid(
-            "no nodes are named: set TENURE_NODES, or name them in tenure.toml. A local store needs the feature `embedded` \
-             of the crate tenure",
+            "no nodes are configured: set TENURE_NODES, or nodes in tenure.toml. An embedded store needs \
+             the feature `embedded` of the crate tenure",
         ))
     }
 
@@ -56,7 +56,12 @@ impl NodeUrl {
     pub(super) fn whole(self, folder: &Path) -> Result<Self, ConfigError> {
         let text = |path: &Path| {
             let text = path.to_str().map(str::to_owned);
-            text.ok_or_else(|| ConfigError::invalid(format!("the path {path:?} is not UTF-8; name another")))
+            text.ok_or_else(|| {
+                ConfigError::invalid(format!(
+                    "the path {path:?} is not valid UTF-8; use \
+                                                             another"
+                ))
+            })
         };
         if let Some(path) = self.0.strip_prefix("sqlite:") {
             if path.is_empty() || Path::new(path).is_absolute() {

@@ -186,7 +186,10 @@ impl Listen {
         match text.strip_prefix("unix:") {
             Some(path) if !path.is_empty() => Ok(Self::Unix(Path::new(path).into())),
             _ => text.parse().map(Self::Tcp).map_err(|_| {
-                format!("{text:?} is no place to listen; expected an address and a port such as {LISTEN}, or unix:PATH")
+                format!(
+                    "{text:?} is not a listen address; expected an address and a port such as \
+                         {LISTEN}, or unix:PATH"
+                )
             }),
         }
     }
@@ -219,12 +222,12 @@ impl<'de> Deserialize<'de> for Listens {
             Several(Vec<String>),
         }
         let written = Written::deserialize(deserializer).map_err(|_| {
-            D::Error::custom(format!("expected a text such as {LISTEN:?}, or a list of them"))
+            D::Error::custom(format!("expected a string such as {LISTEN:?}, or a list of them"))
         })?;
         let texts = match written {
             Written::One(text) => vec![text],
             Written::Several(texts) if texts.is_empty() => {
-                return Err(D::Error::custom("listen names no place; leave it out for the usual one"));
+                return Err(D::Error::custom("listen is empty; remove it for the default"));
             }
             Written::Several(texts) => texts,
         };
@@ -241,7 +244,7 @@ impl<'de> Deserialize<'de> for Mode {
         let text = String::deserialize(deserializer)?;
         let mode = u32::from_str_radix(&text, 8).ok().filter(|mode| *mode <= 0o777 && !text.starts_with('+'));
         mode.map(Self).ok_or_else(|| {
-            D::Error::custom(format!("{text:?} is no mode of a file; expected one such as \"660\""))
+            D::Error::custom(format!("{text:?} is not a file mode; expected one such as \"660\""))
         })
     }
 }

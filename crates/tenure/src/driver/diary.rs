@@ -63,7 +63,7 @@ impl Diary {
             |reason: &str| Err(self.known.as_ref().map_or_else(String::new, |known| known.words(reason)));
         let outcome = match Pin::new(&mut work.outcome).poll(cx) {
             Poll::Ready(Ok(outcome)) => outcome,
-            Poll::Ready(Err(_)) => told("no thread could be started to read or write it"),
+            Poll::Ready(Err(_)) => told("cannot start a thread to read or write it"),
             Poll::Pending => {
                 if !self.limited {
                     return Poll::Pending;
@@ -71,8 +71,8 @@ impl Diary {
                 let limit = work.limit.get_or_insert_with(|| Box::pin(tokio::time::sleep(DISK_LIMIT)));
                 std::task::ready!(limit.as_mut().poll(cx));
                 told(&format!(
-                    "it could not be read or written within {DISK_LIMIT:?}; look at the disk, and for a process that was \
-                     stopped while it wrote"
+                    "it could not be read or written within {DISK_LIMIT:?}; check the disk, and look for a \
+                     process that was stopped while writing it"
                 ))
             }
         };

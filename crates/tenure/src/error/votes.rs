@@ -106,10 +106,7 @@ impl Votes {
         let (count, named) = (faults.clone().count(), reasons(faults, self.nodes()));
         match self.nodes() {
             1 => named,
-            nodes => format!(
-                "{count} of {nodes} nodes {lack} and {} {needed} are needed. {named}",
-                self.majority()
-            ),
+            nodes => format!("{count} of {nodes} nodes {lack}, {} {needed} needed. {named}", self.majority()),
         }
     }
 
@@ -181,10 +178,10 @@ impl fmt::Display for NodeVote {
                 f.write_str("held by another owner and never expires")
             }
             Some(Vote::Refused(Refusal::Held { left })) => {
-                write!(f, "held by another for {} more", Rounded(*left))
+                write!(f, "held by another client for {} more", Rounded(*left))
             }
             Some(Vote::Refused(Refusal::NotHeld)) => f.write_str("not held"),
-            Some(Vote::Refused(Refusal::Behind)) => f.write_str("granted to another meanwhile"),
+            Some(Vote::Refused(Refusal::Behind)) => f.write_str("granted to another client meanwhile"),
             Some(Vote::Refused(Refusal::OtherKind { found })) => write!(f, "has {found}"),
             Some(Vote::Refused(_)) => f.write_str("refused"),
             Some(Vote::Unknown(fault)) => fault.fmt(f),

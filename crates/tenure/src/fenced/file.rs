@@ -76,8 +76,8 @@ pub struct FencedFileClaim {
 pub enum FencedFileError {
     /// A later holder has claimed it: the lock was lost on the way. Nothing was changed.
     #[error(
-        "{} was claimed by a later holder, with fence {seen}; ours is {ours}. Nothing was changed: acquire the lock \
-         again, claim and read again",
+        "{} was claimed by a later holder, with fence {seen}; ours is {ours}. Nothing was changed: acquire \
+         the lock again, then claim and read again",
         file.display()
     )]
     #[non_exhaustive]
@@ -102,7 +102,7 @@ pub enum FencedFileError {
     /// What it remembered of this claim is gone: somebody removed or replaced the file with the
     /// fence.
     #[error(
-        "{} no longer knows the fence {ours}; it knows {seen}. Somebody changed {}. Nothing was written: claim and \
+        "{} no longer has fence {ours}; it has {seen}. Someone changed {}. Nothing was written: claim and \
          read again, and keep that file together with the one it protects",
         file.display(), beside(file, "").display()
     )]
@@ -117,7 +117,7 @@ pub enum FencedFileError {
     },
     /// What should be the fence is not a number. It is never guessed.
     #[error(
-        "{} does not hold a fence. If its file is as it should be and nobody uses it, remove this one",
+        "{} does not contain a fence. If the file it protects is intact and not in use, remove this one",
         file.display()
     )]
     #[non_exhaustive]
@@ -127,7 +127,8 @@ pub enum FencedFileError {
     },
     /// Another process was in the middle of a claim or a write all the time. Nothing was changed.
     #[error(
-        "{} was busy for {waited:?}. Look for a process that was paused while it wrote, and let it go on or end it",
+        "{} was busy for {waited:?}. Look for a process that was paused while writing it, and resume or \
+         kill it",
         file.display()
     )]
     #[non_exhaustive]
@@ -139,7 +140,7 @@ pub enum FencedFileError {
     },
     /// The system refused. After a failed write the file has the old contents or the new ones; read
     /// it to know.
-    #[error("{} cannot be {tried}: {error}. Check the path, the rights and the space on the disk", file.display())]
+    #[error("{} cannot be {tried}: {error}. Check the path, its permissions and the disk space", file.display())]
     #[non_exhaustive]
     Io {
         /// The file.

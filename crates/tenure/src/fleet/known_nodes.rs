@@ -112,8 +112,8 @@ impl Location {
 
     pub(crate) fn path(&self) -> Result<&Path, String> {
         self.path.as_deref().ok_or_else(|| {
-            "there is no folder for it: none of XDG_STATE_HOME, HOME and STATE_DIRECTORY is set, and this user has no \
-             home in the password file"
+            "no folder for it: none of XDG_STATE_HOME, HOME and STATE_DIRECTORY is set, and this user has \
+             no home in /etc/passwd"
                 .to_owned()
         })
     }

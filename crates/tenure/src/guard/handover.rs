@@ -102,7 +102,7 @@ impl Lives {
 
 /// Why a text is no handover.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("not a handover: {reason}; expected the text that a handover was written as, unchanged")]
+#[error("not a handover: {reason}; expected the text exactly as it was written")]
 pub struct HandoverError {
     reason: String,
 }
@@ -333,9 +333,9 @@ impl FromStr for Handover {
                 (token, fence, ttl, until, held, lives, NOT_SAID, name)
             }
             [LEAD_BEFORE, ..] => {
-                return Err(error("it is from an older version, which named nodes by their addresses"));
+                return Err(error("it is from an older version, which identified nodes by address"));
             }
-            _ => return Err(error("it does not have the nine parts that it should")),
+            _ => return Err(error("it does not have nine parts")),
         };
         let number = |text: &str| text.parse::<u64>().map_err(|_| error("a number is damaged"));
         let (token, mode) = read_mode(token).ok_or_else(|| error("the owner is damaged"))?;

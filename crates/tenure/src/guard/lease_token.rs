@@ -58,7 +58,7 @@ pub struct LeaseToken {
 
 /// A text is no lease token. It is not repeated: whoever has the right one can release the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("invalid lease token: expected the text that it was written as, unchanged")]
+#[error("invalid lease token: expected the text exactly as it was written")]
 pub struct LeaseTokenError;
 
 impl LeaseToken {

@@ -259,9 +259,7 @@ impl Inner {
         let absent: Vec<Result<Option<Holding>, Fault>> = walks
             .iter()
             .map(|told| match &told.holdings {
-                Ok(_) if told.cut_short => {
-                    Err(Fault::Error("it failed before it had told of all locks".into()))
-                }
+                Ok(_) if told.cut_short => Err(Fault::Error("it failed before listing all its locks".into())),
                 Ok(_) => Ok(None),
                 Err(fault) => Err(fault.clone()),
             })

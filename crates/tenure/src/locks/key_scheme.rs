@@ -35,7 +35,7 @@ impl std::str::FromStr for KeyScheme {
             "plain" => Ok(Self::Plain),
             #[cfg(feature = "redis")]
             "yii2" => Ok(Self::Yii2),
-            _ => Err(format!("{text:?} is no key scheme; use plain or yii2")),
+            _ => Err(format!("{text:?} is not a key scheme; use plain or yii2")),
         }
     }
 }

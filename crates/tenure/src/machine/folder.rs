@@ -20,8 +20,8 @@ const UNMAPPED: u32 = 65_534;
 pub(crate) fn check(folder: &Path, private: bool) -> Result<bool, String> {
     if private {
         let made = DirBuilder::new().recursive(true).mode(0o700).create(folder);
-        let advice = "set XDG_STATE_HOME to a folder that this user may write, or name another path";
-        made.map_err(|error| format!("{}; {advice}", about(folder, "cannot be made", &error)))?;
+        let advice = "set XDG_STATE_HOME to a folder this user can write to, or use another path";
+        made.map_err(|error| format!("{}; {advice}", about(folder, "cannot be created", &error)))?;
     }
     let (shared, owner) = check_folder(folder, private)?;
     check_way(folder, owner)?;
@@ -32,34 +32,34 @@ pub(crate) fn check(folder: &Path, private: bool) -> Result<bool, String> {
 fn check_folder(folder: &Path, private: bool) -> Result<(bool, u32), String> {
     let seen = folder.symlink_metadata().map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
-            format!("there is no folder {}; make it first, or name another path", folder.display())
+            format!("folder {} does not exist; create it, or use another path", folder.display())
         }
-        _ => about(folder, "cannot be looked at", &error),
+        _ => about(folder, "cannot be inspected", &error),
     })?;
     let refuse = |why: &str| Err(format!("its folder {} {why}", folder.display()));
     let shared = seen.mode() & GROUP_WRITES != 0;
     if !seen.is_dir() {
-        return refuse("is a symbolic link or no folder; name the folder itself");
+        return refuse("is a symbolic link or not a folder; use the folder itself");
     }
     if private && seen.uid() == own_id() && seen.mode() & OTHERS != 0 {
-        return refuse("can be entered by others; take their rights away (chmod 700)");
+        return refuse("is accessible to others; run chmod 700");
     }
     if seen.mode() & EVERYBODY_WRITES != 0 {
         // Whoever took that right away from the system's folder for temporary files would break
         // other programs.
         let advice = if seen.mode() & STICKY != 0 {
-            format!("make one of your own in it: mkdir -m 700 {}", folder.join("tenure").display())
+            format!("create your own in it: mkdir -m 700 {}", folder.join("tenure").display())
         } else {
-            "choose another, or take that right away (chmod o-w)".to_owned()
+            "use another, or run chmod o-w".to_owned()
         };
-        return refuse(&format!("can be written by everybody, so anybody could replace the file; {advice}"));
+        return refuse(&format!("is world-writable, so anyone could replace the file; {advice}"));
     }
     let ours = seen.uid() == own_id() || (seen.uid() == 0 && !private);
     if !ours && (private || !shared) {
-        return refuse("belongs to another user, and is not shared with a group (chmod g+w)");
+        return refuse("belongs to another user and is not shared with a group (chmod g+w)");
     }
     if !ours && !is_own_group(seen.gid()) {
-        return refuse("belongs to another user, and to a group that this user is not in");
+        return refuse("belongs to another user and to a group this user is not in");
     }
     Ok((shared && !private, seen.uid()))
 }
@@ -68,13 +68,13 @@ fn check_folder(folder: &Path, private: bool) -> Result<(bool, u32), String> {
 /// could do so anyway.
 fn check_way(folder: &Path, owner: u32) -> Result<(), String> {
     for above in folder.ancestors().skip(1) {
-        let seen = above.metadata().map_err(|error| about(above, "cannot be looked at", &error))?;
+        let seen = above.metadata().map_err(|error| about(above, "cannot be inspected", &error))?;
         let refuse = |why: &str| {
-            let words = "so what is in it could be replaced; choose another folder";
+            let words = "so its contents could be replaced; use another folder";
             Err(format!("{} {why}, {words}", above.display()))
         };
         if seen.mode() & EVERYBODY_WRITES != 0 && seen.mode() & STICKY == 0 {
-            return refuse("can be written by everybody");
+            return refuse("is world-writable");
         }
         if ![0, own_id(), owner, UNMAPPED].contains(&seen.uid()) {
             return refuse("belongs to another user");

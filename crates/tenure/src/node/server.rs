@@ -95,9 +95,9 @@ impl Server {
     /// Why it must not be a node at all.
     fn unfit(&self) -> Option<&'static str> {
         match self.role {
-            Role::Replica => Some("it is a replica; every node must be a master of its own"),
-            Role::Cluster => Some("it is part of a cluster; every node must be a server of its own"),
-            Role::Sentinel => Some("it is a sentinel, which keeps no data; name the server itself"),
+            Role::Replica => Some("it is a replica; every node must be an independent master"),
+            Role::Cluster => Some("it is part of a cluster; every node must be an independent server"),
+            Role::Sentinel => Some("it is a sentinel, which stores no data; list the server itself"),
             Role::Unknown | Role::Master | Role::Embedded => None,
         }
     }
@@ -112,12 +112,12 @@ impl Server {
         }
         if self.unnamed.is_some() {
             return Some(
-                "it does not say which server it is (run_id and master_replid in INFO), and restart_guard is strict; a \
-                 restart could go unnoticed"
+                "INFO does not identify the server (run_id and master_replid), and restart_guard is \
+                 strict; a restart could go unnoticed"
                     .to_owned(),
             );
         }
         let policy = self.eviction.as_ref()?;
-        Some(format!("it throws keys away when memory is short ({policy}), and restart_guard is strict"))
+        Some(format!("it evicts keys when its memory is full ({policy}), and restart_guard is strict"))
     }
 }

@@ -148,7 +148,7 @@ impl SqliteNode {
         let thread = std::thread::Builder::new().name("tenure-store".to_owned());
         let started = thread.spawn(move || worker::work(&options, client, &inbox, &sender));
         if let Err(error) = started {
-            let words = format!("{}: no thread could be started ({error})", self.address);
+            let words = format!("{}: cannot start a thread ({error})", self.address);
             let _ = news.send(NodeEvent::Unreachable(not_run(words)));
         }
         SqliteConnection { orders, events, news, in_flight: 0, settled: false }

@@ -7,19 +7,19 @@ use super::Node;
 #[non_exhaustive]
 pub enum UrlError {
     /// It is no URL at all.
-    #[error("a node URL cannot be read ({reason}); it looks like redis://host:6379 or sqlite:/path/to/file")]
+    #[error("invalid node URL ({reason}); expected redis://host:6379 or sqlite:/path/to/file")]
     NotAUrl {
         /// Why.
         reason: String,
     },
     /// Its scheme is not known.
-    #[error("{scheme}:// is not a kind of node; use redis://, rediss://, redis+unix:// or sqlite:PATH")]
+    #[error("{scheme}:// is not supported; use redis://, rediss://, redis+unix:// or sqlite:PATH")]
     Scheme {
         /// The scheme.
         scheme: String,
     },
     /// It lacks a host or a path.
-    #[error("a node URL lacks its {missing}; it looks like {example}")]
+    #[error("the node URL has no {missing}; expected {example}")]
     Missing {
         /// What is missing.
         missing: &'static str,
@@ -27,14 +27,15 @@ pub enum UrlError {
         example: &'static str,
     },
     /// The database is no number.
-    #[error("{database:?} is not a database; it is a number, as in redis://host:6379/0")]
+    #[error("{database:?} is not a database; expected a number, as in redis://host:6379/0")]
     Database {
         /// What was given.
         database: String,
     },
     /// A parameter behind the `?` is not known, or does not fit.
     #[error(
-        "{parameter:?} cannot be used in a {scheme}:// URL; known are db, user, password_file, and with rediss:// ca, cert and key"
+        "{parameter:?} is not a parameter of {scheme}:// URLs; expected db, user, password_file, and with \
+         rediss:// ca, cert and key"
     )]
     Parameter {
         /// Its name.
@@ -43,7 +44,7 @@ pub enum UrlError {
         scheme: String,
     },
     /// `cert` without `key`, or the other way round.
-    #[error("cert and key belong together: give both, or none")]
+    #[error("cert and key belong together: use both or neither")]
     HalfCertificate,
     /// TLS is not compiled in.
     #[error("rediss:// needs the feature `tls` of the crate tenure")]
@@ -57,8 +58,8 @@ pub enum UrlError {
     },
     /// There is no folder for the default store.
     #[error(
-        "the default store has no place: none of XDG_STATE_HOME, HOME and STATE_DIRECTORY names a folder, and this user has \
-         no home in the password file. Set one of them, or name the store: sqlite:PATH"
+        "no folder for the embedded store: none of XDG_STATE_HOME, HOME and STATE_DIRECTORY is set, and \
+         this user has no home in /etc/passwd. Set one of them, or use sqlite:PATH"
     )]
     NoHome,
 }

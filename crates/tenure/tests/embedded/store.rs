@@ -147,20 +147,17 @@ async fn folders_and_files_that_everybody_may_write_are_refused() {
     let (folder, path) = folder();
     for bits in [0o777, 0o1777, 0o702] {
         mode(folder.path(), bits);
-        assert!(complaint(&path).await.contains("can be written by everybody"));
+        assert!(complaint(&path).await.contains("is world-writable"));
         assert!(!path.exists(), "nothing was made there");
     }
     mode(folder.path(), 0o700);
     std::fs::write(&path, "").unwrap();
     mode(&path, 0o666);
-    assert!(complaint(&path).await.contains("can be written by everybody"));
+    assert!(complaint(&path).await.contains("is world-writable"));
     mode(folder.path(), 0o777);
     let inner = folder.path().join("inner");
     std::fs::create_dir(&inner).unwrap();
-    assert!(
-        complaint(&inner.join("locks.db")).await.contains("can be written by everybody"),
-        "the way there"
-    );
+    assert!(complaint(&inner.join("locks.db")).await.contains("is world-writable"), "the way there");
 }
 
 #[tokio::test]
@@ -195,14 +192,14 @@ async fn files_and_folders_of_other_users_are_refused_unless_shared_with_a_group
     assert!(locks(&path).await.lock("x").try_acquire().await.unwrap().is_some());
     // Shared with a group, but not with ours.
     std::os::unix::fs::chown(folder.path(), nobody, nobody).unwrap();
-    assert!(complaint(&path).await.contains("a group that this user is not in"));
+    assert!(complaint(&path).await.contains("a group this user is not in"));
     // One's own folder in one that another could replace.
     std::os::unix::fs::chown(folder.path(), nobody, None).unwrap();
     mode(folder.path(), 0o755);
     let inside = folder.path().join("inside");
     std::fs::create_dir(&inside).unwrap();
     let words = complaint(&inside.join("locks.db")).await;
-    assert!(words.contains("belongs to another user, so what is in it could be replaced"), "{words}");
+    assert!(words.contains("belongs to another user, so its contents could be replaced"), "{words}");
 }
 
 #[tokio::test]
@@ -297,11 +294,11 @@ async fn a_store_that_this_user_may_not_write_is_named() {
     locks(&path).await.lock("x").acquire().await.unwrap().release().await.unwrap();
     mode(&path, 0o400);
     if !is_root() {
-        assert!(complaint(&path).await.contains("may not write it"));
+        assert!(complaint(&path).await.contains("cannot write to it"));
         mode(&path, 0o600);
         mode(folder.path(), 0o500);
         let fresh = folder.path().join("other.db");
-        assert!(complaint(&fresh).await.contains("cannot be made"));
+        assert!(complaint(&fresh).await.contains("cannot be created"));
     }
 }
 

@@ -121,7 +121,7 @@ fn a_fence_that_was_removed_or_damaged_is_not_made_up() {
     fs::write(folder.path().join("doc.fence"), "17x").unwrap();
     let error = claim.write(b"x").unwrap_err();
     assert!(matches!(error, FencedFileError::Damaged { .. }), "{error}");
-    assert!(error.to_string().contains("doc.fence does not hold a fence"), "{error}");
+    assert!(error.to_string().contains("doc.fence does not contain a fence"), "{error}");
     fs::remove_file(folder.path().join("doc.fence")).unwrap();
     let error = claim.write(b"x").unwrap_err();
     assert!(matches!(error, FencedFileError::Forgotten { .. }), "{error}");

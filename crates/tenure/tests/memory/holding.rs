@@ -291,7 +291,7 @@ async fn work_is_cancelled_before_its_lock_can_be_anothers() {
     assert!(start.elapsed() < LOSS, "{:?}", start.elapsed());
     assert!(matches!(end, Err(WithError::Lost { .. })), "{end:?}");
     assert!(dropped.load(Ordering::Relaxed));
-    insta::assert_snapshot!(end.unwrap_err(), @r#"lock "x" was lost while the work under it was going on; the work was cancelled. Find out why it could not be renewed: its nodes may be down, or its max_hold too short"#);
+    insta::assert_snapshot!(end.unwrap_err(), @r#"lock "x" was lost during the work it protects; the work was cancelled. Find out why it could not be renewed: its nodes may be down, or its max_hold too short"#);
     fail(&nodes, &Faults::none());
     assert_eq!(keys(&nodes).len(), 3, "the nodes still have it");
     sleep(ms(500)).await;

@@ -182,7 +182,7 @@ async fn whoever_does_not_wait_is_told_who_has_the_lock_and_how_many_wait() {
         let AcquireError::Contended { place: Some(place), .. } = error else { panic!("{error:?}") };
         assert!(place.holder.as_deref().unwrap().ends_with("nightly import"), "{place:?}");
         assert_eq!((place.ahead, place.waiters, place.nodes), (1, 1, 3));
-        assert!(message.contains("nightly import\", 1 ahead of us in a line of 1)"), "{message}");
+        assert!(message.contains("nightly import\", 1 ahead of us, 1 in line)"), "{message}");
     }
     let free = asker.lock("x").wait(ms(0));
     assert_eq!(holder.inspect("x").await.unwrap().waiters, Some(1), "nothing was changed");

@@ -30,12 +30,12 @@ async fn names_that_are_not_allowed_say_what_is() {
         assert!(matches!(error, AcquireError::InvalidName { .. }), "{error}");
         error.to_string()
     };
-    insta::assert_snapshot!(message(locks.lock("").acquire().await.unwrap_err()), @r#"lock "" cannot be asked for: the lock name is empty; a name has 1 to 1024 bytes of UTF-8"#);
-    insta::assert_snapshot!(message(locks.lock("tenure~queue:{x}").acquire().await.unwrap_err()), @r#"lock "tenure~queue:{x}" cannot be asked for: the lock's key on the nodes (prefix + name) or its name begins with "tenure~", which is reserved for Tenure's own keys; choose another name or prefix"#);
+    insta::assert_snapshot!(message(locks.lock("").acquire().await.unwrap_err()), @r#"lock "" cannot be acquired: the lock name is empty; expected 1 to 1024 bytes of UTF-8"#);
+    insta::assert_snapshot!(message(locks.lock("tenure~queue:{x}").acquire().await.unwrap_err()), @r#"lock "tenure~queue:{x}" cannot be acquired: the lock's name, or its key on the nodes (prefix + name), starts with "tenure~", which is reserved for Tenure's own keys; use another name or prefix"#);
     let long = message(locks.lock("é".repeat(513)).acquire().await.unwrap_err());
-    assert!(long.ends_with("the lock name has 1026 bytes; a name has 1 to 1024 bytes of UTF-8"), "{long}");
+    assert!(long.ends_with("the lock name has 1026 bytes; expected 1 to 1024 bytes of UTF-8"), "{long}");
     let long = message(locks.lock("x".repeat(1_025)).acquire().await.unwrap_err());
-    assert!(long.ends_with("the lock name has 1025 bytes; a name has 1 to 1024 bytes of UTF-8"), "{long}");
+    assert!(long.ends_with("the lock name has 1025 bytes; expected 1 to 1024 bytes of UTF-8"), "{long}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,9 +46,9 @@ async fn a_ttl_outside_its_bounds_says_what_is_allowed() {
         let lock = locks.lock("x").ttl(ttl);
         async move { lock.acquire().await.unwrap_err().to_string() }
     };
-    insta::assert_snapshot!(error(ms(0)).await, @r#"lock "x" cannot be asked for: a ttl of 0ns is too short; allowed are 50ms to 60s"#);
-    insta::assert_snapshot!(error(ms(49)).await, @r#"lock "x" cannot be asked for: a ttl of 49ms is too short; allowed are 50ms to 60s"#);
-    insta::assert_snapshot!(error(secs(365 * 86_400)).await, @r#"lock "x" cannot be asked for: a ttl of 31536000s is too long; allowed are 50ms to 60s. For a longer hold extend the lock, or raise max_ttl for every client of these nodes"#);
+    insta::assert_snapshot!(error(ms(0)).await, @r#"lock "x" cannot be acquired: a ttl of 0ns is too short; expected 50ms to 60s"#);
+    insta::assert_snapshot!(error(ms(49)).await, @r#"lock "x" cannot be acquired: a ttl of 49ms is too short; expected 50ms to 60s"#);
+    insta::assert_snapshot!(error(secs(365 * 86_400)).await, @r#"lock "x" cannot be acquired: a ttl of 31536000s is too long; expected 50ms to 60s. To hold the lock longer, extend it, or raise max_ttl for every client of these nodes"#);
     for ttl in [ms(50), secs(60)] {
         locks.lock("x").ttl(ttl).acquire().await.unwrap().release().await.unwrap();
     }
@@ -83,9 +83,9 @@ fn node_lists_that_cannot_work_say_why() {
     insta::assert_snapshot!(message(Locks::builder()), @r#"cannot manage locks: expected 1 to 15 nodes, got 0; use 3 or 5"#);
     insta::assert_snapshot!(message(builder(&nodes::<16>())), @r#"cannot manage locks: expected 1 to 15 nodes, got 16; use 3 or 5"#);
     insta::assert_snapshot!(message(Locks::builder().node(&node).node(MemoryNode::new("b")).node(&node)), @"cannot manage locks: node memory:a is listed twice; every node must be an independent store");
-    insta::assert_snapshot!(message(Locks::builder().node(&node).prefix("tenure~x")), @r#"cannot manage locks: the lock's key on the nodes (prefix + name) or its name begins with "tenure~", which is reserved for Tenure's own keys; choose another name or prefix"#);
-    insta::assert_snapshot!(message(Locks::builder().node(&node).prefix("p".repeat(257))), @"cannot manage locks: the prefix has 257 bytes; at most 256 are allowed");
-    insta::assert_snapshot!(message(Locks::builder().node(&node).max_ttl(secs(86_401))), @"cannot manage locks: a max_ttl of 86401s is not possible; allowed are 50ms to 86400s");
+    insta::assert_snapshot!(message(Locks::builder().node(&node).prefix("tenure~x")), @r#"cannot manage locks: the lock's name, or its key on the nodes (prefix + name), starts with "tenure~", which is reserved for Tenure's own keys; use another name or prefix"#);
+    insta::assert_snapshot!(message(Locks::builder().node(&node).prefix("p".repeat(257))), @"cannot manage locks: the prefix has 257 bytes; expected at most 256");
+    insta::assert_snapshot!(message(Locks::builder().node(&node).max_ttl(secs(86_401))), @"cannot manage locks: a max_ttl of 86401s is out of range; expected 50ms to 86400s");
 }
 
 /// An even number works, with a majority of N/2 + 1; it just tolerates no more failures than one

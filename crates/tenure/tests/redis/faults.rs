@@ -270,7 +270,7 @@ async fn a_replica_refuses() {
     let (master, replica) = (RedisServer::start(&[]), RedisServer::start(&[]));
     replica.execute(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
     until("it is a replica", || format!("{:?}", replica.execute(&["ROLE"])).contains("connected")).await;
-    refuses(&replica, &replica.url(), "it is a replica; every node must be a master of its own").await;
+    refuses(&replica, &replica.url(), "it is a replica; every node must be an independent master").await;
 }
 
 /// What a failover does to the old master, when that hears of it: no connection breaks.
@@ -369,6 +369,6 @@ async fn something_that_is_not_redis_is_named() {
     });
     let locks = Locks::connect([format!("redis://127.0.0.1:{port}")]).await.unwrap();
     let error = locks.lock("x").try_acquire().await.unwrap_err();
-    let reason = "not the Redis protocol: the answer begins with \"HTTP/1.1 400 Bad\". Fix";
+    let reason = "not the Redis protocol: the reply starts with \"HTTP/1.1 400 Bad\". Fix";
     assert!(error.to_string().contains(reason), "{error}");
 }

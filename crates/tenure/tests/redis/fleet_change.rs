@@ -110,7 +110,7 @@ async fn change(old: &[String], new: &[String], killed: Option<Duration>) -> Dur
     let before = work.done.load(Ordering::SeqCst);
     let start = Instant::now();
     while work.done.load(Ordering::SeqCst) < before + 20 {
-        assert!(start.elapsed() < secs(30), "the new list gives no locks: {:?}", locks(new).nodes().await);
+        assert!(start.elapsed() < secs(30), "the new list grants no locks: {:?}", locks(new).nodes().await);
         sleep(ms(5)).await;
     }
     work.over.store(true, Ordering::SeqCst);

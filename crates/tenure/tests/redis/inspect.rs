@@ -73,7 +73,7 @@ async fn waiters_are_counted_and_a_reservation_is_no_holder() {
         tokio::time::sleep(ms(5)).await;
     }
     let error = holder.lock("x").wait(ms(0)).acquire().await.unwrap_err();
-    assert!(error.to_string().contains("nightly import\", 2 ahead of us in a line of 2)"), "{error}");
+    assert!(error.to_string().contains("nightly import\", 2 ahead of us, 2 in line)"), "{error}");
     drop(guard);
     for server in &servers {
         server.execute(&["SET", "tenure:y", "rsv:7:00000000000000ab", "PX", "30000"]);

@@ -47,7 +47,7 @@ async fn weak_persistence_eviction_and_replicas_are_reported_with_advice() {
     assert_eq!(kinds(&reports[1]), [warn(Persistence)]);
     assert_eq!(kinds(&reports[2]), [warn(Persistence)]);
     assert!(reports.iter().all(|report| report.votes), "they are warnings");
-    insta::assert_snapshot!(reports[0].findings[1], @"warn: it throws keys away when its memory is full (maxmemory-policy allkeys-lru). Set maxmemory-policy to noeviction: a lock that is thrown away is given to the next");
+    insta::assert_snapshot!(reports[0].findings[1], @"warn: it evicts keys when its memory is full (maxmemory-policy allkeys-lru). Set maxmemory-policy to noeviction: an evicted lock can be granted to someone else");
     // What is found now, not what was found when we connected.
     servers[0].execute(&["CONFIG", "SET", "maxmemory-policy", "noeviction"]);
     assert_eq!(locks.nodes().await[0].eviction, None);
@@ -91,7 +91,7 @@ async fn clients_with_other_settings_or_another_node_list_are_refused() {
         ),
         (builder(&urls[..3]).fence_retention(secs(60)), "retention_us is 86400000000 there"),
         (builder(&urls[..3]).fleet("blue"), "only here: blue#3"),
-        (builder(&urls[2..]), "nodes only there: 127.0.0.1:"),
+        (builder(&urls[2..]), "nodes only in that fleet: 127.0.0.1:"),
     ] {
         let other = other.build().unwrap();
         let error = other.lock("y").try_acquire().await.unwrap_err().to_string();
@@ -239,9 +239,9 @@ async fn a_user_without_info_can_lock_and_is_told_which_protection_is_off() {
     assert_eq!(kinds(report), [(Severity::Warn, FindingKind::Permission); 3]);
     let messages: Vec<&str> = report.findings.iter().map(|finding| finding.message.as_str()).collect();
     insta::assert_snapshot!(messages.join("\n"), @r"
-    INFO is not allowed: a restart that kept a part of the data, a failover, replicas, eviction and a server that is listed twice are not noticed
-    CONFIG GET is not allowed: a server that syncs every write is quarantined all the same
-    CLIENT TRACKING is not allowed: a node that copied another's data while we were connected is not noticed
+    INFO is not permitted: a restart that kept part of the data, a failover, replicas, eviction and a server listed twice go unnoticed
+    CONFIG GET is not permitted: even a server that syncs every write is quarantined
+    CLIENT TRACKING is not permitted: a node that copies another's data while connected goes unnoticed
     ");
     // A memory that was lost as a whole is still noticed: the record is gone with it.
     servers[0].execute(&["FLUSHALL"]);
@@ -273,7 +273,7 @@ async fn a_user_who_cannot_be_woken_waits_by_asking_and_is_told_so() {
                 [(Severity::Warn, FindingKind::Persistence), (Severity::Warn, FindingKind::Permission)]
             );
             let message = &report.findings[1].message;
-            assert!(message.starts_with("SUBSCRIBE is not allowed: waiters are not woken"), "{message}");
+            assert!(message.starts_with("SUBSCRIBE is not permitted: waiters are not woken"), "{message}");
         }
         let guard = holder.lock("x").acquire().await.unwrap();
         let mut waiting = vec![];
@@ -337,7 +337,7 @@ async fn a_server_that_does_not_say_who_it_is_is_reported_and_refused_where_the_
     drop(locks.lock("x").acquire().await.unwrap());
     let report = locks.nodes().await.remove(0);
     assert_eq!(kinds(&report), [(Severity::Warn, FindingKind::Identity)]);
-    insta::assert_snapshot!(report.findings[0].message, @"INFO does not say which server it is (run_id, master_replid): a restart that kept a part of the data, a failover and a server that is listed twice go unnoticed");
+    insta::assert_snapshot!(report.findings[0].message, @"INFO does not identify the server (run_id, master_replid): a restart that kept part of the data, a failover and a server listed twice go unnoticed");
     let strict = builder([&url]).prefix("strict:").restart_guard(RestartGuard::Strict).build().unwrap();
     let report = strict.nodes().await.remove(0);
     assert_eq!(kinds(&report)[0], (Severity::Refuse, FindingKind::Unfit), "{report:?}");

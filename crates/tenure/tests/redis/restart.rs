@@ -239,7 +239,7 @@ async fn a_fenced_acquire_notices_a_flush_by_itself() {
         servers[0].execute(&["FLUSHALL"]);
         let error = lock(name).ttl(ms(500)).try_acquire().await.unwrap_err().to_string();
         assert!(
-            error.contains("record is not known yet") || error.contains("may have forgotten locks"),
+            error.contains("record has not been read yet") || error.contains("may have forgotten locks"),
             "{error}"
         );
         all_vote(&locks).await;

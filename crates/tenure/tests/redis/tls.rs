@@ -60,7 +60,7 @@ async fn a_private_authority_is_trusted_when_it_is_named() {
     guard.release().await.unwrap();
     let error = error_of(format!("rediss://localhost:{port}")).await;
     assert!(
-        error.contains("TLS: invalid peer certificate") || error.contains("no certificates to trust"),
+        error.contains("TLS: invalid peer certificate") || error.contains("no trusted certificates"),
         "{error}"
     );
     let error = error_of(format!("rediss://localhost:{port}?ca=/nowhere/ca.pem")).await;

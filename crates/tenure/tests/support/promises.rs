@@ -171,7 +171,7 @@ pub(crate) async fn whoever_asks_is_told_who_has_the_lock_and_how_many_wait<P: D
     assert!(left.unwrap() <= Duration::from_secs(66), "{left:?}");
     assert_eq!((*fence, &*report.name), (Some(guard.fence()), "x"));
     let error = asker.lock("x").wait(Duration::ZERO).acquire().await.unwrap_err();
-    assert!(error.to_string().contains("nightly import\", 1 ahead of us in a line of 1)"), "{error}");
+    assert!(error.to_string().contains("nightly import\", 1 ahead of us, 1 in line)"), "{error}");
     guard.release().await.unwrap();
     waiting.await.unwrap().unwrap().release().await.unwrap();
     holder.shutdown().await.unwrap();

@@ -65,8 +65,8 @@ impl Trial {
         let count = self.settings.nodes.value.len();
         let nodes = if count == 1 { "1 node".to_owned() } else { format!("{count} nodes") };
         format!(
-            "measuring {nodes} for {}: acquires and releases up to 64 locks at a time as fast as it can, under the prefix \
-             {:?}, and removes them afterwards",
+            "measuring {nodes} for {}: acquiring and releasing up to 64 locks at a time as fast as \
+             possible, under the prefix {:?}, which is removed afterwards",
             duration(time),
             self.prefix
         )
@@ -128,8 +128,8 @@ impl Trial {
             Err(_) => "it took too long".to_owned(),
         };
         Some(format!(
-            "warning: not all of the benchmark's keys were removed: {reason}. Fences end within {}; the key \
-             tenure~node:{{{}}} stays until somebody deletes it",
+            "warning: not all of the benchmark's keys were removed: {reason}. Fences expire within {}; \
+             delete the key tenure~node:{{{}}} by hand",
             duration(FENCE_RETENTION),
             self.prefix
         ))

@@ -28,7 +28,7 @@ pub(super) fn advice(serve: &Serve) -> Vec<Advice> {
     if advice.is_empty() {
         advice.push(Advice {
             level: Level::Good,
-            message: "the service of [serve] can start".to_owned(),
+            message: "the service configured in [serve] can start".to_owned(),
             advice: "Nothing to do",
         });
     }
@@ -38,8 +38,8 @@ pub(super) fn advice(serve: &Serve) -> Vec<Advice> {
 fn broken(error: &dyn std::fmt::Display) -> Advice {
     Advice {
         level: Level::Danger,
-        message: format!("the service of [serve] cannot start as this user: {error}"),
-        advice: "Correct that, or run this as the user of the service",
+        message: format!("the service configured in [serve] cannot start as this user: {error}"),
+        advice: "Fix it, or run this as the service's user",
     }
 }
 
@@ -48,13 +48,13 @@ fn of_times(door: &Door, now: Timestamp) -> Vec<Advice> {
     match door.certificate_until() {
         Some(until) if until <= now => advice.push(Advice {
             level: Level::Danger,
-            message: format!("the certificate of the service expired at {until}: no client trusts it"),
-            advice: "Renew it, and have the service read it again (SIGHUP)",
+            message: format!("the service's certificate expired at {until}: clients reject it"),
+            advice: "Renew it, then reload the service (SIGHUP)",
         }),
         Some(until) if until.duration_since(now) < SOON => advice.push(Advice {
             level: Level::Warning,
-            message: format!("the certificate of the service expires at {until}"),
-            advice: "Renew it, and have the service read it again (SIGHUP)",
+            message: format!("the service's certificate expires at {until}"),
+            advice: "Renew it, then reload the service (SIGHUP)",
         }),
         _ => {}
     }
@@ -64,11 +64,11 @@ fn of_times(door: &Door, now: Timestamp) -> Vec<Advice> {
         advice.push(Advice {
             level: Level::Warning,
             message: if caller.is_over(now) {
-                format!("the time of caller {name} was over at {until}")
+                format!("the token of caller {name} expired at {until}")
             } else {
-                format!("the time of caller {name} is over at {until}")
+                format!("the token of caller {name} expires at {until}")
             },
-            advice: "Give it a new token (tenure token new), and remove the line when the old one is out of use",
+            advice: "Issue a new token (tenure token new), and remove the old line once nobody uses it",
         });
     }
     advice

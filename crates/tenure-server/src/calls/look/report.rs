@@ -16,57 +16,57 @@ use crate::lease_key::LeaseKeys;
 pub(crate) struct LockReport {
     name: String,
     state: State,
-    /// `plain` or `reentrant`, if it is held.
+    /// `plain` or `reentrant`, if held.
     #[schema(required)]
     kind: Option<&'static str>,
-    /// A name for whoever has the lock: the same at all instances, another one for the next holder.
-    /// If several have it, a name for all of them.
+    /// An id for the holder: the same at all instances, and different for the next holder. If
+    /// several hold the lock, one id for all of them.
     #[schema(required)]
     holder: Option<String>,
-    /// A name for each of them: of readers, or of the holds of one owner. Not in a list.
+    /// An id for each holder: each reader, or each hold of one owner. Not in a list.
     #[schema(required)]
     holders: Option<Vec<String>>,
-    /// Who has it, if it is reentrant.
+    /// Its owner, if it is reentrant.
     #[schema(required)]
     owner: Option<String>,
-    /// How often its owner has it. Not in a list.
+    /// How many times its owner holds it. Not in a list.
     #[schema(required)]
     holds: Option<u64>,
-    /// What the holder wrote. Not in a list.
+    /// The holder's label. Not in a list.
     #[schema(required)]
     label: Option<String>,
-    /// After this it is free unless it is extended.
+    /// Time until it is free unless extended.
     #[schema(required)]
     left_ms: Option<u64>,
     /// Not in a list.
     #[schema(required)]
     fence: Option<u64>,
-    /// How many wait in line. Not in a list.
+    /// The number of waiters in line. Not in a list.
     #[schema(required)]
     waiters: Option<u64>,
-    /// Who waits, in order: at most a hundred. Empty in a list.
+    /// The waiters in order: at most a hundred. Empty in a list.
     line: Vec<Waiter>,
-    /// The deadlocks that it is part of: each waits for what the next one holds, and the last for
-    /// what the first holds. Those with locks that the caller may not see are left out. Empty in a
-    /// list.
+    /// The deadlocks it is part of: each member waits for the lock that the next one holds, and the
+    /// last for that of the first. Deadlocks with locks that the caller may not see are left out.
+    /// Empty in a list.
     deadlocks: Vec<Vec<InCircle>>,
-    /// How many share it, if it is shared. Not in a list.
+    /// The number of readers, if it is shared. Not in a list.
     #[schema(required)]
     readers: Option<u64>,
-    /// For how long its holder has it, if its fence tells. Not in a list.
+    /// How long the holder has held it, if the fence tells. Not in a list.
     #[schema(required)]
     age_ms: Option<u64>,
-    /// How many nodes may forget it before somebody else can get it, if it is held.
+    /// The number of nodes that may forget it before someone else can get it, if held.
     #[schema(required)]
     margin: Option<usize>,
-    /// The nodes that say the same as the majority.
+    /// The nodes that agree with the majority.
     agree: Vec<String>,
-    /// The nodes that say otherwise; all that answered, if there is no majority.
+    /// The nodes that disagree; all that answered, if there is no majority.
     disagree: Vec<String>,
     nodes: Vec<Answer>,
 }
 
-/// What one node says about it.
+/// What one node says about the lock.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = NodeAnswer)]
 struct Answer {
@@ -82,41 +82,41 @@ struct Answer {
     left_ms: Option<u64>,
     #[schema(required)]
     waiters: Option<u64>,
-    /// Why it did not tell.
+    /// Why it did not answer.
     #[schema(required)]
     error: Option<String>,
 }
 
-/// One who waits in line.
+/// A waiter in line.
 #[derive(Debug, Serialize, ToSchema)]
 struct Waiter {
-    /// Whose it is: those of one client have the same.
+    /// The client's id: all waiters of one client have the same.
     client: String,
-    /// What it will write beside the lock when it has it.
+    /// Its label.
     #[schema(required)]
     label: Option<String>,
-    /// Since when it waits, by the nodes' clocks: milliseconds since 1970.
+    /// When it started to wait, by the nodes' clocks (Unix time).
     since_ms: u64,
-    /// Whether it would share the lock with others.
+    /// Whether it wants to share the lock.
     shared: bool,
-    /// The locks that it keeps until it has this one, of those that the caller may see.
+    /// The locks it holds while it waits, of those that the caller may see.
     keeps: Vec<String>,
 }
 
-/// One who waits in a deadlock.
+/// One member of a deadlock.
 #[derive(Debug, Serialize, ToSchema)]
 pub(crate) struct InCircle {
-    /// Who it is, as far as it says.
+    /// Its label, if it has one.
     #[schema(required)]
     label: Option<String>,
-    /// The lock that it holds.
+    /// The lock it holds.
     holds: String,
-    /// The lock that it waits for.
+    /// The lock it waits for.
     waits_for: String,
 }
 
-/// `kept`: its holder is done, but others are kept out until its period is over; `reserved`: set
-/// aside for the next in line; `disputed`: no majority says the same.
+/// `kept`: its holder is done, but others are kept out until its period ends; `reserved`: set aside
+/// for the next in line; `disputed`: no majority agrees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = LockState)]
 #[serde(rename_all = "lowercase")]
@@ -136,18 +136,18 @@ pub(crate) struct Locks {
     nodes: Vec<NodeList>,
 }
 
-/// What came of asking one node for its locks.
+/// The result of asking one node for its locks.
 #[derive(Debug, Serialize, ToSchema)]
 struct NodeList {
     node: String,
     /// Whether it is counted.
     votes: bool,
-    /// How many locks it told of; not for callers who see some of them only.
+    /// The number of locks it listed; absent for callers that may not see all locks.
     #[schema(required)]
     locks: Option<usize>,
-    /// Whether it has more than that.
+    /// Whether it has more.
     cut_short: bool,
-    /// Why it did not tell.
+    /// Why it did not answer.
     #[schema(required)]
     error: Option<String>,
 }

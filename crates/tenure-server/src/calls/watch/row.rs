@@ -8,7 +8,7 @@ use crate::calls::look::report::{State, shares};
 use crate::form::{kind_word, milliseconds};
 use crate::lease_key::LeaseKeys;
 
-/// A lock that somebody has.
+/// A lock that is held.
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WatchRow)]
 pub(super) struct Row {
@@ -20,35 +20,35 @@ pub(super) struct Row {
     /// As in `/v1/lock`.
     #[schema(required)]
     holder: Option<String>,
-    /// Who has it, if it is reentrant.
+    /// Its owner, if it is reentrant.
     #[schema(required)]
     owner: Option<String>,
-    /// What the holder wrote.
+    /// The holder's label.
     #[schema(required)]
     label: Option<String>,
-    /// How many share it, if it is shared.
+    /// The number of readers, if it is shared.
     #[schema(required)]
     readers: Option<u64>,
-    /// After this it is free unless it is extended; null if it never is.
+    /// Time until it is free unless extended; null if it never expires.
     #[schema(required)]
     left_ms: Option<u64>,
-    /// For how long its holder has it.
+    /// How long its holder has held it.
     age_ms: u64,
-    /// Whether that is known; else it may be longer.
+    /// Whether that is exact; otherwise it may be longer.
     age_exact: bool,
     #[schema(required)]
     fence: Option<u64>,
-    /// How many nodes may forget it before somebody else can get it, if it is held.
+    /// The number of nodes that may forget it before someone else can get it, if held.
     #[schema(required)]
     margin: Option<usize>,
-    /// How many wait in line, those that were killed among them.
+    /// The number of waiters in line, including those that were killed.
     #[schema(required)]
     waiters: Option<u64>,
-    /// How many nodes say the same as the majority.
+    /// The number of nodes that agree with the majority.
     agree: usize,
-    /// How many say otherwise.
+    /// The number of nodes that disagree.
     disagree: usize,
-    /// How many of these name another holder.
+    /// The number of these that report another holder.
     others: usize,
     /// How long ago the nodes were asked.
     seen_ms_ago: u64,

@@ -15,32 +15,32 @@ const CONTENDED_MAX: usize = 20;
 #[derive(Debug, Serialize, ToSchema)]
 #[schema(as = WatchTotals)]
 pub(super) struct Totals {
-    /// How many locks are held, of those that are told of here.
+    /// The number of locks held, of those listed here.
     held: usize,
-    /// How many wait for them.
+    /// The number of waiters for them.
     waiting: u64,
-    /// For how long this instance has counted.
+    /// How long this instance has been counting.
     since_ms: u64,
-    /// How many acquires it has served since; not for callers who see some of the locks only.
+    /// The number of acquires served; absent for callers that may not see all locks.
     #[schema(required)]
     acquired: Option<u64>,
-    /// How many acquires ended without a lock.
+    /// The number of acquires that ended without a lock.
     #[schema(required)]
     refused: Option<u64>,
-    /// How many locks were lost that it renewed.
+    /// The number of locks lost while it renewed them.
     #[schema(required)]
     lost: Option<u64>,
-    /// The locks that most time was waited for here, most first.
+    /// The locks that callers waited for the longest here, the longest first.
     contended: Vec<Contended>,
 }
 
-/// How much was waited for a lock at this instance.
+/// How long callers waited for a lock at this instance.
 #[derive(Debug, PartialEq, Eq, Serialize, ToSchema)]
 #[schema(as = WatchContended)]
 struct Contended {
     name: String,
     waited_ms: u64,
-    /// How many waited.
+    /// The number of waits.
     waits: u64,
     longest_ms: u64,
 }

@@ -59,9 +59,9 @@ pub(super) fn change(
         Loaded::Book(book) => (book, None),
         Loaded::Damaged => {
             let aside = beside(path, "damaged");
-            std::fs::rename(path, &aside).map_err(|error| cannot("be put aside", &error))?;
+            std::fs::rename(path, &aside).map_err(|error| cannot("be moved aside", &error))?;
             let words = format!(
-                "it was damaged and is now {}; this machine does not know the nodes until it has met them again",
+                "it was damaged and moved to {}; this machine knows no nodes until it connects to them again",
                 aside.display()
             );
             (Book::default(), Some(words))
@@ -86,7 +86,7 @@ fn load(location: &Location) -> Result<Loaded, String> {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Loaded::Missing),
         Err(error) if is_link(path) => {
-            return Err(format!("it is a symbolic link; name the file that it points to ({error})"));
+            return Err(format!("it is a symbolic link; use the file it points to ({error})"));
         }
         Err(error) => return Err(cannot("be read", &error)),
     };
@@ -99,7 +99,7 @@ fn load(location: &Location) -> Result<Loaded, String> {
     match text.map(|text| text::read(&text)) {
         Some(Ok(book)) => Ok(Loaded::Book(book)),
         Some(Err(Unreadable::Newer)) => {
-            Err("it was written by a newer version of Tenure; use that, or name another file".to_owned())
+            Err("it was written by a newer version of Tenure; use that version, or another file".to_owned())
         }
         Some(Err(Unreadable::Damaged)) | None => Ok(Loaded::Damaged),
     }
@@ -107,19 +107,16 @@ fn load(location: &Location) -> Result<Loaded, String> {
 
 /// Nobody else may have written it.
 fn check(file: &File, shared: bool) -> Result<(), String> {
-    let seen = file.metadata().map_err(|error| cannot("be looked at", &error))?;
+    let seen = file.metadata().map_err(|error| cannot("be inspected", &error))?;
     if !seen.is_file() {
         return Err("it is not a file".to_owned());
     }
     if seen.mode() & EVERYBODY_WRITES != 0 || (seen.mode() & GROUP_WRITES != 0 && !shared) {
-        return Err(
-            "others can write it, so it is not believed; remove it, or take their rights away (chmod 600)"
-                .to_owned(),
-        );
+        return Err("it is writable by others, so it is not trusted; remove it, or run chmod 600".to_owned());
     }
     if seen.uid() != own_id() && !shared {
         return Err(
-            "it belongs to another user; name another file, or share its folder with a group (chmod g+w)"
+            "it belongs to another user; use another file, or share its folder with a group (chmod g+w)"
                 .to_owned(),
         );
     }

@@ -10,7 +10,7 @@ pub(super) struct Contents {
 }
 
 pub(super) fn read(_: &Location) -> Result<Book, String> {
-    Err("nothing is known of nodes from before on this system".to_owned())
+    Err("remembering nodes is not supported on this system".to_owned())
 }
 
 pub(super) fn change(location: &Location, _: impl FnMut(&mut Book) -> bool) -> Result<Contents, String> {

@@ -195,11 +195,11 @@ fn a_file_that_others_could_have_written_is_not_believed() {
     };
     for mode in [0o602, 0o620] {
         set_mode(&path, mode);
-        refused("others can write it");
+        refused("it is writable by others");
     }
     set_mode(&path, 0o600);
     set_mode(folder.path(), 0o777);
-    refused("can be written by everybody");
+    refused("is world-writable");
     set_mode(folder.path(), 0o700);
     let real = folder.path().join("elsewhere");
     std::fs::rename(&path, &real).unwrap();
@@ -248,7 +248,7 @@ fn the_default_folder_is_made_for_this_user_alone() {
     known.remember(&[met([life(1, "p")])]).unwrap();
     assert_eq!(mode(&folder.path().join("state/tenure")), 0o700);
     set_mode(&folder.path().join("state/tenure"), 0o755);
-    assert!(known.recall().unwrap_err().contains("can be entered by others"));
+    assert!(known.recall().unwrap_err().contains("is accessible to others"));
 }
 
 #[test]

@@ -92,7 +92,8 @@ async fn attempt(
             (Question::Config, settings) => config = settings,
             (Question::Kill, Value::Error(message)) if message.starts_with("NOPERM") => {
                 let node = &*node.address;
-                tracing::warn!(target: "tenure", node, message, "commands of a broken connection may come late");
+                tracing::warn!(target: "tenure", node, message, "commands from a broken connection may \
+                                                                 arrive late");
             }
             (Question::Load, Value::Text(name)) => names.push(Some(name)),
             // Not allowed to load: the text is sent with every command. Anything else means not
@@ -212,7 +213,7 @@ async fn password(node: &RedisNode) -> Result<Option<String>, Fault> {
         Some(Password::File(path)) => {
             let read = std::fs::read_to_string(path);
             let unread = |error: io::Error| {
-                misconfigured(format!("the password file {} cannot be read: {error}", path.display()))
+                misconfigured(format!("cannot read the password file {}: {error}", path.display()))
             };
             let text = read.map_err(unread)?;
             Ok(Some(text.trim_end_matches(['\r', '\n']).to_owned()))
@@ -228,7 +229,7 @@ async fn read_replies(stream: &mut Box<dyn Stream>, count: usize) -> Result<(Vec
             && let Some((reply, length)) = decode(&buffer).map_err(misconfigured)?
         {
             if length > buffer.len() {
-                return Err(misconfigured("not the Redis protocol: a reply that is too long"));
+                return Err(misconfigured("not the Redis protocol: a reply is too long"));
             }
             buffer.drain(..length);
             match &reply {
@@ -261,7 +262,10 @@ fn login_error(message: &str) -> Fault {
         Some("ERR") | None => {
             misconfigured("the server does not accept HELLO 3; Tenure needs Redis 7.0 or newer, or Valkey")
         }
-        Some("NOAUTH") => misconfigured("the server wants a password (NOAUTH); name a password_file for it"),
+        Some("NOAUTH") => misconfigured(
+            "the server requires a password (NOAUTH); set a password_file for \
+                                         it",
+        ),
         Some("WRONGPASS") => misconfigured(
             "wrong password, unknown user, or user disabled (WRONGPASS); fix user and password_file",
         ),
@@ -280,9 +284,7 @@ fn check_version(server: &[Value]) -> Result<(), Fault> {
     };
     let (Some("redis"), Some(version)) = (text_of("server"), text_of("version")) else { return Ok(()) };
     match version.split('.').next().and_then(|major| major.parse::<u32>().ok()) {
-        Some(..7) => {
-            Err(misconfigured(format!("version {version} of Redis is too old; Tenure needs 7.0 or newer")))
-        }
+        Some(..7) => Err(misconfigured(format!("Redis {version} is too old; Tenure needs 7.0 or newer"))),
         _ => Ok(()),
     }
 }
@@ -308,7 +310,7 @@ mod tests {
     fn a_server_that_is_too_old_is_refused_by_name() {
         let server = |name: &str, version: &str| [text("server"), text(name), text("version"), text(version)];
         let fault = check_version(&server("redis", "6.2.14")).unwrap_err();
-        assert_eq!(fault, misconfigured("version 6.2.14 of Redis is too old; Tenure needs 7.0 or newer"));
+        assert_eq!(fault, misconfigured("Redis 6.2.14 is too old; Tenure needs 7.0 or newer"));
         for (name, version) in
             [("redis", "7.0.15"), ("redis", "8.4.0"), ("valkey", "9.1.0"), ("other", "1.0")]
         {

@@ -19,21 +19,21 @@ pub(super) fn server(info: &str, config: &Value, tracks_record: bool, listens: b
     let mut unprotected = vec![];
     if info.is_empty() {
         unprotected.push(
-            "INFO is not allowed: a restart that kept a part of the data, a failover, replicas, eviction and a server \
-             that is listed twice are not noticed",
+            "INFO is not permitted: a restart that kept part of the data, a failover, replicas, eviction \
+             and a server listed twice go unnoticed",
         );
     }
     if !matches!(config, Value::List(_)) {
-        unprotected
-            .push("CONFIG GET is not allowed: a server that syncs every write is quarantined all the same");
+        unprotected.push("CONFIG GET is not permitted: even a server that syncs every write is quarantined");
     }
     if !tracks_record {
         unprotected.push(
-            "CLIENT TRACKING is not allowed: a node that copied another's data while we were connected is not noticed",
+            "CLIENT TRACKING is not permitted: a node that copies another's data while connected goes \
+             unnoticed",
         );
     }
     if !listens {
-        unprotected.push("SUBSCRIBE is not allowed: waiters are not woken, and only ask again and again");
+        unprotected.push("SUBSCRIBE is not permitted: waiters are not woken and have to poll");
     }
     let field = |name: &str| field(info, name);
     let number = |name: &str| field(name).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
@@ -46,9 +46,9 @@ pub(super) fn server(info: &str, config: &Value, tracks_record: bool, listens: b
     // A server that does not name its lineage is one by itself, as far as anybody can see.
     let life = field("run_id").map(|process| (process, field("master_replid").unwrap_or(process)));
     let unnamed = match life {
-        None => Some(
-            "a restart that kept a part of the data, a failover and a server that is listed twice go unnoticed",
-        ),
+        None => {
+            Some("a restart that kept part of the data, a failover and a server listed twice go unnoticed")
+        }
         Some(_) if field("master_replid").is_none() => Some("a failover goes unnoticed"),
         Some(_) => None,
     };

@@ -243,7 +243,7 @@ impl Pipeline {
                 }
             }
             let Some(in_flight) = self.in_flight.pop_front() else {
-                return Err("a reply that nobody asked for".to_owned());
+                return Err("an unsolicited reply".to_owned());
             };
             if let Some(news) = self.take_reply(in_flight, value)? {
                 return Ok(Some(news));

@@ -111,12 +111,12 @@ pub(super) fn decode(buffer: &[u8]) -> Result<Option<(Value, usize)>, String> {
         return Ok(Some((Value::Text("(a long text)".to_owned()), length)));
     }
     if is_nested_too_deeply(buffer) {
-        return Err("not the Redis protocol: lists within lists without end".to_owned());
+        return Err("not the Redis protocol: lists nested too deeply".to_owned());
     }
     match decode_range(buffer).map_err(|_| unlike_redis(buffer))? {
         Some((frame, length)) => Ok(Some((value(buffer, frame)?, length))),
         None if buffer.len() > REPLY_BYTES_MAX => {
-            Err("not the Redis protocol: a reply without end".to_owned())
+            Err("not the Redis protocol: a reply without an end".to_owned())
         }
         None => Ok(None),
     }
@@ -125,7 +125,7 @@ pub(super) fn decode(buffer: &[u8]) -> Result<Option<(Value, usize)>, String> {
 /// How it begins tells people what answers there instead; the rest may be a secret.
 fn unlike_redis(buffer: &[u8]) -> String {
     let greeting = &buffer[..buffer.len().min(GREETING_BYTES)];
-    format!("not the Redis protocol: the answer begins with \"{}\"", greeting.escape_ascii())
+    format!("not the Redis protocol: the reply starts with \"{}\"", greeting.escape_ascii())
 }
 
 /// The length of the whole reply, if it is a text that is too long to be ours.
@@ -186,7 +186,7 @@ fn value(buffer: &[u8], frame: RangeFrame) -> Result<Value, String> {
             })
         }
         RangeFrame::Hello { .. } | RangeFrame::ChunkedString(_) => {
-            return Err("not the Redis protocol: a reply that no server sends".to_owned());
+            return Err("not the Redis protocol: an invalid reply".to_owned());
         }
     })
 }

@@ -17,8 +17,8 @@ use super::handshake::Stream;
 /// # Errors
 /// Why not, in words for the user.
 pub(super) async fn wrap(stream: TcpStream, host: &str, files: &TlsFiles) -> Result<Box<dyn Stream>, String> {
-    let name =
-        ServerName::try_from(host.to_owned()).map_err(|_| format!("{host} cannot be a name in TLS"))?;
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| format!("{host} is not a valid TLS server name"))?;
     let connector = TlsConnector::from(Arc::new(config(files)?));
     let stream = connector.connect(name, stream).await.map_err(|error| format!("TLS: {error}"))?;
     Ok(Box::new(stream))
@@ -46,7 +46,7 @@ fn roots(files: &TlsFiles) -> Result<RootCertStore, String> {
     };
     roots.add_parsable_certificates(trusted);
     if roots.is_empty() {
-        return Err(format!("TLS: {from} has no certificates to trust; name a file with ?ca=PATH"));
+        return Err(format!("TLS: {from} has no trusted certificates; pass a file with ?ca=PATH"));
     }
     Ok(roots)
 }

@@ -131,16 +131,16 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said_without_the_password() {
         for (url, expected) in [
-            ("host:6379", "host:// is not a kind of node"),
+            ("host:6379", "host:// is not supported"),
             ("", "cannot be read"),
-            ("http://u:geheim@host", "http:// is not a kind of node"),
+            ("http://u:geheim@host", "http:// is not supported"),
             ("redis://u:geheim@", "cannot be read"),
             ("redis:///0", "lacks its host"),
             ("redis+unix://", "lacks its path"),
             ("redis+unix://run/redis.sock", "lacks its third slash"),
             ("redis://u:geheim@host/zero", "\"zero\" is not a database"),
-            ("redis://u:geheim@host/0?ca=/x", "\"ca\" cannot be used in a redis:// URL"),
-            ("redis://u:geheim@host/0?color=red", "known are db, user, password_file"),
+            ("redis://u:geheim@host/0?ca=/x", "\"ca\" is not a parameter of redis:// URLs"),
+            ("redis://u:geheim@host/0?color=red", "expected db, user, password_file"),
             ("redis://u:geheim@host:99999", "cannot be read"),
             ("redis://app:12/geheim@host:6379", "write #, /, ?, @"),
             ("redis://app:12?geheim@host:6379", "write #, /, ?, @"),

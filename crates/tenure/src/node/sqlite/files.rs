@@ -60,7 +60,8 @@ pub(super) fn refuse_old_log(database: FileId) -> Result<()> {
     match same.all(|files| files.are_in_place()) {
         true => Ok(()),
         false => Err(Trouble::refused(
-            "its log was removed, or it was moved, and another manager of this program has not noticed yet",
+            "its log was removed, or the store was moved, and another `Locks` in this program has not \
+             noticed yet",
         )),
     }
 }

@@ -42,8 +42,8 @@ const NETWORK: [(u32, &str); 19] = [
     (0x4750_4653, "GPFS"),
     (0x1983_0326, "BeeGFS"),
     (0x2003_0528, "OrangeFS"),
-    (0xbacb_acbc, "a folder of the virtual machine's host"),
-    (0x786f_4256, "a folder of the virtual machine's host"),
+    (0xbacb_acbc, "a folder shared by the virtual machine's host"),
+    (0x786f_4256, "a folder shared by the virtual machine's host"),
 ];
 
 /// Where a store lies, and what was found there.
@@ -74,11 +74,11 @@ pub(super) fn prepare(path: &Path, private: bool) -> Result<StoreFile> {
         Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             return Err(Trouble::refused(format!(
-                "it is not there and this user may not make it ({error}). Give the right to write its folder, or name \
-                 another path"
+                "it does not exist and this user cannot create it ({error}). Make its folder writable, or \
+                 use another path"
             )));
         }
-        Err(error) => return Err(about(path, "cannot be made", &error).into()),
+        Err(error) => return Err(about(path, "cannot be created", &error).into()),
     }
     let file = check_file(path, shared)?;
     for beside in beside(path) {
@@ -102,26 +102,26 @@ pub(super) fn beside(path: &Path) -> [PathBuf; 2] {
 }
 
 fn check_file(path: &Path, shared: bool) -> Result<Metadata> {
-    let seen = path.symlink_metadata().map_err(|error| about(path, "cannot be looked at", &error))?;
+    let seen = path.symlink_metadata().map_err(|error| about(path, "cannot be inspected", &error))?;
     let refuse = |why: &str| Err(Trouble::refused(format!("{} {why}", path.display())));
     if seen.file_type().is_symlink() {
-        return refuse("is a symbolic link; name the file that it points to");
+        return refuse("is a symbolic link; use the file it points to");
     }
     if !seen.is_file() {
-        return refuse("is no file");
+        return refuse("is not a file");
     }
     if seen.nlink() > 1 {
-        return refuse("has a second name (a hard link), and a log for each; remove one of the names");
+        return refuse("has a second name (a hard link), with a separate log; remove one of the names");
     }
     if is_mounted(path) {
-        return refuse("is mounted by itself, without the log beside it; mount its folder");
+        return refuse("is mounted on its own, without the log beside it; mount its folder");
     }
     if seen.mode() & EVERYBODY_WRITES != 0 {
-        return refuse("can be written by everybody (chmod o-w)");
+        return refuse("is world-writable (chmod o-w)");
     }
     if seen.uid() != own_id() && !shared {
         return refuse(
-            "belongs to another user; share its folder with a group (chmod g+w), or name another path",
+            "belongs to another user; share its folder with a group (chmod g+w), or use another path",
         );
     }
     Ok(seen)
@@ -173,13 +173,12 @@ fn is_mounted(_: &Path) -> bool {
 #[cfg(target_os = "linux")]
 fn refuse_network(folder: &Path) -> Result<()> {
     let system =
-        rustix::fs::statfs(folder).map_err(|error| about(folder, "cannot be looked at", &error.into()))?;
+        rustix::fs::statfs(folder).map_err(|error| about(folder, "cannot be inspected", &error.into()))?;
     #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "a magic number of 32 bits")]
     let magic = system.f_type as u32;
     match NETWORK.iter().find(|(number, _)| *number == magic) {
         Some((_, kind)) => Err(Trouble::refused(format!(
-            "its folder {} is on {kind}, where locks between processes cannot be relied on; choose a folder on a disk \
-             of this machine",
+            "its folder {} is on {kind}, where file locks are not reliable; use a folder on a local disk",
             folder.display()
         ))),
         None => Ok(()),

@@ -123,7 +123,8 @@ pub(super) fn write_owner(entry: &Entry, holds: &[Hold], group: Option<&Group>) 
 
 pub(super) fn damaged(what: &str) -> Trouble {
     Trouble::refused(format!(
-        "{what} in it cannot be read. Another program has written there; end every program that uses it and move it away"
+        "{what} in it cannot be read: another program has written to it. Stop every program that uses it, \
+         then move it away"
     ))
 }
 

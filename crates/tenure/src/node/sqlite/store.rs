@@ -35,8 +35,8 @@ const BUSY_MAX: Duration = Duration::from_millis(1_500);
 const BUSY_PAUSE_MIN: Duration = Duration::from_micros(100);
 const BUSY_PAUSE_MAX: Duration = Duration::from_millis(2);
 
-const GONE: &str = "it, or the -wal or -shm file beside it, was removed or replaced while it was in use. Locks that were \
-                    held in it are not known to the new one";
+const GONE: &str = "it, or the -wal or -shm file beside it, was removed or replaced while in use. The new \
+                    one does not know the locks held in the old one";
 
 /// An open store.
 pub(super) struct Store {
@@ -85,7 +85,7 @@ impl Store {
         database.busy_handler(Some(wait_a_little))?;
         if database.is_readonly("main")? {
             return Err(Trouble::refused(
-                "this user may not write it. Give the right to write the file and its folder, or name another path",
+                "this user cannot write to it. Make the file and its folder writable, or use another path",
             ));
         }
         // Before anything is changed.
@@ -94,7 +94,7 @@ impl Store {
             let mode: String = database.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
             match mode.as_str() {
                 "wal" => Ok(()),
-                _ => Err(Trouble::refused("its disk does not take a write-ahead log; choose another folder")),
+                _ => Err(Trouble::refused("its disk does not support a write-ahead log; use another folder")),
             }
         })?;
         database.pragma_update(None, "synchronous", "FULL")?;
@@ -191,10 +191,10 @@ fn recognise(database: &Connection) -> Result<bool> {
         (0, 0, 0) => Ok(true),
         (APPLICATION_ID, FORM, _) => Ok(false),
         (APPLICATION_ID, FORM.., _) => Err(Trouble::refused(format!(
-            "it was written by a newer version of Tenure (form {form}; this one knows {FORM}). Use that version, or \
-             another path"
+            "it was written by a newer version of Tenure (format {form}; this version reads {FORM}). Use \
+             that version, or another path"
         ))),
-        _ => Err(Trouble::refused("it is the database of another program. Name another path")),
+        _ => Err(Trouble::refused("it is another program's database. Use another path")),
     }
 }
 
@@ -212,8 +212,12 @@ fn begin(
     if is_new && recognise(&transaction)? {
         transaction.execute_batch(include_str!("schema.sql"))?;
         let mut random = [0; 16];
-        getrandom::fill(&mut random)
-            .map_err(|error| Trouble::refused(format!("the system gives no random numbers ({error})")))?;
+        getrandom::fill(&mut random).map_err(|error| {
+            Trouble::refused(format!(
+                "the operating system provides no random numbers \
+                                                       ({error})"
+            ))
+        })?;
         let life = random.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
         transaction.execute("INSERT INTO life (id, name) VALUES (1, ?1)", [life])?;
         transaction.pragma_update(None, "application_id", APPLICATION_ID)?;

@@ -51,8 +51,8 @@ impl Machine {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
         let boot = boot.map_err(|error| {
             Trouble::refused(format!(
-                "the system does not tell which boot this is (/proc/sys/kernel/random/boot_id: {error}); an embedded \
-                 store needs Linux with /proc"
+                "cannot read the boot id (/proc/sys/kernel/random/boot_id: {error}); an embedded store \
+                 needs Linux with /proc"
             ))
         })?;
         Ok(Self::Real { boot: boot.trim().to_owned(), offset_us: namespace_offset_us()? })
@@ -156,10 +156,11 @@ impl StoreClock {
 fn be_present(locked: std::result::Result<(), TryLockError>) -> Result<()> {
     locked.map_err(|error| match error {
         TryLockError::WouldBlock => Trouble::refused(
-            "programs use it that see another boot of the machine (/proc/sys/kernel/random/boot_id), so their locks \
-             cannot be told from old ones. A container that shares a store must not have a boot id of its own",
+            "programs with another boot id (/proc/sys/kernel/random/boot_id) use it, so their locks look \
+             like leftovers from before a reboot. A container that shares a store must see the host's boot \
+             id",
         ),
-        TryLockError::Error(error) => Trouble::refused(format!("its folder of sockets cannot be locked ({error})")),
+        TryLockError::Error(error) => Trouble::refused(format!("cannot lock its socket folder ({error})")),
     })
 }
 
@@ -183,8 +184,8 @@ fn namespace_offset_us() -> Result<i64> {
     // The system tells what is added for the children of this process, not for itself.
     if namespace("time") != namespace("time_for_children") {
         return Err(Trouble::refused(
-            "this process is not in the time namespace that it made for its children, so nobody knows its clock; use \
-             the store in a child",
+            "this process is not in the time namespace it created for its children, so its clock is \
+             unknown; use the store in a child process",
         ));
     }
     let offsets = std::fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();

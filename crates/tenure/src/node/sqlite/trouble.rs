@@ -38,30 +38,33 @@ impl Trouble {
         };
         match error.sqlite_error_code() {
             Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => format!(
-                "the store {path} is busy: another process has been writing for too long. Find out which has it open \
-                 and stands still (fuser {path}), and end it"
+                "the store {path} is busy: another process has been writing for too long. Find the process \
+                 that is stuck (fuser {path}) and stop it"
             ),
             Some(ErrorCode::NotADatabase) => format!(
-                "the store {path} cannot be used: it is not a database. Name another path, or move this file away"
+                "the store {path} cannot be used: it is not a database. Use another path, or move this \
+                 file away"
             ),
             Some(ErrorCode::DatabaseCorrupt) => format!(
-                "the store {path} is damaged ({error}). End every program that uses it, wait until their locks are \
-                 over, and move it away with its -wal and -shm files; fences begin anew by the clock then"
+                "the store {path} is damaged ({error}). Stop every program that uses it, wait until their \
+                 locks have expired, then move it away with its -wal and -shm files; fences restart from \
+                 the clock"
             ),
             Some(ErrorCode::DiskFull) => {
                 format!(
-                    "the store {path} cannot be written: the disk is full. Make room; nothing is granted until then"
+                    "the store {path} cannot be written: the disk is full. Free some space; no lock is \
+                     granted until then"
                 )
             }
             Some(ErrorCode::ReadOnly | ErrorCode::PermissionDenied | ErrorCode::CannotOpen) => format!(
-                "the store {path} cannot be written ({error}). Give this user the right to write the file and its \
-                 folder, or name another path"
+                "the store {path} cannot be written ({error}). Make the file and its folder writable for \
+                 this user, or use another path"
             ),
             Some(ErrorCode::SystemIoFailure) => format!(
-                "the store {path} cannot be read or written ({error}). Look at the disk: is it full, over a limit or \
-                 failing?"
+                "the store {path} cannot be read or written ({error}). Check the disk: is it full, over \
+                 quota or failing?"
             ),
-            _ => format!("the store {path} does not work ({error})"),
+            _ => format!("the store {path} failed ({error})"),
         }
     }
 }

@@ -122,8 +122,7 @@ pub(super) fn make_folder(path: &Path, shared: bool) -> Result<PathBuf> {
     let seen = folder.symlink_metadata().map_err(trouble)?;
     let store = path.symlink_metadata().map_err(trouble)?;
     if !seen.is_dir() || seen.mode() & 0o002 != 0 || (seen.uid() != store.uid() && !shared) {
-        let words =
-            "is a symbolic link, no folder, another user's, or can be written by everybody; remove it";
+        let words = "is a symbolic link, not a folder, another user's, or world-writable; remove it";
         return Err(Trouble::refused(format!("{} {words}", folder.display())));
     }
     Ok(folder)
@@ -171,7 +170,7 @@ impl Ear {
                 }
             }
         });
-        started.map(drop).map_err(|error| Trouble::refused(format!("no thread could be started ({error})")))
+        started.map(drop).map_err(|error| Trouble::refused(format!("cannot start a thread ({error})")))
     }
 }
 

@@ -41,11 +41,11 @@ impl Pipeline {
         match (asks, command) {
             (Asks::Command(form), Some(command)) => self.take_command_reply(tag, command, form, value),
             (Asks::Batch(batch, form), _) => {
-                let sent = self.batches_sent.pop_front().ok_or("a reply that nobody asked for")?;
+                let sent = self.batches_sent.pop_front().ok_or("an unsolicited reply")?;
                 self.take_batch_reply(batch, sent, form, value)
             }
             (Asks::Renewals(form), _) => {
-                let sent = self.renewals_sent.pop_front().ok_or("a reply that nobody asked for")?;
+                let sent = self.renewals_sent.pop_front().ok_or("an unsolicited reply")?;
                 if form == Form::Short && is_no_script(&value) {
                     self.send_renewals(sent, Form::Whole);
                     return Ok(None);
@@ -93,7 +93,7 @@ impl Pipeline {
                 Ok(Some(PipelineEvent::Surveyed(Box::new(server))))
             }
             (Asks::Awaited, _) => {
-                let awaited = self.arming.pop_front().ok_or("a reply that nobody asked for")?;
+                let awaited = self.arming.pop_front().ok_or("an unsolicited reply")?;
                 match value {
                     // It has ended meanwhile.
                     Value::Number(0) => return Ok(Some(awaited.wake())),

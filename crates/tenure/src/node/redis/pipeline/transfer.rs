@@ -21,7 +21,7 @@ impl Pipeline {
         self.complete_output();
         while self.written < self.output.len() {
             match Pin::new(&mut self.stream).poll_write(cx, &self.output[self.written..]) {
-                Poll::Ready(Ok(0)) => return Err("the connection takes no more data".to_owned()),
+                Poll::Ready(Ok(0)) => return Err("the connection accepts no more data".to_owned()),
                 Poll::Ready(Ok(count)) => self.written += count,
                 Poll::Ready(Err(error)) => return Err(error.to_string()),
                 Poll::Pending => {
