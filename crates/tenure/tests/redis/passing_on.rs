@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tenure::*;
-use tenure_testkit::{Proxy, RedisServer};
+use tenure_testkit::{Proxy, RedisServer, Value};
 
 use crate::support::*;
 
@@ -15,7 +15,7 @@ const ROUND_TRIP: Duration = ms(30);
 type Ask = fn(&Locks, &str) -> Lock;
 
 fn is_in_line(servers: &[RedisServer]) -> bool {
-    servers.iter().all(|server| server.keys().contains(&"tenure~queue:{tenure:x}".to_owned()))
+    servers.iter().all(|server| server.execute(&["EXISTS", "tenure~queue:{tenure:x}"]) == Value::Int(1))
 }
 
 /// One holds it, another waits, and the first releases: what the second one hears. On a busy
