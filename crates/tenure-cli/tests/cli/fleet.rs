@@ -47,7 +47,7 @@ fn an_operator_replaces_a_node() {
         deployment.command_without_nodes(&["--config", "tenure.toml", "run", "x", "--", "true"]);
     let refused = Done::of(command.output().unwrap());
     let refused = refused.ends_with(64);
-    assert!(refused.stderr.contains("was changed"), "{refused:?}");
+    assert!(refused.stderr.contains("has changed"), "{refused:?}");
     // Once more changes nothing.
     let again = with(&deployment, "tenure.toml", &["fleet", "change", "--to", &new, "--json"]);
     again.ends_with(0);

@@ -120,7 +120,7 @@ async fn change(old: &[String], new: &[String], killed: Option<Duration>) -> Dur
     assert_eq!(work.overlaps.load(Ordering::SeqCst), 0, "two at a time");
     assert_eq!(*work.counter.lock().unwrap(), work.done.load(Ordering::SeqCst), "an update was lost");
     let error = locks(old).lock("counter").try_acquire().await.unwrap_err().to_string();
-    assert!(error.contains("was changed"), "{error}");
+    assert!(error.contains("has changed"), "{error}");
     *work.longest.lock().unwrap()
 }
 
