@@ -92,7 +92,7 @@ impl Lease {
         (self.rounds, self.waiter) = (passed.rounds, passed.waiter);
         if let Some(waiter) = &mut self.waiter {
             // No node has passed it on to this caller.
-            waiter.passed_on = None;
+            waiter.passed_on.0 = None;
         }
         self.phase = Phase::Held(passed.standing);
     }

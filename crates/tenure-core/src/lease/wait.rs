@@ -36,7 +36,7 @@ impl Lease {
     /// hides nodes that had to set the lock aside again: their time starts over.
     #[must_use]
     pub fn passed_on_after(&self) -> Option<Duration> {
-        self.waiter.as_ref()?.passed_on.filter(|_| self.standing().is_some())
+        self.waiter.as_ref()?.passed_on.0.filter(|_| self.standing().is_some())
     }
 
     /// Our place in line, while we wait.

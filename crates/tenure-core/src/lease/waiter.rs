@@ -1,5 +1,6 @@
 //! One waiter: what it knows of the line, when it asks again, and to whom it yields.
 
+use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,8 +38,8 @@ pub(crate) struct Waiter {
     pub(crate) behind_own: bool,
     /// What the nodes said in the present attempt.
     ahead: Option<Ticket>,
-    /// The longest time since a node that granted passed the lock on to us. Only for people.
-    pub(crate) passed_on: Option<Duration>,
+    /// The longest time since a node that granted passed the lock on to us.
+    pub(crate) passed_on: ForPeople<Option<Duration>>,
     places: Vec<(u64, u64)>,
     holder: Option<Arc<str>>,
     /// Nodes that did not put us in line because somebody with a larger ticket was there before.
@@ -47,12 +48,29 @@ pub(crate) struct Waiter {
     pub(crate) won: Option<RoundNumber>,
 }
 
+/// What only people want to know. No decision depends on it, so states that differ in nothing else
+/// are the same, also to the model checker.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct ForPeople<T>(pub(crate) T);
+
+impl<T> PartialEq for ForPeople<T> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl<T> Eq for ForPeople<T> {}
+
+impl<T> Hash for ForPeople<T> {
+    fn hash<H: Hasher>(&self, _: &mut H) {}
+}
+
 impl Waiter {
     /// A new attempt begins: what was said before is old.
     pub(crate) fn begin(&mut self) {
         self.woken = NodeSet::default();
         self.ahead = None;
-        self.passed_on = None;
+        self.passed_on = ForPeople(None);
         self.places.clear();
         self.overtaken = NodeSet::default();
     }
@@ -70,7 +88,7 @@ impl Waiter {
     /// Takes in what a node said, granting or refusing.
     pub(crate) fn learn(&mut self, report: &LineReport) {
         self.ahead = self.ahead.into_iter().chain(report.ahead).min();
-        self.passed_on = self.passed_on.max(report.passed_on);
+        self.passed_on.0 = self.passed_on.0.max(report.passed_on);
         if let Some(place) = report.place {
             self.in_line = true;
             self.places.push(place);
