@@ -268,8 +268,8 @@ impl Guard {
     /// lock on to us, to the grant by the same node, by its clock. The longest time among the nodes
     /// of the majority, in whole milliseconds, and at most one off.
     ///
-    /// `None` if no node had set the lock aside for us: it was free, had expired, is shared, or came
-    /// from another caller of this manager or from another process.
+    /// `None` if no node had set the lock aside for us: it was free, had expired, is shared, or
+    /// came from another caller of this manager or from another process.
     #[must_use]
     pub fn passed_on_after(&self) -> Option<Duration> {
         self.hold.passed_on_after()

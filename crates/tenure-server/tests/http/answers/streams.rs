@@ -181,7 +181,8 @@ pub(super) async fn watches(fleet: &Fleet, seen: &mut Seen) {
     }
 }
 
-/// Passes a lock on from one caller of an instance to another, again and again, until it is dropped.
+/// Passes a lock on from one caller of an instance to another, again and again, until it is
+/// dropped.
 async fn pass_on(address: SocketAddr, name: &str, held: Duration) {
     let (mut holder, mut waiter) = (Client::connect(address).await, Client::connect(address).await);
     loop {

@@ -54,8 +54,8 @@ elseif fence and (is_behind or fence <= now - LIMIT.AGE) then
     return {now, OUTCOME.BEHIND, string.format('%.0f', math.max(highest, now - LIMIT.AGE))}
 end
 
--- 4. Grant them. Who was displaced gets back in line. All of them could be had when the last one was
---    passed on to us, if any was.
+-- 4. Grant them. Who was displaced gets back in line. All of them could be had when the last one
+--    was passed on to us, if any was.
 local passed_on
 for first = 3, #KEYS, 5 do
     local other = displaced[first]
