@@ -164,7 +164,7 @@ fn is_refused(done: &Done, words: &[&str]) {
 fn a_service_that_cannot_be_started_says_why() {
     let deployment = embedded_store();
     let service = Serving::start(&deployment, &[]);
-    is_refused(&deployment.tenure(&["serve", "--listen", &service.address]), &["another place"]);
+    is_refused(&deployment.tenure(&["serve", "--listen", &service.address]), &["another address"]);
     let key = deployment.write("keys", "none\n");
     let with_key = |name| deployment.tenure(&["serve", "--listen", "127.0.0.1:0", "--lease-key", name]);
     std::fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();

@@ -231,7 +231,7 @@ fn callers_are_made_listed_and_read_again() {
     // A list that is wrong changes nothing, and is complained about.
     std::fs::write(&file, format!("{{\"token\": \"{second}\"}}\n")).unwrap();
     let said = service.reload();
-    assert!(said.contains("stays in force") && said.contains("callers:1: "), "{said}");
+    assert!(said.contains("keeping the previous configuration") && said.contains("callers:1: "), "{said}");
     assert_eq!(acquire(&service, &second, "d"), 200);
     assert!(!service.end().contains(&second), "secrets are not repeated");
     // Only the file says who is listed.
@@ -319,7 +319,10 @@ fn a_certificate_is_served_checked_and_read_again() {
     assert!(over.ends_with(1).stdout.contains("service's certificate expired"), "{over:?}");
     std::fs::copy(&client.key, &files.key).unwrap();
     let said = service.reload();
-    assert!(said.contains("stays in force") && said.contains("cannot be used with the key"), "{said}");
+    assert!(
+        said.contains("keeping the previous configuration") && said.contains("cannot be used with the key"),
+        "{said}"
+    );
     let wrong = deployment.tenure(&["doctor"]);
     assert!(wrong.ends_with(1).stdout.contains("cannot be used with the key"), "{wrong:?}");
     let _ = authority.issue("own", &["127.0.0.1"]);
@@ -391,7 +394,7 @@ fn a_lease_key_is_exchanged_without_ending_a_lease() {
     assert_ne!(key_of(&first), key_of(&second), "it is sealed with the new one");
     write("what?");
     let said = service.reload();
-    assert!(said.contains("stays in force") && said.contains("line 1"), "{said}");
+    assert!(said.contains("keeping the previous configuration") && said.contains("line 1"), "{said}");
     write(&new);
     assert!(service.reload().contains("read again"));
     assert_eq!(call("release", &given(&first)).0, 401, "sealed with a key that is gone");

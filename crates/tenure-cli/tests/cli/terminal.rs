@@ -392,7 +392,7 @@ fn a_service_ends_with_its_terminal_and_reads_its_files_again_before() {
         ["shell", "service"].map(|file| read_line(&deployment.folder().join(file)).trim().parse().unwrap());
     shell.shows("try: curl");
     kill(pid(service), Signal::SIGHUP).unwrap();
-    shell.shows("were read again");
+    shell.shows("reloaded callers");
     assert!(is_alive(service));
     kill(pid(shell_process), Signal::SIGKILL).unwrap();
     wait_until(|| !is_alive(service));

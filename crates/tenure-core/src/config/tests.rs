@@ -29,11 +29,11 @@ fn a_ttl_has_bounds_and_the_error_says_which() {
     let max = MaxTtl::default();
     for bad in [Duration::ZERO, ms(49), Duration::from_nanos(49_999_999)] {
         let message = ttl(bad).check(max).unwrap_err().to_string();
-        assert!(message.ends_with("allowed are 50ms to 60s"), "{message}");
+        assert!(message.ends_with("expected 50ms to 60s"), "{message}");
     }
     let year = Duration::from_secs(365 * 24 * 60 * 60);
     let message = ttl(year).check(max).unwrap_err().to_string();
-    assert!(message.contains("allowed are 50ms to 60s"), "{message}");
+    assert!(message.contains("expected 50ms to 60s"), "{message}");
     assert!(message.contains("raise max_ttl"), "{message}");
     assert!(ttl(ms(50)).check(max).is_ok());
     assert!(ttl(ms(60_000)).check(max).is_ok());

@@ -231,7 +231,7 @@ mod tests {
         let fleet = votes(&[("redis://a", silent()), ("redis://b", silent()), ("redis://c", None)]);
         assert_eq!(
             fleet.outage(),
-            "2 of 3 nodes cannot vote and 2 votes are needed. redis://a, redis://b: no answer in time"
+            "2 of 3 nodes cannot vote, 2 votes needed. redis://a, redis://b: no answer in time"
         );
         assert_eq!(fleet.remedy(), "Check that these nodes are up and reachable, then retry");
     }
