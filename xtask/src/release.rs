@@ -181,8 +181,8 @@ fn documents() -> Result<()> {
     Ok(())
 }
 
-/// The library on other systems, where their standard libraries are installed. Without the parts that
-/// need a C compiler for that system; the workflow builds those on real machines.
+/// The library on other systems, where their standard libraries are installed. Without the parts
+/// that need a C compiler for that system; the workflow builds those on real machines.
 fn platforms() -> Result<()> {
     let installed =
         output(Command::new("rustup").args(["target", "list", "--installed"])).unwrap_or_default();

@@ -144,8 +144,8 @@ fn escaped(path: &str) -> String {
     escaped
 }
 
-/// No node takes a password as a parameter, but people try. Every one is masked: which of several is
-/// meant, nobody knows.
+/// No node takes a password as a parameter, but people try. Every one is masked: which of several
+/// is meant, nobody knows.
 fn mask_parameter(url: &str) -> String {
     const NAME: &str = "password=";
     let mut parts = url.split(NAME);
