@@ -36,7 +36,7 @@ pub(super) fn build(
         Ok(fs::set_permissions(path, PermissionsExt::from_mode(mode))?)
     };
     file("usr/bin/tenure", 0o755, &contents.binary)?;
-    file("lib/systemd/system/tenure.service", 0o644, &source(Path::new("packaging/tenure.service"))?)?;
+    file("usr/lib/systemd/system/tenure.service", 0o644, &source(Path::new("packaging/tenure.service"))?)?;
     for (page, text) in &contents.manual {
         file(&format!("usr/share/man/man1/{page}.gz"), 0o644, &tar::gzip(text)?)?;
     }
