@@ -1,14 +1,16 @@
 //! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`, `cargo
 //! xtask simulate`, `cargo xtask model`, `cargo xtask chaos`, `cargo xtask service`,
-//! `cargo xtask interop`.
+//! `cargo xtask interop`, `cargo xtask dist`, `cargo xtask release`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to whoever runs it")]
 
 mod bench;
 mod chaos;
 mod command;
+mod dist;
 mod interop;
 mod model;
 mod prerequisites;
+mod release;
 mod service;
 mod simulate;
 mod test;
@@ -42,6 +44,9 @@ Commands:
          paused and cut off: `cargo xtask service [--runs N] [--seed S] [PART OF A NAME]` (see docs/explanation/overload.md)
   interop  Redsync, Redisson, redlock-rb, redlock-php and Yii2 on the same nodes as Tenure: `cargo xtask interop
          [--peer NAME] [--case PART] [--quick] [--require all] [--json]` (see docs/reference/interop.md)
+  dist   packages: static binaries, tarballs, Debian packages and OCI archives: `cargo xtask dist [--target TARGET]
+         [--check-reproducible] [--no-trial]` (see packaging/README.md)
+  release  everything that must be true before a version is published: `cargo xtask release --dry-run`
 ";
 
 fn main() -> ExitCode {
@@ -62,8 +67,10 @@ fn run() -> Result<()> {
         ["tidy"] => tidy::run(),
         ["bench", arguments @ ..] => bench::run(arguments),
         ["chaos", arguments @ ..] => chaos::run(arguments),
+        ["dist", arguments @ ..] => dist::run(arguments),
         ["interop", arguments @ ..] => interop::run(arguments),
         ["model", arguments @ ..] => model::run(arguments),
+        ["release", arguments @ ..] => release::run(arguments),
         ["service", arguments @ ..] => service::run(arguments),
         ["simulate", arguments @ ..] => simulate::run(arguments),
         ["help" | "--help" | "-h"] | [] => {

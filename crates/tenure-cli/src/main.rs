@@ -6,6 +6,9 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+#[cfg(not(target_os = "linux"))]
+compile_error!("the tool needs Linux: it relies on its signals and clocks to end a command in time");
+
 mod advice;
 mod args;
 mod backend;

@@ -27,6 +27,9 @@ pub mod change;
 mod clock_watch;
 mod distrust;
 mod foreign;
+#[cfg(any(test, fuzzing))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod judgement;
 mod member;
 mod memory;

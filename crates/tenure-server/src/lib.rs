@@ -13,6 +13,9 @@
 //! ```
 #![forbid(unsafe_code)]
 
+#[cfg(not(unix))]
+compile_error!("the lock service needs Unix; run it there, and call it over HTTP from other systems");
+
 mod around;
 mod body;
 mod caller;

@@ -11,6 +11,8 @@ mod duration;
 mod environment;
 mod file;
 mod files;
+#[cfg(all(any(test, fuzzing), feature = "redis"))]
+pub(crate) mod fuzzing;
 mod known_nodes;
 mod node_url;
 mod serve;
@@ -164,6 +166,17 @@ impl Config {
         ]);
         let mut warnings = vec![];
         let files = ConfigFiles::find(flags.config.as_deref(), named.is_some(), &mut warnings)?;
+        Self::of_files(flags, named, &files, warnings)
+    }
+
+    /// What flags, the environment and these files say. `named`: the nodes, if they are known
+    /// already.
+    fn of_files(
+        flags: &Flags,
+        named: Option<Sourced<Vec<NodeUrl>>>,
+        files: &ConfigFiles,
+        mut warnings: Vec<String>,
+    ) -> Result<Self, ConfigError> {
         let max_ttl = files.about_nodes(File::max_ttl);
         let ttl_default = Options::default().ttl.min(max_ttl.as_ref().map_or(Duration::MAX, |max| max.value));
         let require_nodes = first([

@@ -35,6 +35,11 @@
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
+#[cfg(all(feature = "embedded", not(unix)))]
+compile_error!(
+    "the feature `embedded` of tenure needs Unix; use `default-features = false, features = [\"redis\", \"tls\"]`"
+);
+
 #[cfg(feature = "blocking")]
 pub mod blocking;
 mod circle;
@@ -47,6 +52,9 @@ mod event;
 pub mod fenced;
 mod fleet;
 mod force;
+#[cfg(all(any(test, fuzzing), feature = "config", feature = "redis"))]
+#[doc(hidden)]
+pub mod fuzzing;
 mod guard;
 mod inspect;
 mod leader;

@@ -21,6 +21,8 @@ use tenure_core::{ClientId, Command, Fault, FenceBounds, NodeTime, Prefix, Reply
 pub use memory::{Faults, MemoryNode};
 #[cfg(feature = "redis")]
 pub use redis::RedisNode;
+#[cfg(all(any(test, fuzzing), feature = "config", feature = "redis"))]
+pub(crate) use redis::fuzzing;
 pub(crate) use server::Server;
 pub use server::{Persistence, Role};
 #[cfg(feature = "embedded")]

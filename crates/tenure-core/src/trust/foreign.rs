@@ -152,7 +152,7 @@ impl Fleet {
         let opened_in = |epoch: u64| opened.filter(|record| record.epoch >= epoch);
         let since = match before.phase {
             Phase::Prepared(_) | Phase::Vacant => opened_in(before.epoch),
-            Phase::Closed(_) | Phase::Reclosing(_) => opened_in(before.epoch + 1),
+            Phase::Closed(_) | Phase::Reclosing(_) => opened_in(before.epoch.saturating_add(1)),
             // The change may have been given up since; if not, whoever makes it closes the node
             // again.
             Phase::Open | Phase::Closing(_) | Phase::Disputed => {

@@ -104,10 +104,12 @@ impl Nonce {
         digits
     }
 
-    /// Reads 16 hexadecimal digits.
+    /// Reads 16 hexadecimal digits, as they are written: nodes compare them as text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
-        (text.len() == 16).then(|| u64::from_str_radix(text, 16).ok().map(Self)).flatten()
+        let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+        let is_nonce = text.len() == 16 && text.bytes().all(is_digit);
+        is_nonce.then(|| u64::from_str_radix(text, 16).ok().map(Self)).flatten()
     }
 }
 
@@ -208,7 +210,7 @@ impl Record {
             returned: true,
             durable: false,
             phase: Phase::Vacant,
-            epoch: epoch + 1,
+            epoch: epoch.saturating_add(1),
             opened: false,
             // The words are the same in records of other forms.
             wait: before.map_or_else(|| quarantine_of(text), |record| record.quarantine()),
@@ -250,11 +252,11 @@ impl Default for Lasting {
 
 /// How long a lock may live under these terms, whatever else they say.
 pub(super) fn quarantine_of(terms: &str) -> Duration {
-    let number = |name: &str| {
+    let number = |name: &str| -> u64 {
         let value = terms.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
         value.and_then(|value| value.parse().ok()).unwrap_or(0)
     };
-    Duration::from_millis(number("max_ttl_ms") + number("guard_ms"))
+    Duration::from_millis(number("max_ttl_ms").saturating_add(number("guard_ms")))
 }
 
 /// In what two fleets differ, in few words: `theirs` first.
@@ -350,6 +352,26 @@ mod tests {
                 assert_eq!(Record::parse(&text), Some(record), "{text}");
                 assert!(Nonce(7).begins(&text) && !Nonce(8).begins(&text));
             }
+        }
+    }
+
+    #[test]
+    fn enormous_numbers_make_no_quarantine_shorter() {
+        let most = u64::MAX;
+        let terms = format!("nodes=a max_ttl_ms={most} guard_ms=6000");
+        assert_eq!(quarantine_of(&terms), Duration::from_millis(most));
+        let record = Record { epoch: most, terms: terms.as_str().into(), ..record(Phase::Open) };
+        let vacant = Record::vacant(&record.to_text(), Nonce(8));
+        assert_eq!((vacant.epoch, vacant.wait), (most, Duration::from_millis(most)));
+    }
+
+    #[test]
+    fn a_nonce_is_read_as_it_is_written_and_no_other_way() {
+        assert_eq!(Nonce::parse("00000000000000ab"), Some(Nonce(0xab)));
+        for other in
+            ["00000000000000AB", "+0000000000000ab", "ab", "0000000000000000ab", "00000000000000\u{e9}"]
+        {
+            assert_eq!(Nonce::parse(other), None, "{other}");
         }
     }
 

@@ -11,6 +11,7 @@ use toml::{Spanned, Value};
 use super::serve::{Section, Serve};
 use super::{ConfigError, KnownNodes, NodeUrl, Source, Sourced, duration};
 use crate::KeyScheme;
+#[cfg(unix)]
 use crate::machine::folder::{EVERYBODY_WRITES, own_id};
 
 /// A configuration file that was read.
@@ -65,11 +66,17 @@ struct KnownNodesText(KnownNodes);
 impl File {
     /// Reads it. `named_by` says who asked for this file, if anybody did.
     pub(super) fn read(path: &Path, named_by: &str) -> Result<Self, ConfigError> {
-        let shown = path.display();
         let text = std::fs::read_to_string(path).map_err(|error| {
             let named_by = if named_by.is_empty() { String::new() } else { format!(" ({named_by})") };
+            let shown = path.display();
             ConfigError::invalid(format!("cannot read {shown}{named_by}: {error}"))
         })?;
+        Self::of_text(path, text)
+    }
+
+    /// The file that has this text.
+    pub(super) fn of_text(path: &Path, text: String) -> Result<Self, ConfigError> {
+        let shown = path.display();
         let content = toml::from_str(&text).map_err(|error| {
             let line = error.span().map_or(1, |span| line_of(&text, span.start));
             // Only the message: the excerpt that comes with it could show a password.
@@ -254,6 +261,7 @@ pub(super) fn refusal(path: &Path) -> Option<String> {
 }
 
 /// Why a file is not this user's alone, if it is not.
+#[cfg(unix)]
 fn whose(path: &Path) -> Option<&'static str> {
     use std::os::unix::fs::MetadataExt;
     // What cannot be looked at cannot be read either, and that is told then.
@@ -266,9 +274,21 @@ fn whose(path: &Path) -> Option<&'static str> {
     }
 }
 
+#[cfg(unix)]
 fn is_open_to_all(path: &Path) -> bool {
     use std::os::unix::fs::MetadataExt;
     std::fs::metadata(path).is_ok_and(|metadata| metadata.mode() & 0o004 != 0)
+}
+
+/// Elsewhere nobody can tell, and the folder decides.
+#[cfg(not(unix))]
+fn whose(_: &Path) -> Option<&'static str> {
+    None
+}
+
+#[cfg(not(unix))]
+fn is_open_to_all(_: &Path) -> bool {
+    false
 }
 
 fn line_of(text: &str, at: usize) -> usize {

@@ -63,6 +63,12 @@ impl ConfigFiles {
         Ok(Self { files, typed: typed.is_some() })
     }
 
+    /// This file alone, as if it had been typed.
+    #[cfg(all(any(test, fuzzing), feature = "redis"))]
+    pub(super) fn of(file: File) -> Self {
+        Self { files: vec![file], typed: true }
+    }
+
     /// The first file that says something.
     pub(super) fn any<T>(&self, read: impl Fn(&File) -> Option<Sourced<T>>) -> Option<Sourced<T>> {
         self.files.iter().find_map(read)

@@ -115,14 +115,18 @@ impl NodeUrl {
         if self.0.starts_with("sqlite:") {
             return self.0.clone();
         }
-        let behind_scheme = self.0.find("://").map_or(0, |at| at + 3);
+        // What has other characters before `://` has no scheme, but perhaps a password.
+        let is_scheme = |at: &usize| {
+            self.0[..*at].bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        };
+        let behind_scheme = self.0.find("://").filter(is_scheme).map_or(0, |at| at + 3);
         let (scheme, rest) = self.0.split_at(behind_scheme);
         // A password that was not escaped may hold any character, so the last @ counts.
         let masked = match rest.rfind('@').map(|at| (rest[..at].split_once(':'), &rest[at..])) {
             Some((Some((user, _)), behind)) => format!("{scheme}{user}:***{behind}"),
             _ => self.0.clone(),
         };
-        mask_parameter(masked)
+        mask_parameter(&masked)
     }
 }
 
@@ -140,11 +144,17 @@ fn escaped(path: &str) -> String {
     escaped
 }
 
-/// No node takes a password as a parameter, but people try.
-fn mask_parameter(url: String) -> String {
-    let Some(at) = url.find("password=").map(|at| at + "password=".len()) else { return url };
-    let end = url[at..].find('&').map_or(url.len(), |length| at + length);
-    format!("{}***{}", &url[..at], &url[end..])
+/// No node takes a password as a parameter, but people try. Every one is masked: which of several
+/// is meant, nobody knows.
+fn mask_parameter(url: &str) -> String {
+    const NAME: &str = "password=";
+    let mut parts = url.split(NAME);
+    let mut masked = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let behind = part.find('&').map_or("", |end| &part[end..]);
+        masked.extend([NAME, "***", behind]);
+    }
+    masked
 }
 
 impl fmt::Display for NodeUrl {
@@ -173,6 +183,8 @@ mod tests {
             "nonsense://a:hunter2@",
             "redis://h?password=hunter2",
             "redis://u@h?db=1&password=hunter2&x=1",
+            "redis://h?password=x&password=hunter2",
+            "u:hunter2@h?next=://x",
         ] {
             let url = NodeUrl::new(url);
             for shown in [url.to_string(), format!("{url:?}"), format!("{url:#?}")] {

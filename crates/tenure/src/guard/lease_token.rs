@@ -96,7 +96,7 @@ impl LeaseToken {
     #[must_use]
     pub fn promised(&self) -> (Duration, u64) {
         let now_ms = now_ms();
-        let until_ms = self.until_ms.min(now_ms + self.ttl_ms);
+        let until_ms = self.until_ms.min(now_ms.saturating_add(self.ttl_ms));
         (Duration::from_millis(until_ms.saturating_sub(now_ms)), until_ms)
     }
 
@@ -271,6 +271,14 @@ mod tests {
             assert_eq!((handover.token.to_string(), handover.fence), (owner.clone(), Fence::new(0x4d)));
             assert!(!token.extends());
         }
+    }
+
+    #[test]
+    fn a_token_with_a_ttl_without_end_promises_until_its_end() {
+        let text = format!("{}.0000000000000007.1.1.ffffffffffffffff.ffffffffffffffff", "ab".repeat(20));
+        let token: LeaseToken = text.parse().unwrap();
+        assert_eq!(token.promised().1, u64::MAX);
+        assert!(token.promised().0 <= token.ttl());
     }
 
     #[test]

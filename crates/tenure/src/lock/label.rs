@@ -10,12 +10,12 @@ pub fn of(note: &str) -> String {
     label.trim_end().to_owned()
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 fn host() -> String {
     rustix::system::uname().nodename().to_string_lossy().into_owned()
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(unix))]
 fn host() -> String {
     "?".to_owned()
 }

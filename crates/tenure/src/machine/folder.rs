@@ -83,25 +83,13 @@ fn check_way(folder: &Path, owner: u32) -> Result<(), String> {
     Ok(())
 }
 
-#[cfg(target_os = "linux")]
 pub(crate) fn own_id() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-#[cfg(not(target_os = "linux"))]
-pub(crate) fn own_id() -> u32 {
-    u32::MAX
-}
-
-#[cfg(target_os = "linux")]
 fn is_own_group(group: u32) -> bool {
     let others = rustix::process::getgroups().unwrap_or_default();
     rustix::process::getegid().as_raw() == group || others.iter().any(|other| other.as_raw() == group)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn is_own_group(_: u32) -> bool {
-    false
 }
 
 pub(crate) fn about(path: &Path, what: &str, error: &Error) -> String {

@@ -29,19 +29,19 @@ fn first_absolute(variable: &str) -> Option<PathBuf> {
     std::env::split_paths(&std::env::var_os(variable)?).find(|path| path.is_absolute())
 }
 
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 fn in_password_file() -> Option<PathBuf> {
     let users = std::fs::read(Path::new("/etc/passwd")).ok()?;
     home_of(rustix::process::geteuid().as_raw(), &String::from_utf8_lossy(&users))
 }
 
-#[cfg(not(target_os = "linux"))]
+#[cfg(not(unix))]
 fn in_password_file() -> Option<PathBuf> {
     None
 }
 
 /// The home in the first entry of this user: `name:x:UID:gid:comment:HOME:shell`.
-#[cfg_attr(not(target_os = "linux"), expect(dead_code, reason = "nobody is looked up there"))]
+#[cfg_attr(not(any(unix, test)), expect(dead_code, reason = "nobody is looked up there"))]
 fn home_of(user: u32, users: &str) -> Option<PathBuf> {
     let mut entries = users.lines().map(|line| line.split(':').collect::<Vec<_>>());
     let entry = entries.find(|entry| entry.get(2).and_then(|id| id.parse().ok()) == Some(user))?;

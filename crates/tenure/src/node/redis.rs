@@ -1,6 +1,8 @@
 //! A node that is a Redis server, or one that speaks its language.
 
 mod connection;
+#[cfg(any(test, fuzzing))]
+pub(crate) mod fuzzing;
 mod handshake;
 mod info;
 mod pipeline;

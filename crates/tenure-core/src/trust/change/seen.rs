@@ -47,7 +47,9 @@ impl Seen {
     /// The epoch that the new list has, as far as this record says.
     pub(super) fn epoch(&self) -> Option<u64> {
         match self {
-            Self::Ours(record) | Self::Closing(record) | Self::Closed(record) => Some(record.epoch + 1),
+            Self::Ours(record) | Self::Closing(record) | Self::Closed(record) => {
+                Some(record.epoch.saturating_add(1))
+            }
             Self::Prepared(record) | Self::Opened(record) => Some(record.epoch),
             Self::Elsewhere { epoch, .. } | Self::Retired { epoch, .. } => Some(*epoch),
             Self::Vacant(record) => Some(record.epoch),

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use tenure_core::{Fault, Rounded};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpStream, UnixStream};
+use tokio::net::TcpStream;
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::info;
@@ -120,9 +122,13 @@ async fn attempt(
 
 async fn open(node: &RedisNode) -> Result<Box<dyn Stream>, Fault> {
     match &node.endpoint {
+        #[cfg(unix)]
         Endpoint::Unix(path) => {
             Ok(Box::new(UnixStream::connect(path).await.map_err(|error| failed(&error))?))
         }
+        // No URL leads here.
+        #[cfg(not(unix))]
+        Endpoint::Unix(_) => Err(failed(&std::io::ErrorKind::Unsupported.into())),
         Endpoint::Tcp { host, port } => {
             let host = host.trim_start_matches('[').trim_end_matches(']');
             let stream = TcpStream::connect((host, *port)).await.map_err(|error| failed(&error))?;

@@ -20,7 +20,8 @@ pub(super) fn parse(text: &str) -> Result<RedisNode, UrlError> {
     }
     let scheme = url.scheme().to_owned();
     let tls = match scheme.as_str() {
-        "redis" | "redis+unix" => None,
+        "redis" => None,
+        "redis+unix" if cfg!(unix) => None,
         "rediss" if cfg!(feature = "tls") => Some(TlsFiles::default()),
         "rediss" => return Err(UrlError::NoTls),
         _ => return Err(UrlError::Scheme { scheme }),

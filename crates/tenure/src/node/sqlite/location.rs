@@ -58,6 +58,9 @@ pub(super) struct StoreFile {
 /// Makes sure that a store can lie at `path`, and that there is a file. `private`: nobody else may
 /// enter its folder, which is made if it is not there.
 pub(super) fn prepare(path: &Path, private: bool) -> Result<StoreFile> {
+    if cfg!(not(target_os = "linux")) {
+        return Err(Trouble::refused("an embedded store needs Linux; use Redis nodes on this system"));
+    }
     let folder = path.parent().filter(|folder| folder.is_absolute());
     let folder = folder.ok_or_else(|| Trouble::refused("its path has no folder"))?;
     let shared = folder::check(folder, private)?;
