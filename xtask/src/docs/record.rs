@@ -19,7 +19,7 @@ use self::terminal::Terminal;
 use crate::command::{cargo, run as run_shown, target_folder};
 
 const PICTURE: &str = "docs/tenure.svg";
-const COLUMNS: usize = 92;
+const COLUMNS: usize = 104;
 const ROWS: usize = 18;
 
 /// What is typed. The first goes on in the background while the others run.
@@ -127,9 +127,10 @@ impl Stage {
         Ok(())
     }
 
-    /// The name of this machine is nobody's business.
+    /// Names that are the same wherever it is recorded.
     fn shown(&self, bytes: &[u8]) -> String {
-        String::from_utf8_lossy(bytes).replace(&format!("@{}", self.host), "@web-1")
+        let text = String::from_utf8_lossy(bytes).replace(&format!("@{}", self.host), "@web-1");
+        text.replace(&self.folder.display().to_string(), "/home/ann")
     }
 }
 

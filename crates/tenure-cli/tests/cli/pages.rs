@@ -56,6 +56,12 @@ fn the_page_about_the_dashboard_is_what_happens() {
 }
 
 #[test]
+fn the_page_about_the_tool_is_what_happens() {
+    require("redis-server");
+    run("docs/reference/cli.md");
+}
+
+#[test]
 fn the_examples_of_capacity_are_what_happens() {
     run("docs/capacity.md");
 }
@@ -72,6 +78,10 @@ fn run(file: &str) {
     let (mut problems, mut rewritten) = (vec![], vec![]);
     for block in &page.blocks {
         let mut shown = vec![];
+        for command in &block.setup {
+            let (said, code) = shell.execute(&stage.real(command));
+            assert_eq!(code, 0, "{file}: {command}: {said}");
+        }
         for step in &block.steps {
             let (happened, code) = shell.execute(&stage.real(&step.command));
             let happened = stage.shown(&happened);
@@ -114,7 +124,7 @@ struct Stage {
 }
 
 impl Stage {
-    fn set(page: &Page) -> Self {
+    fn set(page: &Page<'_>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut names = vec![("/home/ann".to_owned(), folder.path().to_str().unwrap().to_owned())];
         let (mut servers, mut ports) = (vec![], vec![]);

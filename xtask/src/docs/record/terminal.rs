@@ -27,11 +27,21 @@ pub(super) struct Terminal {
     row: usize,
     column: usize,
     style: Style,
+    /// Whether a line that is full goes on in the next one.
+    wraps: bool,
 }
 
 impl Terminal {
     pub(super) fn new(columns: usize, rows: usize) -> Self {
-        Self { columns, rows, lines: vec![vec![]; rows], row: 0, column: 0, style: Style::default() }
+        Self {
+            columns,
+            rows,
+            lines: vec![vec![]; rows],
+            row: 0,
+            column: 0,
+            style: Style::default(),
+            wraps: true,
+        }
     }
 
     /// The lines, without the empty ends.
@@ -68,10 +78,11 @@ impl Terminal {
     }
 
     fn put(&mut self, letter: char) {
-        if self.column == self.columns {
+        if self.column == self.columns && self.wraps {
             self.column = 0;
             self.next_row();
         }
+        self.column = self.column.min(self.columns - 1);
         let (column, style) = (self.column, self.style);
         let line = &mut self.lines[self.row];
         line.resize(line.len().max(column + 1), EMPTY);
@@ -94,6 +105,7 @@ impl Terminal {
             Some('m') => words.split(';').for_each(|word| self.restyle(word.parse().unwrap_or(0))),
             Some('K') => self.lines[self.row].truncate(if number == 2 { 0 } else { self.column }),
             Some('A') => self.row = self.row.saturating_sub(number.max(1)),
+            Some('l' | 'h') if words == "?7" => self.wraps = end == Some('h'),
             Some('G') => self.column = number.saturating_sub(1).min(self.columns),
             _ => {}
         }
@@ -133,6 +145,7 @@ mod tests {
     fn what_does_not_fit_goes_to_the_next_line_and_the_first_goes_away() {
         assert_eq!(screen("1234567"), ["123456", "7", ""]);
         assert_eq!(screen("a\r\nb\r\nc\r\nd"), ["b", "c", "d"]);
+        assert_eq!(screen("\u{1b}[?7l12345678\r\u{1b}[?7hx"), ["x23458", "", ""]);
     }
 
     #[test]

@@ -11,6 +11,8 @@ pub(super) struct Page<'a> {
 /// A block.
 pub(super) struct Block {
     pub(super) varies: Varies,
+    /// What is done before it and not shown: `<!-- setup: COMMAND -->`.
+    pub(super) setup: Vec<String>,
     pub(super) steps: Vec<Step>,
     /// Its lines, from the one after the opening fence to the one before the closing.
     lines: std::ops::Range<usize>,
@@ -49,6 +51,11 @@ impl<'a> Page<'a> {
                     let first = number + 1;
                     blocks.push(Block {
                         varies: Varies::parse(&remarks),
+                        setup: remarks
+                            .iter()
+                            .filter_map(|remark| remark.strip_prefix("setup: "))
+                            .map(str::to_owned)
+                            .collect(),
                         steps: steps(&inside, first + 1),
                         lines: first..first + inside.len(),
                     });
@@ -71,7 +78,7 @@ impl<'a> Page<'a> {
     pub(super) fn rewritten(&self, text: &str, blocks: &[String]) -> String {
         let (mut rewritten, mut next) = (String::new(), 0);
         let lines: Vec<&str> = text.lines().collect();
-        let mut copy = |rewritten: &mut String, range: std::ops::Range<usize>| {
+        let copy = |rewritten: &mut String, range: std::ops::Range<usize>| {
             for line in &lines[range] {
                 rewritten.push_str(line);
                 rewritten.push('\n');

@@ -55,7 +55,7 @@ impl Shell {
         self.commands.write_all(command.as_bytes()).unwrap();
         self.commands.write_all(b"\0").unwrap();
         self.commands.flush().unwrap();
-        let mut next = || {
+        let next = || {
             let part = self.output.recv_timeout(PATIENCE);
             String::from_utf8(part.unwrap_or_else(|error| panic!("{command}: {error}"))).unwrap()
         };

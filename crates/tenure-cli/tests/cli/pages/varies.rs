@@ -5,6 +5,7 @@ use regex::Regex;
 
 /// Each word for what varies, and what it stands for in the text.
 const WORDS: &[(&str, &str)] = &[
+    ("offsets", r"[+-]\d+\.\d ms\b"),
     ("durations", r"\b\d+(\.\d+)? (us|ms|s|min|h)\b( \d+ (s|min)\b)?"),
     ("times", r"\b\d\d:\d\d:\d\d\b"),
     ("dates", r"\b\d{4}-\d\d-\d\dT[0-9:.]+Z"),
@@ -14,6 +15,7 @@ const WORDS: &[(&str, &str)] = &[
     ("tokens", r"\b(tenure_|t\d\.)[A-Za-z0-9._-]+"),
     ("contenders", r"\b(ann|ben|cid|dot|eve|fay|gus|hal)\b"),
     ("versions", r"\b\d+\.\d+\.\d+\b"),
+    ("columns", r" {2,}"),
     ("numbers", r"\b\d[\d,.]*\b"),
 ];
 
@@ -23,17 +25,13 @@ pub(super) struct Varies(Vec<(&'static str, Regex)>);
 impl Varies {
     pub(super) fn parse(remarks: &[&str]) -> Self {
         let lists = remarks.iter().filter_map(|remark| remark.strip_prefix("varies:"));
-        let words = lists.flat_map(|list| list.split(',')).map(str::trim);
-        Self(
-            words
-                .map(|word| {
-                    let known = WORDS.iter().find(|(known, _)| *known == word);
-                    let (name, pattern) =
-                        known.unwrap_or_else(|| panic!("nothing varies that is called {word:?}"));
-                    (*name, Regex::new(pattern).unwrap())
-                })
-                .collect(),
-        )
+        let words: Vec<&str> = lists.flat_map(|list| list.split(',')).map(str::trim).collect();
+        for word in &words {
+            assert!(WORDS.iter().any(|(known, _)| known == word), "nothing varies that is called {word:?}");
+        }
+        // In the order above: an offset looks like a duration with a sign.
+        let chosen = WORDS.iter().filter(|(known, _)| words.contains(known));
+        Self(chosen.map(|(name, pattern)| (*name, Regex::new(pattern).unwrap())).collect())
     }
 
     /// The text with a name for whatever varies.
@@ -85,6 +83,12 @@ fn what_varies_may_differ_and_nothing_else() {
         assert!(differences(&varies, page, other).is_some(), "{other}");
     }
     assert!(differences(&Varies::parse(&[]), "in 1 s\n", "in 2 s\n").is_some(), "unless the page says so");
+}
+
+#[test]
+fn the_sign_of_an_offset_is_a_part_of_it() {
+    let varies = Varies::parse(&["varies: durations, offsets"]);
+    assert_eq!(differences(&varies, "clock -0.7 ms\n", "clock +12.0 ms\n"), None);
 }
 
 #[test]
