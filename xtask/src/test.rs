@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 
 pub(crate) use self::report::Report;
 use crate::command::{self, cargo};
-use crate::{model, prerequisites, tidy};
+use crate::{docs, model, prerequisites, tidy};
 
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let all = match arguments {
@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         ["--all"] => true,
         other => bail!("{other:?} is no option; there is --all"),
     };
-    let mut report = Report::begin(if all { 10 } else { 9 });
+    let mut report = Report::begin(if all { 11 } else { 10 });
     let outcome = steps(&mut report, all);
     report.end(outcome.is_ok());
     outcome
@@ -30,6 +30,7 @@ fn steps(report: &mut Report, all: bool) -> Result<()> {
     report.step("what the tests need", |report| prerequisites::install(report, all))?;
     report.step("format", |_| command::run(&mut cargo(["fmt", "--all", "--check"])))?;
     report.step("architecture and documents", |_| tidy::run())?;
+    report.step("book, links, spelling", docs::check)?;
     report.step("lints", |_| lints())?;
     report.step("documentation", |_| {
         let mut docs = cargo(["doc", "--workspace", "--all-features", "--no-deps"]);

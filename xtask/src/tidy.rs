@@ -165,7 +165,7 @@ fn guarantees_name_tests() -> Result<Vec<String>> {
 }
 
 /// The functions of every file.
-fn functions() -> Result<BTreeMap<String, BTreeSet<String>>> {
+pub(crate) fn functions() -> Result<BTreeMap<String, BTreeSet<String>>> {
     let mut functions: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for file in rust_files()? {
         let text = std::fs::read_to_string(&file)?;

@@ -101,6 +101,11 @@ pub use tenure_core::{
 };
 pub use watch::{FleetNews, FleetWatch, LockChange, LockView, WalkProgress, WatchProgress};
 
+/// The Rust examples of the page about the library, run as tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/reference/library.md")]
+struct Library;
+
 /// The Rust examples of the README, run as tests.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

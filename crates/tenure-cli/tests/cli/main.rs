@@ -24,6 +24,7 @@ mod looking;
 mod nodes;
 mod one_node;
 mod owners;
+mod pages;
 mod places;
 mod plan;
 mod program;

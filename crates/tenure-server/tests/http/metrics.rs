@@ -87,6 +87,10 @@ async fn calls_locks_connections_and_nodes_are_counted() {
         assert_eq!(value(&text, metric), expected, "{metric} in {text}");
     }
     assert!(value(&text, "tenure_start_time_seconds") > 1_700_000_000.0);
+    let page = include_str!("../../../../docs/reference/metrics.md");
+    for name in text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()) {
+        assert!(page.contains(&format!("`{name}`")), "docs/reference/metrics.md lacks {name}");
+    }
     for secret in ["import", lease["token"].as_str().unwrap()] {
         assert!(!text.contains(secret), "{text}");
     }
