@@ -109,10 +109,9 @@ fn install_s3_server() -> Result<()> {
 
 /// Debian keeps the server off the path, in a folder for each version.
 fn has_postgresql() -> bool {
-    let folders = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().filter_map(Result::ok);
+    let mut folders = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().filter_map(Result::ok);
     on_path("psql")
-        && (on_path("postgres")
-            || folders.into_iter().any(|folder| folder.path().join("bin/postgres").is_file()))
+        && (on_path("postgres") || folders.any(|folder| folder.path().join("bin/postgres").is_file()))
 }
 
 /// Where the tests find programs: on the path, and what was installed for them alone.

@@ -3,7 +3,7 @@
 //!
 //! The clocks of machines differ. Without a lock all three run the job; with a plain lock, a
 //! machine that is late finds the lock free again and runs the job a second time. `at_least` keeps
-//! the lock for most of the period, however short the job is.
+//! the lock for a part of the period, however short the job is.
 #![allow(clippy::print_stdout, reason = "an example talks to its reader")]
 
 use std::time::Duration;
@@ -12,10 +12,10 @@ use tenure::{Locks, MemoryNode};
 use tokio::time::{Instant, sleep, sleep_until};
 
 /// A minute in a real crontab.
-const PERIOD: Duration = Duration::from_secs(1);
+const PERIOD: Duration = Duration::from_secs(2);
 
-/// A little less than the period, so that a machine whose clock is early next time gets the lock.
-const AT_LEAST: Duration = Duration::from_millis(800);
+/// Longer than the clocks differ, and shorter than the period.
+const AT_LEAST: Duration = Duration::from_secs(1);
 
 const PERIODS: u32 = 3;
 

@@ -42,7 +42,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let server = tokio::spawn(axum::serve(listener, app).into_future());
 
     // Two clients ask for the same customer at the same moment, and a third for another one.
-    let call = |path| {
+    let call = |path: &'static str| {
         tokio::spawn(async move {
             let answer = ask(address, path).await?;
             println!("POST {path}: {answer}");

@@ -126,7 +126,7 @@ fn the_example_that_is_told_to_stop_releases_its_lock() {
 fn the_example_with_paused_processes_is_what_the_page_shows() {
     require("redis-server");
     let page = include_str!("../../../../docs/how-to/fencing.md");
-    let [block] = blocks(page, "console").try_into().unwrap();
+    let [block]: [&str; 1] = blocks(page, "console").try_into().unwrap();
     let shown: Vec<&str> = block.lines().collect();
     assert_eq!(shown[..2], ["$ cargo run -p tenure --example fencing", "..."], "docs/how-to/fencing.md");
     let plain = |line: &str| line.replace(|c: char| c.is_ascii_digit(), "");

@@ -23,7 +23,7 @@ struct Statements {
 }
 
 fn statements() -> Statements {
-    let [table, claim, write] = blocks(PAGE, "sql").try_into().unwrap();
+    let [table, claim, write]: [&str; 3] = blocks(PAGE, "sql").try_into().unwrap();
     Statements { table, claim, write }
 }
 
