@@ -65,13 +65,13 @@ impl S3Server {
 
     /// A bucket that is there.
     #[must_use]
-    pub const fn bucket(&self) -> &str {
+    pub const fn bucket(&self) -> &'static str {
         BUCKET
     }
 
     /// The access key, and the secret as well.
     #[must_use]
-    pub const fn key(&self) -> &str {
+    pub const fn key(&self) -> &'static str {
         KEY
     }
 }
