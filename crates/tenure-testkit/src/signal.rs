@@ -23,6 +23,11 @@ pub(crate) fn terminate(process: u32) {
     kill_process(pid(process), Signal::TERM).unwrap();
 }
 
+/// Interrupts it with SIGINT.
+pub(crate) fn interrupt(process: u32) {
+    kill_process(pid(process), Signal::INT).unwrap();
+}
+
 fn pid(process: u32) -> Pid {
     i32::try_from(process).ok().and_then(Pid::from_raw).expect("a process id")
 }

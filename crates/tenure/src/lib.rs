@@ -111,7 +111,35 @@ struct Library;
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
-/// The Rust examples of the page about fences, run as tests.
+/// The Rust examples of the how-to pages, run as tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../docs/how-to/fencing.md")]
-struct Fencing;
+mod how_to {
+    #[doc = include_str!("../../../docs/how-to/choose-ttl-and-nodes.md")]
+    struct ChooseTtlAndNodes;
+    #[doc = include_str!("../../../docs/how-to/cron.md")]
+    struct Cron;
+    #[doc = include_str!("../../../docs/how-to/fence-postgresql.md")]
+    struct FencePostgresql;
+    #[doc = include_str!("../../../docs/how-to/fence-redis.md")]
+    struct FenceRedis;
+    #[doc = include_str!("../../../docs/how-to/fence-s3.md")]
+    struct FenceS3;
+    #[doc = include_str!("../../../docs/how-to/fence-sqlite.md")]
+    struct FenceSqlite;
+    #[doc = include_str!("../../../docs/how-to/fencing.md")]
+    struct Fencing;
+    #[doc = include_str!("../../../docs/how-to/leader-election.md")]
+    struct LeaderElection;
+    #[doc = include_str!("../../../docs/how-to/monitoring.md")]
+    struct Monitoring;
+    #[doc = include_str!("../../../docs/how-to/move-from-advisory-locks.md")]
+    struct MoveFromAdvisoryLocks;
+    #[doc = include_str!("../../../docs/how-to/move-from-redisson.md")]
+    struct MoveFromRedisson;
+    #[doc = include_str!("../../../docs/how-to/move-from-redlock.md")]
+    struct MoveFromRedlock;
+    #[doc = include_str!("../../../docs/how-to/test-your-code.md")]
+    struct TestYourCode;
+    #[doc = include_str!("../../../docs/how-to/worker-pool.md")]
+    struct WorkerPool;
+}

@@ -16,6 +16,7 @@ mod exit_codes;
 mod failures;
 mod flags;
 mod fleet;
+mod how_to;
 mod inspection;
 mod json;
 mod keeper;

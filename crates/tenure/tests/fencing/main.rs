@@ -1,4 +1,4 @@
-//! Resources that check fences, real ones: an SQL database, a Redis server, a file.
+//! Resources that check fences, real ones: SQL databases, a Redis server, an object store, a file.
 //!
 //! Exclusion is broken on purpose everywhere: two holders are at work at once, and only the fences
 //! tell them apart.
@@ -9,8 +9,11 @@ mod play;
 #[path = "../../examples/fencing/worker.rs"]
 mod worker;
 
+mod examples;
 mod file;
 mod interleaved;
 mod pause;
+mod postgresql;
 mod redis;
+mod s3;
 mod sql;
