@@ -4,6 +4,7 @@ mod list;
 mod slice;
 mod waiter;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,31 +27,32 @@ use crate::locks::Inner;
 
 /// What the nodes say about one lock. Made by [`Locks::inspect`] and [`Locks::list`].
 ///
-/// By the time it is read, the lock may be another's: it is for people and dashboards, not for
-/// decisions.
+/// By the time you read it, the lock may have changed hands: it is for people and dashboards, not
+/// for decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockReport {
-    /// The lock. In a list, what follows the prefix in its key.
+    /// The lock. In a list, the part of the key after the prefix.
     pub name: String,
     /// What a majority of nodes says.
     pub state: LockState,
-    /// How many wait in line, by the middle of what the nodes say; without the one that the lock is
-    /// set aside for, and without those that were killed. `None` if no node told, and in a list,
-    /// which does not look.
+    /// How many wait in line: the median of what the nodes say, without the waiter that the lock is
+    /// reserved for and without dead ones. `None` if no node said, and in a list.
     pub waiters: Option<u64>,
-    /// Who waits, in order: those whom a majority of nodes has in line, at most a hundred. Empty in
-    /// a list, which does not look.
+    /// Who waits, in order: those that a majority of nodes has in line, at most a hundred. Empty in
+    /// a list.
     pub line: Vec<WaiterReport>,
-    /// The addresses of the nodes that say the same as the majority.
+    /// The addresses of the nodes that agree with the majority.
     pub agree: Vec<Arc<str>>,
-    /// The addresses of the nodes that say otherwise; of all that answered, if there is no
-    /// majority.
+    /// The addresses of the nodes that disagree; all that answered, if there is no majority.
     pub disagree: Vec<Arc<str>>,
-    /// For how long its holder has it, if its fence tells: fences are near the clocks of the nodes.
-    /// `None` in a list.
+    /// How long its holder has had it, judged by its fence and the clocks of the nodes. `None` if
+    /// it has no fence, and in a list.
     pub held_for: Option<Duration>,
-    /// What every node says, in the order of the node list.
+    /// Whether this process itself holds it, through this [`Locks`] or another one. Judged by the
+    /// owner token, never by the label. `None` in a list.
+    pub held_here: Option<bool>,
+    /// What each node says, in the order of the node list.
     pub nodes: Vec<NodeAnswer>,
 }
 
@@ -60,13 +62,13 @@ pub struct LockReport {
 pub struct NodeAnswer {
     /// The node's address.
     pub node: Arc<str>,
-    /// Whether it is counted: not if it may not vote now.
+    /// Whether it counts: a node that may not vote does not.
     pub votes: bool,
-    /// Why it is not counted. [`Locks::nodes`] has advice.
+    /// Why it does not count. [`Locks::nodes`] has advice.
     pub distrust: Option<Distrust>,
-    /// The key as it has it, `None` if it does not; or why it did not tell.
+    /// The key as the node has it, `None` if it has none; or why it did not answer.
     pub holding: Result<Option<Holding>, Fault>,
-    /// How many it has in line, if it told.
+    /// How many waiters it has in line, if it said.
     pub waiters: Option<u64>,
     /// The first of them.
     line: Vec<Waiter>,
@@ -75,16 +77,16 @@ pub struct NodeAnswer {
 impl Locks {
     /// Asks every node about the lock `name`: who holds it, for how long, and who waits.
     ///
-    /// The answer is what a majority of the nodes that may vote says; [`LockReport::disagree`]
-    /// names those that say otherwise. When a majority has answered, the others get twice as long
-    /// again; it takes at most two seconds.
+    /// The result is what a majority of the voting nodes says; [`LockReport::disagree`] lists the
+    /// others. Once a majority has answered, slow nodes get twice as long again; it takes at most
+    /// two seconds.
     ///
     /// # Errors
-    /// [`AcquireError::InvalidName`] if the name is not allowed, [`AcquireError::ShutDown`] if the
-    /// manager is gone. Nodes that do not answer are named in the result.
+    /// [`AcquireError::InvalidName`] if the name is invalid, [`AcquireError::ShutDown`] if the
+    /// manager was shut down. Nodes that do not answer are in the result.
     ///
     /// # Cancel safety
-    /// Nothing is changed, so it may be dropped at any time.
+    /// It changes nothing, so it may be dropped at any time.
     ///
     /// # Examples
     /// ```
@@ -103,7 +105,8 @@ impl Locks {
         let manager = &self.inner;
         let key =
             manager.key(name).map_err(|error| AcquireError::InvalidName { name: name.to_owned(), error })?;
-        let found = manager.query(Query::inspect(key, manager.quorum, manager.clock.now())).await;
+        let query = Query::inspect(key.clone(), manager.quorum, manager.clock.now());
+        let found = manager.query(query).await;
         let Found { answers, voters, distrust } =
             found.ok_or_else(|| AcquireError::ShutDown { name: name.to_owned() })?;
         let ages: Vec<_> = answers.iter().map(|answer| age(answer.as_ref().ok()?)).collect();
@@ -114,7 +117,9 @@ impl Locks {
         let report = manager.report(name.to_owned(), voters, &distrust, said);
         let agreed = report.nodes.iter().zip(ages).filter(|(answer, _)| report.agree.contains(&answer.node));
         let held_for = agreed.filter_map(|(_, age)| age).max();
-        Ok(LockReport { held_for, ..report })
+        let ours: Vec<String> = manager.tokens_here(&key).await.iter().map(ToString::to_string).collect();
+        let held_here = Some(report.owners().iter().any(|owner| ours.iter().any(|token| token == owner)));
+        Ok(LockReport { held_for, held_here, ..report })
     }
 }
 
@@ -128,7 +133,7 @@ fn age(answer: &Answered) -> Option<Duration> {
 }
 
 impl LockReport {
-    /// How many nodes may forget it before somebody else can get it, if it is held.
+    /// How many nodes may forget it before another client can get it, if it is held.
     #[must_use]
     pub fn margin(&self) -> Option<usize> {
         let counted =
@@ -152,7 +157,7 @@ impl LockReport {
 }
 
 impl NodeAnswer {
-    /// Whether somebody has to change something before this node can be used: no retry helps.
+    /// Whether the node cannot be used until somebody fixes it: retrying does not help.
     #[must_use]
     pub fn is_misconfigured(&self) -> bool {
         self.distrust.as_ref().is_some_and(Distrust::is_misconfigured)
@@ -167,8 +172,8 @@ impl NodeAnswer {
 
 impl Inner {
     /// Who holds a lock that was refused and how many wait for it, if a majority can be asked
-    /// within the time of a round.
-    pub(crate) async fn place(&self, key: LockKey, term: Term) -> Option<Place> {
+    /// within the time of a round; and the owners that nodes have for it.
+    pub(crate) async fn place(&self, key: LockKey, term: Term) -> Option<(Place, BTreeSet<Arc<str>>)> {
         let query = Query::inspect(key, self.quorum, self.clock.now()).within(term);
         let Found { answers, voters, .. } = self.query(query).await?;
         let words: Vec<_> = answers
@@ -189,7 +194,9 @@ impl Inner {
         place.waiters = waiters.unwrap_or(0);
         place.ahead = place.waiters;
         place.nodes = words.iter().flatten().count();
-        Some(place)
+        let holdings = answers.iter().flatten().flat_map(|answer| &answer.holdings);
+        let owners = holdings.flat_map(|holding| holding.sharers.iter().flatten().chain([&holding.owner]));
+        Some((place, owners.cloned().collect()))
     }
 
     /// Which of several locks somebody has, as far as a majority of nodes says; all of them, if
@@ -257,7 +264,7 @@ impl Inner {
         let line = line.iter().map(WaiterReport::of).collect();
         let addresses = |set: NodeSet| set.iter().map(|node| self.address(node)).collect();
         let (agree, disagree) = (addresses(agree), addresses(disagree));
-        LockReport { name, state, waiters, line, agree, disagree, held_for: None, nodes }
+        LockReport { name, state, waiters, line, agree, disagree, held_for: None, held_here: None, nodes }
     }
 
     pub(crate) fn address(&self, node: NodeIndex) -> Arc<str> {

@@ -7,6 +7,9 @@ mod promises;
 mod support;
 
 mod api;
+#[cfg(feature = "blocking")]
+mod blocking;
+mod blocking_has_all;
 mod cancellation;
 mod cohort;
 mod everywhere;
@@ -17,5 +20,8 @@ mod leader;
 mod lifecycle;
 mod limits;
 mod messages;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod observe;
+mod same_process;
 mod watch;
