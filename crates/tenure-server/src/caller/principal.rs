@@ -213,11 +213,11 @@ mod tests {
         let hash = "0f".repeat(32);
         let line = |fields: &str| Principal::parse(&format!(r#"{{"name":"a","sha256":"{hash}",{fields}}}"#));
         for (fields, part) in [
-            (r#""may":[]"#, "names nothing"),
+            (r#""may":[]"#, "is empty"),
             (r#""may":["lok"]"#, "unknown variant `lok`"),
             (r#""may":["lock"],"prefix":"a/""#, "unknown field `prefix`"),
             (r#""may":["lock"],"prefixes":[]"#, "omit it"),
-            (r#""may":["lock"],"until":"soon""#, "no time"),
+            (r#""may":["lock"],"until":"soon""#, "not a time"),
             (r#""may":["lock"],"certificate":"x""#, "either"),
         ] {
             let error = line(fields).unwrap_err().to_string();

@@ -214,7 +214,7 @@ mod tests {
         let path = folder.path().join("socket");
         let first = bound(&path).await.unwrap();
         assert_eq!(path.metadata().unwrap().mode() & 0o777, 0o640);
-        assert!(bound(&path).await.unwrap_err().contains("another process does"));
+        assert!(bound(&path).await.unwrap_err().contains("already in use by another process"));
         // As if it were killed: the file stays.
         let Socket::Unix(listener, file) = first else { panic!("a unix socket") };
         std::mem::forget(file);
@@ -234,7 +234,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("socket");
         std::fs::write(&path, "work").unwrap();
-        assert!(bound(&path).await.unwrap_err().contains("no socket"));
+        assert!(bound(&path).await.unwrap_err().contains("not a socket"));
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "work");
         assert!(bound(&folder.path().join("nowhere/socket")).await.unwrap_err().contains("cannot listen"));
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "no draft is left");

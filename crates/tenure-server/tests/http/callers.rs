@@ -164,7 +164,7 @@ async fn a_token_counts_until_its_end() {
     assert_eq!(kind(&waited), UNAUTHENTICATED, "{waited:?}");
     let refused = client.post("/v1/extend", &given(&lease.body)).await;
     assert_eq!(kind(&refused), UNAUTHENTICATED);
-    assert!(refused.body["detail"].as_str().unwrap().contains("over"), "{refused:?}");
+    assert!(refused.body["detail"].as_str().unwrap().contains("expired at"), "{refused:?}");
     // What it could not have is free.
     let _ = locks(&nodes).lock("x").wait(Duration::from_secs(1)).acquire().await.unwrap();
 }
@@ -189,7 +189,7 @@ async fn a_list_is_read_again_while_the_service_runs() {
     std::fs::write(file.path(), "{").unwrap();
     assert!(callers.reload(&file.path()).unwrap_err().to_string().contains("callers:1: "));
     std::fs::write(file.path(), "\n# nobody\n").unwrap();
-    assert!(callers.reload(&file.path()).unwrap_err().to_string().contains("names 0 callers"));
+    assert!(callers.reload(&file.path()).unwrap_err().to_string().contains("lists 0 callers"));
     assert_eq!((ask(first).await, ask(second).await), (401, 200));
 }
 

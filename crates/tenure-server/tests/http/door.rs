@@ -173,7 +173,7 @@ fn files_that_cannot_be_used_are_named_and_their_secrets_are_not() {
         (refusal(&own.certificate, &broken, None), ["broken", "the certificate's private key"]),
         (refusal(&open.certificate, &open.key, None), ["open.key.pem", "chmod o="]),
         (refusal(&own.key, &own.key, None), ["own.key.pem", "no certificate in it"]),
-        (refusal(&own.certificate, &own.key, Some(&broken)), ["broken", "who sign"]),
+        (refusal(&own.certificate, &own.key, Some(&broken)), ["broken", "CA certificates"]),
     ] {
         let said = said.unwrap();
         assert!(words.iter().all(|word| said.contains(word)) && !said.contains("s3cret"), "{said}");

@@ -500,7 +500,7 @@ pub(crate) async fn several_names_are_locked_all_or_none(deployment: &impl Deplo
         assert!(error.contains(expected), "{error}");
     }
     let error = first.lock_all(["a", "b"]).shared().acquire().await.unwrap_err().to_string();
-    assert!(error.contains("alone"), "{error}");
+    assert!(error.contains("exclusively"), "{error}");
 }
 
 pub(crate) async fn sets_that_overlap_do_not_deadlock_and_all_are_served(deployment: &impl Deployment) {
@@ -637,7 +637,7 @@ pub(crate) async fn a_lock_is_kept_from_others_for_its_period(deployment: &impl 
     let error = first.lock("x").at_least(Duration::from_secs(61)).acquire().await.unwrap_err().to_string();
     assert!(error.contains("max_ttl"), "{error}");
     let error = first.lock("x").shared().at_least(period).acquire().await.unwrap_err().to_string();
-    assert!(error.contains("alone"), "{error}");
+    assert!(error.contains("exclusive"), "{error}");
 }
 
 pub(crate) async fn a_period_outlives_its_holder_and_a_hand_over(deployment: &impl Deployment) {
