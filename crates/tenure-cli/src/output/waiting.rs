@@ -109,7 +109,7 @@ impl WaitingNews {
                 let (holder, left) = self.holder(ago);
                 let place = match (ahead, waiters) {
                     (_, 0) => format!("; waited {waited}"),
-                    (ahead, waiters) => format!("; {} of {waiters} in line, waited {waited}", ahead + 1),
+                    (ahead, waiters) => format!("; {} of {waiters} in line, {waited}", ahead + 1),
                 };
                 fitted(name, &holder, &format!("{left}{place}"), columns)
             }

@@ -106,7 +106,7 @@ fn what_is_wrong_in_the_file_is_told_with_its_line() {
         ("prefix = \"p\"\nnodez = []\n", 2, "nodez"),
         ("\n\nttl = \"5\"\n", 3, "no unit"),
         ("ttl = 5\n", 1, "string"),
-        ("nodes = []\n", 1, "no node"),
+        ("nodes = []\n", 1, "nodes is empty"),
         ("prefix = \n", 1, "value"),
         ("restart_guard = \"maybe\"\n", 1, "evidence, strict or off"),
         ("key_scheme = \"yii1\"\n", 1, "plain or yii2"),

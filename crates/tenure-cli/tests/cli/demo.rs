@@ -121,7 +121,7 @@ fn without_the_guard_two_hold_the_lock_and_fences_tell_them_apart_and_nothing_ou
     let both = screen.lines().find(|line| line.contains(" with fence ")).unwrap();
     let fences: Vec<u64> = both.split([' ', ',']).filter_map(|word| word.parse().ok()).collect();
     assert!(fences.len() == 2 && fences[0] < fences[1], "{both}");
-    tmux.shows(&format!("fence {} refused", fences[0]));
+    tmux.shows(&format!("fence {} rejected", fences[0]));
     tmux.shows("two holders at once");
     tmux.types(&["4", "s"]);
     tmux.shows_that("node 4 stopped", |screen| node(screen, 4).contains("STOPPED"));

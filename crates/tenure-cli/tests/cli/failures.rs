@@ -81,7 +81,7 @@ fn a_name_that_is_not_utf_8_is_refused() {
     let mut command = deployment.command(&["status", "x"]);
     let done = Done::of(command.env("TENURE_NODES", std::ffi::OsStr::from_bytes(b"\xff")).output().unwrap());
     done.ends_with(64);
-    assert!(done.stderr.contains("TENURE_NODES is not UTF-8"), "{done:?}");
+    assert!(done.stderr.contains("TENURE_NODES is not valid UTF-8"), "{done:?}");
 }
 
 #[test]

@@ -83,7 +83,7 @@ fn wrong_lists_are_refused() {
     done.ends_with(1);
     assert!(done.stderr.contains("the old node list is not in use: no record of it on redis:"), "{done:?}");
     for (arguments, expected) in [
-        (vec!["fleet", "change", "--to", ""], "names no nodes"),
+        (vec!["fleet", "change", "--to", ""], "--to is empty"),
         (vec!["fleet", "change", "--to", "http://x"], "is not supported"),
         (vec!["fleet", "change", "--to", &new, "--gone", &fourth], "this node is not only in the old list"),
         (vec!["fleet", "change", "--to", &new, "--ttl", "5s"], "--ttl does not apply to `tenure fleet`"),

@@ -202,7 +202,7 @@ fn a_command_is_not_begun_when_no_validity_is_left() {
             continue;
         }
         assert!(!begun.exists(), "{done:?}");
-        if done.stderr.contains("before the command could begin") {
+        if done.stderr.contains("before the command could start") {
             done.ends_with(79);
             return;
         }

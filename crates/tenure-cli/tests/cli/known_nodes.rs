@@ -346,7 +346,7 @@ fn doctor_says_what_a_restart_of_all_nodes_would_mean() {
     let said = doctor(&durable, OFF, 0);
     assert!(said.contains("known_nodes is off"), "{said}");
     let said = doctor(&durable, &["--known-nodes", "missing/file"], 0);
-    assert!(said.contains("no folder for it"), "{said}");
+    assert!(said.contains("does not exist; create it"), "{said}");
 
     let three = nodes(3);
     acquire(&three, &[]);

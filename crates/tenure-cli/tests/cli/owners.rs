@@ -90,7 +90,7 @@ fn status_and_ls_tell_the_owner_and_how_often_it_holds_the_lock() {
         }
         for command in [&["status", "x"][..], &["ls"]] {
             let said = deployment.tenure(command).stdout;
-            let holder = said.split("owner job-1, 2 holds, one of them ").nth(1);
+            let holder = said.split("owner job-1, 2 holds, including ").nth(1);
             assert!(holder.is_some_and(|holder| holder.lines().next().unwrap().ends_with(" me")), "{said}");
         }
         deployment.tenure(&["acquire", "plain"]).ends_with(0);
@@ -157,8 +157,8 @@ fn a_name_that_is_used_for_another_kind_of_lock_is_64_at_once() {
         deployment.tenure(&["acquire", "read", "--shared"]).ends_with(0);
         deployment.tenure(&["acquire", "owned", "--owner", "job-1"]).ends_with(0);
         for (arguments, advice) in [
-            (&["plain", "--owner", "job-1"][..], "leave out --owner"),
-            (&["read", "--owner", "job-1"], "leave out --owner"),
+            (&["plain", "--owner", "job-1"][..], "remove --owner"),
+            (&["read", "--owner", "job-1"], "remove --owner"),
             (&["owned"], "add --owner ID"),
             (&["owned", "--shared"], "add --owner ID"),
         ] {
@@ -203,8 +203,8 @@ fn an_owner_that_cannot_be_one_is_wrong_usage() {
         for (owner, advice) in [
             ("", "1 to 128 bytes"),
             (&*long, "1 to 128 bytes"),
-            ("two words", "no spaces"),
-            ("a\tb", "no spaces"),
+            ("two words", "must not contain spaces"),
+            ("a\tb", "must not contain spaces"),
         ] {
             let refused = deployment.tenure(&["run", "x", "--owner", owner, "--", "true"]);
             assert!(refused.stderr.contains(advice), "{refused:?}");

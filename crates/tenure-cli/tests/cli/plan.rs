@@ -114,7 +114,7 @@ fn what_makes_no_sense_is_refused_in_one_line_that_names_it() {
         (&["plan", "--locks-per-second", "5", "--ttl", "soon"], "--ttl: "),
         (&["plan", "--locks-per-second", "5", "--names", "0"], "--names 0"),
         (&["plan", "--locks-per-second", "5", "--cores", "0"], "--cores 0"),
-        (&["plan", "--locks-per-second", "5", "--measured", "missing.json"], "cannot be read"),
+        (&["plan", "--locks-per-second", "5", "--measured", "missing.json"], "cannot read it"),
         (
             &["plan", "--locks-per-second", "5", "--measured", "no.json"],
             "not the output of `tenure bench --json`",

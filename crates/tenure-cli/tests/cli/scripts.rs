@@ -131,10 +131,7 @@ fn a_release_by_force_says_what_it_breaks() {
     for deployment in deployments_and_service() {
         let holder = deployment.hold(&["x", "--ttl", "1s", "--label", "nightly import"]);
         let done = deployment.tenure(&["release", "--force", "x"]);
-        assert!(
-            done.stderr.contains("nightly import") && done.stderr.contains("goes on working"),
-            "{done:?}"
-        );
+        assert!(done.stderr.contains("nightly import") && done.stderr.contains("keeps running"), "{done:?}");
         done.ends_with(0);
         deployment.tenure(&["acquire", "x"]).ends_with(0);
         // The holder learns it from its next renewal.
@@ -182,7 +179,7 @@ fn a_result_that_cannot_be_written_is_a_failure_and_its_lock_is_free_again() {
         for options in ["", "--json", "--export"] {
             let done = shell(&deployment, &format!("tenure acquire x {options} > /dev/full"));
             assert!(
-                done.ends_with(70).stderr.contains("cannot be written") || options == "--json",
+                done.ends_with(70).stderr.contains("cannot write the result") || options == "--json",
                 "{done:?}"
             );
         }

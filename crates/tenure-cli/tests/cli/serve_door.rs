@@ -226,7 +226,7 @@ fn callers_are_made_listed_and_read_again() {
     assert_eq!([acquire(&service, &token, "c"), acquire(&service, "", "b/2")], [403, 401]);
     let second = new_token(&deployment, &["--name", "web", "--may", "lock"]);
     assert_eq!(acquire(&service, &second, "c"), 401, "it has not been read yet");
-    assert!(service.reload().contains("read again"), "{}", service.log);
+    assert!(service.reload().contains("reloaded callers"), "{}", service.log);
     assert_eq!(acquire(&service, &second, "c"), 200);
     // A list that is wrong changes nothing, and is complained about.
     std::fs::write(&file, format!("{{\"token\": \"{second}\"}}\n")).unwrap();
@@ -274,9 +274,9 @@ fn tokens_are_printed_once_with_what_they_allow() {
     assert!(listed.ends_with(0).stdout.contains("b     token"), "{listed:?}");
     for (arguments, word) in [
         (&["token", "new", "--name", "a"][..], "--may"),
-        (&["token", "new", "--name", "a", "--may", "lok"], "read, lock, force, metrics"),
+        (&["token", "new", "--name", "a", "--may", "lok"], "read, lock, force or metrics"),
         (&["token", "new", "--name", "a b", "--may", "lock"], "letters, digits"),
-        (&["token", "new", "--name", "a", "--may", "lock", "--until", "2000-01-01"], "over already"),
+        (&["token", "new", "--name", "a", "--may", "lock", "--until", "2000-01-01"], "in the past"),
         (&["token", "ls"], "no callers configured"),
         (&["token", "ls", "--file", "nowhere"], "nowhere"),
         (&["status", "x", "--prefix", "a", "--prefix", "b"], "given twice"),
@@ -313,7 +313,7 @@ fn a_certificate_is_served_checked_and_read_again() {
     assert_eq!([ask("a", &["--cert", &cert, "--key", &key, "--http2"]), ask("b", &[])], [200, 401]);
     // It ends soon, and then it is over: both are told, and a key that does not fit is not taken.
     let _ = authority.issue_until("own", &["127.0.0.1"], 2020);
-    assert!(service.reload().contains("read again"));
+    assert!(service.reload().contains("reloaded callers"));
     assert_eq!(ask("c", &["--cert", &cert, "--key", &key]), 0, "curl does not trust it any longer");
     let over = deployment.tenure(&["doctor"]);
     assert!(over.ends_with(1).stdout.contains("service's certificate expired"), "{over:?}");
@@ -326,7 +326,7 @@ fn a_certificate_is_served_checked_and_read_again() {
     let wrong = deployment.tenure(&["doctor"]);
     assert!(wrong.ends_with(1).stdout.contains("cannot be used with the key"), "{wrong:?}");
     let _ = authority.issue("own", &["127.0.0.1"]);
-    assert!(service.reload().contains("read again"));
+    assert!(service.reload().contains("reloaded callers"));
     assert_eq!(ask("d", &["--cert", &cert, "--key", &key]), 200);
     let soon = ["--name", "soon", "--may", "lock", "--until", "3d"];
     new_token(&deployment, &soon);
@@ -357,7 +357,7 @@ fn a_unix_socket_is_a_way_in_and_its_owner_may_use_force_there() {
     assert!(refused["detail"].as_str().unwrap().contains("tenure token new"), "{refused}");
     assert_eq!(call("force-release", &force).0, 200);
     let second = Done::of(deployment.command(&["serve"]).output().unwrap());
-    assert!(second.ends_with(64).stderr.contains("another process does"), "{second:?}");
+    assert!(second.ends_with(64).stderr.contains("already in use by another process"), "{second:?}");
     assert!(service.end().contains("\"caller\":\"uid:"), "the audit log says who it was");
     assert!(!socket.exists());
     // Killed, it leaves the file, and the next one takes its place.
@@ -388,7 +388,7 @@ fn a_lease_key_is_exchanged_without_ending_a_lease() {
     let key_of = |lease: &Value| lease["token"].as_str().unwrap().split('.').nth(1).unwrap().to_owned();
     let (_, first) = call("acquire", &json!({ "name": "x" }));
     write(&format!("{new}\n{old}\n"));
-    assert!(service.reload().contains("read again"));
+    assert!(service.reload().contains("reloaded callers"));
     let (status, second) = call("extend", &given(&first));
     assert_eq!(status, 200, "{second}");
     assert_ne!(key_of(&first), key_of(&second), "it is sealed with the new one");
@@ -396,7 +396,7 @@ fn a_lease_key_is_exchanged_without_ending_a_lease() {
     let said = service.reload();
     assert!(said.contains("keeping the previous configuration") && said.contains("line 1"), "{said}");
     write(&new);
-    assert!(service.reload().contains("read again"));
+    assert!(service.reload().contains("reloaded callers"));
     assert_eq!(call("release", &given(&first)).0, 401, "sealed with a key that is gone");
     assert_eq!(call("release", &given(&second)).0, 200);
     service.end();

@@ -142,7 +142,7 @@ fn one_candidate_leads_and_another_when_it_is_gone() {
         // A command that ends by itself ends the candidacy, with its code.
         deployment.tenure(&["lead", "l", "--", "sh", "-c", "exit 7"]).ends_with(7);
         let refused = deployment.tenure(&["lead", "l", "--wait", "5s", "--", "true"]);
-        assert!(refused.stderr.contains("--wait means nothing"), "{refused:?}");
+        assert!(refused.stderr.contains("--wait does not apply"), "{refused:?}");
         refused.ends_with(64);
         // A candidate that waits is told to go.
         let holder = deployment.hold(&["l"]);

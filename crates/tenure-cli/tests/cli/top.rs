@@ -30,7 +30,7 @@ fn locks_and_nodes_are_shown_sorted_filtered_and_in_full_by_nodes_and_by_a_servi
         tmux.types(&["Escape", "n"]);
         tmux.shows("persistence");
         tmux.types(&["?"]);
-        tmux.shows("one lock in full");
+        tmux.shows("one lock in detail");
         let process = tmux.pid();
         tmux.types(&["q"]);
         tmux.ends(process);
