@@ -84,16 +84,22 @@ impl Metrics {
         }))
     }
 
-    /// Counts something that happened to a lock or a node.
+    /// Counts something that happened to a lock or a node. Losses are counted where clients are
+    /// told of them.
     pub fn observe(&self, event: &Event<'_>) {
         let counted = &*self.0;
         match Count::of(event) {
             Some(Count::Acquire { outcome, name, elapsed, .. }) => counted.acquire(outcome, name, elapsed),
             Some(Count::Extension { outcome, name, .. }) => counted.extension(outcome, name),
-            Some(Count::Lost { name, .. }) => counted.lost.with_label_values(&[counted.group(name)]).inc(),
             Some(Count::NodeDistrusted { node, .. }) => counted.distrusts.with_label_values(&[node]).inc(),
             _ => {}
         }
+    }
+
+    /// A lock was lost that was renewed here. Its client is told before the library would find it
+    /// lost, so no event tells of it.
+    pub(crate) fn lost(&self, name: &str) {
+        self.0.lost.with_label_values(&[self.0.group(name)]).inc();
     }
 
     /// A call has ended; without a status its client went away.

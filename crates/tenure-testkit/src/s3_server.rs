@@ -46,6 +46,9 @@ impl S3Server {
             std::fs::create_dir(&metadata).unwrap();
             let mut command = nursery::command(&program);
             command.args(["--quiet", "--port", &format!("127.0.0.1:{}", port.number()), "posix"]);
+            // One request after the other: it checks a condition and writes in two steps, and
+            // writers between them would both win.
+            command.args(["--concurrency", "1"]);
             // Beside the objects, because not every file system has extended attributes.
             command.arg("--sidecar").arg(metadata).arg(objects);
             command.env("ROOT_ACCESS_KEY", KEY).env("ROOT_SECRET_KEY", KEY);

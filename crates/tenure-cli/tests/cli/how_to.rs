@@ -5,6 +5,7 @@ mod containers;
 mod cron;
 mod monitoring;
 mod page;
+mod settings;
 
 use tenure_testkit::{PostgresServer, RedisServer, installed};
 
@@ -138,8 +139,8 @@ fn every_page_has_a_test() {
         assert_eq!(is_run, text.contains("cli/how_to.rs -->\n```console\n"), "who runs {name}?");
         let is_compiled = code.contains(&format!("docs/how-to/{name}.md"));
         assert!(is_compiled || !text.contains("\n```rust\n"), "the code of {name} is not run");
-        // Its settings are tried in `how_to/containers.rs`, its permissions in the library's tests.
-        let is_tried = name == "run-nodes";
+        // Their settings are tried in `how_to/settings.rs`; permissions in the library's tests.
+        let is_tried = ["run-nodes", "run-service"].contains(&name);
         assert!(is_run || is_compiled || is_tried, "{name} shows nothing that is run");
     }
 }

@@ -55,12 +55,12 @@ impl Held {
             let news = tokio::select! {
                 biased;
                 () = hold.service.drained() => return (self.line(Event::Draining, hold), Stage::Over),
-                alive = self.changes.next() => if alive { true } else { return (self.lost(), Stage::Over) },
+                alive = self.changes.next() => if alive { true } else { return (self.lost(hold), Stage::Over) },
                 () = sleep_until(moment.into()) => false,
             };
             let (elapsed, state) = (self.received.elapsed(), self.guard().state());
             if state == HoldState::Lost || elapsed >= self.lost_at() {
-                return (self.lost(), Stage::Over);
+                return (self.lost(hold), Stage::Over);
             }
             if elapsed >= self.age_max() {
                 return (self.line(Event::Draining, hold), Stage::Over);
@@ -115,7 +115,8 @@ impl Held {
     }
 
     /// Tells that the client must stop.
-    fn lost(&self) -> Line {
+    fn lost(&self, hold: &Hold) -> Line {
+        hold.service.metrics.lost(self.guard().name());
         Line { reason: Some(Reason::of(self.guard())), ..Line::of(Event::Lost, self.guard().name()) }
     }
 }

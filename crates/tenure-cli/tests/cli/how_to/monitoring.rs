@@ -86,7 +86,7 @@ fn the_rules_fire_when_they_should() {
     let mut tests = String::from("rule_files: [rules.yml]\nevaluation_interval: 15s\ntests:\n");
     for (alert, firing, quiet) in CASES {
         for (series, fires) in [(firing, true), (quiet, false)] {
-            let _ = writeln!(tests, "  - interval: 1m\n    name: {alert} fires: {fires}\n    input_series:");
+            let _ = writeln!(tests, "  - interval: 1m\n    name: {alert} fires {fires}\n    input_series:");
             for one in *series {
                 let (name, values) = one.rsplit_once(' ').unwrap();
                 let _ = writeln!(tests, "      - series: '{name}'\n        values: '{values}'");

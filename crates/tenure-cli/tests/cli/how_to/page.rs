@@ -71,7 +71,8 @@ impl Page {
 
     /// The text of the first block of this language.
     pub(crate) fn block(&self, language: &str) -> &str {
-        tenure_testkit::blocks(&self.text, language)[0]
+        let (_, rest) = self.text.split_once(&format!("\n```{language}\n")).unwrap();
+        rest.split_once("\n```").unwrap().0
     }
 
     /// Runs all its commands and compares what they print.
