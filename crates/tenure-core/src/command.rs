@@ -305,20 +305,19 @@ pub enum Answer {
     },
 }
 
-/// A key on a node and who has it.
+/// A key on a node and its owner.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Holding {
     /// The whole key, prefix and name.
     pub key: Arc<str>,
-    /// The owner: the token of one of our attempts, or whatever another client wrote.
+    /// The owner: an owner token, or what a client of another library wrote.
     pub owner: Arc<str>,
-    /// The time until it frees itself, if nobody extends it; `None` if it never does.
+    /// When it expires unless extended; `None` if never.
     pub left: Option<Duration>,
-    /// The largest fence that the node has granted for the lock: the holder's, if that has one; of
-    /// a lock that is passed on inside a client, the last that it may be passed on with. `None` in
-    /// a list without details.
+    /// The largest fence that the node has granted for the lock: the holder's, if it has one; for a
+    /// cohort, the last one reserved. `None` in a list without details.
     pub fence: Option<Fence>,
-    /// What the owner wrote beside the lock. `None` in a list without details.
+    /// The owner's label. `None` in a list without details.
     pub label: Option<Arc<str>>,
     /// The tokens of those who share it, or of its owner's holds, in order: at most
     /// [`SHARERS_MAX`](crate::SHARERS_MAX). `None` if there is but one, if they are another
@@ -331,13 +330,13 @@ pub struct Holding {
 }
 
 impl Holding {
-    /// Whether nobody has the lock: it is only set aside, for the waiter whose turn it is.
+    /// Whether the lock is only reserved for the next waiter, and held by nobody.
     #[must_use]
     pub fn is_reserved(&self) -> bool {
         self.owner.starts_with(RESERVED_LEAD)
     }
 
-    /// Whether its holder has released it, but nobody is to have it yet.
+    /// Whether its holder has released it, but it is kept from others for a while.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.owner.starts_with(KEPT_LEAD)
@@ -356,32 +355,30 @@ impl Holding {
 pub enum Refusal {
     /// Another owner has the key.
     Held {
-        /// The time until the key frees itself, if nobody extends it; [`Duration::MAX`] if it never
-        /// does.
+        /// When the key expires unless extended; [`Duration::MAX`] if never.
         left: Duration,
     },
-    /// The key is set aside for a waiter whose turn it is.
+    /// The key is reserved for the next waiter.
     Reserved {
-        /// The time until it is free if that waiter does not come.
+        /// When it is free if that waiter does not come.
         left: Duration,
     },
-    /// The key is not free, and others who came later are in line already: a larger ticket is
-    /// needed.
+    /// The key is taken, and later arrivals are already in line: a larger ticket is needed.
     Overtaken,
     /// This owner does not have the key (extend and release).
     NotHeld,
-    /// The key is free, but a larger fence than the proposed one was granted before.
+    /// The key is free, but a larger fence was granted before.
     Behind,
     /// The proposed fence is too far ahead of the node's clock.
     Ahead,
-    /// The node has another memory than the client knows: it was restarted, flushed or replaced.
+    /// The node's memory is not the one the client knows: it was restarted, flushed or replaced.
     Stranger,
     /// The key is of another kind than the lock that was asked for.
     OtherKind {
         /// What it is.
         found: Kind,
     },
-    /// The owner holds the lock already, with this fence: it is to be asked for with the same.
+    /// The owner already holds the lock with this fence, and must ask with the same one.
     Rejoin {
         /// The fence.
         fence: Fence,
@@ -396,10 +393,10 @@ pub enum Fault {
     Timeout,
     /// The connection broke after the command was sent.
     Disconnected,
-    /// There was no connection, for this reason; the command was not sent.
+    /// There is no connection, for this reason; the command was not sent.
     Unreachable(Arc<str>),
-    /// It cannot be used as this client is configured, for this reason: a wrong password, a server
-    /// that is too old. The command was not sent, and no retry helps.
+    /// It cannot be used as configured, for this reason: a wrong password, a server that is too
+    /// old. The command was not sent, and retrying does not help.
     Misconfigured(Arc<str>),
     /// Too many commands were in flight; the command was not sent.
     Busy,
@@ -409,22 +406,21 @@ pub enum Fault {
     Store {
         /// Why, and what to do about it.
         reason: Arc<str>,
-        /// Whether the command may have been executed all the same: it was, or was not, being
-        /// written to disk.
+        /// Whether the command may have been executed all the same.
         may_have_run: bool,
     },
-    /// It may not vote now. The command was not sent, or the node did nothing that counts.
+    /// It may not vote now. The command was not sent, or its answer does not count.
     Untrusted(Distrust),
 }
 
-/// One node's say in a round.
+/// One node's vote in a round.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Vote {
     /// The node did what was asked.
     Granted,
     /// The node said no.
     Refused(Refusal),
-    /// Nobody knows, or the node could not say.
+    /// The outcome is unknown, or the node could not answer.
     Unknown(Fault),
 }
 
@@ -440,7 +436,7 @@ impl Fault {
         }
     }
 
-    /// Whether somebody has to change something before the node can be used: no retry helps.
+    /// Whether the node cannot be used until somebody fixes it: retrying does not help.
     #[must_use]
     pub fn is_misconfigured(&self) -> bool {
         match self {

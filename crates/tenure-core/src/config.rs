@@ -16,7 +16,7 @@ use crate::line::LABEL_BYTES_MAX;
 use crate::mode::Mode;
 use crate::round::Quorum;
 
-/// The most permits of a semaphore: whoever is refused looks at all of them.
+/// The most permits of a semaphore: a refused caller checks all of them.
 pub const SLOTS_MAX: usize = 64;
 
 /// The shortest ttl: below it, round trips and timer precision eat the validity.
@@ -54,13 +54,13 @@ const LOSS_LEAD_SHARE: u32 = 20;
 /// as they are held.
 const LOSS_LEAD_SHARE_MAX: u32 = 4;
 
-/// What the user asks of one lock. Every field has a default that fits most uses.
+/// The options of a lock. Every field has a default that fits most uses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Options {
     /// The term of the lock: how long it is held unless it is extended or released. Default 30 s.
     pub ttl: Duration,
-    /// How long an acquire may go on trying while the lock is not free. Default 10 s.
+    /// How long an acquire may wait while the lock is taken. Default 10 s.
     pub wait: Wait,
     /// The pause between attempts. See [`Retry`].
     pub retry: Retry,
@@ -68,59 +68,57 @@ pub struct Options {
     /// the round trips to the node: at least 50 ms (ttl / 10 if that is less), at most ttl / 10.
     /// See [`Patience`](crate::Patience).
     pub node_timeout: Option<Duration>,
-    /// Keeps the default of `node_timeout` from following: it is ttl / 10 then, at most this.
-    /// Default: it follows; but 2 s where all nodes are files on this machine, whose disk may be
-    /// slow and of which there is no other to ask.
+    /// Makes the default of `node_timeout` a fixed ttl / 10, at most this, instead of following the
+    /// round trips. Default: it follows; 2 s where all nodes are files on this machine, because its
+    /// disk may be slow and there is no other node to ask.
     pub node_timeout_max: Option<Duration>,
     /// The allowance for clocks that run at different rates. Default 1 % of the ttl plus 2 ms.
     pub drift: Drift,
     /// How much longer than the ttl the nodes keep the key. Default 10 % of the ttl, at least 100
     /// ms.
     pub guard_band: Option<Duration>,
-    /// How long extensions may keep one lock in all. Default one hour, or the ttl if that is
-    /// longer.
+    /// The longest that extensions may hold the lock in total. Default one hour, or the ttl if that
+    /// is longer.
     pub max_hold: Option<MaxHold>,
-    /// How the lock is extended by itself while it is held. Default: whenever a third of the ttl is
-    /// over.
+    /// How the lock is renewed while it is held. Default: every third of the ttl.
     pub renewal: Renewal,
-    /// At most so many renewals. Default `None`: as many as `max_hold` allows.
+    /// The most renewals. Default `None`: as many as `max_hold` allows.
     pub renewals_max: Option<u32>,
     /// Whether the lock has a fence. Default yes.
     pub fenced: bool,
-    /// Whether an acquire that waits does so in line, and is woken when its turn comes. Otherwise
-    /// it only asks again and again, as `retry` says. Default yes.
+    /// Whether an acquire waits in line and is woken when its turn comes. Otherwise it retries as
+    /// `retry` says. Default yes.
     pub queued: bool,
     /// Whether callers of one client that wait for the lock pass it on among themselves
     /// ([`COHORT_TIME`](crate::COHORT_TIME)), so that the nodes are asked once for many. Only for
     /// acquires with a fence that wait in line. Default no.
     pub cohort: bool,
-    /// Whom the lock keeps out: others may hold it at the same time if they want to share it, too,
-    /// or if they are the same owner. Default everybody.
+    /// Whom the lock keeps out. Default everybody.
     pub mode: Mode,
     /// The margin that an acquisition must have: how many nodes may forget it at once. Default 0, a
     /// bare majority.
     pub min_margin: usize,
-    /// For how long after it was acquired nobody else gets the lock, even if it is released before.
-    /// Default not at all.
+    /// How long nobody else gets the lock after it was acquired, even if it is released earlier.
+    /// Default zero.
     pub at_least: Duration,
-    /// What is kept beside the lock while it is held, for whoever asks who holds it. Default
-    /// nothing.
+    /// The label stored beside the lock while it is held, so that others see who holds it. Default
+    /// none.
     pub label: Option<Arc<str>>,
 }
 
-/// How long an acquire goes on trying.
+/// How long an acquire waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Wait {
     /// One attempt.
     No,
-    /// Attempts begin until this much time has passed; the last one may take one node timeout more.
+    /// Up to this long; the last attempt may take one node timeout longer.
     AtMost(Duration),
     /// Until the lock is acquired or the caller gives up.
     Forever,
 }
 
-/// How much of the ttl is written off because clocks do not run at the same rate.
+/// The part of the ttl that is written off because clocks run at different rates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Drift {
@@ -130,7 +128,7 @@ pub struct Drift {
     pub constant: Duration,
 }
 
-/// How long one lock may be held in all, however often it is extended.
+/// The longest total hold of a lock, however often it is extended.
 ///
 /// Redlock asks for a limit: without one, a client that only ever extends keeps the lock from
 /// everyone.

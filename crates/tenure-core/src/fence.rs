@@ -21,11 +21,11 @@ use crate::time::NodeTime;
 /// 2255.
 const FENCE_MAX: u64 = 1 << 53;
 
-/// A fencing token: of two acquisitions of one lock, the later has the larger one.
+/// A fencing token: of two acquisitions of a lock, the later has the larger one.
 ///
-/// Hand it to the resource that the lock protects, and let the resource refuse smaller ones than it
-/// has seen. It counts microseconds, with gaps; only the order means anything. It fits any 64-bit
-/// integer, signed or not, and a double.
+/// Send it with every write to the resource that the lock protects, and let the resource refuse
+/// smaller ones than it has seen. It counts microseconds, with gaps; only the order matters. It
+/// fits a 64-bit integer, signed or not, and a double.
 ///
 /// ```
 /// # use tenure_core::Fence;
@@ -69,12 +69,11 @@ pub struct FenceClock {
 }
 
 impl Fence {
-    /// What a lock that was acquired without fencing has: smaller than every real one, so that a
-    /// resource that checks fences refuses it.
+    /// The fence of a lock that was acquired without one: smaller than every real fence, so that a
+    /// resource that checks refuses it.
     pub const NONE: Self = Self(0);
 
-    /// A fence of this number; numbers that scripts could not keep exactly become the largest that
-    /// they can.
+    /// A fence with this number, at most the largest that scripts can store exactly (2^53).
     #[must_use]
     pub const fn new(number: u64) -> Self {
         if number > FENCE_MAX { Self(FENCE_MAX) } else { Self(number) }
@@ -91,7 +90,7 @@ impl Fence {
         Self::new(self.0.saturating_add(span as u64))
     }
 
-    /// The number as databases like it.
+    /// The number as a signed integer, for databases.
     #[must_use]
     pub const fn as_i64(self) -> i64 {
         self.0.cast_signed()

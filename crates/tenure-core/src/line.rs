@@ -89,22 +89,22 @@ pub const LABEL_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 /// When only some nodes have woken us, the others get this long before we ask them all the same.
 pub(crate) const PARTIAL_WAKE_PATIENCE: Duration = Duration::from_millis(10);
 
-/// For so long after it was acquired a lock is passed on inside a client. What a client that waits
-/// elsewhere pays for it, besides one hold: far less than a wake-up that is lost.
+/// How long a lock is passed on inside a client after it was acquired. Clients that wait elsewhere
+/// pay this, plus one hold: far less than a lost wake-up.
 pub const COHORT_TIME: Duration = Duration::from_millis(10);
 
-/// And at most so often. Fences are reserved for as many, and acquisitions by the hundred
-/// microseconds must not let them run ahead of the nodes' clock.
+/// How often a lock is passed on inside a client at most. Fences are reserved for each pass, and
+/// must not run ahead of the nodes' clocks.
 pub const COHORT_PASSES_MAX: u32 = 128;
 
-/// A client: all waiters of one manager, which are woken over one channel.
+/// A client: all waiters of one manager.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(u64);
 
-/// What a place in line goes by. Smaller tickets are served first.
+/// A place in line. Smaller tickets are served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
-    /// Drawn above all that were seen. Numbers are those of fences: near the nodes' clock, so that
+    /// Larger than all numbers seen before. Like fences, they follow the nodes' clocks, so that
     /// they grow.
     pub number: u64,
     /// Who waits.
@@ -178,17 +178,17 @@ pub struct LineReport {
     pub passed_on: Option<Duration>,
 }
 
-/// Where a waiter stands, as the nodes said last.
+/// A waiter's place in line, as the nodes last reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Place {
-    /// How many are ahead of us.
+    /// How many waiters are ahead of us.
     pub ahead: u64,
-    /// How many wait in all, with us.
+    /// How many waiters there are, with us.
     pub waiters: u64,
-    /// How many nodes said so.
+    /// How many nodes reported it.
     pub nodes: usize,
-    /// What the holder wrote beside the lock, if anything.
+    /// The holder's label, if any.
     pub holder: Option<Arc<str>>,
 }
 

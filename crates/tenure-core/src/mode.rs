@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use crate::node::RESERVED_LEAD;
 
-/// The longest owner id: it is kept on every node beside the lock.
+/// The longest owner id, in bytes: it is stored on every node beside the lock.
 pub const OWNER_ID_BYTES_MAX: usize = 128;
 
 /// Whom a hold keeps out.
@@ -23,9 +23,9 @@ pub enum Mode {
     /// Everybody else.
     #[default]
     Exclusive,
-    /// Everybody who does not share it.
+    /// Everybody who does not share it: readers hold it together.
     Shared,
-    /// Everybody but this owner, which may hold it several times, from several processes.
+    /// Everybody but this owner, who may hold it several times, from several processes.
     Owned(OwnerId),
 }
 
@@ -67,8 +67,8 @@ impl Mode {
     }
 }
 
-/// What a key on a node is: locks of one kind keep each other out, one of another kind is a
-/// mistake.
+/// The kind of lock behind a key. Locks of one kind exclude each other; mixing kinds under one name
+/// is a mistake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Kind {
@@ -91,7 +91,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Who holds a reentrant lock, whichever process asks.
+/// The owner of a reentrant lock, the same in all its processes.
 ///
 /// ```
 /// use tenure_core::OwnerId;
@@ -104,7 +104,7 @@ impl fmt::Display for Kind {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerId(Arc<str>);
 
-/// Why a text is no owner id.
+/// Why a text is not an owner id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OwnerIdError {
@@ -115,7 +115,7 @@ pub enum OwnerIdError {
     },
     /// It has a space or a control character.
     Character,
-    /// It begins as what a node sets aside does: `rsv:`.
+    /// It begins with `rsv:`, which nodes use for reservations.
     Reserved,
 }
 

@@ -8,7 +8,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-/// The longest lock name: keys stay small on the nodes.
+/// The longest lock name, in bytes: keys stay small on the nodes.
 pub const NAME_BYTES_MAX: usize = 1_024;
 
 /// The longest prefix: it is stored once per key, too.
@@ -21,8 +21,8 @@ pub const KEY_LEAD_RESERVED: &str = "tenure~";
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Prefix(Arc<str>);
 
-/// The most names that are locked together: a node looks at all of them in one step, which others
-/// wait for.
+/// The most names that can be locked together: a node checks all of them in one step, and others
+/// wait for it.
 pub const NAMES_MAX: usize = 32;
 
 /// The key of one lock on every node; or the keys of several that are locked together.
@@ -39,11 +39,11 @@ pub struct LockKey {
     set: Option<Arc<Vec<Self>>>,
 }
 
-/// Why a name or prefix is not allowed.
+/// Why a name or prefix is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NameError {
-    /// The name has no characters.
+    /// The name is empty.
     Empty,
     /// The name is longer than [`NAME_BYTES_MAX`].
     TooLong {
@@ -57,7 +57,7 @@ pub enum NameError {
     },
     /// The name, the prefix or the key they form together begins with [`KEY_LEAD_RESERVED`].
     Reserved,
-    /// No names, or more than [`NAMES_MAX`], were to be locked together.
+    /// Too few or too many names to lock together: expected 1 to [`NAMES_MAX`].
     Names {
         /// How many different ones.
         count: usize,

@@ -10,7 +10,7 @@ const HEX: &[u8; 16] = b"0123456789abcdef";
 
 /// 160 random bits that name the owner of a key on a node.
 ///
-/// Whoever knows the token can extend and release, so `Debug` shows only its first digits.
+/// It is enough to extend and release the lock, so `Debug` shows only its first digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct OwnerToken([u8; BYTES]);
 

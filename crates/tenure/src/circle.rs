@@ -20,29 +20,29 @@ pub(crate) use self::held::{LocalHold, Scope};
 pub(crate) use self::lookout::{Lookout, Watched};
 pub(crate) use self::waits::{Registered, Waits};
 
-/// A deadlock: everybody in it waits for a lock that the next one holds, and the last for one that
-/// the first holds.
+/// A deadlock: each member waits for a lock that the next one holds, and the last for one that the
+/// first holds.
 ///
-/// Told by [`Event::Circle`](crate::Event::Circle), [`AcquireError::Circle`](crate::AcquireError)
-/// and [`Locks::circles`](crate::Locks::circles).
+/// Reported by [`Event::Circle`](crate::Event::Circle),
+/// [`AcquireError::Circle`](crate::AcquireError) and [`Locks::circles`](crate::Locks::circles).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Circle {
-    /// Those in it. At least one: it waits for a lock that it holds itself.
+    /// The members. A single one waits for a lock that it holds itself.
     pub members: Vec<CircleMember>,
 }
 
-/// One who waits in a [`Circle`].
+/// A member of a [`Circle`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CircleMember {
-    /// Who it is, as far as it says ([`Lock::label`](crate::Lock::label)).
+    /// Its label ([`Lock::label`](crate::Lock::label)), if any.
     pub label: Option<Arc<str>>,
-    /// Which client it is: those of one manager have the same. `None` inside one manager.
+    /// Its client; all callers of one manager share it. `None` inside one manager.
     pub client: Option<ClientId>,
-    /// The name of the lock that it holds.
+    /// The lock that it holds.
     pub holds: Arc<str>,
-    /// The name of the lock that it waits for.
+    /// The lock that it waits for.
     pub waits_for: Arc<str>,
 }
 
@@ -60,7 +60,7 @@ impl Circle {
         Self { members: circle.members.iter().map(member).collect() }
     }
 
-    /// The names of its locks, each held by one member and waited for by the one before.
+    /// The names of its locks, each held by one member and wanted by the one before.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.iter().map(|member| &*member.holds)
     }
@@ -73,7 +73,7 @@ impl FromIterator<CircleMember> for Circle {
 }
 
 impl CircleMember {
-    /// One that is known from elsewhere, as from a service.
+    /// A member known from elsewhere, such as a service.
     pub fn new(label: Option<&str>, holds: &str, waits_for: &str) -> Self {
         Self { label: label.map(Into::into), client: None, holds: holds.into(), waits_for: waits_for.into() }
     }

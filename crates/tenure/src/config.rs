@@ -1,10 +1,10 @@
-//! Settings that come from outside the program: from the environment and from files, as the tool
-//! `tenure` reads them, so that a program and the tool on the same machine mean the same locks.
+//! Settings from the environment and from files, read as the tool `tenure` reads them, so that a
+//! program and the tool on the same machine use the same locks.
 //!
-//! Flags come before `TENURE_*` variables, those before files, those before defaults. Of the files,
-//! the nearest counts: the one that was named, or `tenure.toml` in the working folder; then the
-//! person's own; then the machine's (`files.rs`). Every value remembers where it comes from, and
-//! everything is checked here once. Paths are whole from then on.
+//! Flags win over `TENURE_*` variables, variables over files, files over defaults. Of the files,
+//! the nearest wins: the named one, or `tenure.toml` in the working folder; then the user's; then
+//! the machine's (`files.rs`). Every value knows its source, and everything is checked here once.
+//! Paths are absolute from then on.
 
 mod check;
 mod duration;
@@ -40,56 +40,54 @@ use crate::{BuildError, Builder, KeyScheme, Locks};
 /// passed on.
 pub const WITHHELD: &str = "TENURE_NODES_WITHHELD";
 
-/// The folder in which the tool keeps what must survive it, such as which nodes it has met:
-/// `tenure` in the folder for what programs of this user keep. `None` if this user has none.
+/// The tool's state folder, for instance for known nodes: `tenure` in the user's state folder.
+/// `None` if this user has none.
 #[must_use]
 pub fn state_folder() -> Option<PathBuf> {
     crate::machine::home::state().map(|folder| folder.join("tenure"))
 }
 
-/// What is in force, and where each part comes from. `docs/reference/cli.md` says what the settings
-/// mean.
+/// The effective settings, each with its source. `docs/reference/cli.md` explains them.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Config {
-    /// The nodes. Without any, the store of this user on this machine.
+    /// The nodes. Default: this user's store on this machine.
     pub nodes: Sourced<Vec<NodeUrl>>,
-    /// Nodes must be named: the store of this user is not good enough.
+    /// Whether nodes must be configured: this user's store is not accepted.
     pub require_nodes: Sourced<bool>,
-    /// What stands before every lock name on the nodes.
+    /// The prefix of every key on the nodes.
     pub prefix: Sourced<String>,
-    /// How names become keys on the nodes: the same for every client of the locks.
+    /// How names become keys on the nodes: the same for all clients of the locks.
     pub key_scheme: Sourced<KeyScheme>,
     /// The term of a lock.
     pub ttl: Sourced<Duration>,
-    /// How long to wait for a lock that another holds.
+    /// How long to wait for a taken lock.
     pub wait: Sourced<Option<Wait>>,
     /// What others see when they ask who holds a lock.
     pub label: Sourced<Option<String>>,
-    /// How long before the end of its lock a command is told to stop. The tool's alone.
+    /// How long before the end of its lock a command gets SIGTERM. For the tool only.
     pub grace: Sourced<Option<Duration>>,
-    /// How long a lock may be held in all.
+    /// The longest total hold of a lock.
     pub max_hold: Sourced<Option<MaxHold>>,
-    /// The largest ttl: the same for every client of the nodes.
+    /// The largest ttl: the same for all clients of the nodes.
     pub max_ttl: Sourced<Duration>,
     /// How long a node may take to answer.
     pub node_timeout: Sourced<Option<Duration>>,
-    /// What is done about nodes that may have forgotten locks: the same for every client of the
-    /// nodes.
+    /// What to do about nodes that may have forgotten locks: the same for all clients of the nodes.
     pub restart_guard: Sourced<RestartGuard>,
-    /// The name of the node list: the same for every client of the nodes.
+    /// The name of the node list: the same for all clients of the nodes.
     pub fleet: Sourced<Option<String>>,
-    /// Where what is known of Redis nodes from before is kept.
+    /// Where Redis nodes are remembered.
     pub known_nodes: Sourced<KnownNodes>,
     /// The lock service, for the tool that starts one.
     pub serve: Serve,
     /// The files that were read, the nearest first.
     pub files: Vec<PathBuf>,
-    /// What should be otherwise, though it works.
+    /// What works, but should be changed.
     pub warnings: Vec<String>,
 }
 
-/// What was typed, for tools that have the flags of `tenure`: as text, unchecked. It comes before
+/// The flags of `tenure` as typed, unchecked, for tools that have them, too. They win over
 /// everything else.
 #[derive(Clone, Default)]
 #[non_exhaustive]
@@ -110,22 +108,22 @@ pub struct Flags {
     pub label: Option<String>,
     /// `--known-nodes`
     pub known_nodes: Option<String>,
-    /// Whether there are no nodes, because somebody else asks them: none are looked for then.
+    /// Whether to look for no nodes, because a service asks them.
     pub without_nodes: bool,
 }
 
-/// Why settings cannot be used. It says where they come from, and never repeats a password.
+/// Why settings cannot be used. It names their source, and never contains a password.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
-    /// A variable, a flag or a file cannot be read or understood.
+    /// A variable, a flag or a file is invalid.
     #[error("{message}")]
     #[non_exhaustive]
     Invalid {
         /// Which, and what is wrong with it.
         message: String,
     },
-    /// No nodes are named, and they are required.
+    /// No nodes are configured, but they are required.
     #[error(
         "no nodes are configured, and {by} requires them; set them with --nodes, TENURE_NODES or tenure.toml"
     )]
@@ -134,19 +132,19 @@ pub enum ConfigError {
         /// What requires them.
         by: Source,
     },
-    /// The nodes of the command that runs around this one are not known here.
+    /// The nodes of the enclosing `tenure run` are not known here.
     #[error(
         "the enclosing `tenure run` uses nodes with a password, which is not passed on in the environment; \
          set nodes with --nodes or --config, or use a password_file for `tenure run`"
     )]
     NodesWithheld,
-    /// They can be understood, but there can be no locks with them.
+    /// The settings are valid, but no manager can be built from them.
     #[error(transparent)]
     Build(#[from] BuildError),
 }
 
 impl Config {
-    /// What the environment and the files say.
+    /// Reads the environment and the files.
     ///
     /// # Errors
     /// [`ConfigError`] says what is wrong, and where.
@@ -154,7 +152,7 @@ impl Config {
         Self::with_flags(&Flags::default())
     }
 
-    /// What flags, the environment and the files say.
+    /// Reads flags, the environment and the files.
     ///
     /// # Errors
     /// [`ConfigError`] says what is wrong, and where.
@@ -279,7 +277,7 @@ impl Config {
         }
     }
 
-    /// The options that locks start from.
+    /// The default options of locks.
     #[must_use]
     pub fn options(&self) -> Options {
         let mut options = Options::default();
@@ -291,10 +289,10 @@ impl Config {
         options
     }
 
-    /// A manager with these settings, to be changed further or built.
+    /// A builder with these settings.
     ///
     /// # Errors
-    /// [`BuildError::Url`] if a node's URL cannot be read.
+    /// [`BuildError::Url`] if a node's URL is invalid.
     pub fn builder(&self) -> Result<Builder, BuildError> {
         let mut builder = Locks::builder()
             .prefix(&self.prefix.value)

@@ -14,45 +14,43 @@ use crate::node::{Persistence, Role, Server};
 /// tenth of it.
 const CLOCK_OFFSET_MAX: Duration = Duration::from_millis(100);
 
-/// How one node is.
+/// The state of one node, with advice. Made by [`Locks::nodes`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeReport {
     /// Its address, as in votes and errors.
     pub node: Arc<str>,
-    /// Whether it is connected at this moment.
+    /// Whether it is connected right now.
     pub reachable: bool,
-    /// Whether it votes for new locks at this moment.
+    /// Whether it votes for new locks right now.
     pub votes: bool,
-    /// What its server is among servers.
+    /// The role of its server.
     pub role: Role,
     /// Name and version of its server.
     pub version: Option<Arc<str>>,
-    /// Names the present life of its memory; another one means that it may have forgotten
-    /// something.
+    /// Identifies the current life of its memory; if it changes, the node may have forgotten locks.
     pub incarnation: Option<String>,
-    /// How much longer it is kept out because it may have forgotten locks.
+    /// How much longer it does not vote because it may have forgotten locks.
     pub quarantine_left: Option<Duration>,
-    /// How far its clock is ahead of the middle of all nodes, in microseconds; negative if it is
-    /// behind.
+    /// How far its clock is ahead of the median of all nodes, in microseconds; negative if behind.
     pub clock_offset_us: Option<i64>,
-    /// What its server keeps over a restart.
+    /// What its server keeps across a restart.
     pub persistence: Persistence,
-    /// By which policy its server throws keys away when its memory is full; `None` if it does not.
+    /// Its server's eviction policy when memory is full; `None` if it evicts nothing.
     pub eviction: Option<Arc<str>>,
     /// How many replicas its server has.
     pub replicas: u32,
-    /// The CPU time that its server says it has used since it started.
+    /// The CPU time that its server has used since it started.
     pub cpu_time: Option<Duration>,
-    /// The memory that its server says it uses, in bytes.
+    /// The memory that its server uses, in bytes.
     pub memory_used: Option<u64>,
-    /// How long the last command took there and back.
+    /// The round trip of the last command.
     pub round_trip: Option<Duration>,
-    /// What is noteworthy about it, the worst first.
+    /// Problems and remarks, the worst first.
     pub findings: Vec<Finding>,
 }
 
-/// Something noteworthy about a node, and what to do about it.
+/// A problem or remark about a node, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Finding {
@@ -70,9 +68,9 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[non_exhaustive]
 pub enum Severity {
-    /// Good to know.
+    /// For information.
     Info,
-    /// A protection is off or a fault is near, but locks are given.
+    /// A protection is off or trouble is near, but locks work.
     Warn,
     /// The node is not used.
     Refuse,
@@ -84,24 +82,25 @@ pub enum Severity {
 pub enum FindingKind {
     /// The node cannot be reached.
     Unreachable,
-    /// Its server must not be a node: a replica, a cluster, the same server twice, other settings.
+    /// Its server must not be a node: a replica, part of a cluster, the same server twice,
+    /// different settings.
     Unfit,
-    /// It may have forgotten locks and is kept out for a while.
+    /// It may have forgotten locks and does not vote for a while.
     Quarantined,
     /// Its clock jumped, or is far from the others.
     Clock,
-    /// It has granted fences that are ahead of its clock, which was set back: until they are
-    /// passed, it grants no others to the locks that have them.
+    /// Its clock was set back behind fences that it granted: until the clock has passed them, it
+    /// grants no new ones for those locks.
     FencesAhead,
-    /// Its server has replicas, so a failover could put an older copy in its place.
+    /// Its server has replicas, so a failover could replace it with an older copy.
     Replicas,
-    /// Its server throws keys away when its memory is full.
+    /// Its server evicts keys when its memory is full.
     Eviction,
-    /// Its server forgets locks when it is restarted.
+    /// Its server forgets locks when it restarts.
     Persistence,
-    /// This user is not allowed something that a protection needs.
+    /// This user lacks a permission that a protection needs.
     Permission,
-    /// Its server does not say which server it is, so that some faults go unnoticed.
+    /// Its server does not identify itself, so some faults go unnoticed.
     Identity,
     /// It lost its memory before.
     Returned,
@@ -110,11 +109,11 @@ pub enum FindingKind {
 }
 
 impl Locks {
-    /// Asks every node how it is, and tells what is noteworthy, with advice: reachable, fit,
-    /// trusted, its clock, its persistence, its replicas. It takes at most about a second.
+    /// Checks every node: is it reachable, fit and trusted, what about its clock, persistence and
+    /// replicas? Findings come with advice. Takes about a second at most.
     ///
     /// # Cancel safety
-    /// Nothing is changed, so it may be dropped at any time.
+    /// It changes nothing, so it may be dropped at any time.
     ///
     /// # Examples
     /// ```

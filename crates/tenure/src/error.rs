@@ -13,8 +13,8 @@ use tenure_core::{Kind, NameError, OptionError, Place, QuorumError, Rounded};
 use crate::circle::Circle;
 use crate::error::votes::Votes;
 
-/// A lock that is shared cannot become one that is had alone: of two readers that both wanted that,
-/// each would wait for the other to release.
+/// A reader cannot become a writer: of two readers that try, each would wait for the other to
+/// release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "a reader cannot become a writer: two readers that try would wait for each other forever. Release the \
@@ -22,12 +22,12 @@ use crate::error::votes::Votes;
 )]
 pub struct UpgradeError;
 
-/// Why a lock was not acquired. Nothing is held, and whatever the attempts set on nodes is being
+/// Why a lock was not acquired. Nothing is held, and what the attempts left on the nodes is being
 /// removed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum AcquireError {
-    /// Others have it: a majority of nodes answered, and too few of them were free.
+    /// Another client has it: a majority of nodes answered, and too few of them were free.
     #[error(
         "lock {name:?} is held by another client{}: {} of {} nodes granted it, {} needed{} ({votes}). {}",
         who(place), votes.granted(), votes.nodes(), votes.majority(), tries(*attempts, *elapsed), advice(retry_after)
@@ -38,17 +38,16 @@ pub enum AcquireError {
         name: String,
         /// The votes of the last attempt.
         votes: Votes,
-        /// When a majority of nodes would be free if no holder extends.
+        /// When a majority of nodes will be free unless the holder extends.
         retry_after: Option<Duration>,
         /// How many attempts were made.
         attempts: u32,
-        /// How long it all took.
+        /// How long it took.
         elapsed: Duration,
-        /// Where we stood in line and what the holder wrote beside the lock, as far as that is
-        /// known.
+        /// Our place in line and the holder's label, if known.
         place: Option<Box<Place>>,
     },
-    /// The nodes could not be asked: no majority of them gave an answer.
+    /// No majority of nodes answered.
     #[error(
         "lock {name:?} is unavailable{}: {}. {}",
         tries(*attempts, *elapsed), votes.outage(), votes.remedy()
@@ -57,18 +56,19 @@ pub enum AcquireError {
     Unavailable {
         /// The lock.
         name: String,
-        /// The votes of the last attempt. [`Votes::is_misconfigured`] says whether no retry helps.
+        /// The votes of the last attempt. [`Votes::is_misconfigured`] says whether retrying is
+        /// pointless.
         votes: Votes,
-        /// When a majority of nodes may vote, if that comes by itself at a known time: nodes that
-        /// were restarted, or whose clocks jumped, vote again after a while.
+        /// When a majority of nodes votes again, if that is known: nodes that restarted, or whose
+        /// clocks jumped, do so after a while.
         retry_after: Option<Duration>,
         /// How many attempts were made.
         attempts: u32,
         /// How long it all took.
         elapsed: Duration,
     },
-    /// The clocks of its nodes were ahead and have been set back. Nobody has the lock and no node
-    /// is down, but its fences go on from the future, and no node grants a smaller one.
+    /// The clocks of the nodes were ahead and have been set back. Nobody holds the lock and no node
+    /// is down, but its last fence is in the future, and no node grants a smaller one.
     #[error(
         "lock {name:?} cannot be acquired with a fence for {}: the clocks of its nodes were set back \
          ({votes}). Nobody else holds it. Wait that long, acquire it without a fence, or reset the fences: \
@@ -81,10 +81,10 @@ pub enum AcquireError {
         name: String,
         /// The votes of the last attempt.
         votes: Votes,
-        /// How long it takes until the clocks have passed the fences.
+        /// When the clocks will have passed the fences.
         retry_after: Duration,
     },
-    /// A majority granted, but the validity was over when the answers had come. It is not a lock.
+    /// A majority granted it, but the ttl had passed by then, so it does not count.
     #[error(
         "lock {name:?} was granted too late: its ttl of {ttl:?} had run out when a majority had answered \
          ({votes}). Use a longer ttl, or find out what delayed this process or the nodes"
@@ -98,8 +98,7 @@ pub enum AcquireError {
         /// The ttl asked for.
         ttl: Duration,
     },
-    /// The name is used for another kind of lock, or for something else. Nothing is waited for, and
-    /// nothing was changed.
+    /// The name is used for another kind of lock, or for something else. Nothing was changed.
     #[error(
         "lock {name:?} was requested as {asked}, but the nodes have {found} under that name ({votes}). \
          Rename one of them"
@@ -116,8 +115,8 @@ pub enum AcquireError {
         found: Kind,
     },
     /// Waiting would be a deadlock: the caller holds a lock that another call of this manager waits
-    /// for, which holds this one, perhaps by way of others. Found before the nodes were asked; see
-    /// [`Lock::while_holding`](crate::Lock::while_holding).
+    /// for, whose caller holds this one, perhaps through others. Found before any node was asked;
+    /// see [`Lock::while_holding`](crate::Lock::while_holding).
     #[error(
         "waiting for lock {name:?} would be a deadlock: {circle}. Acquire the locks together with \
          lock_all, or always in the same order"
@@ -126,10 +125,10 @@ pub enum AcquireError {
     Circle {
         /// The lock.
         name: String,
-        /// Who waits for whom, beginning with this call.
+        /// Who waits for whom, starting with this call.
         circle: Box<Circle>,
     },
-    /// The name is not allowed.
+    /// The name is invalid.
     #[error("lock {name:?} cannot be acquired: {error}")]
     #[non_exhaustive]
     InvalidName {
@@ -139,7 +138,7 @@ pub enum AcquireError {
         #[source]
         error: NameError,
     },
-    /// The options are not allowed.
+    /// An option is invalid.
     #[error("lock {name:?} cannot be acquired: {error}")]
     #[non_exhaustive]
     InvalidOption {
@@ -149,7 +148,7 @@ pub enum AcquireError {
         #[source]
         error: OptionError,
     },
-    /// The operating system gave no random numbers, so no owner token could be made.
+    /// The operating system returned no random numbers, so no owner token could be made.
     #[error("lock {name:?} cannot be acquired: the operating system provides no random numbers ({error})")]
     #[non_exhaustive]
     NoRandomness {
@@ -158,7 +157,7 @@ pub enum AcquireError {
         /// What the system said.
         error: String,
     },
-    /// The manager was shut down, or the runtime it lives on has ended.
+    /// The manager was shut down, or its runtime has ended.
     #[error("lock {name:?} was not acquired: its `Locks` was shut down. Create a new one")]
     #[non_exhaustive]
     ShutDown {
@@ -167,15 +166,15 @@ pub enum AcquireError {
     },
 }
 
-/// Why work under a lock did not come to its end.
+/// Why work under a lock did not finish.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WithError {
-    /// The lock was not acquired; the work was not begun.
+    /// The lock was not acquired; the work was not started.
     #[error(transparent)]
     Acquire(#[from] AcquireError),
-    /// The lock was lost while the work was under way. The work was cancelled, before the lock
-    /// could be another's.
+    /// The lock was lost while the work ran. The work was cancelled before another client could get
+    /// the lock.
     #[error(
         "lock {name:?} was lost during the work it protects; the work was cancelled. Find out why it could \
          not be renewed: its nodes may be down, or its max_hold too short"
@@ -203,7 +202,7 @@ pub enum ExtendError {
         /// The votes.
         votes: Votes,
     },
-    /// A majority answered, but too few nodes still have it; what the others have is not known.
+    /// A majority answered, but too few nodes still have it; the state of the others is unknown.
     #[error(
         "lock {name:?} was not extended: fewer than the {} nodes it needs extended it ({votes}). {}Retry, \
          or acquire it again",
@@ -232,9 +231,8 @@ pub enum ExtendError {
         /// What is left of the old validity.
         valid_for: Duration,
     },
-    /// A handover, or a lease token, from before a majority of nodes lost its memory or was
-    /// restarted, or from before the node list was changed: it names those nodes as they were then,
-    /// and proves nothing any more.
+    /// The handover or lease token is older than a restart or memory loss of a majority of nodes,
+    /// or than a change of the node list. It proves nothing any more.
     #[error(
         "lock {name:?} was not extended: its token or handover is out of date. Only {left} of {nodes} \
          nodes still have the memory it refers to, {majority} needed; the others restarted or lost their \
@@ -245,15 +243,14 @@ pub enum ExtendError {
     Outdated {
         /// The lock.
         name: String,
-        /// How many nodes are as they were, or may be.
+        /// How many nodes are, or may be, as they were.
         left: usize,
-        /// How many there are.
+        /// How many nodes there are.
         nodes: usize,
         /// How many are needed.
         majority: usize,
     },
-    /// Its validity ended, or was so near its end that the lock counts as lost, before the
-    /// extension was decided.
+    /// It expired, or was about to, before the extension was decided.
     #[error(
         "lock {name:?} has expired and cannot be extended. Stop the work it protects, then acquire it again"
     )]
@@ -286,7 +283,7 @@ pub enum ExtendError {
         /// What is left of the old validity.
         valid_for: Duration,
     },
-    /// The name is not allowed.
+    /// The name is invalid.
     #[error("lock {name:?} cannot be resumed: {error}")]
     #[non_exhaustive]
     InvalidName {
@@ -296,7 +293,7 @@ pub enum ExtendError {
         #[source]
         error: NameError,
     },
-    /// The new ttl is not allowed.
+    /// The new ttl is invalid.
     #[error("lock {name:?} cannot be extended: {error}")]
     #[non_exhaustive]
     InvalidOption {
@@ -306,7 +303,7 @@ pub enum ExtendError {
         #[source]
         error: OptionError,
     },
-    /// The runtime that the manager lives on has ended.
+    /// The manager's runtime has ended.
     #[error("lock {name:?} cannot be extended: its `Locks` is gone. {}", still_valid(*valid_for))]
     #[non_exhaustive]
     ShutDown {
@@ -317,12 +314,12 @@ pub enum ExtendError {
     },
 }
 
-/// Why a release is not known to have freed the lock. It is gone at the end of its term in any
+/// Why a release is not known to have freed the lock. It expires at the end of its term in any
 /// case.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReleaseError {
-    /// A majority of nodes did not have it for us: it had expired or was taken away before.
+    /// A majority of nodes did not have it for us: it had expired or was taken by force.
     #[error(
         "lock {name:?} is not held: it expired, was already released, was ended by a change of the node \
          list, or the token belongs to another lock. Someone else may have held it since; use a longer ttl \
@@ -335,7 +332,7 @@ pub enum ReleaseError {
         /// The votes.
         votes: Votes,
     },
-    /// No majority of nodes answered. The release goes on in the background.
+    /// No majority of nodes answered. The release continues in the background.
     #[error(
         "lock {name:?} may still be held: {}. It expires within {}. {}",
         votes.lacking("did not answer", "answers"), Rounded(*frees_within), votes.remedy()
@@ -346,10 +343,10 @@ pub enum ReleaseError {
         name: String,
         /// The votes.
         votes: Votes,
-        /// When the keys will have freed themselves at the latest.
+        /// When the last of the keys expires.
         frees_within: Duration,
     },
-    /// A client of another library has it, whose value is no owner token.
+    /// A client of another library has it, so there is no owner token to release it with.
     #[error(
         "lock {name:?} is held through another library, which Tenure does not release; delete its key on \
          the nodes by hand"
@@ -359,7 +356,7 @@ pub enum ReleaseError {
         /// The lock.
         name: String,
     },
-    /// The name is not allowed.
+    /// The name is invalid.
     #[error("lock {name:?} cannot be released: {error}")]
     #[non_exhaustive]
     InvalidName {
@@ -369,7 +366,7 @@ pub enum ReleaseError {
         #[source]
         error: NameError,
     },
-    /// Its ttl is not allowed.
+    /// Its ttl is invalid.
     #[error("lock {name:?} cannot be released: {error}")]
     #[non_exhaustive]
     InvalidOption {
@@ -379,7 +376,7 @@ pub enum ReleaseError {
         #[source]
         error: OptionError,
     },
-    /// The runtime that the manager lives on has ended.
+    /// The manager's runtime has ended.
     #[error("lock {name:?} could not be released: its `Locks` is gone. It expires at the end of its ttl")]
     #[non_exhaustive]
     ShutDown {
@@ -395,20 +392,20 @@ pub enum BuildError {
     /// There are no nodes, or too many.
     #[error("cannot manage locks: {0}")]
     Nodes(#[from] QuorumError),
-    /// The same node is listed twice: a majority of such a list is none.
+    /// The same node is listed twice, so a majority of the list would not be one of the nodes.
     #[error("cannot manage locks: node {address} is listed twice; every node must be an independent store")]
     #[non_exhaustive]
     DuplicateNode {
         /// The node.
         address: String,
     },
-    /// The prefix is not allowed.
+    /// The prefix is invalid.
     #[error("cannot manage locks: {0}")]
     Prefix(#[from] NameError),
-    /// `max_ttl` is not allowed.
+    /// `max_ttl` is invalid.
     #[error("cannot manage locks: {0}")]
     MaxTtl(#[from] OptionError),
-    /// A node's URL cannot be read.
+    /// A node's URL is invalid.
     #[error("cannot manage locks: {0}")]
     Url(#[from] crate::UrlError),
     /// The worker thread could not be started.
@@ -416,7 +413,7 @@ pub enum BuildError {
     Thread(#[from] std::io::Error),
 }
 
-/// Clean-up that was not finished when a shutdown ended.
+/// Clean-up that was unfinished when a shutdown ended.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error(
     "{} did not answer: {keys} {} may remain there and {} within {}",
@@ -431,7 +428,7 @@ pub struct ShutdownError {
     pub keys: usize,
     /// The nodes that did not confirm.
     pub nodes: Vec<String>,
-    /// When the last of the keys will have freed itself.
+    /// When the last of the keys expires.
     pub frees_within: Duration,
 }
 

@@ -27,7 +27,7 @@ pub enum Event<'a> {
         attempts: u32,
         /// The time from the first attempt to the majority.
         elapsed: Duration,
-        /// How many nodes may forget it; late votes can still raise it.
+        /// How many nodes may forget the lock; late votes can still raise this.
         margin: usize,
         /// The fence; [`Fence::NONE`] if it has none.
         fence: Fence,
@@ -45,14 +45,14 @@ pub enum Event<'a> {
     PassedOn {
         /// The lock.
         name: &'a str,
-        /// The time from the call to the lock.
+        /// The time from the call to the grant.
         elapsed: Duration,
         /// How long it is valid.
         valid_for: Duration,
         /// The fence.
         fence: Fence,
     },
-    /// An attempt failed, and another follows.
+    /// An attempt failed; another follows.
     #[non_exhaustive]
     Retrying {
         /// The lock.
@@ -64,35 +64,35 @@ pub enum Event<'a> {
         /// What the nodes said.
         votes: &'a Votes,
     },
-    /// The lock is held by another, and an acquire waits in line for it.
+    /// The lock is taken, and an acquire waits in line for it.
     #[non_exhaustive]
     Waiting {
         /// The lock.
         name: &'a str,
-        /// How many are ahead.
+        /// How many waiters are ahead.
         ahead: u64,
-        /// How many wait in all.
+        /// How many waiters there are in total.
         waiters: u64,
-        /// How many nodes have it in line.
+        /// How many nodes have this waiter in line.
         nodes: usize,
-        /// What the holder wrote beside the lock, if anything.
+        /// The holder's label, if any.
         holder: Option<&'a str>,
-        /// When a majority of nodes would be free if no holder extends.
+        /// When a majority of nodes will be free unless the holder extends.
         free_after: Option<Duration>,
-        /// The time after which it asks again unless it is woken before.
+        /// When it asks again unless it is woken earlier.
         asks_in: Duration,
     },
-    /// An acquire waits in a circle: it holds a lock that another waits for, which holds one that
-    /// this acquire waits for, perhaps by way of others. None of them goes on before one gives up;
-    /// this acquire goes on waiting. Told once for each circle.
+    /// An acquire is part of a deadlock: its caller holds a lock that another waits for, who holds
+    /// the one that this acquire waits for, perhaps through others. The acquire keeps waiting.
+    /// Reported once per circle.
     #[non_exhaustive]
     Circle {
-        /// The lock that is waited for.
+        /// The lock that it waits for.
         name: &'a str,
-        /// Who waits for whom, beginning with this acquire.
+        /// Who waits for whom, starting with this acquire.
         circle: &'a Circle,
     },
-    /// An acquire ended without the lock.
+    /// An acquire failed.
     #[non_exhaustive]
     NotAcquired {
         /// The lock.
@@ -109,7 +109,7 @@ pub enum Event<'a> {
     Extended {
         /// The lock.
         name: &'a str,
-        /// How long it is valid now.
+        /// How long it is valid from now.
         valid_for: Duration,
         /// The fence; [`Fence::NONE`] if it has none.
         fence: Fence,
@@ -126,7 +126,7 @@ pub enum Event<'a> {
         /// The fence; [`Fence::NONE`] if it has none.
         fence: Fence,
     },
-    /// A held lock is at risk: the last extension failed, or no further one is allowed.
+    /// A held lock is at risk: the last extension failed, or no more are allowed.
     #[non_exhaustive]
     AtRisk {
         /// The lock.
@@ -146,7 +146,7 @@ pub enum Event<'a> {
         /// The fence; [`Fence::NONE`] if it has none.
         fence: Fence,
     },
-    /// A held lock is lost. Its holder is told while there is still time to stop.
+    /// A held lock is lost. The guard reports it while there is still time to stop.
     #[non_exhaustive]
     Lost {
         /// The lock.
@@ -158,23 +158,23 @@ pub enum Event<'a> {
         /// How long this manager held it.
         held: Option<Duration>,
     },
-    /// A lock was given up, by a release, a dropped guard or a cancelled call.
+    /// A lock was released: by a call, a dropped guard or a cancelled acquire.
     #[non_exhaustive]
     GivenUp {
         /// The lock.
         name: &'a str,
         /// The fence; [`Fence::NONE`] if it has none, or was not held.
         fence: Fence,
-        /// How long this manager held it; `None` if it was only asked for.
+        /// How long this manager held it; `None` if it was never acquired.
         held: Option<Duration>,
     },
-    /// Every node that may have had the key confirmed that it is gone.
+    /// Every node that may have had the key has confirmed that it is gone.
     #[non_exhaustive]
     CleanedUp {
         /// The lock.
         name: &'a str,
     },
-    /// A node does not vote for new locks at present.
+    /// A node does not vote for new locks.
     #[non_exhaustive]
     NodeDistrusted {
         /// The node's address.
@@ -188,17 +188,15 @@ pub enum Event<'a> {
         /// The node's address.
         node: &'a str,
     },
-    /// What this machine knows of the nodes from before
-    /// ([`Builder::remember_nodes`](crate::Builder::remember_nodes)) cannot be read or kept. Locks
-    /// are given all the same, but this client is no witness: if all nodes forget, it may take them
-    /// for new ones.
+    /// The file of known nodes ([`Builder::remember_nodes`](crate::Builder::remember_nodes)) cannot
+    /// be read or written. Locks still work, but if all nodes lose their memory, this client may
+    /// take them for new ones.
     #[non_exhaustive]
     NodesNotRemembered {
         /// Which file, and what is wrong with it.
         reason: &'a str,
     },
-    /// A node showed a fence that lies too far in the future for it to have granted it. It is
-    /// ignored.
+    /// A node reported a fence too far in the future to be real. It is ignored.
     #[non_exhaustive]
     FencePoisoned {
         /// The node's address.
@@ -206,7 +204,7 @@ pub enum Event<'a> {
         /// The fence.
         fence: Fence,
     },
-    /// Some nodes never confirmed; the key has freed itself there.
+    /// Some nodes never confirmed; the key has expired there.
     #[non_exhaustive]
     NotCleanedUp {
         /// The lock.

@@ -1,17 +1,17 @@
 //! Resources that check fences.
 //!
-//! A lock alone cannot stop a holder that was paused past its term from going on; the resource can,
-//! if it remembers the largest [`Fence`](crate::Fence) it has seen and refuses smaller ones. Two
-//! mistakes make that worthless:
+//! A lock alone cannot stop a holder that was paused past its term; the resource can, if it
+//! remembers the largest [`Fence`](crate::Fence) it has seen and refuses smaller ones. Two mistakes
+//! defeat that:
 //!
-//! 1. *Check, then write, in two steps.* Another holder comes in between. Both must be one atomic
-//!    step.
+//! 1. *Check, then write, in two steps.* Another holder can come in between. Both must be one
+//!    atomic step.
 //! 2. *Read, then show the fence.* Until the resource has seen the fence of the new holder, the old
 //!    one may still write, and the new one overwrites that with what it read before. The new holder
 //!    must **claim** the resource, that is make it remember its fence, before it reads.
 //!
-//! What is here makes both hard: a claim comes first, only it reads and writes, and a write without
-//! a claim is refused. `docs/how-to/fencing.md` has the same for SQL and object stores.
+//! The types here make both hard: a claim comes first, only it reads and writes, and a write
+//! without a claim is refused. `docs/how-to/fencing.md` shows the same for SQL and object stores.
 //!
 //! - [`FencedFile`]: a file.
 //! - [`REDIS_CLAIM`], [`REDIS_WRITE`]: a value on a Redis server, which need not be one of the
@@ -21,7 +21,7 @@ mod file;
 
 pub use file::{FencedFile, FencedFileClaim, FencedFileError};
 
-/// A Lua script by which a new holder claims a value on a Redis server and reads it.
+/// A Lua script with which a new holder claims a value on a Redis server and reads it.
 ///
 /// The value is a hash with the fields `fence` and `value`, so that it never loses one without the
 /// other. `KEYS[1]` is its key, `ARGV[1]` the fence. The answer is the value, nil if there is none
@@ -52,7 +52,7 @@ pub use file::{FencedFile, FencedFileClaim, FencedFileError};
 /// ```
 pub const REDIS_CLAIM: &str = include_str!("fenced/claim.lua");
 
-/// A Lua script by which the holder that made the last claim writes a value on a Redis server.
+/// A Lua script with which the last claimant writes a value on a Redis server.
 ///
 /// `KEYS[1]` is the key that was claimed with [`REDIS_CLAIM`], `ARGV[1]` the fence, `ARGV[2]` the
 /// value. The answer is `OK`; an error that begins with `STALE` if a later holder has claimed the

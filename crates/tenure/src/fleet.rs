@@ -26,15 +26,16 @@ use crate::node::{Addressee, Connection, Node, NodeEvent, Tag};
 /// A node that cannot be reached for so long ends the change, which can be run again.
 const REACH_WITHIN: Duration = Duration::from_secs(10);
 
-/// A change of the node list from one list to another, while clients of either run.
+/// A change from one node list to another, while clients of both run.
 ///
-/// At no moment do both lists give the same lock. The old list stops giving locks when the change
-/// begins, its locks are taken from their holders, who are told before another can have them, and
-/// the new list gives locks when all of them are over: after a quarantine (`max_ttl` and a tenth).
+/// The two lists never grant the same lock at the same time. The old list stops granting when the
+/// change begins; holders of its locks lose them, and hear of it before anybody else can get them;
+/// the new list grants once all old locks have expired, after a quarantine (`max_ttl` plus a
+/// tenth).
 ///
-/// Give clients the new list any time after [`FleetProgress::Prepared`]; they get locks from it
-/// when it is open. It may be ended at any moment and run again, by anybody, and goes on where it
-/// was.
+/// Switch clients to the new list any time after [`FleetProgress::Prepared`]; it grants locks once
+/// it is open. The change may be interrupted at any time and run again, from anywhere; it resumes
+/// where it was.
 ///
 /// # Examples
 /// ```
@@ -64,28 +65,28 @@ pub struct FleetChange {
     abort: bool,
 }
 
-/// How far a change is.
+/// The progress of a change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FleetProgress {
     /// These nodes have not been reached yet.
     Reaching(Vec<String>),
-    /// The new nodes are ready: clients may be given the new list.
+    /// The new nodes are ready: clients may switch to the new list.
     Prepared,
-    /// The old list gives no more locks.
+    /// The old list grants no more locks.
     Closed,
-    /// The last locks of the old list run out.
+    /// Waiting for the last locks of the old list to expire.
     Waiting {
-        /// At most so much longer.
+        /// How much longer at most.
         left: Duration,
     },
-    /// The old list has granted fences that are ahead of the clocks of the new nodes, and fences
+    /// Waiting for the clocks of the new nodes to pass the fences of the old list, because fences
     /// must grow.
     Clocks {
-        /// By so much.
+        /// How much longer.
         left: Duration,
     },
-    /// The new list gives locks.
+    /// The new list grants locks.
     Opened,
 }
 
@@ -93,13 +94,13 @@ pub enum FleetProgress {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FleetError {
-    /// A list or setting cannot work.
+    /// A list or setting is invalid.
     #[error(transparent)]
     Build(#[from] BuildError),
     /// The lists differ in more than their nodes.
     #[error("prefix, max_ttl, restart_guard and fence_retention must be the same for both lists")]
     Settings,
-    /// A node that is said to be gone is not in the old list, or is in the new one.
+    /// A node declared gone is not in the old list, or is in the new one.
     #[error("--gone {node}: this node is not only in the old list")]
     NotGone {
         /// The node.
@@ -124,7 +125,7 @@ pub enum FleetError {
         /// The node.
         node: String,
     },
-    /// The node is in use under the new list already.
+    /// The node already grants locks under the new list.
     #[error(
         "{node} already grants locks under the new list, so clients of the two lists do not exclude each \
          other. Stop the clients of the new list, run `tenure fleet forget` for its nodes, then the change \
@@ -140,7 +141,7 @@ pub enum FleetError {
         /// That list.
         to: String,
     },
-    /// It cannot be taken back any more.
+    /// It is too late to abort.
     #[error("too late to abort: locks of the old list are gone. Run the change again to finish it")]
     TooLate,
     /// Too many nodes are gone.
@@ -149,7 +150,7 @@ pub enum FleetError {
              them"
     )]
     TooManyGone,
-    /// A node is connected, and does not do what it is asked.
+    /// A node is connected but does not do what it is asked.
     #[error("{node} failed: {reason}. Nothing is lost: fix it and run the command again")]
     Silent {
         /// The node.
@@ -157,7 +158,7 @@ pub enum FleetError {
         /// What it said.
         reason: String,
     },
-    /// Most nodes of the old list were never used with it, or have forgotten that they were.
+    /// Most nodes of the old list were never used with it, or have forgotten it.
     #[error(
         "the old node list is not in use: no record of it on {}. Check the old list (--nodes) and the \
          prefix. If they are correct and the nodes lost their memory, run `tenure doctor` with the old \
@@ -168,7 +169,7 @@ pub enum FleetError {
         /// Which.
         nodes: Vec<String>,
     },
-    /// The clients of the prefix count on what this node remembers.
+    /// The clients of the prefix rely on what this node remembers.
     #[error(
         "{node} has locks under this prefix with a restart_guard other than off: its clients rely on them. \
          Only a prefix with restart_guard = \"off\" can be given up"
@@ -177,7 +178,7 @@ pub enum FleetError {
         /// The node.
         node: String,
     },
-    /// The two lists are called the same.
+    /// The two lists are the same.
     #[error(
         "the old and the new list are the same. Pass the old one with --nodes; if the fleet has a name, \
          choose a new one with --to-fleet"
@@ -186,29 +187,29 @@ pub enum FleetError {
 }
 
 impl FleetChange {
-    /// A change from the nodes of one list to those of another, with the same settings.
+    /// A change from the nodes of one list to those of another; all other settings must be the
+    /// same.
     pub const fn new(from: Builder, to: Builder) -> Self {
         Self { from, to, gone: vec![], abort: false }
     }
 
-    /// This node of the old list is switched off, and will not come back while clients have the old
-    /// list. Locks that it may have are waited for.
+    /// Declares a node of the old list gone: it is switched off, and will not come back while
+    /// clients use the old list. Locks that it may have are waited for.
     pub fn gone(mut self, node: impl Into<Node>) -> Self {
         self.gone.push(node.into());
         self
     }
 
-    /// Takes back what an earlier run has begun, if no lock of the old list is gone yet.
+    /// Aborts: takes back an earlier run, if the old list has not lost any lock yet.
     pub const fn abort(mut self) -> Self {
         self.abort = true;
         self
     }
 
-    /// Does it, and tells how far it is.
+    /// Runs the change and reports its progress.
     ///
     /// # Errors
-    /// [`FleetError`] says why not, and what to do. Whatever was done so far is safe to leave as it
-    /// is.
+    /// [`FleetError`] says why not, and what to do. It is safe to leave things as they are.
     ///
     /// # Cancel safety
     /// It may be dropped at any time and run again.
@@ -265,14 +266,14 @@ impl FleetChange {
     }
 }
 
-/// Takes nodes out of whatever fleet they belong to, so that another can have them. Whoever comes
-/// first does, after a quarantine: locks that were given there may still be held.
+/// Removes nodes from the fleet they belong to, so that another fleet can use them: the first one
+/// that comes, after a quarantine, because old locks may still be held.
 ///
-/// It settles a node that two fleets claim, and makes one of an older version, or of a fleet that
-/// is no more, usable again. Its clients must have been stopped or given other nodes before.
+/// It resolves a node that two fleets claim, and makes nodes of an older version or of an abandoned
+/// fleet usable again. Stop the old clients, or switch them to other nodes, first.
 ///
 /// # Errors
-/// [`FleetError::Unreachable`] if a node cannot be reached; the others are forgotten all the same.
+/// [`FleetError::Unreachable`] if a node cannot be reached; the others are removed all the same.
 ///
 /// # Cancel safety
 /// It may be dropped at any time and run again.
@@ -280,12 +281,11 @@ pub async fn forget_nodes(nodes: Builder) -> Result<(), FleetError> {
     rewrite_records(nodes, |_, text, seed| Ok(change::vacate(text, seed))).await
 }
 
-/// Removes what nodes keep for a prefix that is used no more, its record and its fences, as if
-/// nobody had ever come. For a prefix that somebody made for a while: a benchmark, a test.
+/// Removes what the nodes store for an unused prefix, its record and its fences, as if it had never
+/// been used. For temporary prefixes, as of a benchmark or a test.
 ///
-/// Its restart guard must be [`Off`](tenure_core::RestartGuard::Off): whoever has another one
-/// counts on what the nodes remember. Its clients must have been stopped before. Locks that are
-/// still held end with their ttl.
+/// Its restart guard must be [`Off`](tenure_core::RestartGuard::Off): with any other one, clients
+/// rely on what the nodes remember. Stop its clients first. Locks that are still held expire.
 ///
 /// # Errors
 /// [`FleetError::Guarded`] if the restart guard is not off, [`FleetError::Unreachable`] if a node

@@ -11,8 +11,8 @@ use crate::inspect::LockReport;
 use crate::locks::Locks;
 
 impl LockReport {
-    /// Everybody who has the lock on some node, as the nodes know them: one if all is well, all who
-    /// share it, or each hold of its owner.
+    /// The owners of the lock on any node, as the nodes know them: one if all is well, or all
+    /// readers, or each hold of a reentrant owner.
     #[must_use]
     pub fn owners(&self) -> BTreeSet<&str> {
         let owners = self.holdings().flat_map(|holding| {
@@ -22,7 +22,8 @@ impl LockReport {
         owners.map(|owner| &**owner).collect()
     }
 
-    /// What a client of another library has on some node, if one has: no lock to release from here.
+    /// The key of another library's client on some node, if there is one: it cannot be released
+    /// from here.
     #[must_use]
     pub fn foreign(&self) -> Option<&Holding> {
         // The owner of a reentrant lock is any text; what makes it ours are the holds beside it.
@@ -39,18 +40,18 @@ impl LockReport {
 }
 
 impl Locks {
-    /// Takes a lock from one certain holder, which [`LockReport::owners`] named. The nodes compare:
-    /// whoever has the lock since is not touched. A minority of nodes that has it loses it as well.
+    /// Takes the lock from one specific holder, as listed by [`LockReport::owners`]. The nodes
+    /// compare the owner, so a later holder is safe. Keys on a minority of nodes are removed, too.
     ///
-    /// The holder is not asked, and not told at once: until it notices, two may believe that they
-    /// have the lock. It is meant for operators.
+    /// For operators. The holder is not asked and notices only at its next renewal: until then, two
+    /// clients may believe that they hold the lock.
     ///
     /// # Errors
-    /// As [`Locks::release`], but never [`ReleaseError::NotHeld`]: what was to be achieved is so.
+    /// As [`Locks::release`], but never [`ReleaseError::NotHeld`]: the goal is reached then.
     /// [`ReleaseError::Foreign`] if the holder is a client of another library.
     ///
     /// # Cancel safety
-    /// The release goes on when the future is dropped.
+    /// The release continues when the future is dropped.
     ///
     /// # Examples
     /// ```

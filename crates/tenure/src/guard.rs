@@ -25,16 +25,16 @@ use crate::error::{ExtendError, ReleaseError, UpgradeError};
 use crate::guard::watch::{GuardChanges, GuardStates, Watch};
 use crate::locks::Inner;
 
-/// A lock that is held.
+/// A held lock.
 ///
 /// Dropping it releases the lock in the background; that never blocks, needs no runtime, and works
-/// while panicking. [`Guard::release`] does the same and tells what came of it.
+/// while panicking. [`Guard::release`] does the same and returns the outcome.
 ///
-/// While it lives, the lock is extended by itself. If that fails for too long, the lock is lost,
-/// and [`Guard::lost`], [`Guard::states`] and [`Guard::cancellation_token`] tell so while it is
+/// While the guard lives, the lock is renewed. If renewals fail for too long, the lock is lost, and
+/// [`Guard::lost`], [`Guard::states`] and [`Guard::cancellation_token`] report it while the lock is
 /// still valid. A guard is *valid* as long as [`Guard::valid_for`] is above zero. Nothing stops a
-/// program that goes on working after that, so listen, or look before every step that must not
-/// happen twice; [`Lock::with`](crate::Lock::with) does it for you.
+/// program that keeps working after that, so listen for the loss, or check before every step that
+/// must not happen twice; [`Lock::with`](crate::Lock::with) does it for you.
 #[must_use = "the lock is released as soon as the guard is dropped"]
 pub struct Guard {
     /// Shared by all guards that [`Guard::reenter`] made of one.
@@ -43,11 +43,11 @@ pub struct Guard {
     slot: Option<usize>,
 }
 
-/// What became of a release that succeeded.
+/// The outcome of a successful release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Released {
-    /// Which node said what. Nodes that have not answered yet are still being told.
+    /// Which node said what. Nodes that have not answered yet are still being asked.
     pub votes: Votes,
 }
 
@@ -72,39 +72,39 @@ impl Guard {
         LocalHold::new(Arc::clone(manager), hold, Arc::downgrade(&self.hold))
     }
 
-    /// The lock's name. Of several that are locked together all, to be read: see
-    /// [`Guard::names`].
+    /// The lock's name. For several names locked together, all of them as one text;
+    /// [`Guard::names`] has them one by one.
     #[must_use]
     pub fn name(&self) -> &str {
         self.hold.key.name()
     }
 
-    /// Which permit it is, if it is one of a [`Semaphore`](crate::Semaphore): 0 to one less than
-    /// there are.
+    /// Which permit of a [`Semaphore`](crate::Semaphore) this is, counted from 0; `None` for other
+    /// locks.
     #[must_use]
     pub const fn slot(&self) -> Option<usize> {
         self.slot
     }
 
-    /// The term that it was acquired with.
+    /// The ttl that it was acquired with.
     #[must_use]
     pub fn ttl(&self) -> Duration {
         self.options.ttl
     }
 
-    /// How long the lock may still be counted on, by this machine's clock: the ttl less the time
-    /// since the round began, less drift. Zero when it is over, or when a majority of nodes said
-    /// that it is lost.
+    /// How long the lock is still valid, by this machine's clock: the ttl, minus the time since the
+    /// round started, minus drift. Zero if it has expired, or if a majority of nodes said that it
+    /// is lost.
     ///
-    /// It is computed on every call, so it is right also after the process was paused or suspended.
+    /// Computed on every call, so it is right even after the process was paused or suspended.
     #[must_use]
     pub fn valid_for(&self) -> Duration {
         self.hold.valid_for()
     }
 
-    /// How long ago the round began that proved the present validity, and how long that lasts from
-    /// then on: what somebody needs who is told of it later and counts by a clock of its own. Both
-    /// are zero when the lock must not be counted on.
+    /// How long ago the round started that proved the current validity, and how long the validity
+    /// lasts from then on: for another process that counts by its own clock. Both are zero if the
+    /// lock is not valid.
     ///
     /// # Examples
     /// ```
@@ -123,13 +123,13 @@ impl Guard {
         self.hold.validity()
     }
 
-    /// Whether the lock may be counted on at this moment.
+    /// Whether the lock is valid right now.
     #[must_use]
     pub fn is_valid(&self) -> bool {
         !self.valid_for().is_zero()
     }
 
-    /// How the lock stands at this moment, by this machine's clock: right also if the process was
+    /// The state of the lock right now, by this machine's clock: right even if the process was
     /// paused until now.
     ///
     /// # Examples
@@ -147,9 +147,9 @@ impl Guard {
         self.hold.state()
     }
 
-    /// Why the lock is at risk or was lost: extensions fail, none is allowed any more, or a
-    /// majority of nodes says that it is not ours. `None` if all is well, and if the lock ended
-    /// before an extension was tried, as in a process that stood still.
+    /// Why the lock is at risk or was lost: extensions fail, no more are allowed, or a majority of
+    /// nodes says that it is not ours. `None` if all is well, and if the lock expired before an
+    /// extension was tried, as in a paused process.
     ///
     /// # Examples
     /// ```
@@ -164,13 +164,13 @@ impl Guard {
         self.hold.standing(|standing| standing.and_then(Standing::risk))
     }
 
-    /// The states of the lock as a stream: the present one, then every change.
+    /// The states of the lock as a stream: the current one, then every change.
     pub fn states(&self) -> GuardStates {
         self.hold.watch().states()
     }
 
-    /// Tells of every extension and every change of state from now on: for programs that hold locks
-    /// for others, and pass on until when they are valid.
+    /// Reports every extension and every change of state from now on: for programs that hold locks
+    /// on behalf of others and pass on how long they are valid.
     ///
     /// # Examples
     /// ```
@@ -188,11 +188,11 @@ impl Guard {
         self.hold.watch().changes()
     }
 
-    /// Resolves when the lock is lost: before its validity ends, so that work can be stopped in
-    /// time. It comes from a local timer, whatever the network does; and also when the guard is
-    /// released or dropped.
+    /// Resolves when the lock is lost, before its validity ends, so that work can stop in time. A
+    /// local timer fires it, whatever the network does. It also resolves when the guard is released
+    /// or dropped.
     ///
-    /// That is max(50 ms, 5 % of the ttl) before the end, for a ttl below 200 ms a quarter of it.
+    /// The lead is 5 % of the ttl, at least 50 ms; for a ttl below 200 ms a quarter of the ttl.
     ///
     /// # Cancel safety
     /// It may be dropped and called again at any time.
@@ -214,7 +214,7 @@ impl Guard {
         async move { while !lost && states.next().await.is_some_and(|state| state != HoldState::Lost) {} }
     }
 
-    /// A token that is cancelled when the lock is lost, released or dropped: for work that is made
+    /// A token that is cancelled when the lock is lost, released or dropped: for work that consists
     /// of many tasks.
     ///
     /// # Examples
@@ -234,8 +234,8 @@ impl Guard {
     }
 
     /// The fencing token of this acquisition: larger than that of every acquisition of this lock
-    /// that had succeeded before this one began. Hand it to what the lock protects, and let that
-    /// refuse smaller ones: then not even a holder that was paused beyond its term can do harm.
+    /// that succeeded before this one started. Send it with every write, and let the resource
+    /// refuse smaller ones: then even a holder that was paused past its term does no harm.
     /// Extensions keep it.
     ///
     /// [`Fence::NONE`], smaller than all others, if the lock was acquired with
@@ -257,8 +257,8 @@ impl Guard {
         self.hold.standing(|standing| standing.and_then(Standing::fence).unwrap_or(Fence::NONE))
     }
 
-    /// How many of the nodes that hold the lock may forget it (crash, flush, clock jump) before
-    /// another client could get it. Rises while late votes come in, to N - m for an odd N.
+    /// How many of the nodes that granted the lock may forget it (crash, flush, clock jump) before
+    /// another client could get it. It rises as late votes arrive, up to N - m for an odd N.
     #[must_use]
     pub fn margin(&self) -> usize {
         self.hold.standing(|standing| standing.map_or(0, Standing::margin))
@@ -275,18 +275,18 @@ impl Guard {
         self.hold.passed_on_after()
     }
 
-    /// Which node said what in the round that gave or last extended the lock.
+    /// Which node said what in the round that acquired or last extended the lock.
     #[must_use]
     pub fn votes(&self) -> Votes {
         self.hold.votes()
     }
 
-    /// Waits until every node has answered the round that gave or last extended the lock, but no
-    /// longer than this.
+    /// Waits until every node has answered the round that acquired or last extended the lock, at
+    /// most this long.
     ///
-    /// The lock is ours as soon as a majority has granted it. Nodes that answer later raise the
-    /// margin; and whoever goes on with a lock that was [handed over](Guard::hand_over) counts only
-    /// nodes that had answered by then, so one of them that fails may be one too many.
+    /// The lock is acquired as soon as a majority has granted it. Nodes that answer later raise the
+    /// margin. A process that [resumes](Guard::hand_over) the lock counts only nodes that had
+    /// answered before the hand-over, so wait for the late ones first.
     ///
     /// # Cancel safety
     /// It may be dropped at any time.
@@ -312,11 +312,11 @@ impl Guard {
     /// Holds the lock for a further ttl from now.
     ///
     /// # Errors
-    /// [`ExtendError`]. A failed extension releases nothing and shortens nothing; only
-    /// [`ExtendError::Lost`] and [`ExtendError::Expired`] mean that the lock is gone.
+    /// [`ExtendError`]. A failed extension neither releases nor shortens the lock; only
+    /// [`ExtendError::Lost`] and [`ExtendError::Expired`] mean that it is gone.
     ///
     /// # Cancel safety
-    /// The extension goes on when the future is dropped, and the guard shows what came of it.
+    /// The extension continues when the future is dropped, and the guard shows its outcome.
     ///
     /// # Examples
     /// ```
@@ -333,11 +333,11 @@ impl Guard {
         self.extend_for(self.options.ttl).await
     }
 
-    /// As [`Guard::extend`], for another ttl than the lock was acquired with. An extension that is
-    /// shorter than what is left changes nothing.
+    /// As [`Guard::extend`], with a different ttl. An extension shorter than what is left changes
+    /// nothing.
     ///
     /// # Errors
-    /// As [`Guard::extend`], and [`ExtendError::InvalidOption`] if the ttl is not allowed.
+    /// As [`Guard::extend`], and [`ExtendError::InvalidOption`] if the ttl is out of range.
     ///
     /// # Cancel safety
     /// As [`Guard::extend`].
@@ -357,9 +357,9 @@ impl Guard {
     }
 
     /// Another guard of the same hold, for code that needs the lock and is called by code that has
-    /// it. Nothing is asked of the nodes. The lock is released when the last of these guards is.
+    /// it. The nodes are not asked. The lock is released with the last of these guards.
     ///
-    /// It works with every lock, and inside one process only: for others of the same owner there is
+    /// Works with every lock, inside one process; across processes use
     /// [`Lock::owner`](crate::Lock::owner).
     ///
     /// # Examples
@@ -379,27 +379,25 @@ impl Guard {
         Self { hold: Arc::clone(&self.hold), options: Arc::clone(&self.options), slot: self.slot }
     }
 
-    /// Whom the lock keeps out: others may hold it at the same time if it is shared, or if they are
-    /// the same owner.
+    /// Whom the lock keeps out: everybody, everybody but other readers, or everybody but its owner.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.hold.mode()
     }
 
-    /// Shares the lock from now on: a writer becomes a reader, without a gap in which another
-    /// writer could get in. The fence stays. Readers that wait are let in, unless another writer is
-    /// in line.
+    /// Turns a writer into a reader, without a gap in which another writer could get in. The fence
+    /// stays. Waiting readers are let in unless a writer is in line.
     ///
-    /// From this call on others may read, whatever comes of it, so the guard is a reader's in any
-    /// case ([`Guard::mode`]); it is not a writer's again. What [`Guard::to_handover`] gave before
-    /// says otherwise: do not resume it.
+    /// From this call on others may read, even if it fails, so the guard is a reader's in any case
+    /// ([`Guard::mode`]) and stays one. Do not resume what [`Guard::to_handover`] returned before:
+    /// it still says writer.
     ///
     /// # Errors
-    /// [`ExtendError`], as [`Guard::extend`]: no majority of nodes has confirmed it. The old term
+    /// [`ExtendError`], as [`Guard::extend`]: no majority of nodes confirmed it. The old term
     /// stands, and the next renewal tries again.
     ///
     /// # Cancel safety
-    /// It goes on when the future is dropped, and the guard shows what came of it.
+    /// It continues when the future is dropped, and the guard shows its outcome.
     ///
     /// # Examples
     /// ```
@@ -432,17 +430,16 @@ impl Guard {
         Err(UpgradeError)
     }
 
-    /// Releases the lock, and tells as soon as a majority of nodes has answered; the others are
-    /// told in the background. If other guards of the same hold are left ([`Guard::reenter`]), the
-    /// lock stays theirs, and this tells the votes that gave it.
+    /// Releases the lock, and returns as soon as a majority of nodes has answered; the rest are
+    /// released in the background. If other guards of the same hold exist ([`Guard::reenter`]), the
+    /// lock stays held, and this returns the votes that acquired it.
     ///
     /// # Errors
     /// [`ReleaseError::NotHeld`] if the lock was no longer ours, [`ReleaseError::Unavailable`] if
-    /// no majority answered. In both cases the lock is not ours any more, and there is nothing left
-    /// to do.
+    /// no majority answered. In both cases the guard is gone, and there is nothing left to do.
     ///
     /// # Cancel safety
-    /// The release goes on when the future is dropped, also before it was first polled.
+    /// The release continues when the future is dropped, even before it was first polled.
     ///
     /// # Examples
     /// ```

@@ -26,31 +26,29 @@ use crate::locks::Inner;
 
 /// What the nodes say about one lock. Made by [`Locks::inspect`] and [`Locks::list`].
 ///
-/// By the time it is read, the lock may be another's: it is for people and dashboards, not for
-/// decisions.
+/// By the time you read it, the lock may have changed hands: it is for people and dashboards, not
+/// for decisions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LockReport {
-    /// The lock. In a list, what follows the prefix in its key.
+    /// The lock. In a list, the part of the key after the prefix.
     pub name: String,
     /// What a majority of nodes says.
     pub state: LockState,
-    /// How many wait in line, by the middle of what the nodes say; without the one that the lock is
-    /// set aside for, and without those that were killed. `None` if no node told, and in a list,
-    /// which does not look.
+    /// How many wait in line: the median of what the nodes say, without the waiter that the lock is
+    /// reserved for and without dead ones. `None` if no node said, and in a list.
     pub waiters: Option<u64>,
-    /// Who waits, in order: those whom a majority of nodes has in line, at most a hundred. Empty in
-    /// a list, which does not look.
+    /// Who waits, in order: those that a majority of nodes has in line, at most a hundred. Empty in
+    /// a list.
     pub line: Vec<WaiterReport>,
-    /// The addresses of the nodes that say the same as the majority.
+    /// The addresses of the nodes that agree with the majority.
     pub agree: Vec<Arc<str>>,
-    /// The addresses of the nodes that say otherwise; of all that answered, if there is no
-    /// majority.
+    /// The addresses of the nodes that disagree; all that answered, if there is no majority.
     pub disagree: Vec<Arc<str>>,
-    /// For how long its holder has it, if its fence tells: fences are near the clocks of the nodes.
-    /// `None` in a list.
+    /// How long its holder has had it, judged by its fence and the clocks of the nodes. `None` if
+    /// it has no fence, and in a list.
     pub held_for: Option<Duration>,
-    /// What every node says, in the order of the node list.
+    /// What each node says, in the order of the node list.
     pub nodes: Vec<NodeAnswer>,
 }
 
@@ -60,13 +58,13 @@ pub struct LockReport {
 pub struct NodeAnswer {
     /// The node's address.
     pub node: Arc<str>,
-    /// Whether it is counted: not if it may not vote now.
+    /// Whether it counts: a node that may not vote does not.
     pub votes: bool,
-    /// Why it is not counted. [`Locks::nodes`] has advice.
+    /// Why it does not count. [`Locks::nodes`] has advice.
     pub distrust: Option<Distrust>,
-    /// The key as it has it, `None` if it does not; or why it did not tell.
+    /// The key as the node has it, `None` if it has none; or why it did not answer.
     pub holding: Result<Option<Holding>, Fault>,
-    /// How many it has in line, if it told.
+    /// How many waiters it has in line, if it said.
     pub waiters: Option<u64>,
     /// The first of them.
     line: Vec<Waiter>,
@@ -75,16 +73,16 @@ pub struct NodeAnswer {
 impl Locks {
     /// Asks every node about the lock `name`: who holds it, for how long, and who waits.
     ///
-    /// The answer is what a majority of the nodes that may vote says; [`LockReport::disagree`]
-    /// names those that say otherwise. When a majority has answered, the others get twice as long
-    /// again; it takes at most two seconds.
+    /// The result is what a majority of the voting nodes says; [`LockReport::disagree`] lists the
+    /// others. Once a majority has answered, slow nodes get twice as long again; it takes at most
+    /// two seconds.
     ///
     /// # Errors
-    /// [`AcquireError::InvalidName`] if the name is not allowed, [`AcquireError::ShutDown`] if the
-    /// manager is gone. Nodes that do not answer are named in the result.
+    /// [`AcquireError::InvalidName`] if the name is invalid, [`AcquireError::ShutDown`] if the
+    /// manager was shut down. Nodes that do not answer are in the result.
     ///
     /// # Cancel safety
-    /// Nothing is changed, so it may be dropped at any time.
+    /// It changes nothing, so it may be dropped at any time.
     ///
     /// # Examples
     /// ```
@@ -128,7 +126,7 @@ fn age(answer: &Answered) -> Option<Duration> {
 }
 
 impl LockReport {
-    /// How many nodes may forget it before somebody else can get it, if it is held.
+    /// How many nodes may forget it before another client can get it, if it is held.
     #[must_use]
     pub fn margin(&self) -> Option<usize> {
         let counted =
@@ -152,7 +150,7 @@ impl LockReport {
 }
 
 impl NodeAnswer {
-    /// Whether somebody has to change something before this node can be used: no retry helps.
+    /// Whether the node cannot be used until somebody fixes it: retrying does not help.
     #[must_use]
     pub fn is_misconfigured(&self) -> bool {
         self.distrust.as_ref().is_some_and(Distrust::is_misconfigured)

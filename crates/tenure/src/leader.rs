@@ -24,13 +24,13 @@ const BACK_OFF_MAX: Duration = Duration::from_secs(10);
 /// How often [`Incumbents`] asks the nodes who leads.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// An office that one candidate at a time holds. Made by [`Locks::leader`].
+/// A leader election. Made by [`Locks::leader`].
 ///
-/// Candidates wait in line; the first one is elected and leads until it resigns, dies, or loses its
-/// lock. After a leader that died, the next one leads within the ttl and the guard band; a
-/// candidate ahead of it that is paused or cut off costs another 250 ms. Two never lead at once:
-/// work is cancelled before the next candidate can be elected. What cancelling cannot stop, such as
-/// a write that is under way, needs [`Term::epoch`] at the resource (`docs/how-to/fencing.md`).
+/// Candidates wait in line; the first is elected and leads until it resigns, dies, or loses its
+/// lock. When a leader dies, the next one leads within the ttl plus the guard band; each paused or
+/// disconnected candidate ahead of it adds 250 ms. Two never lead at once: work is cancelled before
+/// the next candidate can be elected. What cancelling cannot stop, such as a write in flight, needs
+/// [`Term::epoch`] at the resource (`docs/how-to/fencing.md`).
 ///
 /// # Examples
 /// ```
@@ -51,8 +51,8 @@ pub struct Leader {
     lock: Lock,
 }
 
-/// The time in which one candidate leads. Its work gets it by value, so that it can be spawned; if
-/// it is kept for longer than the work takes, the candidate leads for as long.
+/// The time for which a candidate leads. The work gets it by value so that it can be spawned; the
+/// candidate leads for as long as it is kept.
 #[derive(Debug)]
 pub struct Term(Arc<Office>);
 
@@ -62,17 +62,17 @@ struct Office {
     resigned: Notify,
 }
 
-/// Who leads, as the nodes say.
+/// The current leader, as the nodes say.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Incumbent {
-    /// What the leader says of itself: [`Leader::label`].
+    /// The leader's label: [`Leader::label`].
     pub label: Option<Arc<str>>,
-    /// The epoch: the fence of its lock. It grows with every election.
+    /// The fence of its lock. It grows with every election.
     pub epoch: Fence,
 }
 
-/// Who leads, and who comes after. Made by [`Leader::observe`].
+/// The leaders, one after the other. Made by [`Leader::observe`].
 #[derive(Debug)]
 pub struct Incumbents {
     leader: Leader,
@@ -87,8 +87,8 @@ enum End<T> {
 }
 
 impl Locks {
-    /// The office called `name`, for candidates and observers. Asks nobody yet. On the nodes it is
-    /// the lock of that name.
+    /// The election called `name`, for candidates and observers. No node is asked yet. On the nodes
+    /// it is the lock of that name.
     pub fn leader(&self, name: impl Into<String>) -> Leader {
         let name = name.into();
         let lock = self.lock(name.clone()).wait_forever().max_hold(MaxHold::Unlimited);
@@ -97,29 +97,28 @@ impl Locks {
 }
 
 impl Leader {
-    /// How long a leader that died still counts as one. Default 30 s. See [`Lock::ttl`].
+    /// How long a dead leader still counts as the leader. Default 30 s. See [`Lock::ttl`].
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.lock = self.lock.ttl(ttl);
         self
     }
 
-    /// What observers are told of this candidate, with its process and machine. See
-    /// [`Lock::label`].
+    /// A note for observers, stored with process id and host name. See [`Lock::label`].
     pub fn label(mut self, note: impl AsRef<str>) -> Self {
         self.lock = self.lock.label(note);
         self
     }
 
-    /// Campaigns until elected, does `work`, and resigns when it is done. If the term is lost
-    /// before that, the work is cancelled at its next `.await`, in time, and the candidate
-    /// campaigns again: `work` is called once for every election.
+    /// Waits until elected, runs `work`, and resigns when it is done. If the lock is lost before
+    /// that, the work is cancelled at its next `.await`, in time, and the candidate stands again:
+    /// `work` is called once per election.
     ///
-    /// Nodes that cannot be reached are waited for. After a lost term the candidate pauses, for 100
-    /// ms at first and 10 s at most.
+    /// Unreachable nodes are waited for. After a lost term the candidate pauses, 100 ms at first
+    /// and 10 s at most.
     ///
     /// # Errors
-    /// As [`Lock::acquire`], but never for locks that others hold or nodes that are down: what is
-    /// wrong with name, options or manager, or that the name is used for another kind of lock.
+    /// As [`Lock::acquire`], but never because another candidate leads or nodes are down: only for
+    /// an invalid name or option, a name of another kind of lock, or a manager that was shut down.
     ///
     /// # Cancel safety
     /// Dropping the future drops the work and resigns in the background.
@@ -167,7 +166,7 @@ impl Leader {
         }
     }
 
-    /// Who leads, and who comes after, as the nodes say: for candidates as for those who only look.
+    /// The current leader and its successors, as the nodes say: for candidates and observers.
     ///
     /// # Examples
     /// ```
@@ -190,8 +189,8 @@ impl Leader {
 }
 
 impl Term {
-    /// The number of this election: the fence of the lock. Pass it on with every write, so that the
-    /// resource refuses what an earlier leader sent late.
+    /// The number of this election: the fence of the lock. Send it with every write, so that the
+    /// resource refuses late writes of earlier leaders.
     #[must_use]
     pub fn epoch(&self) -> Fence {
         self.0.guard.fence()
@@ -202,8 +201,8 @@ impl Term {
         &self.0.guard
     }
 
-    /// Gives the term up: the work is cancelled here, the next candidate is elected at once, and
-    /// this one stands again behind those who wait. To leave for good, return from the work.
+    /// Resigns: the work is cancelled here, the next candidate is elected at once, and this one
+    /// stands again, last in line. To leave for good, return from the work.
     pub async fn resign(&self) -> Infallible {
         self.0.resigned.notify_one();
         pending().await
@@ -230,15 +229,15 @@ impl Office {
 }
 
 impl Incumbents {
-    /// Who leads, or `None` if nobody does: the first time at once, then whenever that has changed.
-    /// The nodes are asked twice a second, so a leader of less than that may be missed. While no
-    /// majority of nodes answers, nothing is known and nothing is told.
+    /// The leader, or `None` if there is none: at once the first time, then after every change. The
+    /// nodes are asked twice a second, so a shorter term may be missed. While no majority of nodes
+    /// answers, it keeps waiting.
     ///
     /// # Errors
     /// As [`Locks::inspect`].
     ///
     /// # Cancel safety
-    /// The future may be dropped: what it has not told comes the next time.
+    /// The future may be dropped; no change is lost.
     pub async fn next(&mut self) -> Result<Option<Incumbent>, AcquireError> {
         loop {
             let report = self.leader.locks.inspect(&self.leader.name).await?;

@@ -23,9 +23,9 @@ use crate::error::{AcquireError, WithError};
 use crate::guard::{Guard, Hold};
 use crate::locks::Inner;
 
-/// A lock that can be asked for. Made by [`Locks::lock`](crate::Locks::lock).
+/// A lock that you can ask for. Made by [`Locks::lock`](crate::Locks::lock).
 ///
-/// Options are checked when the lock is asked for. A `Lock` can be asked for as often as you like.
+/// Options are checked when you acquire. A `Lock` can be acquired as often as you like.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -73,15 +73,15 @@ impl Lock {
     }
 
     /// The term: how long the lock lives unless it is extended or released. Default 30 s. While the
-    /// guard lives, the lock is extended by itself ([`Lock::renewal`]); when its process is gone,
-    /// it frees itself after this time.
+    /// guard lives, the lock is renewed automatically ([`Lock::renewal`]); if the process dies, the
+    /// lock expires after this time.
     pub fn ttl(mut self, ttl: Duration) -> Self {
         self.options_mut().ttl = ttl;
         self
     }
 
-    /// How long [`Lock::acquire`] may wait. Default 10 s. The last attempt begins at the end of
-    /// this time and may take one node timeout more.
+    /// How long [`Lock::acquire`] may wait. Default 10 s. The last attempt starts at the end of
+    /// this time and may take one node timeout longer.
     pub fn wait(mut self, wait: Duration) -> Self {
         self.options_mut().wait = Wait::AtMost(wait);
         self
@@ -99,9 +99,9 @@ impl Lock {
         self
     }
 
-    /// How long a node may take to answer before its vote counts as unknown. It must be small
-    /// against the ttl. By default it follows the round trips to each node: at least 50 ms (ttl /
-    /// 10 if that is less), at most ttl / 10.
+    /// How long a node may take to answer before its vote counts as unknown. Must be much shorter
+    /// than the ttl. By default it follows the round trips to each node: at least 50 ms (ttl / 10
+    /// if that is less), at most ttl / 10.
     pub fn node_timeout(mut self, node_timeout: Duration) -> Self {
         self.options_mut().node_timeout = Some(node_timeout);
         self
@@ -120,79 +120,77 @@ impl Lock {
         self
     }
 
-    /// How long extensions may keep the lock in all. Default one hour, or the ttl if that is
-    /// longer.
+    /// The longest that extensions may hold the lock in total. Default one hour, or the ttl if that
+    /// is longer.
     pub fn max_hold(mut self, max_hold: MaxHold) -> Self {
         self.options_mut().max_hold = Some(max_hold);
         self
     }
 
-    /// How the lock is extended by itself while it is held. Default: whenever a third of the ttl is
-    /// over. See [`Renewal`].
+    /// How the lock is renewed while it is held. Default: every third of the ttl. See [`Renewal`].
     pub fn renewal(mut self, renewal: Renewal) -> Self {
         self.options_mut().renewal = renewal;
         self
     }
 
-    /// At most so many renewals. By default as many as [`Lock::max_hold`] allows.
+    /// The most renewals. Default: as many as [`Lock::max_hold`] allows.
     pub fn renewals_max(mut self, renewals_max: u32) -> Self {
         self.options_mut().renewals_max = Some(renewals_max);
         self
     }
 
-    /// Acquires without a fence: a little faster, and nothing to hand to the resource.
+    /// Acquires without a fence: slightly faster, but the resource has nothing to check.
     /// [`Guard::fence`] is [`Fence::NONE`](crate::Fence::NONE) then.
     pub fn unfenced(mut self) -> Self {
         self.options_mut().fenced = false;
         self
     }
 
-    /// Keeps this beside the lock while it is held, together with the id of this process and the
-    /// name of this machine, for whoever asks who holds it: as `4711@web-1 nightly import`. At most
-    /// 256 bytes in all.
+    /// Stores this note beside the lock while it is held, after the process id and the host name,
+    /// so that others see who holds it: `4711@web-1 nightly import`. At most 256 bytes in total.
     pub fn label(mut self, note: impl AsRef<str>) -> Self {
         self.options_mut().label = Some(label::of(note.as_ref()).into());
         self
     }
 
-    /// Keeps exactly this beside the lock while it is held, without this process and machine: for
-    /// programs that hold locks for others, whose names say more. At most 256 bytes.
+    /// Stores exactly this label beside the lock while it is held, without process id and host
+    /// name: for programs that hold locks on behalf of others. At most 256 bytes.
     pub fn label_for(mut self, holder: impl Into<Arc<str>>) -> Self {
         self.options_mut().label = Some(holder.into());
         self
     }
 
-    /// Does not wait: [`Lock::acquire`] asks once. Unlike [`Lock::try_acquire`] it says who has the
-    /// lock if that is another.
+    /// Does not wait: [`Lock::acquire`] asks once. Unlike [`Lock::try_acquire`], its error says who
+    /// holds the lock.
     pub fn no_wait(mut self) -> Self {
         self.options_mut().wait = Wait::No;
         self
     }
 
-    /// Waits without a place in line: asks again and again, as [`Lock::retry`] says, and takes the
-    /// lock when it happens to be free. Others who wait in line are served before, if the holder is
-    /// a Tenure client.
+    /// Waits without a place in line: retries as [`Lock::retry`] says, and takes the lock when it
+    /// happens to be free. Clients that wait in line are served first if the holder is a Tenure
+    /// client.
     pub fn unqueued(mut self) -> Self {
         self.options_mut().queued = false;
         self
     }
 
     /// Lets callers of this manager that wait for the lock pass it on among themselves: for a lock
-    /// that many tasks of one process want at the same time. One of them asks the nodes, for all
-    /// that wait by then; each gets the lock in its turn, with a guard and a fence of its own, and
-    /// the nodes hear of it when the last one is done. With 64 tasks that is one acquisition in 64.
+    /// that many tasks of one process want at the same time. One of them asks the nodes on behalf
+    /// of all that are waiting; each gets the lock in turn, with its own guard and fence, and the
+    /// nodes are told when the last one is done. With 64 tasks, one acquire in 64 asks the nodes.
     ///
-    /// It goes on for at most 10 ms after the nodes gave the lock, and 128 times. Then the lock
-    /// goes to whoever waits elsewhere, and the next caller here gets in line behind. So others
-    /// wait for those 10 ms and one hold at the most, and are not served in the order of all calls:
-    /// *first come, first served* holds for those that ask the nodes.
+    /// This lasts at most 10 ms and 128 passes from the grant. Then the lock goes to the next
+    /// waiter elsewhere, and the next caller here queues behind it. So other processes wait at most
+    /// 10 ms plus one hold longer, and *first come, first served* holds only between callers that
+    /// ask the nodes.
     ///
-    /// Those that wait for others here are in no line at the nodes, and
+    /// Callers that wait here are not in line on the nodes, so
     /// [`Locks::inspect`](crate::Locks::inspect) does not count them.
     ///
     /// Only callers with the same options (but for [`Lock::wait`] and [`Lock::retry`]) pass a lock
     /// on to each other. [`Lock::try_acquire`], [`Lock::unfenced`] and [`Lock::unqueued`] callers
-    /// ask the nodes as ever, and a guard whose lock was [handed over](Guard::to_handover) is
+    /// ask the nodes as usual, and a guard whose lock was [handed over](Guard::to_handover) is
     /// released.
     ///
     /// # Examples
@@ -237,26 +235,26 @@ impl Lock {
         self
     }
 
-    /// Shares the lock with others who do so, and keeps out whoever does not: a reader's lock. See
+    /// Shares the lock with other readers, and keeps out everybody else. See
     /// [`RwLock`](crate::RwLock).
     pub fn shared(mut self) -> Self {
         self.options_mut().mode = Mode::Shared;
         self
     }
 
-    /// Lets this owner hold the lock again, in any process: a *reentrant* lock. Everybody else is
-    /// kept out until the owner has released it as often as it has acquired it.
+    /// Lets this owner acquire the lock again, from any process: a *reentrant* lock. Everybody else
+    /// is kept out until the owner has released it as often as it acquired it.
     ///
-    /// An owner is a text that all who belong together know: the id of a job, of a request, of a
-    /// deployment. Each acquire is a hold of its own, with a term, renewal and loss of its own; one
-    /// that dies frees itself, and the others go on. All holds of an owner that overlap have the
-    /// same fence. An owner that holds the lock never waits for others in line to get it again.
+    /// An owner is a text that the cooperating processes share: the id of a job, a request, a
+    /// deployment. Each acquire has its own term, renewal and loss; if one process dies, its hold
+    /// expires and the others stay. All holds of an owner that overlap have the same fence. An
+    /// owner that holds the lock never waits for others in line to get it again.
     ///
-    /// On the nodes it is the hash that Redisson's `RLock` uses, so the two keep each other out and
-    /// wake each other. It is another kind of lock than a plain or a read-write one: whoever asks
-    /// for a name of the other kind gets [`AcquireError::OtherKind`].
+    /// On the nodes it is the hash that Redisson's `RLock` uses, so the two exclude and wake each
+    /// other. It is a different kind of lock than a plain or read-write one: asking for a name of
+    /// the other kind fails with [`AcquireError::OtherKind`].
     ///
-    /// Inside one process [`Guard::reenter`] does the same for nothing.
+    /// Inside one process [`Guard::reenter`] does the same without asking the nodes.
     ///
     /// # Examples
     /// ```
@@ -285,30 +283,29 @@ impl Lock {
     /// another client could get it. Default 0, a bare majority. With 1 of five nodes, four must
     /// grant instead of three.
     ///
-    /// It is asked of the acquisition only; while the lock is held, [`Guard::margin`] shows what is
-    /// left of it.
+    /// Required of the acquisition only; [`Guard::margin`] shows the margin while the lock is held.
     pub fn min_margin(mut self, min_margin: usize) -> Self {
         self.options_mut().min_margin = min_margin;
         self
     }
 
-    /// Acquires the lock, waiting for it as long as [`Lock::wait`] says.
+    /// Acquires the lock, waiting up to [`Lock::wait`].
     ///
-    /// If it is not free, the call waits in line with those of all other clients, and is woken when
-    /// its turn comes: first come, first served.
+    /// If the lock is taken, the call waits in line with all other clients and is woken when its
+    /// turn comes: first come, first served.
     ///
     /// # Errors
-    /// [`AcquireError::Contended`] if others have it, [`AcquireError::Unavailable`] if no majority
-    /// of nodes can be asked, [`AcquireError::TooLate`] if the answers took longer than the ttl,
-    /// [`AcquireError::OtherKind`] at once if the name is used for another kind of lock,
-    /// [`AcquireError::Circle`] at once if waiting would be a deadlock inside this manager,
-    /// and the other variants for names, options and managers that cannot work. After a wait the
-    /// reason is that of the last attempt. Whoever did not wait in line is told who holds the lock
-    /// all the same, which takes another round trip, a node timeout at most.
+    /// [`AcquireError::Contended`] if another client has it, [`AcquireError::Unavailable`] if no
+    /// majority of nodes answers, [`AcquireError::TooLate`] if the answers took longer than the
+    /// ttl, [`AcquireError::OtherKind`] at once if the name is used for another kind of lock,
+    /// [`AcquireError::Circle`] at once if waiting would be a deadlock inside this manager, and the
+    /// other variants for invalid names and options, and for managers that were shut down. After a
+    /// wait, the error is that of the last attempt. To name the holder, a call that did not wait in
+    /// line makes one more round trip, a node timeout at most.
     ///
     /// # Cancel safety
-    /// The future may be dropped at any moment: the attempt is given up, and the manager removes in
-    /// the background whatever it may have set on the nodes.
+    /// The future may be dropped at any time: the attempt is abandoned, and the manager removes its
+    /// traces from the nodes in the background.
     ///
     /// # Examples
     /// ```
@@ -322,8 +319,8 @@ impl Lock {
         self.clone().ask(true, None)
     }
 
-    /// As [`Lock::acquire`], with a view of the place in line: for programs that wait for others,
-    /// and tell them how far they are.
+    /// As [`Lock::acquire`], with a view of the place in line: for programs that wait on behalf of
+    /// others and show them their progress.
     ///
     /// # Errors
     /// As [`Lock::acquire`].
@@ -358,7 +355,7 @@ impl Lock {
         (self.clone().ask(true, Some(in_line.clone())), in_line)
     }
 
-    /// Asks for the lock once. `Ok(None)` means that others have it.
+    /// Asks for the lock once. `Ok(None)` means that another client has it.
     ///
     /// # Errors
     /// As [`Lock::acquire`], but never [`AcquireError::Contended`].
@@ -604,12 +601,12 @@ impl Lock {
     }
 }
 
-/// Where an acquire is in line. Made by [`Lock::acquire_in_line`].
+/// The place of an acquire in line. Made by [`Lock::acquire_in_line`].
 #[derive(Clone, Default)]
 pub struct InLine(Arc<OnceLock<SharedLease>>);
 
 impl InLine {
-    /// The place, as far as the nodes have said; `None` while the acquire does not wait in line.
+    /// The place that the nodes last reported; `None` while the acquire is not in line.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
         let lease = self.0.get()?.look();

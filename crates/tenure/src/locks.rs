@@ -32,9 +32,9 @@ use crate::watch::Board;
 /// How long [`Locks::shutdown`] waits for clean-up: many round trips, and still bearable at exit.
 const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
-/// Gives out locks by name, decided by a majority of its nodes.
+/// The manager: acquires locks by name on a majority of its nodes.
 ///
-/// Make one per program and share it: clones are cheap and are the same manager.
+/// Make one per program and share it: clones are cheap and share one manager.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -94,7 +94,7 @@ pub struct Builder {
 }
 
 impl Locks {
-    /// A manager with one node in this process's memory: for trying out, tests and examples.
+    /// A manager with one node in this process's memory: for trials, tests and examples.
     ///
     /// # Panics
     /// Outside a runtime, if the system cannot start a thread.
@@ -103,13 +103,13 @@ impl Locks {
         Self::builder().node(MemoryNode::new("0")).build().expect("one memory node is a valid node list")
     }
 
-    /// A manager of the store that the processes of this user share on this machine, with default
-    /// settings: see [`SqliteNode::user_default`](crate::SqliteNode::user_default). Nothing has to
-    /// be installed or started.
+    /// A manager of the store that this user's processes share on this machine, with default
+    /// settings: see [`SqliteNode::user_default`](crate::SqliteNode::user_default). Nothing needs
+    /// to be installed or started.
     ///
     /// # Errors
-    /// [`BuildError::Url`] if the environment names no folder for it. Whatever else is wrong with
-    /// the store is told with the vote of its node when a lock is asked for.
+    /// [`BuildError::Url`] if the environment names no folder for it. Other problems with the store
+    /// are in the error of the first acquire.
     ///
     /// # Examples
     /// ```no_run
@@ -123,20 +123,20 @@ impl Locks {
         Self::builder().node(crate::SqliteNode::user_default()?).build()
     }
 
-    /// A manager with the settings that the environment and the files of this machine name, as the
-    /// command-line tool reads them: a program and the tool mean the same locks then.
+    /// A manager with the settings of the environment and of `tenure.toml`, as the command-line
+    /// tool reads them: the program and the tool then use the same locks.
     ///
     /// `TENURE_NODES`, `TENURE_PREFIX`, `TENURE_TTL`, `TENURE_WAIT` and `TENURE_LABEL` come first,
     /// then `tenure.toml` in the working folder (or the file that `TENURE_CONFIG` names), then the
-    /// person's own `~/.config/tenure/tenure.toml`, then `/etc/tenure.toml`. Without nodes it is
-    /// the store of [`Locks::embedded`], unless `TENURE_REQUIRE_NODES` or `require_nodes` in a file
-    /// rules that out. Redis nodes are remembered as by [`Builder::remember_nodes`], unless
-    /// `TENURE_KNOWN_NODES` or `known_nodes` is `off`. `docs/reference/cli.md` has all settings;
-    /// [`Config`](crate::config::Config) says what is in force and where it comes from.
+    /// user's `~/.config/tenure/tenure.toml`, then `/etc/tenure.toml`. Without nodes it is the
+    /// store of [`Locks::embedded`], unless `TENURE_REQUIRE_NODES` or `require_nodes` in a file
+    /// forbids it. Redis nodes are remembered as by [`Builder::remember_nodes`], unless
+    /// `TENURE_KNOWN_NODES` or `known_nodes` is `off`. `docs/reference/cli.md` lists all settings;
+    /// [`Config`](crate::config::Config) shows each value and its source.
     ///
     /// # Errors
-    /// [`ConfigError`](crate::config::ConfigError) says what is wrong, and where. Nodes that cannot
-    /// be reached are told with their votes when a lock is asked for.
+    /// [`ConfigError`](crate::config::ConfigError) says what is wrong, and where. Unreachable nodes
+    /// are in the error of the first acquire.
     ///
     /// # Examples
     /// ```standalone_crate
@@ -166,14 +166,14 @@ impl Locks {
     /// A manager of these nodes, with default settings: `redis://...`, `rediss://...`,
     /// `redis+unix://...` or `sqlite:PATH`, as [`Node::parse`] reads them.
     ///
-    /// It comes back when every node has been tried. Nodes that cannot be reached are tried again
-    /// in the background; a majority is enough to give locks.
+    /// Returns when every node has been tried. Unreachable nodes are retried in the background; a
+    /// majority is enough to acquire locks.
     ///
     /// # Errors
-    /// [`BuildError`] if a URL cannot be read, or the list cannot work.
+    /// [`BuildError`] if a URL or the node list is invalid.
     ///
     /// # Cancel safety
-    /// Dropping the future drops the manager; nothing was locked yet.
+    /// Dropping the future drops the manager; nothing is locked yet.
     ///
     /// # Examples
     /// ```no_run
@@ -192,7 +192,7 @@ impl Locks {
         Ok(locks)
     }
 
-    /// Waits until every node has been tried once. Before that, commands wait for the outcome.
+    /// Waits until every node has been tried once. Calls made earlier wait for that, too.
     ///
     /// # Cancel safety
     /// It may be dropped and called again at any time.
@@ -200,7 +200,7 @@ impl Locks {
         self.inner.call(|reply| Call::Settle { reply }).await;
     }
 
-    /// Starts the settings of a manager.
+    /// Starts a builder with default settings.
     pub fn builder() -> Builder {
         Builder {
             nodes: vec![],
@@ -218,32 +218,33 @@ impl Locks {
         }
     }
 
-    /// The lock called `name`. Asks nobody yet; see [`Lock`] for what to do with it.
+    /// The lock called `name`. No node is asked yet; see [`Lock`].
     pub fn lock(&self, name: impl Into<String>) -> Lock {
         Lock::new(Arc::clone(&self.inner), name.into())
     }
 
-    /// Ends the manager in good order: no new locks, whoever waits is told, and everything that
-    /// dropped guards and cancelled calls left behind is cleaned up, for at most five seconds.
+    /// Shuts the manager down: no new locks, waiting calls fail with
+    /// [`AcquireError::ShutDown`](crate::AcquireError::ShutDown), and what dropped guards and
+    /// cancelled calls left on the nodes is cleaned up, within five seconds.
     ///
-    /// A node that does not answer is waited for a fraction of a second: what it owes frees itself
-    /// at the end of its term. [`Locks::shutdown_within`] waits longer.
+    /// A silent node gets a fraction of a second: its keys expire with their terms.
+    /// [`Locks::shutdown_within`] waits longer.
     ///
-    /// Guards that are still alive keep their locks and can extend and release them.
+    /// Guards that are still alive keep their locks and can be extended and released.
     ///
     /// # Errors
-    /// [`ShutdownError`] if nodes did not confirm in time; it says which, and when the keys free
-    /// themselves.
+    /// [`ShutdownError`] if nodes did not confirm in time; it says which, and when their keys
+    /// expire.
     ///
     /// # Cancel safety
-    /// The shutdown goes on when the future is dropped; only the answer is lost. It may be called
+    /// The shutdown continues when the future is dropped; only the answer is lost. It may be called
     /// again.
     pub async fn shutdown(&self) -> Result<(), ShutdownError> {
         self.end(SHUTDOWN_LIMIT, false).await
     }
 
     /// As [`Locks::shutdown`], but waits up to `limit` for every node that may still have a key,
-    /// also for one that does not answer.
+    /// even a silent one.
     ///
     /// # Errors
     /// As [`Locks::shutdown`].
@@ -285,16 +286,15 @@ impl Builder {
         self
     }
 
-    /// Adds the node at this URL: for node lists that come from settings.
-    /// [`RedisNode`](crate::RedisNode) documents the URLs.
+    /// Adds the node at this URL. [`RedisNode`](crate::RedisNode) documents the URLs.
     ///
     /// # Errors
-    /// [`BuildError::Url`] says what is wrong with it. It never repeats a password.
+    /// [`BuildError::Url`] says what is wrong with it. It never contains a password.
     pub fn url(self, url: &str) -> Result<Self, BuildError> {
         Ok(self.node(Node::parse(url)?))
     }
 
-    /// What stands before every lock name on the nodes. Default `tenure:`; empty shares names with
+    /// The prefix of every key on the nodes. Default `tenure:`; an empty one shares names with
     /// other Redlock clients.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
@@ -307,61 +307,61 @@ impl Builder {
         self
     }
 
-    /// The largest ttl that a lock may have. Default 60 s.
+    /// The largest ttl of any lock. Default 60 s.
     ///
-    /// Every client of the same nodes and prefix must have the same number; one with another is
-    /// refused. A node that lost its memory stays out for as long as any lock it forgot may live,
-    /// so a large one costs availability after restarts.
+    /// All clients of the same nodes and prefix must use the same value; a client that differs is
+    /// refused. A node that lost its memory does not vote for as long as any lock it forgot may
+    /// live, so a large value costs availability after restarts.
     pub fn max_ttl(mut self, max_ttl: Duration) -> Self {
         self.max_ttl = max_ttl;
         self
     }
 
-    /// What is done about nodes that may have forgotten locks. Default [`RestartGuard::Evidence`].
-    /// The same for every client of the same nodes and prefix.
+    /// What to do about nodes that may have forgotten locks. Default [`RestartGuard::Evidence`].
+    /// Must be the same for all clients of the same nodes and prefix.
     pub fn restart_guard(mut self, restart_guard: RestartGuard) -> Self {
         self.restart_guard = restart_guard;
         self
     }
 
-    /// How long nodes remember the fence of a lock that nobody acquires: default 24 h, at least a
-    /// second. A shorter one saves memory on the nodes; their clocks must not be set back by more
-    /// than half of it. The same for every client of the same nodes and prefix.
+    /// How long nodes remember the fence of an unused lock. Default 24 h, at least a second. A
+    /// shorter time saves memory on the nodes, whose clocks must not be set back by more than half
+    /// of it. Must be the same for all clients of the same nodes and prefix.
     pub fn fence_retention(mut self, retention: Duration) -> Self {
         self.fence_retention = Some(retention);
         self
     }
 
-    /// Names the node list. Clients whose node lists differ exclude nobody, so each node remembers
-    /// the list it was first used with, and refuses clients with another. By default the list is
-    /// known by the addresses and databases in it; give it a name if clients reach the same nodes
-    /// under different addresses. They must then all list the nodes in the same order.
+    /// Names the node list. Clients with different lists would not exclude each other, so each node
+    /// remembers the list it was first used with and refuses clients with another. By default a
+    /// list is identified by its addresses and databases; name it if clients reach the same nodes
+    /// under different addresses. All of them must then list the nodes in the same order.
     pub fn fleet(mut self, name: impl Into<String>) -> Self {
         self.fleet = Some(name.into());
         self
     }
 
-    /// The options that locks start from; each lock can change its own. By default the ttl is 30 s,
-    /// or `max_ttl` if that is shorter.
+    /// The default options of locks; each lock can override them. Without this, the ttl is 30 s, or
+    /// `max_ttl` if that is shorter.
     pub fn defaults(mut self, options: Options) -> Self {
         self.defaults = Some(options);
         self
     }
 
-    /// Calls `observer` with every [`Event`], on the worker: it must be quick and must not block.
+    /// Calls `observer` with every [`Event`], on the worker: it must be fast and must not block.
     pub fn observer(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
         self.observer = Observer::new(observer);
         self
     }
 
-    /// Where the manager does its work.
+    /// Where the manager's worker runs.
     pub fn worker(mut self, worker: Worker) -> Self {
         self.worker = worker;
         self
     }
 
-    /// Reads the time from tokio, so that tests under `tokio::time::pause` can move it. Not for
-    /// production: that clock stands still while the machine is suspended.
+    /// Reads the time from tokio, so that tests under `tokio::time::pause` can advance it. Not for
+    /// production: that clock stops while the machine is suspended.
     pub fn tokio_time(mut self) -> Self {
         self.clock = Clock::Tokio;
         self
@@ -392,8 +392,8 @@ impl Builder {
     /// Builds the manager and starts its worker.
     ///
     /// # Errors
-    /// [`BuildError`] if there are no nodes or more than 15, if one is listed twice, if prefix or
-    /// `max_ttl` are not allowed, or if a thread was needed and could not be started.
+    /// [`BuildError`] if there are no nodes or more than 15, if one is listed twice, if the prefix
+    /// or `max_ttl` is invalid, or if the worker's thread could not be started.
     pub fn build(self) -> Result<Locks, BuildError> {
         let (settings, prefix) = self.agreed()?;
         let quorum = Quorum::of(self.nodes.len())?;

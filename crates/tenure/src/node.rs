@@ -29,7 +29,7 @@ pub use server::{Persistence, Role};
 pub use sqlite::SqliteNode;
 pub use url::UrlError;
 
-/// One store in the node list of a [`Locks`](crate::Locks), of whichever kind.
+/// One node of a [`Locks`](crate::Locks), of any kind.
 ///
 /// ```
 /// use tenure::{Locks, MemoryNode, Node};
@@ -52,7 +52,7 @@ enum Kind {
 }
 
 impl Node {
-    /// How the node is called in votes, errors and logs. No two nodes of a list may share it.
+    /// The node's name in votes, errors and logs. Unique within a list.
     #[must_use]
     pub fn address(&self) -> &str {
         match &self.0 {

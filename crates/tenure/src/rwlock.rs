@@ -2,28 +2,28 @@
 
 use crate::{Lock, Locks};
 
-/// A lock that many readers hold at once, or one writer alone. Made by [`Locks::rwlock`].
+/// A lock for many readers or one writer. Made by [`Locks::rwlock`].
 ///
-/// [`RwLock::read`] and [`RwLock::write`] give a [`Lock`] with everything that locks have: a term,
-/// a wait, renewal, loss, a label. Both sides have the same name on the same nodes, so a writer is
-/// also kept out by a plain [`Lock`] of that name, and by every other Redlock client.
+/// [`RwLock::read`] and [`RwLock::write`] return a [`Lock`] with everything that locks have: a
+/// term, a wait, renewal, loss, a label. Both use the same name on the nodes, so a writer also
+/// excludes a plain [`Lock`] of that name, and every other Redlock client.
 ///
-/// Neither side starves. When a writer is done, the readers that wait come next, up to 32 at once;
-/// when the last of them is done, the next writer. A reader that comes while a writer waits does
-/// so, too, although others read. Writers are served in the order in which they came.
+/// Neither side starves. After a writer, the waiting readers come next, up to 32 at once; after the
+/// last of them, the next writer. A reader that arrives while a writer waits also waits, even if
+/// others are reading. Writers are served in order of arrival.
 ///
-/// A reader that dies is in the way of writers until its own term is over, and no longer.
+/// A dead reader blocks writers until its own term is over, and no longer.
 ///
 /// # Fences
-/// A writer's fence is larger than those of all readers and writers before it, a reader's larger
-/// than those of all writers before it. Readers have no order among themselves. So a resource keeps
-/// two numbers: it lets a reader in whose fence is at least the last writer's, and a writer whose
-/// fence is at least the largest of all.
+/// A writer's fence is larger than those of all earlier readers and writers, a reader's larger than
+/// those of all earlier writers. Readers have no order among themselves. So a resource keeps two
+/// numbers: it accepts a reader whose fence is at least the last writer's, and a writer whose fence
+/// is at least the largest of all.
 ///
 /// # Cost
-/// A reader takes 1.1 times as long as a writer, and 1.4 times the servers' CPU: a hold of its own
-/// is kept beside the lock. It pays where reading takes long, many read at once, and writing is
-/// rare (`docs/benchmarks.md`).
+/// A reader takes 1.1 times as long as a writer, and 1.4 times the servers' CPU, because each
+/// reader's hold is stored beside the lock. It pays off where reads are long, readers many and
+/// writes rare (`docs/benchmarks.md`).
 ///
 /// # Examples
 /// ```
@@ -46,19 +46,19 @@ pub struct RwLock {
 }
 
 impl RwLock {
-    /// The lock for whoever reads.
+    /// The reader's lock.
     pub fn read(&self) -> Lock {
         self.lock.clone().shared()
     }
 
-    /// The lock for whoever writes.
+    /// The writer's lock.
     pub fn write(&self) -> Lock {
         self.lock.clone()
     }
 }
 
 impl Locks {
-    /// The read-write lock called `name`. Asks nobody yet.
+    /// The read-write lock called `name`. No node is asked yet.
     pub fn rwlock(&self, name: impl Into<String>) -> RwLock {
         RwLock { lock: self.lock(name) }
     }

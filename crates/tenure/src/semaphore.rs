@@ -20,16 +20,16 @@ const PICKS_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// At most `permits` holders at a time. Made by [`Locks::semaphore`].
 ///
 /// A semaphore of *k* is *k* locks, its **slots**: `name#0` to `name#k-1`. A holder has one of
-/// them, with everything that locks have: a term, renewal, loss, a fence. [`Guard::slot`] tells
-/// which, for a resource that there are *k* of.
+/// them, with everything that locks have: a term, renewal, loss, a fence. [`Guard::slot`] says
+/// which, in case there are *k* resources.
 ///
 /// Why not a majority of nodes that each count to *k*? With three nodes and *k* = 2, A is granted
 /// by 1 and 2, B by 2 and 3, C by 1 and 3. Each node has counted to 2, each holder has a majority,
 /// and there are three. Slots are locks, and a lock has one holder.
 ///
-/// *k* is the caller's: of callers that disagree, at most as many hold at once as the largest of
-/// them says. Who asks with a smaller *k* than before lets the holders of higher slots finish. A
-/// fence orders the holders of one slot, not those of different ones.
+/// Each caller names *k*; if callers disagree, the largest *k* limits the holders. A caller with a
+/// smaller *k* lets the holders of higher slots finish. A fence orders the holders of one slot, not
+/// of different slots.
 ///
 /// # Examples
 /// ```
@@ -53,7 +53,7 @@ pub struct Semaphore {
 
 impl Locks {
     /// The semaphore called `name`, for at most `permits` holders at a time: 1 to
-    /// [`SLOTS_MAX`](crate::SLOTS_MAX). Asks nobody yet. It has nothing to do with the lock called
+    /// [`SLOTS_MAX`](crate::SLOTS_MAX). No node is asked yet. It is independent of the lock called
     /// `name`.
     pub fn semaphore(&self, name: impl Into<String>, permits: usize) -> Semaphore {
         Semaphore { lock: self.lock(name), permits }
@@ -61,7 +61,7 @@ impl Locks {
 }
 
 impl Semaphore {
-    /// How long a permit lasts if nobody renews it. See [`Lock::ttl`].
+    /// The term of a permit. See [`Lock::ttl`].
     pub fn ttl(self, ttl: Duration) -> Self {
         self.with(|lock| lock.ttl(ttl))
     }
@@ -71,17 +71,17 @@ impl Semaphore {
         self.with(|lock| lock.wait(wait))
     }
 
-    /// Waits for a permit for as long as it takes.
+    /// Waits for a permit as long as it takes.
     pub fn wait_forever(self) -> Self {
         self.with(Lock::wait_forever)
     }
 
-    /// What others are told of the holder. See [`Lock::label`].
+    /// A note for others who ask who holds a permit. See [`Lock::label`].
     pub fn label(self, note: impl AsRef<str>) -> Self {
         self.with(|lock| lock.label(note))
     }
 
-    /// Any other option that a [`Lock`] has.
+    /// Any other option of a [`Lock`].
     ///
     /// ```
     /// let locks = tenure::Locks::builder().node(tenure::MemoryNode::new("0"));
@@ -96,16 +96,16 @@ impl Semaphore {
         self
     }
 
-    /// Acquires a permit, waiting as long as [`Semaphore::wait`] says.
+    /// Acquires a permit, waiting up to [`Semaphore::wait`].
     ///
-    /// A caller that waits stands in the line of one slot, and picks another one now and then. So
-    /// permits go roughly, not strictly, in the order in which they were asked for.
+    /// A waiting caller queues for one slot and switches to another now and then, so permits are
+    /// granted roughly, not strictly, in order.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; [`AcquireError::InvalidOption`] if there are no permits, or too many.
+    /// As [`Lock::acquire`]; [`AcquireError::InvalidOption`] if `permits` is out of range.
     ///
     /// # Cancel safety
-    /// Whatever was acquired when the future is dropped is released.
+    /// What was acquired when the future is dropped is released.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
         let begun = Instant::now();
         loop {
@@ -133,14 +133,14 @@ impl Semaphore {
         }
     }
 
-    /// Acquires a permit if one is free at this moment. Rarely it says `None` although one is: when
-    /// others come and go meanwhile.
+    /// Acquires a permit if one is free right now. In rare cases it returns `None` although one is,
+    /// when others come and go at the same time.
     ///
     /// # Errors
-    /// As [`Semaphore::acquire`], but never that others have the permits.
+    /// As [`Semaphore::acquire`], but never [`AcquireError::Contended`].
     ///
     /// # Cancel safety
-    /// Whatever was acquired when the future is dropped is released.
+    /// What was acquired when the future is dropped is released.
     pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
         if self.permits == 0 || self.permits > SLOTS_MAX {
             let (name, error) = (self.lock.name().to_owned(), OptionError::Permits { permits: self.permits });

@@ -35,7 +35,7 @@ use crate::machine::clock::Clock;
 
 /// Follows the locks and nodes of a fleet. Made by [`Locks::watch`].
 ///
-/// Dropping it ends the watch; when the last one of a manager is dropped, nobody looks any more.
+/// Dropping it ends the watch; polling stops with the last watch of a manager.
 pub struct FleetWatch {
     manager: Arc<Inner>,
     wish: Wish,
@@ -45,43 +45,43 @@ pub struct FleetWatch {
     known: BTreeMap<Arc<str>, Arc<LockView>>,
 }
 
-/// What is new to a watcher. What is not new is left out.
+/// What is new since the last call. What has not changed is left out.
 #[derive(Clone, Debug, Default)]
 #[non_exhaustive]
 pub struct FleetNews {
-    /// What became of locks, at most 1,000 at a time. A lock that changed more than once since the
-    /// watcher last asked is told once, as it is now.
+    /// Locks that changed, at most 1,000 at a time. A lock that changed several times appears once,
+    /// as it is now.
     pub locks: Vec<LockChange>,
-    /// Whether more of them can be had at once.
+    /// Whether more changes are ready.
     pub more: bool,
-    /// How the nodes are, as [`Locks::nodes`] tells.
+    /// The nodes, as in [`Locks::nodes`].
     pub nodes: Option<Arc<[NodeReport]>>,
-    /// How far the looker is.
+    /// The progress of the scan.
     pub progress: Option<Arc<WatchProgress>>,
-    /// The lock that is watched in particular ([`FleetWatch::lock`]), as [`Locks::inspect`] tells.
+    /// The watched lock ([`FleetWatch::lock`]), as in [`Locks::inspect`].
     pub lock: Option<Arc<LockReport>>,
 }
 
-/// What became of a lock.
+/// A lock that changed.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct LockChange {
-    /// Its name: what follows the prefix in its key.
+    /// Its name: the part of its key after the prefix.
     pub name: Arc<str>,
-    /// As this watcher knew it; `None` if nobody had it.
+    /// As it was; `None` if nobody held it.
     pub before: Option<Arc<LockView>>,
-    /// As it is now; `None` if nobody has it.
+    /// As it is now; `None` if nobody holds it.
     pub now: Option<Arc<LockView>>,
-    /// Whether it was found by looking. What this process did itself is not.
+    /// Whether the change was found by polling. What this process did itself is known at once.
     pub seen: bool,
-    /// It happened at most so long before it was seen.
+    /// The change happened at most this long before it was seen.
     pub within: Duration,
     /// The time from the release by the previous holder to the grant, as in
     /// [`Event::Acquired`](crate::Event::Acquired). Only for locks that this process got.
     pub passed_on_after: Option<Duration>,
 }
 
-/// A lock that somebody has, as the nodes say.
+/// A held lock, as the nodes say.
 #[derive(Debug)]
 pub struct LockView {
     name: Arc<str>,
@@ -91,39 +91,40 @@ pub struct LockView {
     seen: AtomicU64,
 }
 
-/// How far the looker is.
+/// The progress of the scan.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WatchProgress {
-    /// Whether every node that answers has been walked through since the watch began. Until then,
-    /// a lock that was not told of may be held.
+    /// Whether every node that answers has been scanned since the watch began. Until then, there
+    /// may be held locks that were not reported yet.
     pub complete: bool,
-    /// How far it is on each node, in the order of the node list.
+    /// The progress on each node, in the order of the node list.
     pub nodes: Vec<WalkProgress>,
 }
 
-/// How far the looker is on one node.
+/// The progress of the scan on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WalkProgress {
     /// The node's address.
     pub node: Arc<str>,
-    /// Whether it has been walked through since the watch began.
+    /// Whether it has been scanned since the watch began.
     pub complete: bool,
-    /// How many of its keys, of any kind, were looked at on this walk, roughly.
+    /// Roughly how many of its keys, of any kind, this scan has covered.
     pub looked_at: Option<u64>,
     /// How many keys it has.
     pub of: Option<u64>,
-    /// Why it did not answer the last time. It is asked again.
+    /// Why it did not answer the last time. It is retried.
     pub error: Option<String>,
 }
 
 impl Locks {
     /// Follows all locks and nodes of this manager.
     ///
-    /// One looker serves all who watch, and takes at most 2 % of a node's time. It looks about once
-    /// a second; through a node that remembers a million fences a walk takes a minute or two, but
-    /// locks that are known are looked at more often.
+    /// What this process does is reported at once; what others do is found by polling, about once a
+    /// second. One poller serves all watches and takes at most 2 % of a node's time. On a node that
+    /// remembers a million fences a scan takes a minute or two, but known locks are polled more
+    /// often.
     ///
     /// # Examples
     /// ```
@@ -146,7 +147,7 @@ impl Locks {
 }
 
 impl FleetWatch {
-    /// About how often is looked.
+    /// The approximate polling interval.
     pub const LOOK_EVERY: Duration = looker::LOOK_EVERY;
 
     fn begin(manager: &Arc<Inner>, wish: Wish) -> Self {
@@ -161,32 +162,31 @@ impl FleetWatch {
         Self { manager: Arc::clone(manager), wish, seen: Seen::default(), news, known: BTreeMap::new() }
     }
 
-    /// The largest part of a node's time that looking takes.
+    /// The largest share of a node's time that polling takes.
     #[must_use]
     pub fn share_max() -> f64 {
         Share::WATCHING.get()
     }
 
-    /// Follows only locks whose names begin so.
+    /// Follows only locks whose names begin with this.
     #[must_use]
     pub fn prefix(self, begins: impl Into<String>) -> Self {
         Self::begin(&self.manager, Wish::Begins(begins.into()))
     }
 
-    /// Follows one lock, in full: each node's own word, and who waits. There is no walk for that;
-    /// the lock is asked for directly.
+    /// Follows one lock in detail: what each node says, and who waits. It needs no scan.
     #[must_use]
     pub fn lock(self, name: impl Into<String>) -> Self {
         Self::begin(&self.manager, Wish::Lock(name.into()))
     }
 
-    /// Whether it follows all locks under a prefix, and not one of them.
+    /// Whether it follows all locks under a prefix rather than a single one.
     #[must_use]
     pub const fn is_list(&self) -> bool {
         matches!(self.wish, Wish::Begins(_))
     }
 
-    /// What the names begin with that it follows.
+    /// The prefix or the name that it follows.
     #[must_use]
     pub fn begins(&self) -> &str {
         match &self.wish {
@@ -194,14 +194,14 @@ impl FleetWatch {
         }
     }
 
-    /// The locks, as far as this watcher was told of them.
+    /// The locks that this watch has reported so far.
     pub fn locks(&self) -> impl Iterator<Item = &Arc<LockView>> {
         self.known.values()
     }
 
-    /// Waits for something new. The first news come at once, and tell how far the looker is.
+    /// Waits for news. The first come at once, with the progress of the scan.
     ///
-    /// `None` when the manager is gone: nothing more will come.
+    /// `None` when the manager is gone and nothing more will come.
     ///
     /// # Cancel safety
     /// Nothing is lost if it is dropped; call it again.
@@ -270,21 +270,21 @@ impl Drop for FleetWatch {
 }
 
 impl LockChange {
-    /// Whether the lock was only extended: its holder has it for longer, and nothing else changed.
+    /// Whether the lock was only extended and nothing else changed.
     #[must_use]
     pub fn is_extension(&self) -> bool {
         let (Some(before), Some(now)) = (&self.before, &self.now) else { return false };
         now.row.ends > before.row.ends && now.row.differs_in_its_end_only(&before.row)
     }
 
-    /// Whether another has it now than before, or nobody has or had it.
+    /// Whether the holder changed, or the lock became held or free.
     #[must_use]
     pub fn changes_hands(&self) -> bool {
         let owner = |view: &Option<Arc<LockView>>| view.as_ref()?.row.state.owner().cloned();
         owner(&self.before) != owner(&self.now)
     }
 
-    /// Whether the term had run out by then, of a lock that nobody has any more.
+    /// Whether the lock is free because its term ran out.
     #[must_use]
     pub fn expired(&self) -> bool {
         let ends = self.before.as_ref().and_then(|before| Some((before.row.ends?, before.clock)));
@@ -303,32 +303,32 @@ impl LockView {
         self.seen.store(at.as_nanos(), Ordering::Relaxed);
     }
 
-    /// Its name: what follows the prefix in its key.
+    /// Its name: the part of its key after the prefix.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What a majority of nodes said. For what is left of its term, see [`LockView::left`].
+    /// What a majority of nodes said. For the rest of its term, see [`LockView::left`].
     #[must_use]
     pub const fn state(&self) -> &LockState {
         &self.row.state
     }
 
-    /// The time until it is free, from now, unless it is extended; `None` if it never ends, or that
-    /// is not known.
+    /// When it frees unless it is extended, from now; `None` if it never expires, or that is
+    /// unknown.
     #[must_use]
     pub fn left(&self) -> Option<Duration> {
         Some(self.row.ends?.since(self.clock.now()))
     }
 
-    /// For how long its holder has it.
+    /// How long its holder has had it.
     #[must_use]
     pub fn held_for(&self) -> Duration {
         self.clock.now().since(self.row.since)
     }
 
-    /// Whether that is known; else it may be longer.
+    /// Whether [`LockView::held_for`] is exact; otherwise it is a lower bound.
     #[must_use]
     pub const fn held_for_is_known(&self) -> bool {
         self.row.since_known
@@ -340,31 +340,31 @@ impl LockView {
         self.clock.now().since(Time::from_nanos(self.seen.load(Ordering::Relaxed)))
     }
 
-    /// How many wait in line, those that were killed among them.
+    /// How many wait in line, dead waiters included.
     #[must_use]
     pub const fn waiters(&self) -> Option<u64> {
         self.row.waiters
     }
 
-    /// How many nodes may forget it before somebody else can get it, if it is held.
+    /// How many nodes may forget it before another client can get it, if it is held.
     #[must_use]
     pub const fn margin(&self) -> Option<usize> {
         self.row.margin
     }
 
-    /// How many nodes say so.
+    /// How many nodes agree.
     #[must_use]
     pub const fn agree(&self) -> usize {
         self.row.agree.len()
     }
 
-    /// How many nodes say otherwise.
+    /// How many nodes disagree.
     #[must_use]
     pub const fn disagree(&self) -> usize {
         self.row.disagree.len()
     }
 
-    /// How many of these name another holder.
+    /// How many of those name another holder.
     #[must_use]
     pub const fn others(&self) -> usize {
         self.row.others.len()

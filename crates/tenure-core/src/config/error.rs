@@ -7,7 +7,7 @@ use super::{MAX_TTL_CEILING, SLOTS_MAX, TTL_MIN};
 use crate::line::LABEL_BYTES_MAX;
 use crate::mode::OwnerIdError;
 
-/// Why options are not allowed.
+/// Why an option is invalid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OptionError {

@@ -20,50 +20,47 @@ use crate::round::{NodeIndex, NodeSet, Quorum};
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LockState {
-    /// Nobody has it.
+    /// Nobody holds it.
     Free,
-    /// One owner has it on a majority of nodes.
+    /// One owner holds it on a majority of nodes.
     #[non_exhaustive]
     Held {
-        /// The owner: the token of one of our attempts, or the beginning of whatever another client
-        /// wrote.
+        /// The owner: an owner token, or the beginning of what a client of another library wrote.
         owner: Arc<str>,
-        /// What the holder wrote beside the lock, if anything.
+        /// The holder's label, if any.
         label: Option<Arc<str>>,
-        /// The time until no majority has it any more, if nobody extends it; `None` if that never
-        /// comes.
+        /// When it frees unless extended; `None` if never.
         left: Option<Duration>,
         /// The largest fence that these nodes have granted for the lock: the holder's, unless it
-        /// acquired without one or is a client of another library; of a lock that is passed on
-        /// inside a client, the last that it may be passed on with.
+        /// has none or is a client of another library; for a cohort, the last one reserved.
         fence: Option<Fence>,
-        /// How many share it, if it is shared, by the middle of what the nodes say: the owner is
-        /// `shared` then. How often its owner holds it, if it is reentrant.
+        /// How many readers share it (the median of what the nodes say; the owner is `shared`
+        /// then), or how often its owner holds it, if it is reentrant.
         sharers: Option<u64>,
         /// What kind of lock it is.
         kind: mode::Kind,
     },
-    /// Its holder is done with it, but a majority of nodes keeps it from everybody for the rest of
+    /// Its holder has released it, but a majority of nodes keeps it from everybody for the rest of
     /// its period.
     #[non_exhaustive]
     Kept {
-        /// Who had it, as the nodes know it.
+        /// The last owner, as the nodes know it.
         owner: Arc<str>,
-        /// What the holder wrote beside it, if anything.
+        /// The last holder's label, if any.
         label: Option<Arc<str>>,
-        /// The time until no majority keeps it any more.
+        /// When it frees.
         left: Option<Duration>,
         /// The largest fence that these nodes have granted for it.
         fence: Option<Fence>,
     },
-    /// Nobody has it, but a majority of nodes has set it aside for whoever is next in line.
+    /// Nobody holds it, but a majority of nodes has reserved it for the next in line.
     #[non_exhaustive]
     Reserved {
-        /// The time until no majority keeps it any more.
+        /// When it frees.
         left: Option<Duration>,
     },
-    /// A majority answered, but no majority says the same: clients are at it, or it was left behind
-    /// on some nodes.
+    /// A majority answered, but no majority agrees: clients are acquiring it right now, or keys
+    /// were left on some nodes.
     Disputed,
     /// No majority of nodes that may vote answered.
     Unknown,
@@ -164,7 +161,7 @@ impl Agreement {
 }
 
 impl LockState {
-    /// Who has it, or had it last.
+    /// Who holds it, or held it last.
     #[must_use]
     pub const fn owner(&self) -> Option<&Arc<str>> {
         match self {
@@ -173,7 +170,7 @@ impl LockState {
         }
     }
 
-    /// What the holder wrote beside it.
+    /// The holder's label.
     #[must_use]
     pub const fn label(&self) -> Option<&Arc<str>> {
         match self {
@@ -182,7 +179,7 @@ impl LockState {
         }
     }
 
-    /// The time until no majority has it any more.
+    /// When it frees unless extended.
     #[must_use]
     pub const fn left(&self) -> Option<Duration> {
         match self {

@@ -62,22 +62,20 @@ pub(crate) enum Decision {
 pub enum Cause {
     /// A majority of nodes answered, and too few of them were free.
     Contended {
-        /// When a majority would be free if no holder extends, by the votes that decided; `None`
-        /// when they do not tell.
+        /// When a majority will be free unless the holder extends; `None` if unknown.
         retry_after: Option<Duration>,
     },
-    /// No majority of nodes gave an answer.
+    /// No majority of nodes answered.
     Unavailable,
-    /// The clocks of so many nodes were set back that no majority grants a present fence: neither
-    /// do others have the lock, nor are nodes down.
+    /// So many clocks were set back that no majority grants a current fence. The lock is not taken,
+    /// and no node is down.
     ClocksSetBack {
-        /// How long it takes until the present has passed their fences.
+        /// When the clocks will have passed those fences.
         left: Duration,
     },
-    /// A majority granted, but only when the validity was over already.
+    /// A majority granted it, but only after the ttl had passed.
     TooLate,
-    /// So many nodes have a key of another kind under this name that no majority is possible:
-    /// somebody uses it for something else.
+    /// The name is used for another kind of lock, or for something else, on too many nodes.
     OtherKind {
         /// What it is.
         found: Kind,

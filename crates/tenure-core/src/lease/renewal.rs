@@ -13,16 +13,16 @@ const GRID_SHARE: u32 = 512;
 /// After a renewal that failed, the next one comes after this share of the interval.
 const RETRY_SHARE: u32 = 4;
 
-/// How a held lock is extended by itself.
+/// How a held lock is renewed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Renewal {
-    /// Whenever a third of the ttl is over. Two renewals may fail before the lock is lost.
+    /// Every third of the ttl: two renewals may fail before the lock is lost.
     #[default]
     AtThird,
-    /// Whenever this much time is over: at most half of the ttl.
+    /// At this interval, at most half of the ttl.
     Every(Duration),
-    /// Never: the lock ends with its ttl unless it is extended by hand.
+    /// Never: the lock expires with its ttl unless the program extends it.
     Off,
 }
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 /// The shortest pause there is: attempts without one would keep a worker from everything else.
 const PAUSE_MIN: Duration = Duration::from_millis(1);
 
-/// How attempts follow each other while a lock is not free.
+/// The pause between attempts while a lock is taken, and their number.
 ///
 /// ```
 /// use std::time::Duration;
@@ -20,11 +20,11 @@ const PAUSE_MIN: Duration = Duration::from_millis(1);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub struct Retry {
-    /// At most so many attempts; `None` leaves the limit to the wait. Default `None`.
+    /// The most attempts; `None` (the default) leaves the limit to the wait.
     pub tries_max: Option<u32>,
     /// The shortest pause; less than a millisecond counts as one. Default 50 ms.
     pub delay: Duration,
-    /// Up to this much is added at random. Default 50 ms.
+    /// The most that is added at random. Default 50 ms.
     pub jitter: Duration,
 }
 

@@ -74,16 +74,16 @@ pub struct HandedOver {
     pub mode: Mode,
 }
 
-/// How a held lock stands.
+/// The state of a held lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum HoldState {
-    /// It is ours.
+    /// It is held.
     Held,
-    /// It is ours, but the last renewal did not reach a majority, or no further one is allowed:
-    /// unless one succeeds, the lock will be lost.
+    /// It is held, but the last renewal did not reach a majority, or no more are allowed: unless
+    /// one succeeds, the lock will be lost.
     AtRisk,
-    /// It is lost: its validity is over or ends so soon that work must stop, or a majority of nodes
-    /// said that it is not ours. It stays lost.
+    /// It is lost: it has expired or is about to, so work must stop, or a majority of nodes said
+    /// that it is not ours. It stays lost.
     Lost,
 }
 
@@ -93,10 +93,10 @@ pub enum HoldState {
 pub enum Risk {
     /// The last extension failed: too few nodes answered in time, or still have the lock.
     NotExtended,
-    /// No further extension is allowed: `max_hold` or `renewals_max` is reached.
+    /// No more extensions are allowed: `max_hold` or `renewals_max` is reached.
     Limit,
     /// A majority of nodes said that the lock is not ours: it was released by force, deleted, or
-    /// expired there. Another may have it.
+    /// expired there. Another client may have it.
     Taken,
 }
 

@@ -14,61 +14,61 @@ pub enum Distrust {
     Unknown,
     /// It may have forgotten locks.
     Quarantined {
-        /// How much longer it is kept out.
+        /// How much longer it does not vote.
         left: Duration,
     },
     /// Its clock jumped.
     ClockJumped {
         /// By how many microseconds, at least.
         by_us: i64,
-        /// How much longer it is kept out.
+        /// How much longer it does not vote.
         left: Duration,
     },
     /// Its clock was far from those of the others when it was first seen.
     ClockApart {
         /// By how many microseconds.
         by_us: i64,
-        /// How much longer it is kept out.
+        /// How much longer it does not vote.
         left: Duration,
     },
-    /// Its clock is so far behind the others that it takes no present fence.
+    /// Its clock is so far behind the others that it accepts no current fence.
     ClockBehind,
-    /// The fences it may have forgotten are above those of the present.
+    /// The fences it may have forgotten are larger than current ones.
     FencesAhead,
     /// Its clock was ahead and has been set back: it has granted fences from the future, and grants
-    /// none below them.
+    /// no smaller ones.
     ClockSetBack {
-        /// How long it takes until the present has passed them.
+        /// When its clock will have passed them.
         left: Duration,
     },
     /// It is new, and another node of the list belongs to another fleet: that fleet may hold locks
-    /// which this node would give away again.
+    /// that this node would grant again.
     Barred,
-    /// It had lost this lock, and the lock was put back: somebody may still count on what it
-    /// granted before.
+    /// It had lost this lock, and the lock was put back: another client may rely on what it granted
+    /// in between.
     PutBack {
         /// How much longer it does not count for this lock.
         left: Duration,
     },
-    /// The node list is being changed, or was: this is the list that comes next.
+    /// The node list is being changed, or was changed, to another one.
     Changing {
         /// The new list.
         to: Arc<str>,
     },
-    /// It waits until its list takes over from the one before.
+    /// It waits until its list takes over from the previous one.
     Prepared,
-    /// It must not be used at all, for this reason.
+    /// It must not be a node, for this reason.
     Unfit(Arc<str>),
 }
 
 impl Distrust {
-    /// Whether somebody has to change something before the node can be used.
+    /// Whether the node cannot be used until somebody fixes it.
     #[must_use]
     pub const fn is_misconfigured(&self) -> bool {
         matches!(self, Self::Unfit(_) | Self::Barred | Self::Changing { .. })
     }
 
-    /// How long it lasts, if it ends by itself at a known time.
+    /// When it ends, if that is known.
     #[must_use]
     pub const fn left(&self) -> Option<Duration> {
         match self {

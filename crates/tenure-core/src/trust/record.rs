@@ -22,7 +22,7 @@ const VERSION: &str = "tenure-2";
 /// that is older than four of them is older than most terms.
 const CONTINUES_MAX: usize = 8;
 
-/// Names one life of a node's memory.
+/// Identifies one life of a node's memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Nonce(u64);
 

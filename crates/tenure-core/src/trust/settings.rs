@@ -20,19 +20,19 @@ const RETENTION_DEFAULT: Duration = Duration::from_secs(24 * 60 * 60);
 /// The shortest retention: fences must outlive the retries of one acquire.
 const RETENTION_MIN: Duration = Duration::from_secs(1);
 
-/// What is done about nodes that may have forgotten locks.
+/// What to do about nodes that may have forgotten locks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum RestartGuard {
-    /// A node that shows signs of a lost memory is quarantined. It cannot see that *all* nodes lost
-    /// their memory within one quarantine while no client remembered. The default.
+    /// A node that shows signs of lost memory is quarantined. It cannot detect that *all* nodes
+    /// lost their memory within one quarantine while no client remembers. The default.
     #[default]
     Evidence,
-    /// Every new life of a node's memory is quarantined, also at the first start of a fleet and
-    /// where the disk should have kept everything. Replicas and eviction are not tolerated.
+    /// Every new life of a node's memory is quarantined, even at the first start of a fleet and
+    /// where the disk should have kept everything. Replicas and eviction are refused.
     Strict,
-    /// Nodes vote at once, whatever they forgot. Fences still grow; exclusion does not survive a
-    /// restart.
+    /// Nodes vote at once, whatever they forgot. Fences still grow, but exclusion does not survive
+    /// a restart.
     Off,
 }
 

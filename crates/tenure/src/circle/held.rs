@@ -16,11 +16,10 @@ tokio::task_local! {
     static SCOPE: Scope;
 }
 
-/// A lock that is held, as its holder says it who waits for another one
-/// ([`Lock::while_holding`]).
+/// A lock that a waiter holds while it waits for another one ([`Lock::while_holding`]).
 ///
-/// As text it can be told to another program that waits on behalf of this one. It is no secret: it
-/// names the hold, and does not help to extend or release it.
+/// Its text form can be passed to a program that waits on behalf of this one. It is no secret: it
+/// identifies the hold, but cannot extend or release it.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -55,7 +54,7 @@ pub(crate) struct LocalHold {
     guards: Weak<Hold>,
 }
 
-/// A text does not say which locks are held.
+/// A text is not a list of held locks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid list of held locks: expected the text exactly as it was written")]
 pub struct HeldError;
@@ -70,16 +69,15 @@ struct Level {
 }
 
 impl Lock {
-    /// Says that this lock is held until the one that is asked for here is acquired, so that a
-    /// deadlock is found. May be called again for further locks. It changes nothing else.
+    /// Declares that the caller holds this lock while it waits, so that a deadlock is found. Call
+    /// it once per held lock. It changes nothing else.
     ///
-    /// If a call of the same manager holds the lock that is waited for, and waits for one that is
-    /// held here, directly or by way of others, [`Lock::acquire`] fails at once with
-    /// [`AcquireError::Circle`](crate::AcquireError::Circle). A circle with other programs is told
-    /// by [`Event::Circle`](crate::Event::Circle) after a second or two, while the call goes on
-    /// waiting.
+    /// A deadlock inside one manager fails at once with
+    /// [`AcquireError::Circle`](crate::AcquireError::Circle). A deadlock with other programs is
+    /// reported by [`Event::Circle`](crate::Event::Circle) after a second or two, while the call
+    /// keeps waiting.
     ///
-    /// Inside [`Lock::with`] its own lock is known without being named.
+    /// Inside [`Lock::with`] its own lock is declared automatically.
     ///
     /// # Examples
     /// ```
@@ -106,7 +104,7 @@ impl Lock {
 }
 
 impl Held {
-    /// The names of the locks: several, if they are held as one.
+    /// The names of the locks; several if they are held as one.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
         match &self.0 {

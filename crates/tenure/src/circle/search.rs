@@ -25,20 +25,20 @@ const SEARCHES_MAX: usize = 64;
 pub(super) type Seen = BTreeMap<Arc<str>, Presence>;
 
 impl Locks {
-    /// Looks for deadlocks that these locks are part of: programs that hold one lock and wait for
-    /// another, in a circle. Only those are found who say what they hold
+    /// Looks for deadlocks that involve these locks: programs that hold one lock and wait for
+    /// another, in a circle. Only waiters in line that declare what they hold are found
     /// ([`Lock::while_holding`](crate::Lock::while_holding), [`Lock::with`](crate::Lock::with), the
-    /// command-line tool), and who wait in line.
+    /// command-line tool).
     ///
-    /// Each link is what a majority of nodes says, and a circle is looked at twice, half a second
-    /// apart, before it is told. Without one the answer comes after a few round trips.
+    /// Each link is what a majority of nodes says, and a circle is checked twice, half a second
+    /// apart, before it is reported. Without one the call takes a few round trips.
     ///
     /// # Errors
-    /// [`AcquireError::InvalidName`] if a name is not allowed, [`AcquireError::ShutDown`] if the
-    /// manager is gone.
+    /// [`AcquireError::InvalidName`] if a name is invalid, [`AcquireError::ShutDown`] if the
+    /// manager was shut down.
     ///
     /// # Cancel safety
-    /// Nothing is changed, so it may be dropped at any time.
+    /// It changes nothing, so it may be dropped at any time.
     ///
     /// # Examples
     /// ```

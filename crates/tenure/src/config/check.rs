@@ -7,8 +7,7 @@ use super::{Config, ConfigError, Source};
 use crate::node::{Node, listed_twice};
 
 impl Config {
-    /// Makes sure that a lock could be asked for with these settings. Nobody is asked, and nothing
-    /// is made.
+    /// Checks that locks could be acquired with these settings. Asks no node and creates nothing.
     ///
     /// # Errors
     /// [`ConfigError`] says what is wrong, and where it comes from.

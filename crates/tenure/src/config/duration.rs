@@ -16,7 +16,7 @@ pub(super) fn read_wait(text: &str, from: &'static str) -> Result<Wait, ConfigEr
     parse_wait(text).map_err(|problem| ConfigError::invalid(format!("{from}: {problem}")))
 }
 
-/// Reads a duration: `500ms`, `30s`, `1.5m`, `1h30m`, `2d`.
+/// Parses a duration: `500ms`, `30s`, `1.5m`, `1h30m`, `2d`.
 ///
 /// # Errors
 /// What is wrong with it, and how to write one.
@@ -65,7 +65,7 @@ pub(super) fn parse_wait(text: &str) -> Result<Wait, String> {
     }
 }
 
-/// Reads how long a lock may be held in all: a duration, or `forever`.
+/// Parses a `max_hold`: a duration, or `forever`.
 ///
 /// # Errors
 /// What is wrong with it, and how to write one.

@@ -6,7 +6,7 @@ use std::env::VarError;
 
 use super::{ConfigError, Source, Sourced};
 
-/// What a variable of ours says, if it is set.
+/// The value of a `TENURE_*` variable, if it is set.
 ///
 /// # Errors
 /// [`ConfigError::Invalid`] if it is empty, or not UTF-8.

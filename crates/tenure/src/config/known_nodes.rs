@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use super::ConfigError;
 use crate::fleet::known_nodes::Location;
 
-/// Where what is known of Redis nodes from before is kept: see
+/// Where Redis nodes are remembered: see
 /// [`Builder::remember_nodes`](crate::Builder::remember_nodes).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KnownNodes {
-    /// In the file that the programs of this user share. An embedded store needs none: it is a file
+    /// In the file that this user's programs share. An embedded store needs none: it is a file
     /// itself.
     OfThisUser,
     /// In this file.

@@ -8,7 +8,7 @@ use super::ConfigError;
 /// The parameters of a URL that are paths.
 const PATHS: [&str; 4] = ["password_file", "ca", "cert", "key"];
 
-/// A node's URL as it was given, with whole paths. It is shown without its password.
+/// A node's URL, with absolute paths. `Debug` and `Display` mask its password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NodeUrl(String);
 
@@ -86,7 +86,7 @@ impl NodeUrl {
         Ok(Self(format!("{url}?{}", parameters.join("&"))))
     }
 
-    /// The URL with its secrets, for whoever connects.
+    /// The URL with its secrets, for connecting.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -107,7 +107,7 @@ impl NodeUrl {
         self.masked() != self.0
     }
 
-    /// The URL with `***` in place of whatever may be a password.
+    /// The URL with `***` in place of anything that may be a password.
     #[must_use]
     pub fn masked(&self) -> String {
         // A path has no password, whatever is in it: homes are called `/home/ann@example.org` in

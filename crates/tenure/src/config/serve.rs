@@ -22,43 +22,43 @@ const LISTEN: &str = "127.0.0.1:7420";
 /// Who may use a unix socket unless it is told otherwise: the user whose service it is.
 const SOCKET_MODE: u32 = 0o600;
 
-/// What `[serve]` says. `docs/reference/service.md` has what the settings mean.
+/// The section `[serve]`. `docs/reference/service.md` explains the settings.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Serve {
     /// Where it listens.
     pub listen: Sourced<Vec<Listen>>,
-    /// Who may use its unix sockets.
+    /// The mode of its unix sockets.
     pub socket_mode: Sourced<u32>,
     /// The file with the keys that lease tokens are sealed with.
     pub lease_key: Sourced<Option<PathBuf>>,
     /// The file that lists who may call.
     pub callers: Sourced<Option<PathBuf>>,
-    /// The file with its certificate, and those up to the root.
+    /// The file with its certificate chain.
     pub tls_certificate: Sourced<Option<PathBuf>>,
     /// The file with the key of the certificate.
     pub tls_key: Sourced<Option<PathBuf>>,
-    /// The file with the certificates of those who sign clients' certificates.
+    /// The file with the CA certificates of clients.
     pub client_ca: Sourced<Option<PathBuf>>,
-    /// A proxy before it does TLS.
+    /// Whether a proxy in front of it does TLS.
     pub behind_tls_proxy: Sourced<bool>,
-    /// The names by which it is called, beside its addresses and those in its certificate.
+    /// Its host names, beside its addresses and those in its certificate.
     pub hosts: Sourced<Vec<String>>,
-    /// How many connections there may be at a time.
+    /// The most connections at a time.
     pub connections_max: Sourced<Option<usize>>,
-    /// How many acquires may be under way at a time, those that wait among them.
+    /// The most acquires in progress, waiting ones included.
     pub acquires_max: Sourced<Option<usize>>,
-    /// How many of them one caller may have.
+    /// The most acquires in progress per caller.
     pub acquires_per_caller: Sourced<Option<usize>>,
-    /// How long a connection may say nothing.
+    /// How long a connection may be silent.
     pub silence_max: Sourced<Option<Duration>>,
-    /// How long its end may take.
+    /// How long a shutdown may take.
     pub drain_max: Sourced<Option<Duration>>,
-    /// By which beginnings of their names locks are told apart in metrics.
+    /// The name prefixes by which metrics group locks.
     pub metrics_groups: Sourced<Vec<String>>,
-    /// Where a line is written for each call: a file, or `stderr`.
+    /// Where each call is logged: a file, or `stderr`.
     pub access_log: Sourced<Option<PathBuf>>,
-    /// Where it is written who took a lock from its holder: a file, or `stderr`.
+    /// Where releases by force are logged: a file, or `stderr`.
     pub audit_log: Sourced<Option<PathBuf>>,
 }
 
@@ -141,10 +141,10 @@ impl Serve {
         }
     }
 
-    /// Listens there instead, because a flag says so. Paths are relative to the working folder.
+    /// Replaces the addresses by those of a flag. Paths are relative to the working folder.
     ///
     /// # Errors
-    /// [`ConfigError::Invalid`] if one of them is no place to listen.
+    /// [`ConfigError::Invalid`] if one of them is not an address or path.
     pub fn listen_on(&mut self, flag: &'static str, typed: &[String]) -> Result<(), ConfigError> {
         let read = |text: &String| match Listen::parse(text) {
             Ok(Listen::Unix(path)) => Ok(Listen::Unix(std::path::absolute(&path).unwrap_or(path))),

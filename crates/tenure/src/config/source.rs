@@ -5,32 +5,32 @@ use std::path::PathBuf;
 
 use super::ConfigError;
 
-/// A value and where it comes from.
+/// A value and its source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sourced<T> {
     /// The value.
     pub value: T,
-    /// Where it comes from.
+    /// Its source.
     pub source: Source,
 }
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
-    /// This flag was typed.
+    /// This flag.
     Flag(&'static str),
-    /// This variable is set.
+    /// This variable.
     Environment(&'static str),
-    /// A file says so.
+    /// A file.
     #[non_exhaustive]
     File {
-        /// Which one.
+        /// The file.
         path: PathBuf,
         /// The line in it.
         line: usize,
     },
-    /// Nobody said anything.
+    /// The default.
     Default,
 }
 

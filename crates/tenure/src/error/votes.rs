@@ -16,7 +16,7 @@ pub struct Votes(Vec<NodeVote>);
 pub struct NodeVote {
     /// The node's address.
     pub node: Arc<str>,
-    /// What it said; `None` if the round was decided before its answer came.
+    /// What it said; `None` if the round was decided before its answer arrived.
     pub vote: Option<Vote>,
     /// How long the answer took; zero if there is none.
     pub elapsed: Duration,
@@ -61,15 +61,15 @@ impl Votes {
         self.nodes() / 2 + 1
     }
 
-    /// Why no majority of nodes can vote, in words: the nodes that cannot, each with its reason.
+    /// Why no majority of nodes can vote, in words: each node that cannot, with its reason.
     #[must_use]
     pub fn outage(&self) -> String {
         self.lacking("cannot vote", "votes")
     }
 
-    /// Whether so many nodes cannot be used as this client is configured that no retry helps: a
-    /// wrong password, other settings or another node list than the other clients have, a server
-    /// that must not be a node.
+    /// Whether retrying is pointless, because too many nodes cannot be used as configured: a wrong
+    /// password, settings or a node list that differ from other clients', a server that must not be
+    /// a node.
     #[must_use]
     pub fn is_misconfigured(&self) -> bool {
         self.0.iter().filter(|vote| !vote.fault().is_some_and(Fault::is_misconfigured)).count()

@@ -24,14 +24,13 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 
 /// A file that remembers the largest fence it has seen and refuses smaller ones.
 ///
-/// [`FencedFile::claim`] shows it the fence; what comes back is the only way to read and write, so
-/// nobody reads before the file knows of them. Every process that writes the file has to do it in
-/// this way. Others may read it as the plain file it is: they see the old contents or the new,
-/// never a mixture.
+/// [`FencedFile::claim`] records the fence and returns the only way to read and write, so nobody
+/// reads before the file knows their fence. Every process that writes the file must do it this way.
+/// Others may read it as a plain file: they see the old contents or the new, never a mixture.
 ///
-/// The calls block for as long as the disk takes; async programs use `spawn_blocking`. The file is
-/// replaced, not changed: hard links to it keep the old contents. On a network file system it works
-/// as far as file locks and renames do there.
+/// Calls block on the disk; async programs use `spawn_blocking`. The file is replaced, not changed:
+/// hard links keep the old contents. On a network file system it works as well as file locks and
+/// renames do there.
 ///
 /// # Examples
 /// ```
@@ -62,7 +61,7 @@ pub struct FencedFile {
     busy_limit: Duration,
 }
 
-/// A [`FencedFile`] that knows the fence of one holder. Made by [`FencedFile::claim`].
+/// A [`FencedFile`] claimed by one holder. Made by [`FencedFile::claim`].
 #[derive(Clone, Debug)]
 #[must_use = "a claim is what reads and writes the file"]
 pub struct FencedFileClaim {
@@ -99,8 +98,7 @@ pub enum FencedFileError {
         /// The file.
         file: PathBuf,
     },
-    /// What it remembered of this claim is gone: somebody removed or replaced the file with the
-    /// fence.
+    /// The record of this claim is gone: somebody removed or replaced the file with the fence.
     #[error(
         "{} no longer has fence {ours}; it has {seen}. Someone changed {}. Nothing was written: claim and \
          read again, and keep that file together with the one it protects",
@@ -115,7 +113,7 @@ pub enum FencedFileError {
         /// The fence that was claimed.
         ours: Fence,
     },
-    /// What should be the fence is not a number. It is never guessed.
+    /// The stored fence is not a number. It is never guessed.
     #[error(
         "{} does not contain a fence. If the file it protects is intact and not in use, remove this one",
         file.display()
@@ -125,7 +123,7 @@ pub enum FencedFileError {
         /// The file with the fence.
         file: PathBuf,
     },
-    /// Another process was in the middle of a claim or a write all the time. Nothing was changed.
+    /// Another process was claiming or writing all the time. Nothing was changed.
     #[error(
         "{} was busy for {waited:?}. Look for a process that was paused while writing it, and resume or \
          kill it",
@@ -135,11 +133,11 @@ pub enum FencedFileError {
     Busy {
         /// The file.
         file: PathBuf,
-        /// How long it was waited for.
+        /// How long this call waited.
         waited: Duration,
     },
-    /// The system refused. After a failed write the file has the old contents or the new ones; read
-    /// it to know.
+    /// The system refused. After a failed write the file has either the old contents or the new;
+    /// read it to find out.
     #[error("{} cannot be {tried}: {error}. Check the path, its permissions and the disk space", file.display())]
     #[non_exhaustive]
     Io {

@@ -58,30 +58,29 @@ pub(crate) struct Recalled {
 }
 
 impl Builder {
-    /// Keeps what is known of the nodes in a file that outlives this program, as the command-line
-    /// tool does by default: `tenure/known_nodes` in the folder where programs of this user keep
-    /// what they know (`XDG_STATE_HOME`, or `.local/state` in the home folder). Off unless this or
-    /// [`Builder::remember_nodes_in`] is called.
+    /// Remembers the nodes in a file that outlives this program, as the command-line tool does by
+    /// default: `tenure/known_nodes` in the user's state folder (`XDG_STATE_HOME`, or
+    /// `.local/state` in the home folder). Off unless this or [`Builder::remember_nodes_in`] is
+    /// called.
     ///
-    /// A Redis server that was emptied looks like a new one, and if all nodes do, they vote at
-    /// once. A client that has met them before knows better, and makes them wait until every lock
-    /// that they may have forgotten is over. With the file that is so for every program of this
-    /// user that uses it, also when the one that met the nodes has ended. Use it for programs that
-    /// start, lock and end; for those that run on and on it makes a difference when they are
-    /// restarted together with the nodes. What it cannot know is what only other machines have
-    /// seen: `docs/how-to/run-nodes.md`.
+    /// A flushed Redis server looks like a new one, and if all nodes do, they vote at once. A
+    /// client that has seen them before knows better and makes them wait until every lock that they
+    /// may have forgotten has expired. With the file, all programs of this user know it, even after
+    /// the one that saw the nodes has ended. Use it for programs that start, lock and exit; for
+    /// long-running ones it matters when they restart together with the nodes. It does not cover
+    /// what only other machines have seen: `docs/how-to/run-nodes.md`.
     ///
-    /// It costs one small read at the start, and one small write whenever a node has a new memory.
-    /// If the file cannot be used, locks are given without it, and
+    /// It costs one small read at the start, and one small write whenever a node starts with a new
+    /// memory. If the file cannot be used, locks work without it, and
     /// [`Event::NodesNotRemembered`](crate::Event::NodesNotRemembered) says why.
     pub fn remember_nodes(mut self) -> Self {
         self.known_nodes = Some(Location::user_default());
         self
     }
 
-    /// As [`Builder::remember_nodes`], in a file of one's own. Its folder must exist, and be ours
-    /// or root's; if it is writable for its group, all members of that group share the file.
-    /// Programs on one machine that use the same nodes should share one.
+    /// As [`Builder::remember_nodes`], in this file. Its folder must exist and belong to this user
+    /// or to root; if it is group-writable, the group shares the file. Programs on one machine that
+    /// use the same nodes should share one file.
     ///
     /// # Examples
     /// ```no_run

@@ -30,14 +30,13 @@ const LEAD_WITHOUT_LIMIT: &str = "tenure-handover-2";
 /// What it began with when nodes were named by their addresses.
 const LEAD_BEFORE: &str = "tenure-handover-1";
 
-/// A held lock, taken out of its guard: everything that somebody else needs to extend or release
-/// it.
+/// A held lock, taken out of its guard: all that another process needs to extend or release it.
 ///
 /// Made by [`Guard::hand_over`], turned into a guard again by [`Locks::resume`], in this process or
-/// another. It has a text form for command lines and messages. Whoever has it can release the lock,
-/// so treat it as a secret.
+/// another. Its text form fits command lines and messages. It is enough to release the lock, so
+/// treat it as a secret.
 ///
-/// Nobody renews the lock while it is a plain value: it must be resumed before its term is over.
+/// The lock is not renewed meanwhile: resume it before its term is over.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -58,29 +57,29 @@ const LEAD_BEFORE: &str = "tenure-handover-1";
 pub struct Handover {
     /// The lock.
     pub name: String,
-    /// The names that are locked together with it ([`Locks::lock_all`]).
+    /// The other names locked with it ([`Locks::lock_all`]).
     pub others: Vec<String>,
-    /// The owner.
+    /// The owner token.
     pub token: OwnerToken,
     /// The fence; [`Fence::NONE`] if the lock has none.
     pub fence: Fence,
-    /// The term that it was acquired with.
+    /// The ttl that it was acquired with.
     pub ttl: Duration,
-    /// Until when it was valid when it was handed over, in milliseconds since 1970 by the clock of
-    /// that machine: for people. Whoever resumes it finds out by asking the nodes.
+    /// When its validity ended at the hand-over, in milliseconds since 1970 by the clock of that
+    /// machine. For people; resuming asks the nodes.
     pub valid_until_ms: u64,
-    /// How long it had been held then. Whoever resumes it counts from the moment of its fence, by
-    /// the clock of the nodes, if that is longer.
+    /// How long it had been held then. On resume, the time since its fence counts by the clock of
+    /// the nodes, if that is longer.
     pub held: Duration,
     /// The nodes that count for it, each by the life of its memory. A node that has lost its memory
-    /// since does not count any more, under whichever address it is reached.
+    /// since does not count any more, whatever its address.
     pub lives: Vec<Nonce>,
-    /// The longest that it may be held in all, as it was acquired; `None` if nothing was said: then
-    /// the default of whoever resumes it counts.
+    /// Its `max_hold`; `None` if none was set: then the default of the resuming manager applies.
     pub max_hold: Option<MaxHold>,
-    /// Whether others may hold it, too.
+    /// Whom it keeps out.
     pub mode: Mode,
-    /// For how long after it was acquired nobody else gets it, even if it is released before.
+    /// How long nobody else gets it after it was acquired
+    /// ([`Lock::at_least`](crate::Lock::at_least)).
     pub at_least: Duration,
 }
 
@@ -100,7 +99,7 @@ impl Lives {
     }
 }
 
-/// Why a text is no handover.
+/// Why a text is not a handover.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a handover: {reason}; expected the text exactly as it was written")]
 pub struct HandoverError {
@@ -108,8 +107,7 @@ pub struct HandoverError {
 }
 
 impl Handover {
-    /// Puts one together from its parts: for lease texts of one's own. What is not given here is
-    /// zero or empty.
+    /// Builds one from its parts, for text forms of your own. All other fields are zero or empty.
     #[must_use]
     pub fn new(name: impl Into<String>, token: OwnerToken, ttl: Duration) -> Self {
         let (fence, held, lives) = (Fence::NONE, Duration::ZERO, vec![]);
@@ -130,8 +128,8 @@ impl Handover {
 }
 
 impl Guard {
-    /// Takes the lock out of its guard, so that somebody else can go on with it. It stays locked;
-    /// nobody renews it until it is resumed.
+    /// Takes the lock out of its guard, so that another process can resume it. It stays locked, but
+    /// is not renewed until it is resumed.
     #[must_use = "the lock stays locked until its term is over, or until it is resumed"]
     pub fn hand_over(self) -> Handover {
         let handover = self.to_handover();
@@ -139,9 +137,9 @@ impl Guard {
         handover
     }
 
-    /// What [`Guard::hand_over`] would give at this moment, while the guard keeps the lock: for a
-    /// child process that works under the lock and may have to release it. Nobody should resume it
-    /// while the guard lives.
+    /// What [`Guard::hand_over`] would return now, while the guard keeps the lock: for a child
+    /// process that works under the lock and may have to release it. Do not resume it while the
+    /// guard lives.
     #[must_use]
     pub fn to_handover(&self) -> Handover {
         // The wall clock first: a pause between the two makes the deadline too early, never too
@@ -170,16 +168,15 @@ impl Guard {
 }
 
 impl Locks {
-    /// Goes on with a lock that was handed over: extends it, which proves that it is still held,
-    /// and renews it from then on as any other.
+    /// Resumes a lock that was handed over: extends it, which proves that it is still held, and
+    /// renews it from then on like any other.
     ///
-    /// Resume a handover once: two guards of one owner would both be valid. The longest that it may
-    /// be held is what it was acquired with, or this manager's default if nothing was said. The
-    /// time since it was acquired counts, by the clock of the nodes: neither a handover that is old
-    /// nor the clock of this machine changes that.
+    /// Resume a handover only once: two guards of one owner would both be valid. Its `max_hold`
+    /// still counts from the acquisition, by the clock of the nodes, however old the handover is
+    /// and whatever this machine's clock says.
     ///
     /// # Errors
-    /// [`ExtendError`]. The lock is not released: the handover can be tried again.
+    /// [`ExtendError`]. The lock is not released: you can try again.
     ///
     /// # Cancel safety
     /// Dropping the future leaves the lock as it is.
@@ -203,16 +200,16 @@ impl Locks {
         }
     }
 
-    /// Releases a lock that was handed over, whether or not its term is over. Tells as soon as a
-    /// majority of nodes has answered; the others are told in the background. Nobody else's lock is
-    /// touched.
+    /// Releases a lock that was handed over, whether or not its term is over. Returns as soon as a
+    /// majority of nodes has answered; the rest are released in the background. Other owners' locks
+    /// are not touched.
     ///
     /// # Errors
     /// As [`Guard::release`], and [`ReleaseError::InvalidName`] and [`ReleaseError::InvalidOption`]
-    /// if the handover cannot be one of this manager's.
+    /// if the handover does not fit this manager.
     ///
     /// # Cancel safety
-    /// The release goes on when the future is dropped.
+    /// The release continues when the future is dropped.
     ///
     /// # Examples
     /// ```
@@ -227,14 +224,14 @@ impl Locks {
         self.release_handed_over(handover, false).await
     }
 
-    /// As [`Locks::release`], but tells when the other nodes had a moment to answer, too: for
-    /// whoever shows the votes.
+    /// As [`Locks::release`], but gives the remaining nodes a moment to answer, so that the votes
+    /// are complete.
     ///
     /// # Errors
     /// As [`Locks::release`].
     ///
     /// # Cancel safety
-    /// The release goes on when the future is dropped.
+    /// The release continues when the future is dropped.
     pub async fn release_everywhere(&self, handover: &Handover) -> Result<Released, ReleaseError> {
         self.release_handed_over(handover, true).await
     }

@@ -25,10 +25,10 @@ use tenure_core::{Fence, MaxHold, Mode, Nonce, OwnerToken};
 
 use super::handover::{Handover, read_mode, write_mode};
 
-/// A [`Handover`] in one word, without the name of the lock: what a program prints or stores, and
-/// what extends or releases the lock later.
+/// A [`Handover`] as one word, without the lock's name: for a program to print or store, and to
+/// extend or release the lock later.
 ///
-/// Whoever has it can release the lock, so treat it as a secret.
+/// It is enough to release the lock, so treat it as a secret.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -56,7 +56,7 @@ pub struct LeaseToken {
     at_least_ms: u64,
 }
 
-/// A text is no lease token. It is not repeated: whoever has the right one can release the lock.
+/// A text is not a lease token. The error does not repeat it, because a valid one is a secret.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("invalid lease token: expected the text exactly as it was written")]
 pub struct LeaseTokenError;
@@ -90,9 +90,9 @@ impl LeaseToken {
         Duration::from_millis(self.ttl_ms)
     }
 
-    /// How much of the term is left that was promised when the token was made, by the wall clock,
-    /// and until when that is in milliseconds since 1970; never more than the ttl, in case that
-    /// clock was set back since.
+    /// How long the lock is still valid as of when the token was made, by the wall clock, and when
+    /// that ends, in milliseconds since 1970. Never more than the ttl, in case the clock was set
+    /// back since.
     #[must_use]
     pub fn promised(&self) -> (Duration, u64) {
         let now_ms = now_ms();
@@ -100,21 +100,20 @@ impl LeaseToken {
         (Duration::from_millis(until_ms.saturating_sub(now_ms)), until_ms)
     }
 
-    /// Keeps the term that an earlier token of the same lock promised: an extension shortens
-    /// nothing.
+    /// Keeps the term of an earlier token of the same lock: an extension never shortens it.
     pub const fn keep_term(&mut self, earlier: &Self) {
         (self.ttl_ms, self.until_ms) = (earlier.ttl_ms, earlier.until_ms);
     }
 
-    /// Whether it says which nodes count, so that the lock can be extended with it. Tokens of old
-    /// versions do not, and only release.
+    /// Whether the lock can be extended with it. Tokens of old versions do not say which nodes
+    /// count, and can only release.
     #[must_use]
     pub const fn extends(&self) -> bool {
         !self.lives.is_empty()
     }
 
     /// What [`Locks::resume`](crate::Locks::resume) and [`Locks::release`](crate::Locks::release)
-    /// need: the lock of this name, from now on with this ttl.
+    /// need: the lock of this name, with this ttl from now on.
     #[must_use]
     pub fn handover(&self, name: &str, ttl: Duration) -> Handover {
         let mut handover = Handover::new(name, self.owner, ttl);

@@ -65,11 +65,11 @@ impl Watch {
     }
 }
 
-/// The states of a held lock, as a stream: the present one first, then every change. It ends after
+/// The states of a held lock, as a stream: the current one first, then every change. It ends after
 /// [`HoldState::Lost`], which also comes when the guard is released or dropped. Made by
 /// [`Guard::states`](crate::Guard::states).
 ///
-/// A reader that is slower than the changes sees only the latest state.
+/// A slow reader sees only the latest state.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -133,18 +133,18 @@ impl std::fmt::Debug for GuardStates {
     }
 }
 
-/// Tells when there is something new about a held lock: it was extended, or its state changed. What
-/// it is, the guard says. Made by [`Guard::changes`](crate::Guard::changes).
+/// Signals that a held lock was extended or changed its state. The guard has the details. Made by
+/// [`Guard::changes`](crate::Guard::changes).
 ///
-/// A reader that is slower than the changes hears of several at once.
+/// A slow reader gets one signal for several changes.
 #[derive(Debug)]
 pub struct GuardChanges {
     told: watch::Receiver<Told>,
 }
 
 impl GuardChanges {
-    /// Resolves when there is something new since this was made, or since it last resolved. `false`
-    /// if nothing can come any more, because the guard is gone.
+    /// Resolves when something has changed since this was made, or since it last resolved. `false`
+    /// if the guard is gone and nothing more can come.
     ///
     /// # Cancel safety
     /// It may be dropped at any time; no change is missed.

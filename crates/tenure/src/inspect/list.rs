@@ -35,38 +35,38 @@ const REST_MIN: Duration = Duration::from_millis(100);
 pub struct LockList {
     /// Every lock that some node has, by name.
     pub locks: Vec<LockReport>,
-    /// How every node did, in the order of the node list.
+    /// The outcome on each node, in the order of the node list.
     pub nodes: Vec<NodeList>,
 }
 
-/// What came of asking one node for its locks.
+/// The outcome of listing one node's locks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct NodeList {
     /// The node's address.
     pub node: Arc<str>,
-    /// Whether it is counted: not if it may not vote now.
+    /// Whether it counts: a node that may not vote does not.
     pub votes: bool,
-    /// Why it is not counted. [`Locks::nodes`] has advice.
+    /// Why it does not count. [`Locks::nodes`] has advice.
     pub distrust: Option<Distrust>,
-    /// How many locks it told of, or why it did not.
+    /// How many locks it listed, or why it failed.
     pub told: Result<usize, Fault>,
-    /// Whether it failed before it had told of all. Then nothing is known of a lock that it did not
-    /// tell of.
+    /// Whether it failed before the list was complete. It may then have locks that are not in the
+    /// list.
     pub cut_short: bool,
 }
 
-/// How far a list is on one node.
+/// The progress of a list on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ListProgress {
     /// The node's address.
     pub node: Arc<str>,
-    /// How many of its keys were looked at, roughly. Most of them are fences that it remembers.
+    /// Roughly how many of its keys were scanned. Most of them are remembered fences.
     pub looked_at: Option<u64>,
     /// How many keys it has.
     pub of: Option<u64>,
-    /// How many locks were found among them.
+    /// How many locks were found so far.
     pub locks: usize,
 }
 
@@ -80,20 +80,19 @@ struct Told {
 }
 
 impl Locks {
-    /// Asks every node which locks it has under this manager's prefix. What is kept beside the
-    /// locks is not looked at, so labels, fences and waiters are left out; [`Locks::inspect`] tells
-    /// them.
+    /// Lists the locks that the nodes have under this manager's prefix. Labels, fences and waiters
+    /// are left out; [`Locks::inspect`] has them.
     ///
-    /// Nodes are walked through while clients go on, so a lock that changes hands meanwhile may
-    /// look disputed. That takes at most a quarter of a node's time: some seconds if it remembers a
-    /// million fences. [`Locks::list_under`] tells how far it is.
+    /// Nodes are scanned while clients keep working, so a lock that changes hands meanwhile may
+    /// look disputed. The scan takes at most a quarter of a node's time: a few seconds if it
+    /// remembers a million fences. [`Locks::list_under`] reports progress.
     ///
     /// # Errors
-    /// [`AcquireError::ShutDown`] if the manager is gone. Nodes that do not answer are named in the
+    /// [`AcquireError::ShutDown`] if the manager was shut down. Nodes that do not answer are in the
     /// result.
     ///
     /// # Cancel safety
-    /// Nothing is changed, so it may be dropped at any time.
+    /// It changes nothing, so it may be dropped at any time.
     ///
     /// # Examples
     /// ```
@@ -109,8 +108,8 @@ impl Locks {
         self.list_under("", |_| {}).await
     }
 
-    /// As [`Locks::list`], of locks whose names begin with `begins`; and tells after each slice how
-    /// far it is.
+    /// As [`Locks::list`], for locks whose names begin with `begins`, with a progress report after
+    /// each slice.
     ///
     /// # Errors
     /// As [`Locks::list`].
@@ -285,7 +284,7 @@ impl Inner {
 }
 
 impl NodeList {
-    /// Whether somebody has to change something before this node can be used: no retry helps.
+    /// Whether the node cannot be used until somebody fixes it: retrying does not help.
     #[must_use]
     pub fn is_misconfigured(&self) -> bool {
         self.distrust.as_ref().is_some_and(Distrust::is_misconfigured)

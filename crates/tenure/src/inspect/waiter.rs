@@ -5,20 +5,19 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tenure_core::{Kind, Note, Seeks, Ticket, Waiter};
 
-/// One who waits in line for a lock. Told by [`Locks::inspect`](crate::Locks::inspect).
+/// A waiter in line for a lock. Part of [`Locks::inspect`](crate::Locks::inspect).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct WaiterReport {
-    /// Its place: smaller tickets are served first.
+    /// Its place in line: smaller tickets are served first.
     pub ticket: Ticket,
-    /// Since when it waits, by the clocks of the nodes.
+    /// When it started to wait, by the clocks of the nodes.
     pub since: SystemTime,
-    /// What it will write beside the lock when it has it ([`Lock::label`](crate::Lock::label)), if
-    /// anything.
+    /// Its label ([`Lock::label`](crate::Lock::label)), if any.
     pub label: Option<Arc<str>>,
     /// Whether it would share the lock with others.
     pub shares: bool,
-    /// The names of the locks that it keeps until it has this one, as far as it says
+    /// The locks that it holds while it waits, as far as it says
     /// ([`Lock::while_holding`](crate::Lock::while_holding)).
     pub keeps: Vec<Arc<str>>,
 }

@@ -7,14 +7,12 @@ use crate::error::ReleaseError;
 use crate::guard::{Guard, Released};
 
 impl Lock {
-    /// For how long after it was acquired nobody else gets the lock, even if it is released before:
-    /// a job that several machines start at about the same time, each by its own clock, is done
-    /// once.
+    /// How long nobody else gets the lock after it was acquired, even if it is released earlier. A
+    /// job that several machines start at about the same time, each by its own clock, runs once.
     ///
-    /// The nodes keep the name for at least that long from the acquisition on. So it does not
-    /// matter whether the release reaches them, or whether the holder dies: nothing shortens the
-    /// time. A job that takes longer holds its lock as always. At most the fleet's `max_ttl`, and
-    /// only for a lock that is held alone.
+    /// The nodes keep the name locked for at least that long, whether or not the release reaches
+    /// them or the holder dies. A job that takes longer holds its lock as usual. At most the
+    /// fleet's `max_ttl`, and only for exclusive locks.
     ///
     /// # Examples
     /// ```
@@ -37,8 +35,8 @@ impl Lock {
 }
 
 impl Guard {
-    /// Releases the lock as [`Guard::release`] does, but without [`Lock::at_least`]: the work
-    /// failed, and another may try at once.
+    /// Releases the lock and drops the rest of [`Lock::at_least`]: the work failed, and another
+    /// machine may try at once.
     ///
     /// # Errors
     /// As [`Guard::release`].

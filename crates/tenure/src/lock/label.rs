@@ -1,6 +1,6 @@
 //! What a holder leaves beside its lock, so that others can see who it is.
 
-/// The note, behind the process and the machine that it comes from: what [`Lock::label`] keeps.
+/// The label that [`Lock::label`] stores for a note: process id, host name and the note.
 ///
 /// [`Lock::label`]: crate::Lock::label
 #[must_use]

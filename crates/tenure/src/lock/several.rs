@@ -9,15 +9,15 @@ use crate::guard::Guard;
 impl Locks {
     /// Several locks as one: all of `names` are acquired, or none.
     ///
-    /// A node grants all of them in one step or refuses, and nothing is held while the rest is
-    /// waited for. So programs that want overlapping sets cannot deadlock, in whatever order they
-    /// name them. The guard is one: it has one fence, larger than any before it for each of the
-    /// names, it is renewed as a whole, and it is lost when one of the names is.
+    /// A node grants all of them in one step or refuses, and nothing is held while waiting for the
+    /// rest. So programs that want overlapping sets cannot deadlock, whatever the order of the
+    /// names. There is one guard: it has one fence, larger than any earlier fence of each name, it
+    /// is renewed as a whole, and it is lost when one of the names is.
     ///
-    /// Others see ordinary locks: whoever wants one of the names alone waits for this guard. Up to
-    /// [`NAMES_MAX`](crate::NAMES_MAX) names, each once; they cannot be shared, and a set does not
-    /// take part in [`Lock::cohort`]. Waiting is bounded, but not first come, first served: a set
-    /// gets its names when all are free for it.
+    /// To others they are ordinary locks: a client that wants one of the names waits for this
+    /// guard. Up to [`NAMES_MAX`](crate::NAMES_MAX) names, each once; they cannot be shared, and a
+    /// set ignores [`Lock::cohort`]. Waiting is bounded, but not first come, first served: a set
+    /// gets its names when all of them are free.
     ///
     /// # Examples
     /// ```
@@ -36,7 +36,7 @@ impl Locks {
 }
 
 impl Guard {
-    /// The names that are locked: one, or those of [`Locks::lock_all`] in order.
+    /// The locked names: one, or those of [`Locks::lock_all`] in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.parts().0.names()
     }

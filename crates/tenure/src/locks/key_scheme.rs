@@ -4,15 +4,15 @@ use std::fmt;
 
 use tenure_core::{LockKey, NameError, Prefix};
 
-/// How lock names become keys on the nodes. Every client of the same locks must use the same.
+/// How lock names become keys on the nodes. All clients of the same locks must use the same scheme.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyScheme {
-    /// Prefix and name, as almost every Redlock client does it. The default.
+    /// Prefix and name, as in almost every Redlock client. The default.
     #[default]
     Plain,
-    /// Prefix and a digest of the name, as the Redis mutex of the PHP framework Yii2 does it. That
-    /// one uses a single node, so only a manager with one node can share locks with it.
+    /// Prefix and a digest of the name, as in the Redis mutex of the PHP framework Yii2. That mutex
+    /// uses a single node, so only a manager with one node can share locks with it.
     #[cfg(feature = "redis")]
     Yii2,
 }

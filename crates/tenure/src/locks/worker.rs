@@ -5,21 +5,21 @@ use tokio::runtime::Handle;
 use crate::driver::Driver;
 use crate::error::BuildError;
 
-/// Where a manager does its work.
+/// Where a manager's worker runs.
 ///
-/// On the caller's runtime an operation needs no switch of threads, so it is fastest there; but a
-/// program that blocks its runtime also holds up its locks. A thread of its own is immune to that.
+/// On the caller's runtime an operation needs no thread switch, so it is fastest there; but a
+/// program that blocks its runtime also delays its renewals. A separate thread is immune to that.
 /// `docs/decisions/0002-where-the-worker-lives.md` has the measurements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Worker {
-    /// On the tokio runtime that `build` is called in; on a thread of its own if there is none. The
-    /// default.
+    /// On the tokio runtime that `build` is called in, or on a separate thread if there is none.
+    /// The default.
     ///
-    /// That runtime must have its timer enabled, as `#[tokio::main]` has.
+    /// That runtime must have its timer enabled, as `#[tokio::main]` does.
     #[default]
     CurrentRuntime,
-    /// On a thread of its own.
+    /// On a separate thread.
     OwnThread,
 }
 

@@ -52,11 +52,11 @@ pub(crate) fn suspend(asleep: Duration) {
     SUSPENDED.set(SUSPENDED.get() + asleep);
 }
 
-/// The clock by which validity is judged, as the time since some moment in the past: to tell
-/// another process of this machine until when a lock is valid.
+/// The clock that validity is judged by, as the time since some moment in the past: to tell another
+/// process on this machine how long a lock is valid.
 ///
-/// It is not slewed, and goes on while the machine is suspended. All processes of a machine read
-/// the same, but for those in other time namespaces.
+/// It is not slewed, and runs while the machine is suspended. All processes of a machine read the
+/// same, except in other time namespaces.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

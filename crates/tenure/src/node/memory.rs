@@ -19,10 +19,10 @@ const DELAY_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 /// What was lost is known to be after this, as when a connection breaks.
 const LOST_AFTER: Duration = Duration::from_millis(250);
 
-/// A node that keeps its locks in memory, and can be made slow, silent or faulty.
+/// A node in memory, which can be made slow, silent or faulty.
 ///
-/// Clones are the same node. It exists to try things out and to test: what you learn about your
-/// program with five of these holds with five real nodes.
+/// Clones are the same node. It is for trials and tests: what you learn about your program with
+/// five of these holds with five real nodes.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -63,11 +63,11 @@ struct Inbox {
     waker: Option<Waker>,
 }
 
-/// What a [`MemoryNode`] does wrong. The default is nothing.
+/// The faults of a [`MemoryNode`]. None by default.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Faults {
-    /// How long a command, and then its answer, is under way: a random time from this range each.
+    /// The delay of a command, and again of its answer: a random time from this range.
     pub delay: RangeInclusive<Duration>,
     /// The share of commands, from 0 to 1, that never arrive. The client hears of that a quarter of
     /// a second later, as of a connection that broke.
@@ -81,7 +81,7 @@ pub struct Faults {
 }
 
 impl MemoryNode {
-    /// An empty node whose address is `memory:` and the label.
+    /// An empty node with the address `memory:` plus the label.
     #[must_use]
     pub fn new(label: impl AsRef<str>) -> Self {
         let address: Arc<str> = format!("memory:{}", label.as_ref()).into();
@@ -90,31 +90,31 @@ impl MemoryNode {
         Self { address, state: Arc::new(Mutex::new(state)) }
     }
 
-    /// How the node is called in votes, errors and logs.
+    /// The node's name in votes, errors and logs.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Makes the node fail from now on in the way described.
+    /// Sets the node's faults from now on.
     pub fn set_faults(&self, faults: Faults) {
         self.lock().faults = faults;
     }
 
-    /// Starts the node's random numbers anew, so that a test with random faults can be repeated.
+    /// Seeds the node's random numbers, so that a test with random faults is repeatable.
     pub fn seed(&self, seed: u64) {
         self.lock().random = seed | 1;
     }
 
-    /// Forgets everything, as a node does that restarts without persistence or is flushed. It is
-    /// not trusted with new locks from then on until all that it may have forgotten are over.
+    /// Forgets everything, like a node that restarts without persistence or is flushed. It does not
+    /// vote until all locks that it may have forgotten have expired.
     pub fn forget(&self) {
         let mut state = self.lock();
         state.table.forget();
         state.forgotten += 1;
     }
 
-    /// The keys (prefix and name) of the locks that are held now, in order.
+    /// The keys (prefix and name) of the locks held now, in order.
     #[must_use]
     pub fn keys(&self) -> Vec<String> {
         let now = memory_node_time();

@@ -22,10 +22,10 @@ use tenure_core::{ClientId, FenceBounds, Prefix};
 use self::connection::RedisConnection;
 use super::url::UrlError;
 
-/// A Redis master: where it is, and how to log in.
+/// A Redis or Valkey server: its address and how to log in.
 ///
-/// It must be a master of its own: never a replica, a cluster node or a second name of another node
-/// of the list.
+/// It must be an independent master: never a replica, a cluster node, or another address of a node
+/// in the list.
 ///
 /// ```
 /// use tenure::RedisNode;
@@ -43,8 +43,8 @@ use super::url::UrlError;
 /// | `redis+unix:///path/to/socket` | a unix socket |
 ///
 /// Behind a `?`, joined by `&`: `db=N`, `user=NAME`, `password_file=PATH`, and with TLS `ca=PATH`,
-/// `cert=PATH` with `key=PATH`. A password in a URL is easily seen by others; a file is read at
-/// every connect, so it can be changed.
+/// `cert=PATH` with `key=PATH`. A password in a URL is easily seen by others; a password file is
+/// read at every connect, so it can be changed.
 #[derive(Clone)]
 pub struct RedisNode {
     address: Arc<str>,

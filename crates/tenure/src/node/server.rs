@@ -30,39 +30,39 @@ pub(crate) struct Server {
     pub(crate) intact: bool,
 }
 
-/// What a server is among servers.
+/// The role of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
-    /// It did not tell.
+    /// It did not say.
     #[default]
     Unknown,
-    /// A master: what a node must be.
+    /// A master, as a node must be.
     Master,
-    /// A copy of another server.
+    /// A replica of another server.
     Replica,
     /// A part of a cluster.
     Cluster,
-    /// Not a store but a watcher of stores.
+    /// A sentinel, which stores nothing.
     Sentinel,
-    /// A store in this process, or a file that it shares with others of its machine.
+    /// A store in this process, or in a file on this machine.
     Embedded,
 }
 
-/// What a server keeps over a restart.
+/// What a server keeps across a restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Persistence {
-    /// It did not tell.
+    /// It did not say.
     #[default]
     Unknown,
     /// Nothing.
     None,
-    /// Snapshots: what came after the last one is lost.
+    /// Snapshots: writes after the last one are lost.
     Snapshots,
     /// A log that is synced to disk now and then: the last second or more is lost.
     Log,
-    /// A log that is synced to disk before every reply: nothing is lost, if the disk is honest.
+    /// A log that is synced to disk before every reply: nothing is lost if the disk is honest.
     Always,
 }
 

@@ -44,9 +44,8 @@ const PRIVATE_PARTS: usize = 2;
 
 /// A store in a file on this machine, shared by the processes that name the same path.
 ///
-/// It keeps every lock over the end of any process, and frees all of them at a reboot. One such
-/// node is enough: everything that a majority of nodes promises against machines that fail is of no
-/// use on a single one.
+/// Locks outlive the processes that hold them, and all of them are free after a reboot. One such
+/// node is enough: a majority protects against failing machines, and there is only one.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -2,17 +2,17 @@
 
 use super::Node;
 
-/// What is wrong with a node URL. It never repeats a password.
+/// Why a node URL is invalid. It never contains a password.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum UrlError {
-    /// It is no URL at all.
+    /// It is not a URL.
     #[error("invalid node URL ({reason}); expected redis://host:6379 or sqlite:/path/to/file")]
     NotAUrl {
         /// Why.
         reason: String,
     },
-    /// Its scheme is not known.
+    /// Its scheme is unknown.
     #[error("{scheme}:// is not supported; use redis://, rediss://, redis+unix:// or sqlite:PATH")]
     Scheme {
         /// The scheme.
@@ -26,13 +26,13 @@ pub enum UrlError {
         /// How it should look.
         example: &'static str,
     },
-    /// The database is no number.
+    /// The database is not a number.
     #[error("{database:?} is not a database; expected a number, as in redis://host:6379/0")]
     Database {
         /// What was given.
         database: String,
     },
-    /// A parameter behind the `?` is not known, or does not fit.
+    /// A parameter after the `?` is unknown, or does not fit the scheme.
     #[error(
         "{parameter:?} is not a parameter of {scheme}:// URLs; expected db, user, password_file, and with \
          rediss:// ca, cert and key"
@@ -65,11 +65,11 @@ pub enum UrlError {
 }
 
 impl Node {
-    /// Reads the URL of a node of any kind: `redis://...`, `rediss://...`, `redis+unix://...`,
+    /// Parses the URL of a node of any kind: `redis://...`, `rediss://...`, `redis+unix://...`,
     /// `sqlite:PATH`.
     ///
     /// # Errors
-    /// [`UrlError`] says what is wrong with it. It never repeats a password.
+    /// [`UrlError`] says what is wrong with it. It never contains a password.
     ///
     /// # Examples
     /// ```
