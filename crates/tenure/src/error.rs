@@ -166,6 +166,53 @@ pub enum AcquireError {
     },
 }
 
+impl AcquireError {
+    /// One word for it, as metrics and spans have it.
+    pub(crate) const fn outcome(&self) -> &'static str {
+        match self {
+            Self::Contended { .. } => "contended",
+            Self::Unavailable { .. } => "unavailable",
+            Self::ClocksSetBack { .. } => "clocks_set_back",
+            Self::TooLate { .. } => "too_late",
+            Self::OtherKind { .. } => "other_kind",
+            Self::Circle { .. } => "deadlock",
+            Self::InvalidName { .. } | Self::InvalidOption { .. } => "invalid",
+            Self::NoRandomness { .. } => "no_randomness",
+            Self::ShutDown { .. } => "shut_down",
+        }
+    }
+}
+
+impl ExtendError {
+    /// One word for it, for spans.
+    pub(crate) const fn outcome(&self) -> &'static str {
+        match self {
+            Self::Lost { .. } => "lost",
+            Self::Refused { .. } => "refused",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Outdated { .. } => "outdated",
+            Self::Expired { .. } => "expired",
+            Self::MaxHold { .. } => "max_hold",
+            Self::RenewalsMax { .. } => "renewals_max",
+            Self::InvalidName { .. } | Self::InvalidOption { .. } => "invalid",
+            Self::ShutDown { .. } => "shut_down",
+        }
+    }
+}
+
+impl ReleaseError {
+    /// One word for it, for spans.
+    pub(crate) const fn outcome(&self) -> &'static str {
+        match self {
+            Self::NotHeld { .. } => "not_held",
+            Self::Unavailable { .. } => "unavailable",
+            Self::Foreign { .. } => "foreign",
+            Self::InvalidName { .. } | Self::InvalidOption { .. } => "invalid",
+            Self::ShutDown { .. } => "shut_down",
+        }
+    }
+}
+
 /// Why work under a lock did not finish.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -43,7 +43,7 @@ pub use file::{FencedFile, FencedFileClaim, FencedFileError};
 /// let stock = stock.unwrap_or(100) - 1;
 /// let () = Script::new(REDIS_WRITE).key("stock:7").arg(fence).arg(stock).invoke(&mut connection)?;
 ///
-/// // Whoever held the lock before is refused from now on.
+/// // Earlier holders are refused from now on.
 /// let late = Script::new(REDIS_WRITE).key("stock:7").arg(fence - 1).arg(0).invoke::<()>(&mut connection);
 /// assert_eq!(late.unwrap_err().code(), Some("STALE"));
 /// # let now: i64 = redis::cmd("HGET").arg("stock:7").arg("value").query(&mut connection)?;

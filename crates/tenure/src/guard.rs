@@ -16,7 +16,8 @@ use tenure_core::{
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument;
+use tracing::field::Empty;
+use tracing::{Instrument, Span};
 
 use crate::circle::LocalHold;
 use crate::driver::{Call, Id, ReleaseReply, SharedLease};
@@ -309,7 +310,7 @@ impl Guard {
         let _ = timeout(within, heard).await;
     }
 
-    /// Holds the lock for a further ttl from now.
+    /// Extends the lock for another ttl from now.
     ///
     /// # Errors
     /// [`ExtendError`]. A failed extension neither releases nor shortens the lock; only
@@ -342,18 +343,33 @@ impl Guard {
     /// # Cancel safety
     /// As [`Guard::extend`].
     pub async fn extend_for(&mut self, ttl: Duration) -> Result<(), ExtendError> {
-        let name = || self.name().to_owned();
         let manager = &self.hold.manager;
         let term = self.options.term(ttl, manager.max_ttl);
-        let term = term.map_err(|error| ExtendError::InvalidOption { name: name(), error })?;
-        let id = self.hold.id;
-        let span = tracing::debug_span!(target: "tenure", "extend", lock = self.name());
-        manager.trace(id, &span);
-        let extended = manager.call(|reply| Call::Extend { id, term, reply }).instrument(span);
-        let Some(extended) = extended.await else {
-            return Err(ExtendError::ShutDown { name: name(), valid_for: self.valid_for() });
+        let invalid = |error| ExtendError::InvalidOption { name: self.name().to_owned(), error };
+        let term = term.map_err(invalid)?;
+        let (id, lock) = (self.hold.id, self.name());
+        let span = tracing::debug_span!(
+            target: "tenure", "tenure.extend", lock, fence = Empty, outcome = Empty
+        );
+        self.extend_in(&span, manager.call(|reply| Call::Extend { id, term, reply })).await
+    }
+
+    /// Does something that holds the lock for longer, in a span of the caller's trace.
+    async fn extend_in(
+        &self,
+        span: &Span,
+        call: impl Future<Output = Option<Result<(), NotExtended>>>,
+    ) -> Result<(), ExtendError> {
+        self.hold.manager.trace(self.hold.id, span);
+        let extended = match call.instrument(span.clone()).await {
+            Some(extended) => extended.map_err(|reason| self.hold.extend_error(reason, self.valid_for())),
+            None => Err(ExtendError::ShutDown { name: self.name().to_owned(), valid_for: self.valid_for() }),
         };
-        extended.map_err(|reason| self.hold.extend_error(reason, self.valid_for()))
+        if !span.is_disabled() {
+            span.record("fence", self.fence().get());
+            span.record("outcome", extended.as_ref().map_or_else(ExtendError::outcome, |()| "extended"));
+        }
+        extended
     }
 
     /// Another guard of the same hold, for code that needs the lock and is called by code that has
@@ -413,13 +429,11 @@ impl Guard {
     /// ```
     pub async fn downgrade(&mut self) -> Result<(), ExtendError> {
         let (manager, id) = (&self.hold.manager, self.hold.id);
-        let span = tracing::debug_span!(target: "tenure", "downgrade", lock = self.name());
-        manager.trace(id, &span);
-        let shared = manager.call(|reply| Call::Share { id, reply }).instrument(span);
-        let Some(shared) = shared.await else {
-            return Err(ExtendError::ShutDown { name: self.name().to_owned(), valid_for: self.valid_for() });
-        };
-        shared.map_err(|reason| self.hold.extend_error(reason, self.valid_for()))
+        let lock = self.name();
+        let span = tracing::debug_span!(
+            target: "tenure", "tenure.downgrade", lock, fence = Empty, outcome = Empty
+        );
+        self.extend_in(&span, manager.call(|reply| Call::Share { id, reply })).await
     }
 
     /// Always an error: a reader cannot become a writer.
@@ -452,23 +466,38 @@ impl Guard {
     /// ```
     pub async fn release(self) -> Result<Released, ReleaseError> {
         let (name, votes) = (self.name().to_owned(), self.hold.votes());
+        let span = Released::span(&name);
+        if !span.is_disabled() {
+            span.record("fence", self.fence().get());
+        }
         let Some(hold) = Arc::into_inner(self.hold) else { return Ok(Released { votes }) };
         let (manager, id) = (Arc::clone(&hold.manager), hold.id);
         hold.forget();
-        let span = tracing::debug_span!(target: "tenure", "release", lock = name);
         manager.trace(id, &span);
-        let told = manager.call(|reply| Call::Release { id, reply }).instrument(span);
-        Released::of(&manager, name, told.await)
+        let told = manager.call(|reply| Call::Release { id, reply }).instrument(span.clone());
+        Released::of(&manager, name, told.await, &span)
     }
 }
 
 impl Released {
+    /// The span of a release, in the caller's trace.
+    pub(crate) fn span(lock: &str) -> Span {
+        tracing::debug_span!(target: "tenure", "tenure.release", lock, fence = Empty, outcome = Empty)
+    }
+
     /// What the driver told about a release; `None` if it is gone.
     pub(crate) fn of(
         manager: &Inner,
         name: String,
         reply: Option<ReleaseReply>,
+        span: &Span,
     ) -> Result<Self, ReleaseError> {
+        let released = Self::told(manager, name, reply);
+        span.record("outcome", released.as_ref().map_or_else(ReleaseError::outcome, |_| "released"));
+        released
+    }
+
+    fn told(manager: &Inner, name: String, reply: Option<ReleaseReply>) -> Result<Self, ReleaseError> {
         let Some(ReleaseReply { outcome, ballots, frees_within }) = reply else {
             return Err(ReleaseError::ShutDown { name });
         };

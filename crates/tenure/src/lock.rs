@@ -3,24 +3,24 @@
 mod at_least;
 pub(crate) mod label;
 mod several;
+mod span;
+mod with;
 
 use std::fmt;
-use std::future::poll_fn;
-use std::pin::pin;
 use std::sync::{Arc, OnceLock};
-use std::task::Poll;
 use std::time::Duration;
 
 use tenure_core::{
     Cause, Drift, HeldLock, Lease, LockKey, MaxHold, Mode, NameError, NotAcquired, OptionError, Options,
     OwnerId, OwnerIdError, Place, Renewal, Retry, Terms, Wait,
 };
-use tracing::{Instrument, Span};
+use tracing::Instrument;
 
 use crate::circle::{Held, Registered, Scope, Watched};
 use crate::driver::{AcquireFailure, Call, SharedLease, draw_entropy};
-use crate::error::{AcquireError, WithError};
+use crate::error::AcquireError;
 use crate::guard::{Guard, Hold};
+use crate::lock::span::AcquireSpan;
 use crate::locks::Inner;
 
 /// A lock that you can ask for. Made by [`Locks::lock`](crate::Locks::lock).
@@ -387,53 +387,6 @@ impl Lock {
         }
     }
 
-    /// Does `work` under the lock: acquires it, renews it while the work goes on, and releases it
-    /// however the work ends, also by a panic or when this future is dropped. Returns what the work
-    /// returns.
-    ///
-    /// If the lock is lost meanwhile, the work is cancelled at its next `.await`, before the lock
-    /// can be another's.
-    ///
-    /// # Errors
-    /// [`WithError::Acquire`] if the lock was not acquired, [`WithError::Lost`] if it was lost.
-    ///
-    /// # Cancel safety
-    /// Dropping the future drops the work and releases the lock in the background.
-    ///
-    /// # Examples
-    /// ```
-    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// let locks = tenure::Locks::memory();
-    /// let rows = locks.lock("import").with(async |guard| {
-    ///     println!("importing with fence {}", guard.fence());
-    ///     42
-    /// }).await?;
-    /// assert_eq!(rows, 42);
-    /// # Ok(()) }
-    /// ```
-    pub async fn with<T>(&self, work: impl AsyncFnOnce(&Guard) -> T) -> Result<T, WithError> {
-        let guard = self.acquire().await?;
-        let done = {
-            let work = Scope::entered(&guard).around(work(&guard));
-            let (mut lost, mut work) = (pin!(guard.lost()), pin!(work));
-            // The loss is looked at first: work must not go on when it could be noticed.
-            poll_fn(|cx| match lost.as_mut().poll(cx) {
-                Poll::Ready(()) => Poll::Ready(None),
-                Poll::Pending => work.as_mut().poll(cx).map(Some),
-            })
-            .await
-        };
-        match done {
-            Some(value) => {
-                // The work is done; whether the nodes confirm is told in events, and frees itself
-                // if not.
-                let _ = guard.release().await;
-                Ok(value)
-            }
-            None => Err(WithError::Lost { name: self.name.clone() }),
-        }
-    }
-
     /// The same lock under another name, as one of several that would do.
     pub(crate) fn slot(self, name: String) -> Self {
         Self { name, names: None, is_slot: true, ..self }
@@ -467,26 +420,29 @@ impl Lock {
         names_holder: bool,
         view: Option<InLine>,
     ) -> impl Future<Output = Result<Guard, AcquireError>> + Send + Sync {
-        let span = tracing::debug_span!(target: "tenure", "acquire", lock = self.name);
+        let span = AcquireSpan::new(&self.name);
+        let inside = span.to_span();
         let ask = async move {
-            let mut outcome = self.ask_for_lock(view).await;
-            if let (true, Err(AcquireError::Contended { place: place @ None, .. })) =
-                (names_holder, &mut outcome)
-            {
-                *place = self.place().await.map(Box::new);
+            let begun = span.begin(self.manager.clock);
+            let mut outcome = self.ask_for_lock(view, &span).await;
+            if names_holder && let Err(error) = &mut outcome {
+                self.name_holder(error).await;
             }
+            span.end(begun, &outcome);
             outcome
         };
-        ask.instrument(span)
+        ask.instrument(inside)
     }
 
-    /// Looks who holds it and how many wait. Takes a node timeout at most.
-    async fn place(&self) -> Option<Place> {
-        let (key, terms) = self.check().ok()?;
-        self.manager.place(key, terms.term).await
+    /// Adds to an error who holds the lock, as far as the nodes did not say so already. Takes a
+    /// node timeout at most.
+    async fn name_holder(&self, error: &mut AcquireError) {
+        let AcquireError::Contended { place: place @ None, .. } = error else { return };
+        let Ok((key, terms)) = self.check() else { return };
+        *place = self.manager.place(key, terms.term).await.map(Box::new);
     }
 
-    async fn ask_for_lock(&self, view: Option<InLine>) -> Result<Guard, AcquireError> {
+    async fn ask_for_lock(&self, view: Option<InLine>, span: &AcquireSpan) -> Result<Guard, AcquireError> {
         let (key, terms) = self.check()?;
         let entropy =
             draw_entropy().map_err(|error| self.error(&terms, AcquireFailure::NoRandomness(error)))?;
@@ -506,7 +462,7 @@ impl Lock {
         // From here on, dropping `hold` gives up whatever the lease has come to.
         let hold = Hold::new(Arc::clone(&self.manager), key, lease.clone());
         let id = hold.id();
-        self.manager.trace(id, &Span::current());
+        self.manager.trace(id, span);
         let mut waiting = None;
         if !holds.is_empty() {
             let registered =

@@ -467,10 +467,12 @@ impl Inner {
         self.call(|reply| Call::Run(Box::pin(answered(reply)))).await
     }
 
-    /// What is asked about this lease next belongs to this span, if it is recorded.
-    pub(crate) fn trace(&self, id: Id, span: &Span) {
+    /// What is asked about this lease next belongs to this span of ours; if nobody records that, to
+    /// the caller's own, so that warnings are found in its trace all the same.
+    pub(crate) fn trace(&self, id: Id, ours: &Span) {
+        let span = if ours.is_disabled() { Span::current() } else { ours.clone() };
         if !span.is_disabled() {
-            self.send(Call::Trace { id, span: span.clone() });
+            self.send(Call::Trace { id, span });
         }
     }
 

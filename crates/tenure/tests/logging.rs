@@ -58,25 +58,25 @@ async fn every_event_is_logged_with_the_lock_it_is_about() {
     locks.shutdown().await.unwrap();
     let log = log.text().replace(&fence, "FENCE");
     insta::assert_snapshot!(log, @r#"
-    DEBUG acquire{lock="invoice:42"}: tenure: new
-    DEBUG acquire{lock="invoice:42"}:ask{otel.kind="client" node="memory:0" command="acquire"}: tenure: new
-    DEBUG acquire{lock="invoice:42"}:ask{otel.kind="client" node="memory:1" command="acquire"}: tenure: new
-    DEBUG acquire{lock="invoice:42"}:ask{otel.kind="client" node="memory:2" command="acquire"}: tenure: new
-    DEBUG tenure: acquired lock="invoice:42" attempts=1 elapsed=0ns margin=0 fence=FENCE
-    DEBUG acquire{lock="other"}: tenure: new
-    DEBUG acquire{lock="other"}:ask{otel.kind="client" node="memory:0" command="acquire"}: tenure: new
-    DEBUG acquire{lock="other"}:ask{otel.kind="client" node="memory:1" command="acquire"}: tenure: new
-    DEBUG acquire{lock="other"}:ask{otel.kind="client" node="memory:2" command="acquire"}: tenure: new
-    DEBUG acquire{lock="other"}:ask{otel.kind="client" node="memory:0" command="undo"}: tenure: new
-    DEBUG acquire{lock="other"}:ask{otel.kind="client" node="memory:1" command="undo"}: tenure: new
-    DEBUG acquire{lock="other"}:ask{otel.kind="client" node="memory:2" command="undo"}: tenure: new
-     WARN tenure: not acquired lock="other" cause=Unavailable attempts=1 elapsed=0ns
+    DEBUG tenure.acquire{lock="invoice:42"}: tenure: new
+    DEBUG tenure.acquire{lock="invoice:42"}:tenure.ask{otel.kind="client" node="memory:0" command="acquire"}: tenure: new
+    DEBUG tenure.acquire{lock="invoice:42"}:tenure.ask{otel.kind="client" node="memory:1" command="acquire"}: tenure: new
+    DEBUG tenure.acquire{lock="invoice:42"}:tenure.ask{otel.kind="client" node="memory:2" command="acquire"}: tenure: new
+    DEBUG tenure.acquire{lock="invoice:42"}: tenure: acquired lock="invoice:42" attempts=1 elapsed=0ns margin=0 fence=FENCE passed_on_after=None
+    DEBUG tenure.acquire{lock="other"}: tenure: new
+    DEBUG tenure.acquire{lock="other"}:tenure.ask{otel.kind="client" node="memory:0" command="acquire"}: tenure: new
+    DEBUG tenure.acquire{lock="other"}:tenure.ask{otel.kind="client" node="memory:1" command="acquire"}: tenure: new
+    DEBUG tenure.acquire{lock="other"}:tenure.ask{otel.kind="client" node="memory:2" command="acquire"}: tenure: new
+    DEBUG tenure.acquire{lock="other"}:tenure.ask{otel.kind="client" node="memory:0" command="undo"}: tenure: new
+    DEBUG tenure.acquire{lock="other"}:tenure.ask{otel.kind="client" node="memory:1" command="undo"}: tenure: new
+    DEBUG tenure.acquire{lock="other"}:tenure.ask{otel.kind="client" node="memory:2" command="undo"}: tenure: new
+     WARN tenure.acquire{lock="other"}: tenure: not acquired lock="other" cause=Unavailable attempts=1 elapsed=0ns
     TRACE tenure: cleaned up lock="other"
-    DEBUG release{lock="invoice:42"}: tenure: new
-    DEBUG release{lock="invoice:42"}:ask{otel.kind="client" node="memory:0" command="release"}: tenure: new
-    DEBUG release{lock="invoice:42"}:ask{otel.kind="client" node="memory:1" command="release"}: tenure: new
-    DEBUG release{lock="invoice:42"}:ask{otel.kind="client" node="memory:2" command="release"}: tenure: new
-    DEBUG tenure: given up lock="invoice:42" fence=FENCE held=Some(0ns)
+    DEBUG tenure.release{lock="invoice:42"}: tenure: new
+    DEBUG tenure.release{lock="invoice:42" fence=FENCE}:tenure.ask{otel.kind="client" node="memory:0" command="release"}: tenure: new
+    DEBUG tenure.release{lock="invoice:42" fence=FENCE}:tenure.ask{otel.kind="client" node="memory:1" command="release"}: tenure: new
+    DEBUG tenure.release{lock="invoice:42" fence=FENCE}:tenure.ask{otel.kind="client" node="memory:2" command="release"}: tenure: new
+    DEBUG tenure.release{lock="invoice:42" fence=FENCE}: tenure: given up lock="invoice:42" fence=FENCE held=Some(0ns)
     TRACE tenure: cleaned up lock="invoice:42"
     "#);
 }
@@ -104,4 +104,156 @@ async fn neither_passwords_nor_tokens_are_logged() {
     }
     let log = log.text();
     assert!(log.contains("lock=\"x\"") && !log.contains("geheim"), "{log}");
+}
+
+/// What a layer sees: each span with its ancestors and fields, each event with its spans.
+#[derive(Clone, Default)]
+struct Trace(Arc<Mutex<Vec<(String, String)>>>);
+
+/// Where in the list a span is.
+struct Place(usize);
+
+/// The fields of a span or an event, in words.
+struct Fields<'a>(&'a mut String);
+
+impl tracing::field::Visit for Fields<'_> {
+    fn record_debug(&mut self, field: &tracing::field::Field, value: &dyn std::fmt::Debug) {
+        use std::fmt::Write as _;
+        write!(self.0, " {}={value:?}", field.name()).unwrap();
+    }
+}
+
+impl Trace {
+    /// Everything below the span of a caller, by the path to it.
+    fn below(&self, root: &str) -> Vec<(String, String)> {
+        let all = self.0.lock().unwrap();
+        all.iter().filter(|(path, _)| path.starts_with(root)).cloned().collect()
+    }
+
+    fn path<'a, S: tracing::Subscriber + for<'b> tracing_subscriber::registry::LookupSpan<'b>>(
+        scope: Option<tracing_subscriber::registry::Scope<'a, S>>,
+    ) -> String {
+        let names = scope.into_iter().flat_map(tracing_subscriber::registry::Scope::from_root);
+        names.map(|span| span.name()).collect::<Vec<_>>().join(" > ")
+    }
+}
+
+impl<S> tracing_subscriber::Layer<S> for Trace
+where
+    S: tracing::Subscriber + for<'a> tracing_subscriber::registry::LookupSpan<'a>,
+{
+    fn on_new_span(
+        &self,
+        attributes: &tracing::span::Attributes<'_>,
+        id: &tracing::span::Id,
+        ctx: tracing_subscriber::layer::Context<'_, S>,
+    ) {
+        let (path, mut fields) = (Self::path(ctx.span_scope(id)), String::new());
+        attributes.record(&mut Fields(&mut fields));
+        let mut all = self.0.lock().unwrap();
+        ctx.span(id).unwrap().extensions_mut().insert(Place(all.len()));
+        all.push((path, fields));
+    }
+
+    fn on_record(
+        &self,
+        id: &tracing::span::Id,
+        values: &tracing::span::Record<'_>,
+        ctx: tracing_subscriber::layer::Context<'_, S>,
+    ) {
+        let span = ctx.span(id).unwrap();
+        let place = span.extensions().get::<Place>().map(|place| place.0).unwrap();
+        values.record(&mut Fields(&mut self.0.lock().unwrap()[place].1));
+    }
+
+    fn on_event(&self, event: &tracing::Event<'_>, ctx: tracing_subscriber::layer::Context<'_, S>) {
+        let (path, mut fields) = (Self::path(ctx.event_scope(event)), String::new());
+        event.record(&mut Fields(&mut fields));
+        self.0.lock().unwrap().push((format!("{path}:"), fields));
+    }
+}
+
+#[tokio::test]
+async fn what_is_done_for_a_request_is_in_its_trace_wherever_the_worker_runs() {
+    use tracing::Instrument;
+    use tracing_subscriber::prelude::*;
+    for worker in [Worker::CurrentRuntime, Worker::OwnThread] {
+        let trace = Trace::default();
+        let _default = tracing_subscriber::registry().with(trace.clone()).set_default();
+        let nodes = nodes::<3>();
+        let locks = builder(&nodes).worker(worker).build().unwrap();
+        locks.ready().await;
+        let outside = locks.lock("held").acquire().await.unwrap();
+        let request = async {
+            let mut guard = locks.lock("x").acquire().await.unwrap();
+            guard.extend().await.unwrap();
+            let fence = guard.fence();
+            guard.release().await.unwrap();
+            assert!(locks.lock("held").try_acquire().await.unwrap().is_none());
+            locks.lock("held").wait(ms(30)).acquire().await.unwrap_err();
+            fence
+        };
+        let fence = request.instrument(tracing::info_span!("request")).await;
+        drop(outside);
+        locks.shutdown().await.unwrap();
+        let below = trace.below("request");
+        let has = |path: &str, texts: &[String]| {
+            let fits =
+                |(at, said): &&(String, String)| at == path && texts.iter().all(|text| said.contains(text));
+            below.iter().filter(fits).count()
+        };
+        let fence = format!(" fence={fence}");
+        let text = str::to_owned;
+        for (path, texts, times) in [
+            (
+                "request > tenure.acquire",
+                vec![text("lock=\"x\""), text("outcome=\"acquired\""), fence.clone(), text("waited_ms=")],
+                1,
+            ),
+            ("request > tenure.acquire:", vec![text("message=acquired"), fence.clone()], 1),
+            (
+                "request > tenure.extend",
+                vec![text("lock=\"x\""), text("outcome=\"extended\""), fence.clone()],
+                1,
+            ),
+            ("request > tenure.extend > tenure.ask", vec![text("command=\"extend\"")], 3),
+            ("request > tenure.extend:", vec![text("message=extended"), fence.clone()], 1),
+            (
+                "request > tenure.release",
+                vec![text("lock=\"x\""), text("outcome=\"released\""), fence.clone()],
+                1,
+            ),
+            ("request > tenure.release > tenure.ask", vec![text("command=\"release\"")], 3),
+            ("request > tenure.release:", vec![text("message=given up")], 1),
+            ("request > tenure.acquire", vec![text("lock=\"held\""), text("outcome=\"contended\"")], 2),
+            ("request > tenure.acquire:", vec![text("message=not acquired"), text("lock=\"held\"")], 2),
+        ] {
+            assert_eq!(has(path, &texts), times, "{worker:?} {path} {texts:?}: {below:#?}");
+        }
+        let asked = [text("command=\"acquire\""), text("node=\"memory:2\"")];
+        assert!(has("request > tenure.acquire > tenure.ask", &asked) >= 3, "{below:#?}");
+        assert!(has("request > tenure.acquire:", &[text("message=waiting in line")]) >= 1, "{below:#?}");
+        // What nobody asked for in that request is not in its trace.
+        assert_eq!(below.iter().filter(|(_, said)| said.contains("cleaned up")).count(), 0);
+    }
+}
+
+#[tokio::test]
+async fn at_info_there_are_no_spans_of_ours_and_warnings_are_in_the_callers() {
+    use tracing::Instrument;
+    use tracing_subscriber::filter::LevelFilter;
+    use tracing_subscriber::prelude::*;
+    let trace = Trace::default();
+    let subscriber = tracing_subscriber::registry().with(LevelFilter::INFO).with(trace.clone());
+    let _default = subscriber.set_default();
+    let nodes = nodes::<3>();
+    let locks = builder(&nodes).build().unwrap();
+    locks.ready().await;
+    fail(&nodes, &Faults::unreachable());
+    let request = async { locks.lock("x").try_acquire().await.unwrap_err() };
+    request.instrument(tracing::info_span!("request")).await;
+    let all = trace.0.lock().unwrap().clone();
+    assert!(all.iter().all(|(path, _)| !path.contains("tenure.")), "{all:#?}");
+    let warned = |(path, said): &&(String, String)| path == "request:" && said.contains("not acquired");
+    assert_eq!(all.iter().filter(warned).count(), 1, "{all:#?}");
 }

@@ -123,9 +123,11 @@ fn one_trace_goes_from_the_clients_span_through_the_service_to_each_node() {
     let client: Vec<u8> =
         (0..8).map(|at| u8::from_str_radix(&CLIENT_SPAN[2 * at..][..2], 16).unwrap()).collect();
     let mut addresses = BTreeSet::new();
-    for (call, operation, command) in
-        [("acquire", "acquire", "acquire"), ("extend", "resume", "extend"), ("release", "release", "release")]
-    {
+    for (call, operation, command) in [
+        ("acquire", "tenure.acquire", "acquire"),
+        ("extend", "tenure.resume", "extend"),
+        ("release", "tenure.release", "release"),
+    ] {
         let served = only(below(&client), &format!("POST /v1/{call}"));
         assert_eq!(
             (served.kind, attribute(&served, "http.response.status_code").as_deref()),
@@ -137,7 +139,7 @@ fn one_trace_goes_from_the_clients_span_through_the_service_to_each_node() {
         let nodes: BTreeSet<String> = asked.iter().filter_map(|span| attribute(span, "node")).collect();
         assert_eq!(nodes.len(), 5, "{asked:#?}");
         for span in asked {
-            assert_eq!((span.name.as_str(), span.kind), ("ask", SpanKind::Client as i32));
+            assert_eq!((span.name.as_str(), span.kind), ("tenure.ask", SpanKind::Client as i32));
             assert_eq!(attribute(span, "command").as_deref(), Some(command));
             assert!(span.end_time_unix_nano >= span.start_time_unix_nano);
         }

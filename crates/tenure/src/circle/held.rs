@@ -90,7 +90,7 @@ impl Lock {
     /// # tokio::time::timeout(std::time::Duration::from_millis(1), &mut other).await.unwrap_err();
     /// let error = locks.lock("b").while_holding(&a).acquire().await.unwrap_err();
     /// assert!(matches!(error, AcquireError::Circle { .. }));
-    /// // Whoever is told gives way.
+    /// // The caller that gets the error gives way.
     /// a.release().await?;
     /// other.await?;
     /// # Ok(()) }

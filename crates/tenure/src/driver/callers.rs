@@ -14,6 +14,7 @@ use tokio::sync::oneshot;
 
 use super::{
     AcquireFailure, AcquireReply, Driver, Found, Input, ReleaseReply, SharedLease, Unfinished, draw_entropy,
+    spans,
 };
 use crate::error::votes::Votes;
 use crate::event::{Event, Observer};
@@ -106,40 +107,48 @@ impl Driver {
     pub(super) fn tell_caller(&mut self, output: Output<Caller>) {
         match output {
             Output::Tell { lease, news } => {
-                match news {
-                    News::Waiting { .. } => self.lookouts.begin(lease),
-                    News::Retrying { .. } | News::State(_) => {}
-                    _ => {
-                        self.spans.end(lease);
-                        self.lookouts.end(lease);
+                let span = match news {
+                    News::Waiting { .. } => {
+                        self.lookouts.begin(lease);
+                        self.spans.of(lease)
                     }
-                }
+                    News::Retrying { .. } | News::State(_) => self.spans.of(lease),
+                    // Whoever releases it waits for the votes.
+                    News::GivenUp { .. } if self.replies.contains_key(&lease) => self.spans.of(lease),
+                    _ => {
+                        self.lookouts.end(lease);
+                        self.spans.end(lease)
+                    }
+                };
                 if let Some(caller) = self.client.lease_mut(lease) {
-                    caller.tell((&mut self.observer, &self.addresses), self.now, news);
+                    let to = (&mut self.observer, &*self.addresses);
+                    spans::within(span.as_ref(), || caller.tell(to, self.now, news));
                 }
             }
             Output::Refused { id, lease: mut caller, reason: NotBegun::ShutDown } => {
-                self.spans.end(id);
+                _ = self.spans.end(id);
                 self.lookouts.end(id);
                 caller.tell_acquired(Err(AcquireFailure::ShutDown));
             }
             Output::Refused { id, lease: mut caller, reason: NotBegun::Outdated { left } } => {
-                self.spans.end(id);
+                _ = self.spans.end(id);
                 caller.tell_extended(Err(NotExtended::Outdated { left }));
             }
             Output::Ended { id } => {
-                self.spans.end(id);
+                if !self.replies.contains_key(&id) {
+                    _ = self.spans.end(id);
+                }
                 self.lookouts.end(id);
                 self.client.lease(id).inspect(|caller| caller.tell_ended());
             }
             Output::Released { lease, outcome, ballots, frees_within } => {
-                self.spans.end(lease);
+                _ = self.spans.end(lease);
                 if let Some(ReplySender::Release(reply)) = self.replies.remove(&lease) {
                     let _ = reply.send(ReleaseReply { outcome, ballots, frees_within });
                 }
             }
             Output::NotReleased { lease } => {
-                self.spans.end(lease);
+                _ = self.spans.end(lease);
                 self.replies.remove(&lease);
             }
             Output::CleanedUp { key, unconfirmed } => {

@@ -32,12 +32,12 @@ impl Driver {
                 client::Request::Acquire { id, lease: caller }
             }
             Call::Extend { id, term, reply } => {
-                let Some(caller) = self.client.lease_mut(id) else { return };
+                let Some(caller) = self.client.lease_mut(id) else { return drop(self.spans.end(id)) };
                 caller.extend = Some(reply);
                 client::Request::Extend { id, term }
             }
             Call::Share { id, reply } => {
-                let Some(caller) = self.client.lease_mut(id) else { return };
+                let Some(caller) = self.client.lease_mut(id) else { return drop(self.spans.end(id)) };
                 caller.extend = Some(reply);
                 client::Request::Share { id }
             }

@@ -1,7 +1,9 @@
-//! Which node took how long, for whoever traces a call: a span for each command to a node.
+//! What is done for a call belongs to the caller's trace, although the worker does it: a span for
+//! each command to a node, and the events until the answer.
 //!
 //! A caller whose span is recorded hands it over before it asks. While it waits, commands about its
-//! lease get spans below that one. Nobody who does not trace pays for it.
+//! lease get spans below that one, and events are logged inside it. Nobody who does not trace pays
+//! for it.
 
 use std::collections::HashMap;
 
@@ -22,9 +24,14 @@ impl Spans {
         self.callers.insert(lease, span);
     }
 
-    /// The caller has its answer.
-    pub(super) fn end(&mut self, lease: Id) {
-        self.callers.remove(&lease);
+    /// The span of whoever waits for an answer about this lease.
+    pub(super) fn of(&self, lease: Id) -> Option<Span> {
+        if self.callers.is_empty() { None } else { self.callers.get(&lease).cloned() }
+    }
+
+    /// The caller has its answer, or is about to get it: the span that it belongs to.
+    pub(super) fn end(&mut self, lease: Id) -> Option<Span> {
+        if self.callers.is_empty() { None } else { self.callers.remove(&lease) }
     }
 
     /// A command leaves for a node.
@@ -38,7 +45,7 @@ impl Spans {
             caller.with_subscriber(|(parent, dispatch)| {
                 dispatcher::with_default(dispatch, || {
                     tracing::debug_span!(
-                        target: "tenure", parent: parent.clone(), "ask", otel.kind = "client", node = address,
+                        target: "tenure", parent: parent.clone(), "tenure.ask", otel.kind = "client", node = address,
                         command = kind(command), error = tracing::field::Empty,
                     )
                 })
@@ -57,6 +64,20 @@ impl Spans {
         if let (Some(span), Err(fault)) = (self.asked.remove(&(node.get(), tag)), answer) {
             span.record("error", tracing::field::display(fault));
         }
+    }
+}
+
+/// Logs inside a caller's span what is said there: where that span lives, which need not be what
+/// this thread records.
+pub(super) fn within(span: Option<&Span>, say: impl FnOnce()) {
+    let Some(span) = span else { return say() };
+    let mut say = Some(say);
+    span.with_subscriber(|(_, dispatch)| {
+        dispatcher::with_default(dispatch, || span.in_scope(|| say.take().map(|say| say())));
+    });
+    // A span that nobody records.
+    if let Some(say) = say {
+        say();
     }
 }
 

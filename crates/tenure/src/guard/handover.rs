@@ -11,6 +11,7 @@ use tenure_core::{
     OwnerId, OwnerToken,
 };
 use tracing::Instrument;
+use tracing::field::Empty;
 
 use crate::Locks;
 use crate::driver::{Call, Resuming, SharedLease};
@@ -189,15 +190,19 @@ impl Locks {
             NotTaken::Option(error) => ExtendError::InvalidOption { name: name(), error },
         })?;
         let (id, resuming) = (hold.id(), Box::new(resuming));
-        let span = tracing::debug_span!(target: "tenure", "resume", lock = handover.name);
+        let span = tracing::debug_span!(
+            target: "tenure", "tenure.resume", lock = handover.name, fence = handover.fence.get(), outcome = Empty
+        );
         manager.trace(id, &span);
-        let told = manager.call(|reply| Call::Resume { id, lease, resuming, reply }).instrument(span);
-        match told.await {
+        let told = manager.call(|reply| Call::Resume { id, lease, resuming, reply }).instrument(span.clone());
+        let resumed = match told.await {
             Some(Ok(())) => Ok(Guard::new(hold.kept(), options)),
             // Nothing is known about its validity.
             Some(Err(reason)) => Err(hold.extend_error(reason, Duration::ZERO)),
             None => Err(ExtendError::ShutDown { name: name(), valid_for: Duration::ZERO }),
-        }
+        };
+        span.record("outcome", resumed.as_ref().map_or_else(ExtendError::outcome, |_| "extended"));
+        resumed
     }
 
     /// Releases a lock that was handed over, whether or not its term is over. Returns as soon as a
@@ -252,10 +257,11 @@ impl Locks {
             resuming.begin(manager.quorum, NodeSet::default(), handover.held, manager.clock.now());
         let id = hold.id();
         hold.forget();
-        let span = tracing::debug_span!(target: "tenure", "release", lock = handover.name);
+        let span = Released::span(&handover.name);
+        span.record("fence", handover.fence.get());
         manager.trace(id, &span);
         let told = manager.call(|reply| Call::ReleaseResumed { id, lease, hears_all, reply });
-        Released::of(manager, name(), told.instrument(span).await)
+        Released::of(manager, name(), told.instrument(span.clone()).await, &span)
     }
 
     /// What goes on with a lock that another process held. Nothing is asked of the nodes yet.

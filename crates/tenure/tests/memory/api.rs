@@ -73,3 +73,17 @@ mod blocking {
         assert_eq!(keys(&nodes), [""; 0], "the release went on in the background");
     }
 }
+
+#[tokio::test]
+async fn work_is_tried_once_and_not_begun_while_others_have_the_lock() {
+    let locks = Locks::memory();
+    let lock = locks.lock("x");
+    assert_eq!(lock.try_with(async |guard| guard.is_valid()).await.unwrap(), Some(true));
+    let held = lock.acquire().await.expect("released after the work");
+    let begun = std::time::Instant::now();
+    assert_eq!(lock.try_with(async |_| panic!("not begun")).await.unwrap(), None::<()>);
+    assert!(begun.elapsed() < std::time::Duration::from_secs(5), "it does not wait");
+    drop(held);
+    let error = locks.lock("").try_with(async |_| ()).await.unwrap_err();
+    assert!(matches!(error, WithError::Acquire(AcquireError::InvalidName { .. })), "{error}");
+}
