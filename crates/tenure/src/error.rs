@@ -29,7 +29,8 @@ pub struct UpgradeError;
 pub enum AcquireError {
     /// Another client has it: a majority of nodes answered, and too few of them were free.
     #[error(
-        "lock {name:?} is held by another client{}: {} of {} nodes granted it, {} needed{} ({votes}). {}",
+        "lock {name:?} is held by {}{}: {} of {} nodes granted it, {} needed{} ({votes}). {}",
+        if *held_here { "this process" } else { "another client" },
         who(place), votes.granted(), votes.nodes(), votes.majority(), tries(*attempts, *elapsed), advice(retry_after)
     )]
     #[non_exhaustive]
@@ -46,6 +47,9 @@ pub enum AcquireError {
         elapsed: Duration,
         /// Our place in line and the holder's label, if known.
         place: Option<Box<Place>>,
+        /// Whether this process itself holds it, through this [`Locks`](crate::Locks) or another
+        /// one. Judged by the owner token, never by the label.
+        held_here: bool,
     },
     /// No majority of nodes answered.
     #[error(

@@ -4,6 +4,7 @@ mod list;
 mod slice;
 mod waiter;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,6 +49,9 @@ pub struct LockReport {
     /// How long its holder has had it, judged by its fence and the clocks of the nodes. `None` if
     /// it has no fence, and in a list.
     pub held_for: Option<Duration>,
+    /// Whether this process itself holds it, through this [`Locks`] or another one. Judged by the
+    /// owner token, never by the label. `None` in a list.
+    pub held_here: Option<bool>,
     /// What each node says, in the order of the node list.
     pub nodes: Vec<NodeAnswer>,
 }
@@ -101,7 +105,8 @@ impl Locks {
         let manager = &self.inner;
         let key =
             manager.key(name).map_err(|error| AcquireError::InvalidName { name: name.to_owned(), error })?;
-        let found = manager.query(Query::inspect(key, manager.quorum, manager.clock.now())).await;
+        let query = Query::inspect(key.clone(), manager.quorum, manager.clock.now());
+        let found = manager.query(query).await;
         let Found { answers, voters, distrust } =
             found.ok_or_else(|| AcquireError::ShutDown { name: name.to_owned() })?;
         let ages: Vec<_> = answers.iter().map(|answer| age(answer.as_ref().ok()?)).collect();
@@ -112,7 +117,9 @@ impl Locks {
         let report = manager.report(name.to_owned(), voters, &distrust, said);
         let agreed = report.nodes.iter().zip(ages).filter(|(answer, _)| report.agree.contains(&answer.node));
         let held_for = agreed.filter_map(|(_, age)| age).max();
-        Ok(LockReport { held_for, ..report })
+        let ours: Vec<String> = manager.tokens_here(&key).await.iter().map(ToString::to_string).collect();
+        let held_here = Some(report.owners().iter().any(|owner| ours.iter().any(|token| token == owner)));
+        Ok(LockReport { held_for, held_here, ..report })
     }
 }
 
@@ -165,8 +172,8 @@ impl NodeAnswer {
 
 impl Inner {
     /// Who holds a lock that was refused and how many wait for it, if a majority can be asked
-    /// within the time of a round.
-    pub(crate) async fn place(&self, key: LockKey, term: Term) -> Option<Place> {
+    /// within the time of a round; and the owners that nodes have for it.
+    pub(crate) async fn place(&self, key: LockKey, term: Term) -> Option<(Place, BTreeSet<Arc<str>>)> {
         let query = Query::inspect(key, self.quorum, self.clock.now()).within(term);
         let Found { answers, voters, .. } = self.query(query).await?;
         let words: Vec<_> = answers
@@ -187,7 +194,9 @@ impl Inner {
         place.waiters = waiters.unwrap_or(0);
         place.ahead = place.waiters;
         place.nodes = words.iter().flatten().count();
-        Some(place)
+        let holdings = answers.iter().flatten().flat_map(|answer| &answer.holdings);
+        let owners = holdings.flat_map(|holding| holding.sharers.iter().flatten().chain([&holding.owner]));
+        Some((place, owners.cloned().collect()))
     }
 
     /// Which of several locks somebody has, as far as a majority of nodes says; all of them, if
@@ -255,7 +264,7 @@ impl Inner {
         let line = line.iter().map(WaiterReport::of).collect();
         let addresses = |set: NodeSet| set.iter().map(|node| self.address(node)).collect();
         let (agree, disagree) = (addresses(agree), addresses(disagree));
-        LockReport { name, state, waiters, line, agree, disagree, held_for: None, nodes }
+        LockReport { name, state, waiters, line, agree, disagree, held_for: None, held_here: None, nodes }
     }
 
     pub(crate) fn address(&self, node: NodeIndex) -> Arc<str> {

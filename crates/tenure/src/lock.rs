@@ -437,9 +437,18 @@ impl Lock {
     /// Adds to an error who holds the lock, as far as the nodes did not say so already. Takes a
     /// node timeout at most.
     async fn name_holder(&self, error: &mut AcquireError) {
-        let AcquireError::Contended { place: place @ None, .. } = error else { return };
+        let AcquireError::Contended { place, held_here, .. } = error else { return };
         let Ok((key, terms)) = self.check() else { return };
-        *place = self.manager.place(key, terms.term).await.map(Box::new);
+        // A valid lease of this manager settles it. Those of others are compared with what the
+        // nodes have: they may mean another lock by the same name.
+        *held_here = !self.manager.own_tokens(&key).await.is_empty();
+        let others = if *held_here { vec![] } else { self.manager.tokens_of_others(&key).await };
+        if place.is_some() && others.is_empty() {
+            return;
+        }
+        let Some((seen, owners)) = self.manager.place(key, terms.term).await else { return };
+        *held_here |= others.iter().any(|token| owners.contains(token.to_string().as_str()));
+        place.get_or_insert_with(|| Box::new(seen));
     }
 
     async fn ask_for_lock(&self, view: Option<InLine>, span: &AcquireSpan) -> Result<Guard, AcquireError> {
@@ -542,7 +551,8 @@ impl Lock {
         match cause {
             Cause::Contended { retry_after } => {
                 let place = place.map(Box::new);
-                AcquireError::Contended { name, votes, retry_after, attempts, elapsed, place }
+                let held_here = false;
+                AcquireError::Contended { name, votes, retry_after, attempts, elapsed, place, held_here }
             }
             Cause::ClocksSetBack { left } => AcquireError::ClocksSetBack { name, votes, retry_after: left },
             Cause::TooLate => AcquireError::TooLate { name, votes, ttl: terms.term.ttl() },

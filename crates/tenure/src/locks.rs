@@ -1,11 +1,13 @@
 //! The manager: a node list, its settings, and the worker that serves them.
 
 pub(crate) mod key_scheme;
+mod same_process;
 mod worker;
 
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::ThreadId;
 use std::time::Duration;
 
 use tenure_core::{
@@ -72,6 +74,8 @@ pub(crate) struct Inner {
     pub(crate) default_terms: Option<Arc<Terms>>,
     /// What is seen of the fleet, for whoever watches it.
     pub(crate) board: Arc<Board>,
+    /// The thread that made it.
+    built_on: ThreadId,
 }
 
 /// Builds a [`Locks`]. Made by [`Locks::builder`].
@@ -442,8 +446,11 @@ impl Builder {
             defaults,
             default_terms,
             board,
+            built_on: std::thread::current().id(),
         };
-        Ok(Locks { inner: Arc::new(inner) })
+        let inner = Arc::new(inner);
+        inner.enlist();
+        Ok(Locks { inner })
     }
 }
 

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::client::{Found, Id, Resuming, Unfinished};
-use tenure_core::{Ballot, Entropy, NotAcquired, NotExtended, OwnerToken, Query, ReleaseOutcome, Term};
+use tenure_core::{
+    Ballot, Entropy, LockKey, NotAcquired, NotExtended, OwnerToken, Query, ReleaseOutcome, Term,
+};
 use tokio::sync::oneshot;
 use tracing::Span;
 
@@ -83,6 +85,11 @@ pub(crate) enum Call {
     Query {
         query: Query,
         reply: oneshot::Sender<Found>,
+    },
+    /// Asks for the owner tokens with which this manager holds a lock, or one of several.
+    Tokens {
+        key: LockKey,
+        reply: oneshot::Sender<Vec<OwnerToken>>,
     },
     /// Asks how the nodes stand.
     Nodes {

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 use std::task::{Context, Poll};
 
-use tenure_core::HoldState;
 use tenure_core::client::{self, Id, LeaseCell};
+use tenure_core::{HoldState, LockKey, OwnerToken};
 
 use super::callers::{Caller, ReplySender};
 use super::{Call, Driver};
@@ -73,6 +73,7 @@ impl Driver {
                 return self.observer.observe(&Event::Circle { name: &name, circle: &circle });
             }
             Call::Trace { id, span } => return self.spans.begin(id, span),
+            Call::Tokens { key, reply } => return drop(reply.send(self.tokens(&key))),
             Call::Abandon { id } => client::Request::Abandon { id },
             Call::Nodes { reply } => {
                 let nodes = self.client.quorum().indexes();
@@ -92,6 +93,21 @@ impl Driver {
         };
         self.client.request(self.now, request);
         self.carry_out();
+    }
+
+    /// The owner tokens with which a lock, or one of several, is held here at this moment.
+    fn tokens(&self, key: &LockKey) -> Vec<OwnerToken> {
+        let names_one_of = |held: &LockKey| {
+            let names = |one: &LockKey| held.each().iter().any(|held| held.as_str() == one.as_str());
+            key.each().iter().any(names)
+        };
+        let held = |id: Id| {
+            let lease = self.client.lease(id)?.look();
+            let standing = lease.standing()?;
+            let counts = standing.state(self.now) != HoldState::Lost && names_one_of(lease.key());
+            counts.then(|| standing.token())
+        };
+        self.client.leases().into_iter().filter_map(held).collect()
     }
 
     /// Somebody waits for what is asked for now. Returns how it is called.

@@ -18,4 +18,5 @@ mod lifecycle;
 mod limits;
 mod messages;
 mod observe;
+mod same_process;
 mod watch;

@@ -11,7 +11,7 @@ async fn contended() {
     let (holder, asker) = (paused(&nodes), paused(&nodes));
     let _guard = holder.lock("invoice:42").acquire().await.unwrap();
     let error = asker.lock("invoice:42").wait(ms(0)).acquire().await.unwrap_err();
-    insta::assert_snapshot!(error, @r#"lock "invoice:42" is held by another client: 0 of 3 nodes granted it, 2 needed (memory:0: held by another client for 33.0 s more; memory:1: held by another client for 33.0 s more; memory:2: not waited for). Wait longer, or retry in 33.0 s, when it is free unless renewed"#);
+    insta::assert_snapshot!(error, @r#"lock "invoice:42" is held by this process: 0 of 3 nodes granted it, 2 needed (memory:0: held by another client for 33.0 s more; memory:1: held by another client for 33.0 s more; memory:2: not waited for). Wait longer, or retry in 33.0 s, when it is free unless renewed"#);
 }
 
 #[tokio::test(start_paused = true)]
@@ -26,7 +26,7 @@ async fn contended_although_some_nodes_are_down() {
     assert!(matches!(error, AcquireError::Contended { .. }));
     let message = error.to_string();
     let (beginning, _) = message.split_once(" after").unwrap();
-    insta::assert_snapshot!(beginning, @r#"lock "x" is held by another client (0 ahead of us, 1 in line): 0 of 5 nodes granted it, 3 needed"#);
+    insta::assert_snapshot!(beginning, @r#"lock "x" is held by this process (0 ahead of us, 1 in line): 0 of 5 nodes granted it, 3 needed"#);
     assert!(
         message.contains(
             "memory:0: unreachable: connection refused; memory:1: error \"LOADING Redis is loading"
