@@ -235,6 +235,19 @@ pub enum WithError {
         /// The lock.
         name: String,
     },
+    /// The lock was lost before the work ended. The work could not be cancelled, so it may have run
+    /// while another client had the lock. Only [`blocking::Lock::with`] returns this.
+    ///
+    /// [`blocking::Lock::with`]: https://docs.rs/tenure/latest/tenure/blocking/struct.Lock.html
+    #[error(
+        "lock {name:?} was lost before the work it protects ended; another process may have run at the \
+         same time. Check is_valid() before each step, and find out why the lock could not be renewed"
+    )]
+    #[non_exhaustive]
+    Outlived {
+        /// The lock.
+        name: String,
+    },
 }
 
 /// Why a lock was not extended. The old validity stands; nothing was released or shortened.

@@ -310,6 +310,14 @@ impl Guard {
         let _ = timeout(within, heard).await;
     }
 
+    /// The same where the worker runs, for callers that have no runtime.
+    #[cfg(feature = "blocking")]
+    pub(crate) async fn late_votes_on_worker(&self, within: Duration) {
+        let lease = self.hold.lease.clone();
+        let heard = async move { timeout(within, poll_fn(|cx| lease.poll_all_voted(cx))).await };
+        let _ = self.hold.manager.run(heard).await;
+    }
+
     /// Extends the lock for another ttl from now.
     ///
     /// # Errors

@@ -22,7 +22,7 @@ const BACK_OFF_MIN: Duration = Duration::from_millis(100);
 const BACK_OFF_MAX: Duration = Duration::from_secs(10);
 
 /// How often [`Incumbents`] asks the nodes who leads.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// A leader election. Made by [`Locks::leader`].
 ///
@@ -78,6 +78,9 @@ pub struct Incumbents {
     leader: Leader,
     told: Option<Option<Incumbent>>,
 }
+
+/// How long a candidate pauses after a lost term.
+pub(crate) struct BackOff(Duration);
 
 /// How a term ended.
 enum End<T> {
@@ -141,19 +144,15 @@ impl Leader {
     /// # Ok(()) }
     /// ```
     pub async fn run<W: Future>(self, mut work: impl FnMut(Term) -> W) -> Result<W::Output, AcquireError> {
-        let mut back_off = BACK_OFF_MIN;
+        let mut back_off = BackOff::default();
         loop {
-            let guard = self.lock.acquire().await?;
+            let guard = self.campaign().await?;
             let (elected, ttl) = (Instant::now(), guard.ttl());
             let office = Arc::new(Office { guard, resigned: Notify::new() });
             let end = office.serve(work(Term(Arc::clone(&office)))).await;
             if let End::Lost = end {
                 drop(office);
-                if elected.elapsed() > ttl {
-                    back_off = BACK_OFF_MIN;
-                }
-                sleep(spread(back_off)).await;
-                back_off = (back_off * 2).min(BACK_OFF_MAX);
+                sleep(back_off.after(elected.elapsed(), ttl)).await;
                 continue;
             }
             if let Some(Office { guard, .. }) = Arc::into_inner(office) {
@@ -164,6 +163,11 @@ impl Leader {
                 return Ok(value);
             }
         }
+    }
+
+    /// Waits until it is elected.
+    pub(crate) async fn campaign(&self) -> Result<Guard, AcquireError> {
+        self.lock.acquire().await
     }
 
     /// The current leader and its successors, as the nodes say: for candidates and observers.
@@ -240,20 +244,46 @@ impl Incumbents {
     /// The future may be dropped; no change is lost.
     pub async fn next(&mut self) -> Result<Option<Incumbent>, AcquireError> {
         loop {
-            let report = self.leader.locks.inspect(&self.leader.name).await?;
-            let known = match report.state {
-                LockState::Held { label, fence, .. } => {
-                    Some(Some(Incumbent { label, epoch: fence.unwrap_or(Fence::NONE) }))
-                }
-                LockState::Free | LockState::Reserved { .. } | LockState::Kept { .. } => Some(None),
-                _ => None,
-            };
-            if let Some(incumbent) = known.filter(|known| self.told.as_ref() != Some(known)) {
-                self.told = Some(incumbent.clone());
+            if let Some(incumbent) = self.look().await? {
                 return Ok(incumbent);
             }
             sleep(LOOK_EVERY).await;
         }
+    }
+
+    /// Looks once; `None` if that tells nothing new.
+    pub(crate) async fn look(&mut self) -> Result<Option<Option<Incumbent>>, AcquireError> {
+        let report = self.leader.locks.inspect(&self.leader.name).await?;
+        let known = match report.state {
+            LockState::Held { label, fence, .. } => {
+                Some(Some(Incumbent { label, epoch: fence.unwrap_or(Fence::NONE) }))
+            }
+            LockState::Free | LockState::Reserved { .. } | LockState::Kept { .. } => Some(None),
+            _ => None,
+        };
+        let news = known.filter(|known| self.told.as_ref() != Some(known));
+        if let Some(incumbent) = &news {
+            self.told = Some(incumbent.clone());
+        }
+        Ok(news)
+    }
+}
+
+impl Default for BackOff {
+    fn default() -> Self {
+        Self(BACK_OFF_MIN)
+    }
+}
+
+impl BackOff {
+    /// The pause after a term that lasted so long: it doubles while terms are shorter than the ttl.
+    pub(crate) fn after(&mut self, led: Duration, ttl: Duration) -> Duration {
+        if led > ttl {
+            self.0 = BACK_OFF_MIN;
+        }
+        let pause = spread(self.0);
+        self.0 = (self.0 * 2).min(BACK_OFF_MAX);
+        pause
     }
 }
 

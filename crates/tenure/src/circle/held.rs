@@ -168,6 +168,12 @@ impl Scope {
         SCOPE.scope(self, work)
     }
 
+    /// The same for work that does not await.
+    #[cfg(feature = "blocking")]
+    pub(crate) fn inside<T>(self, work: impl FnOnce() -> T) -> T {
+        SCOPE.sync_scope(self, work)
+    }
+
     /// The locks whose work this task does at this moment, the innermost first.
     pub(crate) fn present() -> Vec<Held> {
         let mut held = vec![];

@@ -7,6 +7,9 @@ mod promises;
 mod support;
 
 mod api;
+#[cfg(feature = "blocking")]
+mod blocking;
+mod blocking_has_all;
 mod cancellation;
 mod cohort;
 mod everywhere;
