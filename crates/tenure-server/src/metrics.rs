@@ -15,7 +15,10 @@ use std::time::Duration;
 use prometheus::{
     HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, Opts, Registry, TextEncoder,
 };
-use tenure::{Cause, Event};
+use tenure::Event;
+use tenure::metrics::{
+    ACQUIRE_SECONDS, ACQUIRES, Count, EXTENSIONS, LEASES_LOST, Metric, NODE_DISTRUSTED, group,
+};
 
 use crate::Service;
 
@@ -53,36 +56,30 @@ impl Metrics {
         Self(Arc::new(Counted {
             groups,
             calls: of.counters(
-                "calls_total",
+                "tenure_calls_total",
                 "Calls by status; `none` if the client disconnected.",
                 &["call", "status"],
             ),
             call_seconds: of.histograms(
-                "call_duration_seconds",
+                "tenure_call_duration_seconds",
                 "Time from receiving a call to answering it.",
                 &["call"],
             ),
-            acquires: of.counters("acquires_total", "Finished acquires by outcome.", &["outcome", "group"]),
+            acquires: of.counters_of(ACQUIRES),
             acquire_seconds: of.histograms(
-                "acquire_duration_seconds",
-                "Time from the first attempt of an acquire to its end.",
-                &["outcome"],
+                ACQUIRE_SECONDS.name,
+                ACQUIRE_SECONDS.help,
+                ACQUIRE_SECONDS.labels,
             ),
-            extensions: of.counters(
-                "extensions_total",
-                "Extensions and renewals by outcome.",
-                &["outcome", "group"],
+            extensions: of.counters_of(EXTENSIONS),
+            lost: of.counters_of(LEASES_LOST),
+            distrusts: of.counters_of(NODE_DISTRUSTED),
+            holds: of.gauge("tenure_holds", "Locks held by a connection."),
+            connections: of.gauge("tenure_connections", "Open connections."),
+            connections_refused: of.counter(
+                "tenure_connections_refused_total",
+                "Connections refused because of connections_max.",
             ),
-            lost: of.counters(
-                "leases_lost_total",
-                "Locks lost while this instance renewed them.",
-                &["group"],
-            ),
-            distrusts: of.counters("node_distrusted_total", "Times a node lost its vote.", &["node"]),
-            holds: of.gauge("holds", "Locks held by a connection."),
-            connections: of.gauge("connections", "Open connections."),
-            connections_refused: of
-                .counter("connections_refused_total", "Connections refused because of connections_max."),
             registry,
         }))
     }
@@ -90,18 +87,11 @@ impl Metrics {
     /// Counts something that happened to a lock or a node.
     pub fn observe(&self, event: &Event<'_>) {
         let counted = &*self.0;
-        match event {
-            Event::Acquired { name, elapsed, .. } | Event::PassedOn { name, elapsed, .. } => {
-                counted.acquire("acquired", name, *elapsed);
-            }
-            Event::NotAcquired { name, cause, elapsed, .. } => {
-                counted.acquire(outcome(cause), name, *elapsed);
-            }
-            Event::Extended { name, .. } => counted.extension("extended", name),
-            Event::NotExtended { name, lost: true, .. } => counted.extension("lost", name),
-            Event::NotExtended { name, .. } => counted.extension("unavailable", name),
-            Event::Lost { name, .. } => counted.lost.with_label_values(&[counted.group(name)]).inc(),
-            Event::NodeDistrusted { node, .. } => counted.distrusts.with_label_values(&[node]).inc(),
+        match Count::of(event) {
+            Some(Count::Acquire { outcome, name, elapsed, .. }) => counted.acquire(outcome, name, elapsed),
+            Some(Count::Extension { outcome, name, .. }) => counted.extension(outcome, name),
+            Some(Count::Lost { name, .. }) => counted.lost.with_label_values(&[counted.group(name)]).inc(),
+            Some(Count::NodeDistrusted { node, .. }) => counted.distrusts.with_label_values(&[node]).inc(),
             _ => {}
         }
     }
@@ -162,19 +152,7 @@ impl Counted {
 
     /// The group of a lock; of all that are in none it is the empty one.
     fn group(&self, name: &str) -> &str {
-        let fitting = self.groups.iter().filter(|group| name.starts_with(group.as_str()));
-        fitting.max_by_key(|group| group.len()).map_or("", String::as_str)
-    }
-}
-
-pub(crate) const fn outcome(cause: &Cause) -> &'static str {
-    match cause {
-        Cause::Contended { .. } => "contended",
-        Cause::Unavailable => "unavailable",
-        Cause::ClocksSetBack { .. } => "clocks_set_back",
-        Cause::TooLate => "too_late",
-        Cause::OtherKind { .. } => "other_kind",
-        _ => "other",
+        group(&self.groups, name).map_or("", |place| &self.groups[place])
     }
 }
 
@@ -199,6 +177,10 @@ impl Drop for Present {
 struct Registering<'a>(&'a Registry);
 
 impl Registering<'_> {
+    fn counters_of(&self, Metric { name, help, labels, .. }: Metric) -> IntCounterVec {
+        self.counters(name, help, labels)
+    }
+
     fn counters(&self, name: &str, help: &str, labels: &[&str]) -> IntCounterVec {
         self.registered(IntCounterVec::new(described(name, help), labels))
     }
@@ -224,5 +206,5 @@ impl Registering<'_> {
 }
 
 fn described(name: &str, help: &str) -> Opts {
-    Opts::new(name, help).namespace("tenure")
+    Opts::new(name, help)
 }

@@ -221,18 +221,29 @@ pub(crate) struct Observer {
     callback: Option<Arc<Callback>>,
     /// For whoever watches the fleet.
     tap: Arc<Tap>,
+    #[cfg(feature = "metrics")]
+    recorded: crate::metrics::recorded::Recorded,
 }
 
 type Callback = dyn Fn(&Event<'_>) + Send + Sync;
 
 impl Observer {
-    pub(crate) fn new(callback: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        Self { callback: Some(Arc::new(callback)), tap: Arc::default() }
+    /// Calls this.
+    pub(crate) fn call(&mut self, callback: impl Fn(&Event<'_>) + Send + Sync + 'static) {
+        self.callback = Some(Arc::new(callback));
+    }
+
+    /// Tells locks apart by these groups in metrics.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn record_groups(&mut self, groups: Vec<String>) {
+        self.recorded = crate::metrics::recorded::Recorded::new(groups);
     }
 
     /// Also tells those who listen there.
     pub(crate) fn beside(mut self, tap: Arc<Tap>) -> Self {
         self.tap = tap;
+        #[cfg(feature = "metrics")]
+        self.recorded.describe();
         self
     }
 
@@ -242,6 +253,8 @@ impl Observer {
             if let Some(callback) = &self.callback {
                 callback(event);
             }
+            #[cfg(feature = "metrics")]
+            self.recorded.observe(event);
             event.log();
         }));
         if observed.is_err() {

@@ -61,6 +61,7 @@ mod leader;
 mod lock;
 mod locks;
 mod machine;
+pub mod metrics;
 mod node;
 mod rwlock;
 mod semaphore;

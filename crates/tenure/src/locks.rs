@@ -90,7 +90,7 @@ pub struct Builder {
     fence_retention: Option<Duration>,
     fleet: Option<String>,
     defaults: Option<Options>,
-    observer: Observer,
+    pub(crate) observer: Observer,
     /// Where what is known of the nodes is kept.
     pub(crate) known_nodes: Option<Location>,
     worker: Worker,
@@ -354,7 +354,7 @@ impl Builder {
 
     /// Calls `observer` with every [`Event`], on the worker: it must be fast and must not block.
     pub fn observer(mut self, observer: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        self.observer = Observer::new(observer);
+        self.observer.call(observer);
         self
     }
 

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
+use tenure::metrics::outcome;
 use tenure::{Event, Fence, LockChange, LockState, LockView};
 use utoipa::ToSchema;
 
 use crate::form::milliseconds;
 use crate::lease_key::LeaseKeys;
-use crate::metrics::outcome;
 
 /// Something that happened to a lock or a node. Fields that do not apply are absent.
 #[derive(Debug, Default, Serialize, ToSchema)]

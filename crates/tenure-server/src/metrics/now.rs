@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use prometheus::proto::MetricFamily;
 use prometheus::{Gauge, GaugeVec, IntCounter, Registry};
 use tenure::NodeReport;
+use tenure::metrics::{NODE_GAUGES, QUORUM_NODES};
 use tokio::time::timeout;
 
 use super::described;
@@ -24,19 +25,19 @@ pub(super) fn started() {
 
 pub(super) async fn families(service: &Service) -> prometheus::Result<Vec<MetricFamily>> {
     let now = Now(Registry::new());
-    now.value("start_time_seconds", "Start time of the instance, in Unix time.", *STARTED)?;
-    now.values("build_info", "The version.", "version", [(env!("CARGO_PKG_VERSION"), 1.0)])?;
+    now.value("tenure_start_time_seconds", "Start time of the instance, in Unix time.", *STARTED)?;
+    now.values("tenure_build_info", "The version.", "version", [(env!("CARGO_PKG_VERSION"), 1.0)])?;
     let draining = f64::from(u8::from(service.is_draining()));
-    now.value("draining", "Whether the instance is shutting down.", draining)?;
+    now.value("tenure_draining", "Whether the instance is shutting down.", draining)?;
     let (most, left) = service.room.seats();
-    now.value("acquires_max", "Maximum number of acquires in progress.", count(most))?;
+    now.value("tenure_acquires_max", "Maximum number of acquires in progress.", count(most))?;
     let help = "Acquires in progress, including those waiting in line.";
-    now.value("acquires_in_progress", help, count(most - left.min(most)))?;
+    now.value("tenure_acquires_in_progress", help, count(most - left.min(most)))?;
     let help = "Maximum number of connections.";
-    now.value("connections_max", help, count(service.bounds.connections))?;
+    now.value("tenure_connections_max", help, count(service.bounds.connections))?;
     if let Some(log) = &service.access_log {
         let help = "Access log lines that could not be written.";
-        let lost = IntCounter::with_opts(described("access_log_lines_lost_total", help))?;
+        let lost = IntCounter::with_opts(described("tenure_access_log_lines_lost_total", help))?;
         lost.inc_by(log.lost());
         now.0.register(Box::new(lost))?;
     }
@@ -50,30 +51,11 @@ struct Now(Registry);
 
 impl Now {
     fn nodes(&self, nodes: &[NodeReport]) -> prometheus::Result<()> {
-        let each = |name, help, value: fn(&NodeReport) -> Option<f64>| {
-            let known = nodes.iter().filter_map(|node| Some((&*node.node, value(node)?)));
-            self.values(name, help, "node", known)
-        };
-        self.value("quorum_nodes", "Number of nodes that must agree.", count(nodes.len() / 2 + 1))?;
-        each("node_reachable", "Whether a node is connected.", |node| {
-            Some(f64::from(u8::from(node.reachable)))
-        })?;
-        each("node_votes", "Whether a node votes for new locks.", |node| {
-            Some(f64::from(u8::from(node.votes)))
-        })?;
-        each("node_quarantine_seconds", "Time left until a node in quarantine votes again.", |node| {
-            node.quarantine_left.map(|left| left.as_secs_f64())
-        })?;
-        each(
-            "node_clock_offset_seconds",
-            "How far a node's clock is ahead of the median of all nodes.",
-            |node| node.clock_offset_us.map(|offset| offset as f64 / 1e6),
-        )?;
-        each("node_round_trip_seconds", "Round-trip time of the last command.", |node| {
-            node.round_trip.map(|took| took.as_secs_f64())
-        })?;
-        each("node_memory_used_bytes", "Memory that a node's server reports using.", |node| {
-            node.memory_used.map(|bytes| bytes as f64)
+        let majority = count(nodes.len() / 2 + 1);
+        self.value(QUORUM_NODES.name, QUORUM_NODES.help, majority)?;
+        NODE_GAUGES.iter().try_for_each(|gauge| {
+            let known = nodes.iter().filter_map(|node| Some((&*node.node, (gauge.value)(node)?)));
+            self.values(gauge.metric.name, gauge.metric.help, "node", known)
         })
     }
 

@@ -230,6 +230,15 @@ impl Locks {
         wait_for(self.0.nodes())
     }
 
+    /// Records the state of the nodes, as `crate::Locks::record_nodes` does.
+    ///
+    /// # Errors
+    /// [`Error::InsideRuntime`].
+    #[cfg(feature = "metrics")]
+    pub fn record_nodes(&self) -> Result<(), Error<Infallible>> {
+        wait_for(self.0.record_nodes())
+    }
+
     /// Resumes a lock that was handed over.
     ///
     /// # Errors

@@ -20,6 +20,8 @@ mod leader;
 mod lifecycle;
 mod limits;
 mod messages;
+#[cfg(feature = "metrics")]
+mod metrics;
 mod observe;
 mod same_process;
 mod watch;
