@@ -55,7 +55,7 @@ fn lints() -> Result<()> {
     let lint = ["clippy", "--workspace", "--all-targets", "--all-features", "--", "-D", "warnings"];
     command::run(&mut cargo(lint))?;
     // Without features, too: what only compiles with all of them is broken for most users.
-    for features in ["", "redis", "blocking,config", "metrics", "blocking,metrics"] {
+    for features in ["", "redis", "blocking,config", "metrics", "serde", "blocking,metrics,serde"] {
         let mut lint =
             cargo(["clippy", "--package", "tenure", "--no-default-features", "--features", features]);
         command::run(lint.args(["--", "-D", "warnings"]))?;

@@ -52,6 +52,8 @@ mod event;
 pub mod fenced;
 mod fleet;
 mod force;
+#[cfg(feature = "serde")]
+pub mod form;
 #[cfg(all(any(test, fuzzing), feature = "config", feature = "redis"))]
 #[doc(hidden)]
 pub mod fuzzing;

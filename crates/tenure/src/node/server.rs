@@ -32,6 +32,7 @@ pub(crate) struct Server {
 
 /// The role of a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Role {
     /// It did not say.
@@ -51,6 +52,7 @@ pub enum Role {
 
 /// What a server keeps across a restart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum Persistence {
     /// It did not say.
