@@ -1,37 +1,110 @@
-//! Locks by name, held for a term, decided by a majority of independent nodes.
+//! Locks by name, across processes and machines, decided by a majority of independent nodes.
 //!
 //! ```
 //! # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! use std::time::Duration;
 //! use tenure::Locks;
 //!
-//! let locks = Locks::memory();
+//! let locks = Locks::memory(); // in production: Locks::connect(["redis://a", "redis://b", "redis://c"])
 //! let guard = locks.lock("invoice:42").ttl(Duration::from_secs(30)).acquire().await?;
-//! println!("I hold the lock for {:?}", guard.valid_for());
+//! println!("the lock is mine for {:?}", guard.valid_for());
 //! guard.release().await?;
 //! # Ok(()) }
 //! ```
 //!
-//! - [`Locks`] is the manager: a node list and its settings. One per program.
-//! - [`Lock`] is one lock with its options; [`Lock::acquire`] waits for it, [`Lock::try_acquire`]
-//!   asks once.
-//! - [`Guard`] is a held lock. It says how long it is valid, can be extended, and releases when
-//!   dropped.
-//! - [`RwLock`] has many readers or one writer; [`Leader`] is a lock for candidates of which one
-//!   leads.
-//! - [`AcquireError`], [`ExtendError`] and [`ReleaseError`] say what went wrong, which node said
-//!   what, and what to do.
-//! - [`Fence`] is the number that a resource checks, and [`fenced`] has resources that do.
+//! [`Locks`] is the manager: a node list and its settings. Make one per program. [`Lock`] is one
+//! lock with its options, [`Guard`] a lock that is held: it is renewed while it lives and released
+//! when it is dropped.
 //!
-//! What is promised, and under which assumptions, is written in `docs/guarantees.md`.
+//! # Nodes
+//! A node is one store that grants locks: a Redis or Valkey server (`redis://`), a file on this
+//! machine (`sqlite:`), or the memory of this process, for tests. A lock is held while a majority
+//! of the nodes grants it, so three nodes survive the loss of one, and five the loss of two. Nodes
+//! must be independent servers: not replicas of each other, not parts of a cluster.
+//!
+//! | you have | use |
+//! |---|---|
+//! | one machine, nothing installed | [`Locks::embedded`], a file that the user's processes share |
+//! | several machines | [`Locks::connect`] with three or five Redis servers |
+//! | settings in the environment or `tenure.toml` | `Locks::from_env` (feature `config`) |
+//! | a test | [`Locks::memory`], or [`MemoryNode`] with [`Faults`] and [`Builder::tokio_time`] |
+//!
+//! Every client of the same locks must have the same node list, prefix and `max_ttl`; one that
+//! differs is refused. A node that restarts without its data does not vote until all locks that it
+//! may have forgotten have expired. [`Locks::nodes`] says how each node is, and what to fix.
+//!
+//! # Choosing a kind
+//! | you want | use |
+//! |---|---|
+//! | one at a time | [`Locks::lock`] |
+//! | one at a time, and skip if another does it | [`Lock::try_with`], [`Lock::try_acquire`] |
+//! | once per period, on many machines (cron) | [`Lock::at_least`] |
+//! | several names at once, without deadlocks | [`Locks::lock_all`] |
+//! | many readers or one writer | [`Locks::rwlock`] |
+//! | at most *k* at a time | [`Locks::semaphore`] |
+//! | one leader, replaced when it fails | [`Locks::leader`] |
+//! | the same owner again, from any process | [`Lock::owner`]; inside one process [`Guard::reenter`] |
+//! | many tasks of one process that want the same lock | [`Lock::cohort`] |
+//! | a lock that another process goes on with | [`Guard::hand_over`], [`Locks::resume`] |
+//!
+//! # Waiting
+//! [`Lock::acquire`] waits up to 10 s by default: in line on the nodes, first come, first served,
+//! and woken by the release. [`Lock::wait`] and [`Lock::wait_forever`] change that;
+//! [`Lock::try_acquire`] asks once. [`Lock::acquire_in_line`] shows the place in line. Programs
+//! that hold one lock and wait for another can deadlock: name what you hold with
+//! [`Lock::while_holding`], and the circle is reported ([`Event::Circle`]) or refused
+//! ([`AcquireError::Circle`]).
+//!
+//! # Holding and losing
+//! A lock has a term, its ttl: 30 s by default. While the guard lives, the lock is renewed; when
+//! the process dies, it expires. Renewals can fail for too long, and then the lock is lost. The
+//! guard says so *before* another client can get it:
+//!
+//! - [`Lock::with`] cancels your work at its next `.await`;
+//! - [`Guard::lost`] resolves, [`Guard::cancellation_token`] is cancelled, [`Guard::states`] tells;
+//! - [`Guard::is_valid`] and [`Guard::valid_for`] are computed on every call, so they are right
+//!   also after the process was paused or suspended.
+//!
+//! # Fences
+//! One gap remains in every lock with a term: a process can pause between its check and its write,
+//! for longer than its term. [`Guard::fence`] closes it. It is a number that grows with every
+//! acquisition; send it with every write, and let the resource refuse smaller ones. [`fenced`] has
+//! resources that do.
+//!
+//! # Errors
+//! Each operation has its own: [`AcquireError`], [`ExtendError`], [`ReleaseError`], [`BuildError`].
+//! *Contended* (another client has the lock) and *unavailable* (no majority of nodes answers) are
+//! never confused: the first means wait, the second means look at the nodes. Every error names the
+//! lock and what each node said ([`Votes`]), and its message says what to do.
+//!
+//! # Cancellation
+//! Every future may be dropped at any time; each says under *Cancel safety* what that means. A
+//! dropped acquire is cleaned up on the nodes, a dropped guard is released, both in the background;
+//! neither needs a runtime, and both work while a panic unwinds. Before the program exits, await
+//! [`Locks::shutdown`] so that the nodes hear of it; otherwise the locks expire with their terms.
+//!
+//! # Observing
+//! Everything that happens is an [`Event`], for [`Builder::observer`] and for `tracing` (target
+//! `tenure`). At level debug a call is a span in its caller's trace: `tenure.acquire` with `lock`,
+//! `outcome`, `fence` and `waited_ms`, below it a `tenure.ask` for each node. [`metrics`] has
+//! counters. [`Locks::inspect`], [`Locks::list`] and [`Locks::watch`] show who holds what.
+//!
+//! # Promises
+//! What is promised, under which assumptions, and which test shows it is written in
+//! `docs/guarantees.md` of the repository; what may change between versions in
+//! `docs/reference/stability.md`.
 //!
 //! # Features
-//! - `embedded` (default): a store in a file, [`SqliteNode`] and [`Locks::embedded`].
-//! - `redis` (default): Redis nodes, [`RedisNode`].
-//! - `tls` (default): `rediss://` nodes.
-//! - `blocking`: the module `blocking`, the same locks without an async runtime.
-//! - `config`: the module `config` and `Locks::from_env`, settings from the environment and
-//!   `tenure.toml`.
+//! | feature | default | adds |
+//! |---|---|---|
+//! | `embedded` | yes | a store in a file: `SqliteNode`, `Locks::embedded` |
+//! | `redis` | yes | Redis nodes: `RedisNode` |
+//! | `tls` | yes | `rediss://` nodes |
+//! | `blocking` | no | the module `blocking`: the same locks without an async runtime |
+//! | `config` | no | the module `config`, `Locks::from_env`: settings from the environment and `tenure.toml` |
+//! | `metrics` | no | counters and gauges for the `metrics` facade: [`metrics`] |
+//! | `serde` | no | reports, events and votes that serialize: the module `form` |
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![forbid(unsafe_code)]
 #![warn(missing_debug_implementations)]
 
