@@ -1,8 +1,8 @@
 //! The pages, checked: what they link to, what their console blocks show, how they are spelled, and
 //! that they make a book.
 //!
-//! `cargo xtask docs` runs what can run here and names what was skipped; with `--all` the tools that
-//! are missing are installed first.
+//! `cargo xtask docs` runs what can run here and names what was skipped; with `--all` the tools
+//! that are missing are installed first.
 
 mod blocks;
 mod book;

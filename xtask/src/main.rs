@@ -1,6 +1,6 @@
-//! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask docs`, `cargo xtask
-//! bench`, `cargo xtask simulate`, `cargo xtask model`, `cargo xtask chaos`, `cargo xtask service`,
-//! `cargo xtask interop`, `cargo xtask dist`, `cargo xtask release`.
+//! The project's own tools: `cargo xtask test`, `cargo xtask tidy`, `cargo xtask docs`, `cargo
+//! xtask bench`, `cargo xtask simulate`, `cargo xtask model`, `cargo xtask chaos`, `cargo xtask
+//! service`, `cargo xtask interop`, `cargo xtask dist`, `cargo xtask release`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a tool talks to whoever runs it")]
 
 mod bench;

@@ -1,8 +1,8 @@
 //! Every console block is run by a test, or says that it is a sketch.
 //!
 //! `CONTRIBUTING.md` has the rules. The test that runs a page is in [`RUNNER`] and names the page;
-//! another test is named by a remark before the block, and has to name the page as well. What `cargo
-//! test` runs are tests: those that a page shows have to be there.
+//! another test is named by a remark before the block, and has to name the page as well. What
+//! `cargo test` runs are tests: those that a page shows have to be there.
 
 use std::collections::BTreeSet;
 use std::path::Path;

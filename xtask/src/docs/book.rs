@@ -11,8 +11,8 @@ use crate::command::{output, target_folder};
 use crate::prerequisites;
 use crate::test::Report;
 
-/// Builds it, and looks at what came out: every page and the search are there, and every link within
-/// the book leads to a file of it.
+/// Builds it, and looks at what came out: every page and the search are there, and every link
+/// within the book leads to a file of it.
 pub(super) fn problems(report: &mut Report, pages: &[&Page]) -> Result<Vec<String>> {
     let Some(mdbook) = prerequisites::program("mdbook") else {
         report.skip("the book (mdbook is not installed: `cargo xtask docs --all`)");

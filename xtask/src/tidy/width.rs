@@ -1,6 +1,7 @@
 //! Prose has one width: Markdown and comments wrap at 100 columns.
 //!
-//! Tables, code, addresses and single words are as wide as they are.
+//! Tables, code, addresses, single words and comments for the tests of a page are as wide as they
+//! are.
 
 use std::path::{Path, PathBuf};
 
@@ -45,7 +46,9 @@ fn too_wide<'a>(text: &'a str, mark: &'a str) -> impl Iterator<Item = (usize, us
         in_code ^= fence;
         let columns = line.chars().count();
         let one_word = !prose.trim_start_matches("- ").contains(' ');
-        let free = in_code || fence || one_word || prose.starts_with('|') || line.contains("://");
+        let for_tests = prose.starts_with("<!--");
+        let free =
+            in_code || fence || one_word || for_tests || prose.starts_with('|') || line.contains("://");
         (columns > COLUMNS_MAX && !free).then_some((number, columns))
     })
 }

@@ -57,7 +57,8 @@ impl Film {
         for (text, number) in texts.iter().zip(0..) {
             let percent = |time: f64| 100.0 * time / length;
             let (from, to) = (percent(text.from), percent(text.to));
-            // From its first moment to its last; what is there at the end stays until it begins again.
+            // From its first moment to its last; what is there at the end stays until it begins
+            // again.
             let _ = write!(
                 styles,
                 "@keyframes k{number}{{0%{{visibility:hidden}}{from:.2}%{{visibility:visible}}"

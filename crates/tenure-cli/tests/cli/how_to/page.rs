@@ -1,10 +1,10 @@
 //! A page of the documentation whose commands are run as a reader would: in order, in one shell, in
 //! an empty folder.
 //!
-//! In a `console` block a line that begins with `$ ` is a command, which goes on in lines that begin
-//! with `> ` or follow a backslash; other lines are what it prints. `...` stands for any lines. Long
-//! numbers, times and process ids may differ. A command has to succeed: where it should not, the
-//! page shows its exit code with `; echo "exit $?"`.
+//! In a `console` block a line that begins with `$ ` is a command, which goes on in lines that
+//! begin with `> ` or follow a backslash; other lines are what it prints. `...` stands for any
+//! lines. Long numbers, times and process ids may differ. A command has to succeed: where it should
+//! not, the page shows its exit code with `; echo "exit $?"`.
 //!
 //! `UPDATE_TESTDATA=1` writes what commands really print into the page.
 

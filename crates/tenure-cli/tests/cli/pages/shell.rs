@@ -14,8 +14,8 @@ use crate::deployment::TOOL;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Reads commands that end with a zero byte, and ends what each of them prints with its exit code
-/// between two. After a command in the background it pauses, as people do: what that prints meanwhile
-/// is its output. If whoever started the shell is gone, so are all that it started.
+/// between two. After a command in the background it pauses, as people do: what that prints
+/// meanwhile is its output. If whoever started the shell is gone, so are all that it started.
 const LOOP: &str = r#"
 exec 2>&1 3<&0 </dev/null
 ( while kill -0 "$1"; do sleep 0.5; done; kill -KILL -- -$$ ) >/dev/null 2>&1 3<&- &
