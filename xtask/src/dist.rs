@@ -37,7 +37,7 @@ Usage: cargo xtask dist [--target TARGET]... [--check-reproducible] [--no-trial]
   --no-trial             do not try what was made (as root: install the package in a Debian made for
                          it, start the image from an empty root)
 
-What is made lies in target/dist. packaging/README.md says what is what.
+What is made lies in target/packages. packaging/README.md says what is what.
 ";
 
 /// What a version is made of.
@@ -96,7 +96,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
 
 impl Release {
     fn now() -> Result<Self> {
-        let folder = std::path::absolute(target_folder())?.join("dist");
+        let folder = std::path::absolute(target_folder())?.join("packages");
         fs::create_dir_all(&folder).with_context(|| format!("{} cannot be made", folder.display()))?;
         let time = output(Command::new("git").args(["log", "-1", "--format=%ct"]))?;
         let epoch = time.trim().parse().context("git does not tell when the last commit was made")?;

@@ -85,7 +85,7 @@ fn next_steps(version: &str) {
     println!("Then:");
     println!("    git push origin {tag}");
     println!("    cargo publish --locked {}", PUBLISHED.map(|name| format!("--package {name}")).join(" "));
-    println!("    upload target/dist/* to the release {tag}");
+    println!("    upload target/packages/* to the release {tag}");
 }
 
 fn packages() -> Result<Vec<Value>> {

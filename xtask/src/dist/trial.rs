@@ -76,33 +76,34 @@ fn image(release: &Release, target: &Target) -> Result<()> {
     Ok(())
 }
 
-/// Runs the tool under a lock of its own, in this root. A container has `/proc`, so this one has,
-/// too. `None` if this machine cannot.
+/// Runs the tool under a lock of its own, in this root; one for another processor only says its
+/// version, under an emulator. `None` if this machine cannot.
 fn starts(root: &Path, target: &Target, tool: &str) -> Result<Option<String>> {
-    if !target.is_ours() {
-        let emulator = format!("qemu-{}-static", target.triple.split('-').next().unwrap_or_default());
-        // The emulator is static, too, so it also runs there.
-        let found = output(Command::new("sh").args(["-c", &format!("command -v {emulator}")]));
-        let Ok(found) = found else {
-            println!("    not tried: {} on this machine (install qemu-user-static)", target.triple);
-            return Ok(None);
-        };
-        fs::copy(found.trim(), root.join("emulator"))?;
-        let mut command = Command::new("unshare");
-        command.args(["--map-root-user", "--mount", "--pid", "--fork"]);
-        command.arg(format!("--root={}", root.display())).env_clear();
-        let said = output(command.args(["/emulator", tool, "--version"]))?;
-        fs::remove_file(root.join("emulator"))?;
-        return Ok(Some(said.trim().to_owned()));
+    if target.is_ours() {
+        return Ok(Some(within(root, &[tool, "run", "hello", "--", tool, "--version"])?));
     }
+    let emulator = format!("qemu-{}-static", target.triple.split('-').next().unwrap_or_default());
+    let Ok(found) = output(Command::new("sh").args(["-c", &format!("command -v {emulator}")])) else {
+        println!("    not tried: {} on this machine (install qemu-user-static)", target.triple);
+        return Ok(None);
+    };
+    // It is static, too, so it also runs there.
+    fs::copy(found.trim(), root.join("emulator"))?;
+    Ok(Some(within(root, &["/emulator", tool, "--version"])?))
+}
+
+/// What a command says in this root. Every container has `/proc` and `/dev/null`, so this one has,
+/// too.
+fn within(root: &Path, command: &[&str]) -> Result<String> {
+    const PREPARED: &str = "mount -t proc proc \"$0/proc\" && mount --bind /dev/null \"$0/dev/null\" && \
+        exec env -i XDG_STATE_HOME=/var/lib chroot \"$0\" \"$@\"";
     fs::create_dir_all(root.join("proc"))?;
-    let mut command = Command::new("unshare");
-    command.args(["--map-root-user", "--mount", "--pid", "--fork", "--mount-proc"]);
-    command.arg(format!("--root={}", root.display()));
-    command.env_clear().env("XDG_STATE_HOME", "/var/lib");
-    let said = output(command.args([tool, "run", "hello", "--", tool, "--version"]))?;
-    ensure!(said.starts_with("tenure "), "the command under the lock said {said:?}");
-    Ok(Some(said.trim().to_owned()))
+    super::put(&root.join("dev/null"), b"")?;
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--map-root-user", "--mount", "--pid", "--fork", "sh", "-c", PREPARED]);
+    let said = output(unshare.arg(root).args(command))?;
+    ensure!(said.starts_with("tenure "), "the tool said {said:?}");
+    Ok(said.trim().to_owned())
 }
 
 fn lintian(release: &Release, target: &Target) -> Result<()> {

@@ -30,6 +30,10 @@ pub fn url(bytes: &[u8]) {
     let mut parts = text.split('\n');
     let mut part = || parts.next().unwrap_or_default();
     let (before, behind, host) = (part(), part(), part());
+    // The fuzzer finds the word, and puts it where no password is.
+    if text.contains(SECRET) {
+        return;
+    }
     for scheme in ["redis", "rediss", "redis+unix", "http"] {
         is_hidden(&format!("{scheme}://app:{before}{SECRET}{behind}@{host}"));
         is_hidden(&format!("{scheme}://{host}?{before}&password={SECRET}&{behind}"));
