@@ -171,7 +171,8 @@ fn left(before: &Files, after: &Files, expected: &[&str]) -> Result<()> {
     let is_new = |(path, file): &(&String, &String)| before.get(*path) != Some(*file);
     let mut new: Vec<&str> = after.iter().filter(is_new).map(|(path, _)| path.as_str()).collect();
     let mut expected = expected.to_vec();
-    (new.sort_unstable(), expected.sort_unstable());
+    new.sort_unstable();
+    expected.sort_unstable();
     ensure!(new == expected, "left behind is {new:?}, and should be {expected:?}");
     let gone: Vec<&String> = before.keys().filter(|path| !after.contains_key(*path)).collect();
     ensure!(gone.is_empty(), "these are gone: {gone:?}");

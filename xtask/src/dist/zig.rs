@@ -1,5 +1,5 @@
 //! The compilers for other systems: Rust's own standard libraries from rustup, and Zig from the
-//! Python registry for what is written in C (SQLite, ring, the allocator) and for linking.
+//! Python registry for what is written in C (`SQLite`, ring, the allocator) and for linking.
 
 use std::path::PathBuf;
 use std::process::Command;

@@ -154,7 +154,7 @@ impl Stage {
             Do::Resume => match self.world.resume() {
                 Some(who) => self.tell(Happened::Resumed { who }),
                 None => {
-                    self.tell(Happened::Note("nothing is paused; press p to pause the holder".to_owned()))
+                    self.tell(Happened::Note("nothing is paused; press p to pause the holder".to_owned()));
                 }
             },
             Do::Guard | Do::EmptyMajority if self.world.setup.is_embedded() => {

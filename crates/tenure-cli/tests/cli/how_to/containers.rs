@@ -22,7 +22,7 @@ fn a_node_in_a_container_forgets_nothing() {
     let line = page.block("yaml").lines().find_map(|line| line.trim().strip_prefix("command: ")).unwrap();
     let words: Vec<String> = serde_json::from_str(line).unwrap();
     assert_eq!(words[0], "redis-server");
-    forgets_nothing(words[1..].iter().map(String::as_str).collect());
+    forgets_nothing(&words[1..].iter().map(String::as_str).collect::<Vec<_>>());
 }
 
 /// So are the lines of its configuration file.
@@ -32,12 +32,12 @@ fn a_node_that_is_set_up_as_the_page_says_forgets_nothing() {
     let lines = page.block("").lines().map(|line| line.split('#').next().unwrap());
     let settings: Vec<String> = lines.map(|line| format!("--{}", line.trim())).collect();
     assert_eq!(settings[0], "--appendonly yes");
-    forgets_nothing(settings.iter().flat_map(|setting| setting.split(' ')).collect());
+    forgets_nothing(&settings.iter().flat_map(|setting| setting.split(' ')).collect::<Vec<_>>());
 }
 
 /// A lock that is held is still held after the server was killed and started again.
-fn forgets_nothing(options: Vec<&str>) {
-    let server = RedisServer::start(&options);
+fn forgets_nothing(options: &[&str]) {
+    let server = RedisServer::start(options);
     let url = server.url();
     let mut deployment = Deployment::of(vec![server], |_| url);
     deployment.tenure(&["acquire", "import"]).ends_with(0);
