@@ -187,7 +187,7 @@ fn a_result_that_cannot_be_written_is_a_failure_and_its_lock_is_free_again() {
         let (_, closed) = std::io::pipe().unwrap();
         let mut command = deployment.command(&["acquire", "x"]);
         let done = Done::of(command.stdout(closed).output().unwrap());
-        assert!(done.ends_with(70).stderr.contains("cannot be written"), "{done:?}");
+        assert!(done.ends_with(70).stderr.contains("cannot write"), "{done:?}");
         deployment.tenure(&["acquire", "x"]).ends_with(0);
         for command in [
             "status x",

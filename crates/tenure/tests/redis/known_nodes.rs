@@ -126,7 +126,7 @@ async fn a_node_that_is_as_it_was_votes_at_once_and_nothing_is_written() {
 async fn without_a_file_that_can_be_used_locks_are_given_and_it_is_said_why() {
     let folder = tempfile::tempdir().unwrap();
     for (path, why) in [
-        (folder.path().join("missing/known_nodes"), "no folder"),
+        (folder.path().join("missing/known_nodes"), "does not exist"),
         (PathBuf::from("/proc/known_nodes"), "cannot be"),
     ] {
         let servers = [RedisServer::start(&[])];

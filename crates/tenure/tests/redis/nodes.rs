@@ -90,7 +90,7 @@ async fn clients_with_other_settings_or_another_node_list_are_refused() {
             "restart_guard is evidence there and off here",
         ),
         (builder(&urls[..3]).fence_retention(secs(60)), "retention_us is 86400000000 there"),
-        (builder(&urls[..3]).fleet("blue"), "only here: blue#3"),
+        (builder(&urls[..3]).fleet("blue"), "only in this client: blue#3"),
         (builder(&urls[2..]), "nodes only in that fleet: 127.0.0.1:"),
     ] {
         let other = other.build().unwrap();

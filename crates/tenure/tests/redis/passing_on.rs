@@ -35,7 +35,9 @@ async fn pass_on(servers: &[RedisServer], from: &Locks, to: &Locks, ask: [Ask; 2
 #[tokio::test]
 async fn whoever_waited_hears_how_long_the_lock_took_from_the_release_to_the_grant() {
     let servers = servers::<3>();
-    let holder = connect(&servers).await;
+    // By its name: the addresses differ.
+    let fleet = |builder: Builder| builder.fleet("near and far");
+    let holder = fleet(builder(servers.iter().map(RedisServer::url))).build().unwrap();
     let proxies = far_away(&servers, ROUND_TRIP);
     let events = Arc::new(Mutex::new(vec![]));
     let seen = Arc::clone(&events);
@@ -44,7 +46,7 @@ async fn whoever_waited_hears_how_long_the_lock_took_from_the_release_to_the_gra
             seen.lock().unwrap().push(*passed_on_after);
         }
     };
-    let waiter = builder(proxies.iter().map(Proxy::url)).observer(observer).build().unwrap();
+    let waiter = fleet(builder(proxies.iter().map(Proxy::url))).observer(observer).build().unwrap();
 
     let plain: Ask = |locks, _| locks.lock("x");
     let asks: [(&str, [Ask; 2]); 4] = [
