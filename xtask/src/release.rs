@@ -192,7 +192,7 @@ fn platforms() -> Result<()> {
             continue;
         }
         let mut command = cargo(["check", "--locked", "--package", "tenure", "--no-default-features"]);
-        run_command(command.args(["--features", "redis,blocking,config", "--target", target]))?;
+        run_command(command.args(["--features", "redis,blocking,config,metrics,serde", "--target", target]))?;
     }
     Ok(())
 }
