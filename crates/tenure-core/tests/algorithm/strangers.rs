@@ -78,7 +78,7 @@ fn a_stranger_that_was_faster_is_found_out_and_nobody_counts_the_node() {
     let mut stranger = world.client(&[2]);
     assert_eq!(world.trusted(&stranger), [2], "to a client that never saw it otherwise it is a first start");
     world.reconnect(&mut owner, 2);
-    assert!(is_unfit(&world.distrust(&owner, 2), "two fleets claim this node (nodes only there"));
+    assert!(is_unfit(&world.distrust(&owner, 2), "two fleets claim this node (nodes only in that fleet"));
     assert_eq!(world.trusted(&owner), [0, 1], "the rest of the fleet goes on");
     stranger.fleet.handle(world.now, tenure_core::trust::Input::Changed { node: stranger.index(2) });
     world.serve(&mut stranger);
