@@ -28,7 +28,8 @@ pub(crate) fn run(settings: &Settings) -> Result<()> {
     let Settings { time, rounds, json: _ } = *settings;
     let cluster = Cluster::start();
     cluster.execute(&["EVAL", REMEMBER, "0", &FENCES.to_string()]);
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    // Locks are renewed by the runtime's thread while this one waits for the watcher.
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build()?;
     let watcher = Watcher::start(&cluster)?;
     let figures = runtime.block_on(async {
         let locks = Locks::connect(cluster.urls()).await?;
