@@ -23,8 +23,8 @@ use super::*;
 
 mod steps;
 use steps::{
-    AGAIN, AT_THE_END, BOTH, CLAIMED, How, NAMES, OPENED, OWNED_TICKETS, PASSED_ON_LATER, SHARED_TICKETS,
-    Step, TOGETHER, TURNS, Then, steps,
+    AGAIN, AT_THE_END, BOTH, CLAIMED, How, NAMES, OPENED, OWNED_TICKETS, PASSED_ON_LATER, SELDOM,
+    SHARED_TICKETS, Step, TOGETHER, TURNS, Then, steps,
 };
 
 /// A server judges expiry by the moment its script began, and reads the clock a little later: the
@@ -45,6 +45,9 @@ static COMPARED: [AtomicU64; KINDS] = [const { AtomicU64::new(0) }; KINDS];
 
 /// The kinds of commands, each of which has to be compared.
 const KINDS: usize = 28;
+
+/// Writing down what was learned of a node.
+const RECORD: usize = 9;
 
 /// How many claims of what was set aside were compared that told how long ago that was: of one
 /// lock, of one that an owner may hold again, and of several at once.
@@ -84,7 +87,7 @@ fn kind(command: &Command) -> usize {
         Command::Enqueue { .. } => 6,
         Command::Leave { .. } => 7,
         Command::Nudge { .. } => 8,
-        Command::Record { .. } => 9,
+        Command::Record { .. } => RECORD,
         Command::Trim { .. } => 10,
         Command::Clear { .. } => 11,
         Command::Inspect { .. } => 12,
@@ -434,12 +437,13 @@ async fn compare(node: Node, steps: &[Step]) -> Result<(), TestCaseError> {
         };
         let after = wall_clock();
         // When were they executed? If nobody can say to the millisecond, the rest of the case
-        // proves nothing.
+        // proves nothing; nor if a server that was busy may have read its clock later than allowed.
+        let took = Duration::from_micros(after.as_micros().saturating_sub(before.as_micros()));
         let timed = replies.iter().all(|reply| reply.time.is_some());
-        if !timed && after.as_micros() - before.as_micros() > 1_000 {
+        let most = if timed { SLACK_MICROS.into_iter().max().unwrap() } else { 1_000 };
+        if took.as_micros() > most.unsigned_abs().into() {
             return Ok(());
         }
-        let took = Duration::from_micros(after.as_micros().saturating_sub(before.as_micros()));
         for (command, reply) in commands.iter().zip(replies) {
             // The server's own `SET` is asked about the holder's time a round trip later.
             let is_native = matches!(command, Command::Acquire { fence: None, beside: None, .. });
@@ -491,9 +495,12 @@ fn conforms(node: impl Fn() -> Node, looks_at_record: bool) {
         tries.for_each(|_| runtime.block_on(compare(node(), steps)).unwrap());
         assert!(is_compared(kind), "kind {kind} was never passed on");
     }
-    for (kind, (after, before)) in compared().into_iter().zip(before).enumerate() {
-        // Records may have to stay as they are.
-        assert!(after - before > 2 || kind == 9, "kind {kind} was compared {} times", after - before);
+    // Records may have to stay as they are. A busy machine ends long cases early.
+    let too_few = || (0..KINDS).find(|&kind| kind != RECORD && compared()[kind] - before[kind] <= 2);
+    let tries = (0..200).take_while(|_| too_few().is_some());
+    tries.for_each(|_| runtime.block_on(compare(node(), SELDOM)).unwrap());
+    if let Some(kind) = too_few() {
+        panic!("kind {kind} was compared {} times", compared()[kind] - before[kind]);
     }
 }
 

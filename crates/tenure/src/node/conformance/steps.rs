@@ -552,3 +552,11 @@ pub(super) const PASSED_ON_LATER: [&[Step]; 3] = [
         both(1, 3, Some(0)),
     ],
 ];
+
+/// What comes late in every other story, first of all.
+pub(super) const SELDOM: &[Step] = &[
+    both(0, 1, None),
+    Step::Release { name: BOTH, owner: 0, labelled: false, next: Then::InLine },
+    one(2, 0, 2, None),
+    Step::Release { name: 2, owner: 0, labelled: false, next: Then::Nobody(50) },
+];
