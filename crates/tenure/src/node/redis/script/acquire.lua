@@ -98,10 +98,6 @@ if not holder then
     if GIVEN.label then
         call('SET', KEYS.label, ARGV.owner .. ' ' .. ARGV.label, 'PX', LIMIT.LABEL_RETENTION)
     end
-    if ticket and (GIVEN.label or GIVEN.holding) then
-        -- It waits no more, and what it said about itself goes.
-        redis.pcall('HDEL', 'tenure~waiting:{' .. KEYS.lock .. '}', ticket)
-    end
     if was_aside then
         if GIVEN.fence and not LIMIT.FENCES_OUTLIVE_LINES then
             call('PEXPIRE', KEYS.fence, LIMIT.LINE_RETENTION, 'GT')

@@ -143,10 +143,6 @@ if not holder then
     if GIVEN.label then
         call('SET', KEYS.label, ARGV.owner .. ' ' .. ARGV.label, 'PX', LIMIT.LABEL_RETENTION)
     end
-    if ticket and (GIVEN.label or GIVEN.holding) then
-        -- It waits no more, and what it said about itself goes.
-        redis.pcall('HDEL', 'tenure~waiting:{' .. KEYS.lock .. '}', ticket)
-    end
     if was_aside then
         return {now_us, OUTCOME.CLAIMED, left}
     elseif joins or theirs > 0 or not queued then

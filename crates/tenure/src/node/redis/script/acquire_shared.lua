@@ -107,9 +107,5 @@ if is_free then
     if GIVEN.label then
         call('SET', KEYS.label, ARGV.owner .. ' ' .. ARGV.label, 'PX', LIMIT.LABEL_RETENTION)
     end
-    if ticket and (GIVEN.label or GIVEN.holding) then
-        -- It waits no more, and what it said about itself goes.
-        redis.pcall('HDEL', 'tenure~waiting:{' .. KEYS.lock .. '}', ticket)
-    end
     return now_us
 end
