@@ -41,7 +41,8 @@ fn compete(ports: &[u16], workers: usize, hold: Duration, end: u64) -> Result<St
                         let guard = lock.acquire().await?;
                         let acquired = now();
                         if !hold.is_zero() {
-                            tokio::time::sleep(hold).await;
+                            // As exact as the floor's: the runtime's timer is a millisecond late.
+                            tokio::task::spawn_blocking(move || std::thread::sleep(hold)).await?;
                         }
                         let released = now();
                         let _ = guard.release().await;
