@@ -4,7 +4,7 @@
 //! kernel's signal to the command does not reach the others of its group. It ends the command when
 //! we stand still while it runs (`kill -STOP`, a debugger), before its lock is over: we tell it
 //! until when that is. And it keeps the lock while a person has stopped us together with the
-//! command: a process that stands still can renew nothing, so the lock is handed over and back.
+//! command: a stopped process cannot renew, so the lock is handed over and back.
 //!
 //! Nobody can stop it but by SIGKILL, and then it is replaced. There are two once the command has
 //! run for a moment, so that whoever kills the keeper and then us at once leaves one. `keep` is
@@ -51,7 +51,7 @@ const LOST: &str = "lost";
 /// How long the keeper may take to answer: many round trips.
 const ANSWER_LIMIT: Duration = Duration::from_secs(3);
 
-/// A keeper that stands still may not hold us up.
+/// A stopped keeper must not hold us up.
 const TELL_LIMIT: Duration = Duration::from_millis(20);
 
 /// When the spare one follows: most commands that are over by then need no second one, and pay for
@@ -133,7 +133,7 @@ impl Keepers {
             if keeper.as_ref().is_some_and(|keeper| keeper.process == process) {
                 match change {
                     Change::Ended => *keeper = None,
-                    // Nobody can be looked after by somebody who stands still.
+                    // A stopped process looks after nobody.
                     Change::Stopped(_) => {
                         let _ = kill(process, Signal::SIGCONT);
                     }

@@ -1,6 +1,6 @@
 //! Watches over the command: passes signals on, and stops it in time when the lock is lost.
 //!
-//! Nothing is printed here: a terminal that stands still would hold up the one thing that must
+//! Nothing is printed here: a terminal that is stopped would hold up the one thing that must
 //! happen in time.
 
 use std::pin::Pin;

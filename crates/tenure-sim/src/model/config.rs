@@ -119,9 +119,9 @@ pub(super) struct Budget {
     pub(super) breaks: u8,
     /// Commands of a broken connection may still be executed.
     pub(super) strays: bool,
-    /// A client stands still for a while.
+    /// A client pauses for a while.
     pub(super) pauses: u8,
-    /// A client's clock stands still while the client does.
+    /// A client's clock pauses with the client.
     pub(super) sleeps: bool,
     /// A client dies.
     pub(super) deaths: u8,

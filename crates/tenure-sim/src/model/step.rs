@@ -104,7 +104,7 @@ impl<'a> Step<'a> {
             Action::Stray { node } => self.execute_stray(node),
             Action::Pause { client } => {
                 self.client(client).paused = true;
-                self.note(|| format!("client {client} stands still"));
+                self.note(|| format!("client {client} pauses"));
             }
             Action::Resume { client, timers_first } => {
                 self.client(client).paused = false;
