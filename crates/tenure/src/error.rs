@@ -515,7 +515,10 @@ fn who(place: &Option<Box<Place>>) -> String {
     let Some(Place { ahead, waiters, holder, .. }) = place.as_deref() else { return String::new() };
     // Written by others, so nothing in it may move the cursor.
     let holder = holder.as_ref().map(|holder| format!("{holder:?}"));
-    let line = (*waiters > 0).then(|| format!("{ahead} ahead of us, {waiters} in line"));
+    let line = (*waiters > 0).then(|| match ahead {
+        0 => format!("we are first of {waiters} in line"),
+        ahead => format!("{ahead} ahead of us, {waiters} in line"),
+    });
     let known: Vec<String> = holder.into_iter().chain(line).collect();
     if known.is_empty() { String::new() } else { format!(" ({})", known.join(", ")) }
 }

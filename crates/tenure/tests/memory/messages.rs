@@ -26,7 +26,7 @@ async fn contended_although_some_nodes_are_down() {
     assert!(matches!(error, AcquireError::Contended { .. }));
     let message = error.to_string();
     let (beginning, _) = message.split_once(" after").unwrap();
-    insta::assert_snapshot!(beginning, @r#"lock "x" is held by this process (0 ahead of us, 1 in line): 0 of 5 nodes granted it, 3 needed"#);
+    insta::assert_snapshot!(beginning, @r#"lock "x" is held by this process (we are first of 1 in line): 0 of 5 nodes granted it, 3 needed"#);
     assert!(
         message.contains(
             "memory:0: unreachable: connection refused; memory:1: error \"LOADING Redis is loading"
