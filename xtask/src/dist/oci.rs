@@ -15,7 +15,7 @@ use super::{Release, put};
 use crate::command::{cargo, output};
 
 /// Who runs it: nobody in particular, as the base images of others call this user.
-const USER: u32 = 65532;
+pub(super) const USER: u32 = 65532;
 
 /// Where the binary is in the image.
 pub(super) const TOOL: &str = "usr/bin/tenure";

@@ -49,7 +49,7 @@ pub(super) fn run(release: &Release, targets: &[Target]) -> Result<()> {
 fn in_empty_root(release: &Release, target: &Target) -> Result<()> {
     let root = release.workshop("root")?;
     fs::copy(release.folder.join(format!("tenure-{}", target.architecture)), root.join("tenure"))?;
-    let Some(said) = starts(&root, target, "/tenure")? else { return Ok(()) };
+    let Some(said) = starts(&root, target, "/tenure", 0)? else { return Ok(()) };
     println!("    {}: runs in an empty root: {said}", target.triple);
     Ok(())
 }
@@ -71,16 +71,16 @@ fn image(release: &Release, target: &Target) -> Result<()> {
         let digest = layer.as_str().and_then(|layer| layer.strip_prefix("sha256:")).context("a digest")?;
         output(Command::new("tar").arg("-xzf").arg(folder.join(digest)).arg("-C").arg(&root))?;
     }
-    let Some(said) = starts(&root, target, &format!("/{}", oci::TOOL))? else { return Ok(()) };
+    let Some(said) = starts(&root, target, &format!("/{}", oci::TOOL), oci::USER)? else { return Ok(()) };
     println!("    linux/{}: image read by skopeo, starts: {said}", target.architecture);
     Ok(())
 }
 
-/// Runs the tool under a lock of its own, in this root; one for another processor only says its
-/// version, under an emulator. `None` if this machine cannot.
-fn starts(root: &Path, target: &Target, tool: &str) -> Result<Option<String>> {
+/// Runs the tool under a lock of its own, in this root, as this user; one for another processor
+/// only says its version, under an emulator. `None` if this machine cannot.
+fn starts(root: &Path, target: &Target, tool: &str, user: u32) -> Result<Option<String>> {
     if target.is_ours() {
-        return Ok(Some(within(root, &[tool, "run", "hello", "--", tool, "--version"])?));
+        return Ok(Some(within(root, user, &[tool, "run", "hello", "--", tool, "--version"])?));
     }
     let emulator = format!("qemu-{}-static", target.triple.split('-').next().unwrap_or_default());
     let Ok(found) = output(Command::new("sh").args(["-c", &format!("command -v {emulator}")])) else {
@@ -89,19 +89,23 @@ fn starts(root: &Path, target: &Target, tool: &str) -> Result<Option<String>> {
     };
     // It is static, too, so it also runs there.
     fs::copy(found.trim(), root.join("emulator"))?;
-    Ok(Some(within(root, &["/emulator", tool, "--version"])?))
+    Ok(Some(within(root, user, &["/emulator", tool, "--version"])?))
 }
 
 /// What a command says in this root. Every container has `/proc` and `/dev/null`, so this one has,
-/// too.
-fn within(root: &Path, command: &[&str]) -> Result<String> {
-    const PREPARED: &str = "mount -t proc proc \"$0/proc\" && mount --bind /dev/null \"$0/dev/null\" && \
-        exec env -i XDG_STATE_HOME=/var/lib chroot \"$0\" \"$@\"";
+/// too. Without the rights of root everything in it is ours, and we are root there.
+fn within(root: &Path, user: u32, command: &[&str]) -> Result<String> {
+    const PREPARED: &str = "PATH=$PATH:/usr/sbin:/sbin
+        root=$1 user=$2 chroot=$(command -v chroot)
+        shift 2
+        mount -t proc proc \"$root/proc\" && mount --bind /dev/null \"$root/dev/null\" && \
+        exec env -i XDG_STATE_HOME=/var/lib \"$chroot\" --userspec=\"$user:$user\" \"$root\" \"$@\"";
     fs::create_dir_all(root.join("proc"))?;
     super::put(&root.join("dev/null"), b"")?;
     let mut unshare = Command::new("unshare");
-    unshare.args(["--map-root-user", "--mount", "--pid", "--fork", "sh", "-c", PREPARED]);
-    let said = output(unshare.arg(root).args(command))?;
+    let (map, user) = if is_root()? { (None, user) } else { (Some("--map-root-user"), 0) };
+    unshare.args(map).args(["--mount", "--pid", "--fork", "sh", "-c", PREPARED, "sh"]);
+    let said = output(unshare.arg(root).arg(user.to_string()).args(command))?;
     ensure!(said.starts_with("tenure "), "the tool said {said:?}");
     Ok(said.trim().to_owned())
 }
