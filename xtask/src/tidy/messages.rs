@@ -71,6 +71,7 @@ const NO_PROBLEMS: &[&str] = &[
     "nodes=… node=… max_ttl_ms=… guard_ms=… slack_us=… retention_us=… restart_guard=…",
     "… of … nodes …, … … needed. …",
     "… ahead of us, … in line",
+    "we are first of … in line",
     "after … attempts in …",
     ", free in … unless renewed",
     "did not answer",
