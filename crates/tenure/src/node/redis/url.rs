@@ -12,9 +12,10 @@ const PORT_DEFAULT: u16 = 6379;
 pub(super) fn parse(text: &str) -> Result<RedisNode, UrlError> {
     let url = Url::parse(text).map_err(|error| UrlError::NotAUrl { reason: error.to_string() })?;
     // A password with such characters ends the host too early, and its rest would be taken for
-    // something else.
-    let rest = [Some(url.path()), url.query(), url.fragment()];
-    if url.fragment().is_some() || rest.into_iter().flatten().any(|part| part.contains('@')) {
+    // something else. What was written counts: `..` in a path takes away what was before it.
+    let authority = text.find("://").map_or(0, |at| at + 3);
+    let rest = text[authority..].find(['/', '?', '#']).map_or("", |at| &text[authority + at..]);
+    if url.fragment().is_some() || rest.contains('@') {
         let reason = "write #, /, ?, @ and % in user, password and paths as %23, %2F, %3F, %40 and %25";
         return Err(UrlError::NotAUrl { reason: reason.to_owned() });
     }
@@ -110,6 +111,16 @@ mod tests {
         assert_eq!(&*node.address, "redis://Host-1:7000/3");
         assert_eq!(&*parse("redis://localhost").unwrap().address, "redis://localhost:6379/0");
         assert_eq!(&*parse("redis://[::1]:7001").unwrap().address, "redis://[::1]:7001/0");
+    }
+
+    #[test]
+    fn a_password_that_is_not_escaped_is_in_no_message() {
+        for password in ["hunter2/x", "/hunter2", "/x/hunter2/y", "hun#hunter2", "?hunter2", "a@hunter2/x"] {
+            for host in ["host", "host/..", "host/../..", "host/0?db=1"] {
+                let error = parse(&format!("redis://app:{password}@{host}")).unwrap_err();
+                assert!(!format!("{error} {error:?}").contains("hunter2"), "{error}");
+            }
+        }
     }
 
     #[test]
