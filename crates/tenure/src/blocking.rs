@@ -8,8 +8,8 @@
 //! [`Error::InsideRuntime`]; use the async API instead.
 //!
 //! A thread cannot be cancelled. Where the async API cancels work whose lock is lost
-//! ([`Lock::with`], [`Leader::run`]), the work here must check:
-//! [`is_valid`](crate::Guard::is_valid) before each step that must not happen twice.
+//! ([`Lock::with`], [`Leader::run`]), the work here must check [`is_valid`](crate::Guard::is_valid)
+//! before each step that must not happen twice.
 //!
 //! ```
 //! use tenure::blocking::Locks;

@@ -83,12 +83,12 @@ pub struct Config {
     pub serve: Serve,
     /// The files that were read, the nearest first.
     pub files: Vec<PathBuf>,
-    /// What works, but should be changed.
+    /// Warnings: what works, but should be changed.
     pub warnings: Vec<String>,
 }
 
-/// The flags of `tenure` as typed, unchecked, for tools that have them, too. They win over
-/// everything else.
+/// The flags of `tenure` as typed, unchecked, for other tools that have the same flags. They win
+/// over everything else.
 #[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Flags {
@@ -108,7 +108,7 @@ pub struct Flags {
     pub label: Option<String>,
     /// `--known-nodes`
     pub known_nodes: Option<String>,
-    /// Whether to look for no nodes, because a service asks them.
+    /// Whether to skip looking for nodes, because a service is used instead.
     pub without_nodes: bool,
 }
 

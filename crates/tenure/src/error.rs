@@ -2,7 +2,7 @@
 //!
 //! *Contended* (others have the lock) and *unavailable* (the nodes cannot be asked) are never
 //! confused: the first means wait, the second means look at the nodes. Every message names the
-//! lock, tells which node said what, and says what to do.
+//! lock, and says what each node answered and what to do.
 
 pub(crate) mod votes;
 

@@ -29,13 +29,13 @@ const REACH_WITHIN: Duration = Duration::from_secs(10);
 /// A change from one node list to another, while clients of both run.
 ///
 /// The two lists never grant the same lock at the same time. The old list stops granting when the
-/// change begins; holders of its locks lose them, and hear of it before anybody else can get them;
+/// change begins; holders of its locks lose them, and learn of it before anyone else can get them;
 /// the new list grants once all old locks have expired, after a quarantine (`max_ttl` plus a
 /// tenth).
 ///
 /// Switch clients to the new list any time after [`FleetProgress::Prepared`]; it grants locks once
 /// it is open. The change may be interrupted at any time and run again, from anywhere; it resumes
-/// where it was.
+/// where it stopped.
 ///
 /// # Examples
 /// ```
@@ -135,7 +135,7 @@ pub enum FleetError {
         /// The node.
         node: String,
     },
-    /// Another change is under way.
+    /// Another change is in progress.
     #[error("the nodes are already changing to another list, {to}. Finish or abort that change first")]
     Other {
         /// That list.
@@ -194,7 +194,7 @@ impl FleetChange {
     }
 
     /// Declares a node of the old list gone: it is switched off, and will not come back while
-    /// clients use the old list. Locks that it may have are waited for.
+    /// clients use the old list. The change waits for the locks that it may have.
     pub fn gone(mut self, node: impl Into<Node>) -> Self {
         self.gone.push(node.into());
         self
@@ -266,8 +266,9 @@ impl FleetChange {
     }
 }
 
-/// Removes nodes from the fleet they belong to, so that another fleet can use them: the first one
-/// that comes, after a quarantine, because old locks may still be held.
+/// Removes nodes from the fleet they belong to, so that another fleet can use them. They belong to
+/// the first fleet that uses them, and vote after a quarantine, because old locks may still be
+/// held.
 ///
 /// It resolves a node that two fleets claim, and makes nodes of an older version or of an abandoned
 /// fleet usable again. Stop the old clients, or switch them to other nodes, first.
@@ -282,7 +283,7 @@ pub async fn forget_nodes(nodes: Builder) -> Result<(), FleetError> {
 }
 
 /// Removes what the nodes store for an unused prefix, its record and its fences, as if it had never
-/// been used. For temporary prefixes, as of a benchmark or a test.
+/// been used. For temporary prefixes, such as those of a benchmark or a test.
 ///
 /// Its restart guard must be [`Off`](tenure_core::RestartGuard::Off): with any other one, clients
 /// rely on what the nodes remember. Stop its clients first. Locks that are still held expire.

@@ -130,7 +130,7 @@ impl Guard {
         !self.valid_for().is_zero()
     }
 
-    /// The state of the lock right now, by this machine's clock: right even if the process was
+    /// The state of the lock right now, by this machine's clock: accurate even if the process was
     /// paused until now.
     ///
     /// # Examples
@@ -403,7 +403,7 @@ impl Guard {
         Self { hold: Arc::clone(&self.hold), options: Arc::clone(&self.options), slot: self.slot }
     }
 
-    /// Whom the lock keeps out: everybody, everybody but other readers, or everybody but its owner.
+    /// Whom the lock keeps out: everyone, everyone but other readers, or everyone but its owner.
     #[must_use]
     pub fn mode(&self) -> Mode {
         self.hold.mode()
@@ -412,9 +412,9 @@ impl Guard {
     /// Turns a writer into a reader, without a gap in which another writer could get in. The fence
     /// stays. Waiting readers are let in unless a writer is in line.
     ///
-    /// From this call on others may read, even if it fails, so the guard is a reader's in any case
-    /// ([`Guard::mode`]) and stays one. Do not resume what [`Guard::to_handover`] returned before:
-    /// it still says writer.
+    /// From this call on, others may read, even if the call fails. So the guard is a reader's in
+    /// any case ([`Guard::mode`]), and stays one. Do not resume what [`Guard::to_handover`]
+    /// returned before: it still says writer.
     ///
     /// # Errors
     /// [`ExtendError`], as [`Guard::extend`]: no majority of nodes confirmed it. The old term

@@ -113,11 +113,11 @@ impl Leader {
     }
 
     /// Waits until elected, runs `work`, and resigns when it is done. If the lock is lost before
-    /// that, the work is cancelled at its next `.await`, in time, and the candidate stands again:
-    /// `work` is called once per election.
+    /// that, the work is cancelled at its next `.await`, in time, and the candidate campaigns
+    /// again: `work` is called once per election.
     ///
-    /// Unreachable nodes are waited for. After a lost term the candidate pauses, 100 ms at first
-    /// and 10 s at most.
+    /// If nodes are unreachable, the candidate waits for them. After a lost term it pauses, 100 ms
+    /// at first and 10 s at most.
     ///
     /// # Errors
     /// As [`Lock::acquire`], but never because another candidate leads or nodes are down: only for
@@ -206,7 +206,7 @@ impl Term {
     }
 
     /// Resigns: the work is cancelled here, the next candidate is elected at once, and this one
-    /// stands again, last in line. To leave for good, return from the work.
+    /// campaigns again, last in line. To leave for good, return from the work.
     pub async fn resign(&self) -> Infallible {
         self.0.resigned.notify_one();
         pending().await

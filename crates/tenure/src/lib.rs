@@ -12,9 +12,9 @@
 //! # Ok(()) }
 //! ```
 //!
-//! [`Locks`] is the manager: a node list and its settings. Make one per program. [`Lock`] is one
-//! lock with its options, [`Guard`] a lock that is held: it is renewed while it lives and released
-//! when it is dropped.
+//! [`Locks`] is the manager: a node list and its settings. Create one per program. [`Lock`] is one
+//! lock with its options. [`Guard`] is a held lock: it is renewed while the guard exists and
+//! released when the guard is dropped.
 //!
 //! # Nodes
 //! A node is one store that grants locks: a Redis or Valkey server (`redis://`), a file on this
@@ -31,13 +31,14 @@
 //!
 //! Every client of the same locks must have the same node list, prefix and `max_ttl`; one that
 //! differs is refused. A node that restarts without its data does not vote until all locks that it
-//! may have forgotten have expired. [`Locks::nodes`] says how each node is, and what to fix.
+//! may have forgotten have expired. [`Locks::nodes`] reports the health of each node, and what to
+//! fix.
 //!
 //! # Choosing a kind
 //! | you want | use |
 //! |---|---|
 //! | one at a time | [`Locks::lock`] |
-//! | one at a time, and skip if another does it | [`Lock::try_with`], [`Lock::try_acquire`] |
+//! | one at a time, skipped if another is at work | [`Lock::try_with`], [`Lock::try_acquire`] |
 //! | once per period, on many machines (cron) | [`Lock::at_least`] |
 //! | several names at once, without deadlocks | [`Locks::lock_all`] |
 //! | many readers or one writer | [`Locks::rwlock`] |
@@ -45,7 +46,7 @@
 //! | one leader, replaced when it fails | [`Locks::leader`] |
 //! | the same owner again, from any process | [`Lock::owner`]; inside one process [`Guard::reenter`] |
 //! | many tasks of one process that want the same lock | [`Lock::cohort`] |
-//! | a lock that another process goes on with | [`Guard::hand_over`], [`Locks::resume`] |
+//! | a lock that another process continues to hold | [`Guard::hand_over`], [`Locks::resume`] |
 //!
 //! # Waiting
 //! [`Lock::acquire`] waits up to 10 s by default: in line on the nodes, first come, first served,
@@ -61,9 +62,10 @@
 //! guard says so *before* another client can get it:
 //!
 //! - [`Lock::with`] cancels your work at its next `.await`;
-//! - [`Guard::lost`] resolves, [`Guard::cancellation_token`] is cancelled, [`Guard::states`] tells;
+//! - [`Guard::lost`] resolves, [`Guard::cancellation_token`] is cancelled, [`Guard::states`]
+//!   reports it;
 //! - [`Guard::is_valid`] and [`Guard::valid_for`] are computed on every call, so they are right
-//!   also after the process was paused or suspended.
+//!   even after the process was paused or suspended.
 //!
 //! # Fences
 //! One gap remains in every lock with a term: a process can pause between its check and its write,
@@ -81,7 +83,8 @@
 //! Every future may be dropped at any time; each says under *Cancel safety* what that means. A
 //! dropped acquire is cleaned up on the nodes, a dropped guard is released, both in the background;
 //! neither needs a runtime, and both work while a panic unwinds. Before the program exits, await
-//! [`Locks::shutdown`] so that the nodes hear of it; otherwise the locks expire with their terms.
+//! [`Locks::shutdown`] so that the clean-up reaches the nodes; otherwise the locks expire at the
+//! end of their terms.
 //!
 //! # Observing
 //! Everything that happens is an [`Event`], for [`Builder::observer`] and for `tracing` (target
@@ -90,9 +93,8 @@
 //! counters. [`Locks::inspect`], [`Locks::list`] and [`Locks::watch`] show who holds what.
 //!
 //! # Promises
-//! What is promised, under which assumptions, and which test shows it is written in
-//! `docs/guarantees.md` of the repository; what may change between versions in
-//! `docs/reference/stability.md`.
+//! `docs/guarantees.md` in the repository says what is promised, under which assumptions, and which
+//! tests show it; `docs/reference/stability.md` says what may change between versions.
 //!
 //! # Features
 //! | feature | default | adds |

@@ -178,7 +178,8 @@ impl Lock {
     /// Lets callers of this manager that wait for the lock pass it on among themselves: for a lock
     /// that many tasks of one process want at the same time. One of them asks the nodes on behalf
     /// of all that are waiting; each gets the lock in turn, with its own guard and fence, and the
-    /// nodes are told when the last one is done. With 64 tasks, one acquire in 64 asks the nodes.
+    /// nodes see a release only when the last one is done. With 64 tasks, one acquire in 64 asks
+    /// the nodes.
     ///
     /// This lasts at most 10 ms and 128 passes from the grant. Then the lock goes to the next
     /// waiter elsewhere, and the next caller here queues behind it. So other processes wait at most
@@ -235,14 +236,14 @@ impl Lock {
         self
     }
 
-    /// Shares the lock with other readers, and keeps out everybody else. See
+    /// Shares the lock with other readers, and keeps out everyone else. See
     /// [`RwLock`](crate::RwLock).
     pub fn shared(mut self) -> Self {
         self.options_mut().mode = Mode::Shared;
         self
     }
 
-    /// Lets this owner acquire the lock again, from any process: a *reentrant* lock. Everybody else
+    /// Lets this owner acquire the lock again, from any process: a *reentrant* lock. Everyone else
     /// is kept out until the owner has released it as often as it acquired it.
     ///
     /// An owner is a text that the cooperating processes share: the id of a job, a request, a
@@ -283,7 +284,8 @@ impl Lock {
     /// another client could get it. Default 0, a bare majority. With 1 of five nodes, four must
     /// grant instead of three.
     ///
-    /// Required of the acquisition only; [`Guard::margin`] shows the margin while the lock is held.
+    /// This applies only to the acquisition; [`Guard::margin`] shows the margin while the lock is
+    /// held.
     pub fn min_margin(mut self, min_margin: usize) -> Self {
         self.options_mut().min_margin = min_margin;
         self

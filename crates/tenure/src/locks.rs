@@ -36,7 +36,7 @@ const SHUTDOWN_LIMIT: Duration = Duration::from_secs(5);
 
 /// The manager: acquires locks by name on a majority of its nodes.
 ///
-/// Make one per program and share it: clones are cheap and share one manager.
+/// Create one per program and share it: clones are cheap and share one manager.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -132,8 +132,8 @@ impl Locks {
     ///
     /// `TENURE_NODES`, `TENURE_PREFIX`, `TENURE_TTL`, `TENURE_WAIT` and `TENURE_LABEL` come first,
     /// then `tenure.toml` in the working folder (or the file that `TENURE_CONFIG` names), then the
-    /// user's `~/.config/tenure/tenure.toml`, then `/etc/tenure.toml`. Without nodes it is the
-    /// store of [`Locks::embedded`], unless `TENURE_REQUIRE_NODES` or `require_nodes` in a file
+    /// user's `~/.config/tenure/tenure.toml`, then `/etc/tenure.toml`. If no nodes are set, it uses
+    /// the store of [`Locks::embedded`], unless `TENURE_REQUIRE_NODES` or `require_nodes` in a file
     /// forbids it. Redis nodes are remembered as by [`Builder::remember_nodes`], unless
     /// `TENURE_KNOWN_NODES` or `known_nodes` is `off`. `docs/reference/cli.md` lists all settings;
     /// [`Config`](crate::config::Config) shows each value and its source.
@@ -231,8 +231,8 @@ impl Locks {
     /// [`AcquireError::ShutDown`](crate::AcquireError::ShutDown), and what dropped guards and
     /// cancelled calls left on the nodes is cleaned up, within five seconds.
     ///
-    /// A silent node gets a fraction of a second: its keys expire with their terms.
-    /// [`Locks::shutdown_within`] waits longer.
+    /// A silent node delays this by a fraction of a second at most; its keys expire at the end of
+    /// their terms. [`Locks::shutdown_within`] waits longer.
     ///
     /// Guards that are still alive keep their locks and can be extended and released.
     ///

@@ -22,8 +22,8 @@ use crate::{Lock, Locks};
 ///
 /// # Cost
 /// A reader takes 1.1 times as long as a writer, and 1.4 times the servers' CPU, because each
-/// reader's hold is stored beside the lock. It pays off where reads are long, readers many and
-/// writes rare (`docs/benchmarks.md`).
+/// reader's hold is stored beside the lock. It pays off when reads are long, readers are many and
+/// writes are rare (`docs/benchmarks.md`).
 ///
 /// # Examples
 /// ```

@@ -133,8 +133,8 @@ impl Semaphore {
         }
     }
 
-    /// Acquires a permit if one is free right now. In rare cases it returns `None` although one is,
-    /// when others come and go at the same time.
+    /// Acquires a permit if one is free right now. In rare cases it returns `None` although one is
+    /// free, when others acquire and release permits at the same time.
     ///
     /// # Errors
     /// As [`Semaphore::acquire`], but never [`AcquireError::Contended`].

@@ -153,8 +153,8 @@ impl Guard {
     /// Releases the lock, and returns as soon as a majority of nodes has answered.
     ///
     /// # Errors
-    /// As [`crate::Guard::release`], and [`Error::InsideRuntime`]; the lock is released in the
-    /// background then.
+    /// As [`crate::Guard::release`], and [`Error::InsideRuntime`], in which case the lock is
+    /// released in the background.
     pub fn release(self) -> Result<Released, Error<ReleaseError>> {
         block_on(self.0.release())
     }

@@ -52,8 +52,8 @@ impl Leader {
     /// Waits until elected, runs `work` on this thread, and resigns when it is done.
     ///
     /// Nothing interrupts the work when the lock is lost: it must check [`Term::guard`] before each
-    /// step, and return. Its result is dropped then, and the candidate stands again: `work` is
-    /// called once per election.
+    /// step, and return if the lock is lost. Its result is then dropped, and the candidate
+    /// campaigns again: `work` is called once per election.
     ///
     /// # Errors
     /// As [`crate::Leader::run`], and [`Error::InsideRuntime`].
@@ -105,8 +105,8 @@ impl Term {
         &self.guard
     }
 
-    /// Resigns when the work returns: its result is dropped, and this candidate stands again, last
-    /// in line. To leave for good, just return.
+    /// Resigns when the work returns: its result is dropped, and this candidate campaigns again,
+    /// last in line. To leave for good, just return.
     pub fn resign(&self) {
         self.resigned.store(true, Ordering::Relaxed);
     }

@@ -11,7 +11,7 @@ use crate::{
 
 /// A manager whose calls block. Made by [`Locks::build`].
 ///
-/// Make one per program and share it: clones are cheap and share one manager.
+/// Create one per program and share it: clones are cheap and share one manager.
 ///
 /// ```
 /// use std::time::Duration;

@@ -37,7 +37,7 @@ const LEAD_BEFORE: &str = "tenure-handover-1";
 /// another. Its text form fits command lines and messages. It is enough to release the lock, so
 /// treat it as a secret.
 ///
-/// The lock is not renewed meanwhile: resume it before its term is over.
+/// Until then, the lock is not renewed: resume it before its term is over.
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {

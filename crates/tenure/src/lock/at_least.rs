@@ -42,7 +42,7 @@ impl Guard {
     /// As [`Guard::release`].
     ///
     /// # Cancel safety
-    /// The release goes on when the future is dropped.
+    /// The release continues when the future is dropped.
     ///
     /// # Examples
     /// ```
