@@ -114,7 +114,7 @@ impl Guard {
     /// let asked = std::time::Instant::now();
     /// let guard = locks.lock("import").acquire().await?;
     /// let (ago, lasts) = guard.validity();
-    /// // Whoever asked knows when, and may count on it until then.
+    /// // Counted from before the question, so the lock lasts at least until then.
     /// let end = asked + asked.elapsed().saturating_sub(ago) + lasts;
     /// # let _ = end;
     /// # Ok(()) }

@@ -28,9 +28,10 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 ///
 /// Candidates wait in line; the first is elected and leads until it resigns, dies, or loses its
 /// lock. When a leader dies, the next one leads within the ttl plus the guard band; each paused or
-/// disconnected candidate ahead of it adds 250 ms. Two never lead at once: work is cancelled before
-/// the next candidate can be elected. What cancelling cannot stop, such as a write in flight, needs
-/// [`Term::epoch`] at the resource (`docs/how-to/fencing.md`).
+/// disconnected candidate ahead of it adds 250 ms. Work is cancelled, at
+/// its next `.await`, before the next candidate can be elected, so two never lead at once. What
+/// cancelling cannot stop, such as a write in flight, a thread that blocks or a process that is
+/// paused, needs [`Term::epoch`] at the resource (`docs/how-to/fencing.md`).
 ///
 /// # Examples
 /// ```

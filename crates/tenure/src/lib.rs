@@ -29,10 +29,10 @@
 //! | settings in the environment or `tenure.toml` | `Locks::from_env` (feature `config`) |
 //! | a test | [`Locks::memory`], or [`MemoryNode`] with [`Faults`] and [`Builder::tokio_time`] |
 //!
-//! Every client of the same locks must have the same node list, prefix and `max_ttl`; one that
-//! differs is refused. A node that restarts without its data does not vote until all locks that it
-//! may have forgotten have expired. [`Locks::nodes`] reports the health of each node, and what to
-//! fix.
+//! Every client of the same locks must have the same node list and `max_ttl`; one that differs is
+//! refused. It must have the same prefix, too: with another it uses other locks. A node that
+//! restarts without its data does not vote until all locks that it may have forgotten have expired.
+//! [`Locks::nodes`] reports the health of each node, and what to fix.
 //!
 //! # Choosing a kind
 //! | you want | use |

@@ -370,7 +370,7 @@ impl Lock {
     /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), tenure::AcquireError> {
     /// let locks = tenure::Locks::memory();
     /// if let Some(guard) = locks.lock("nightly-report").try_acquire().await? {
-    ///     println!("nobody else is at it");
+    ///     println!("the report is ours to write");
     /// }
     /// # Ok(()) }
     /// ```
