@@ -29,7 +29,7 @@ Usage: cargo xtask <COMMAND>
 
 Commands:
   test   everything a change has to pass: set-up, format, lints, tests, docs, architecture. What is missing here is skipped
-         and named; with `--all`, or with CI=true, it is installed, and nothing is skipped
+         and named, as are long tests; with `--all`, or with CI=true, it is installed, and nothing is skipped
   tidy   the architecture alone: what each crate may depend on, and what the documents must say
   docs   the pages alone: links, spelling, console blocks, and the book in target/book (`--all` installs what is missing);
          `--record` and `--picture` make docs/tenure.svg and docs/explanation/guard.svg from real runs

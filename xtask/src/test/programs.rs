@@ -5,8 +5,9 @@
 //! kept, and the longest begin first.
 
 mod again;
+mod long;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -96,7 +97,7 @@ pub(super) fn run(report: &mut Report, programs: &[Program], all: bool) -> Resul
         programs.iter().filter(|program| !all || program.name != PART_OF_MODEL).cloned().collect();
     let programs = &programs[..];
     let mut waiting = logs.longest_last(programs);
-    let (mut running, mut done, mut failed) = (Vec::<Running>::new(), 0, vec![]);
+    let (mut running, mut done, mut failed, mut unknown) = (Vec::<Running>::new(), 0, vec![], vec![]);
     let mut screen = Screen::new();
     while !waiting.is_empty() || !running.is_empty() {
         while running.len() < LANES
@@ -113,9 +114,13 @@ pub(super) fn run(report: &mut Report, programs: &[Program], all: bool) -> Resul
                     done += 1;
                     screen.line(&format!("[{done}/{}] {}: {end}", programs.len(), program.program.name));
                     logs.keep(&program);
-                    if let End::Failed { tests, .. } = end {
-                        println!("{}", program.output());
-                        failed.push((program, tests));
+                    match end {
+                        End::Failed { tests, .. } => {
+                            println!("{}", program.output());
+                            failed.push((program, tests));
+                        }
+                        End::Passed(_) if all => unknown.extend(program.unknown()),
+                        End::Passed(_) => {}
                     }
                 }
             }
@@ -124,8 +129,13 @@ pub(super) fn run(report: &mut Report, programs: &[Program], all: bool) -> Resul
         screen.news(&running, done, programs.len());
     }
     logs.skipped(programs).into_iter().for_each(|skipped| report.skip(skipped));
+    let left_out: usize = programs.iter().map(|program| long::of(&program.name).count()).sum();
+    if !all && left_out > 0 {
+        report.skip(format!("{left_out} long tests (`cargo xtask test --all` runs them, in half an hour)"));
+    }
     let failed = again::run(report, failed, all)?;
     ensure!(failed.is_empty(), "these tests failed: {}", failed.join(", "));
+    ensure!(unknown.is_empty(), "programs/long.txt lists tests that do not exist: {}", unknown.join(", "));
     Ok(())
 }
 
@@ -147,7 +157,8 @@ enum End {
 impl Running {
     fn start(program: Program, logs: &Logs, all: bool) -> Result<Self> {
         let (log, skips) = (logs.file(&program, "log"), logs.file(&program, "skipped"));
-        Self::spawn(program, log, skips, all, &[])
+        let left_out = if all { vec![] } else { long::leave_out(&program.name) };
+        Self::spawn(program, log, skips, all, &left_out)
     }
 
     fn spawn(program: Program, log: PathBuf, skips: PathBuf, all: bool, arguments: &[&str]) -> Result<Self> {
@@ -164,6 +175,13 @@ impl Running {
         command.stdin(Stdio::null()).stdout(output.try_clone()?).stderr(output);
         let process = command.spawn().with_context(|| format!("{} could not be started", program.name))?;
         Ok(Self { program, process, begun: Instant::now(), log, skips })
+    }
+
+    /// Names in the list of long tests that no test has, once all tests have run.
+    fn unknown(&self) -> Vec<String> {
+        let (output, name) = (self.output(), &self.program.name);
+        let unknown = long::unknown(name, &ended(&output).map(|(test, _)| test).collect::<BTreeSet<_>>());
+        unknown.into_iter().map(|test| format!("{name} {test}")).collect()
     }
 
     fn output(&self) -> String {
