@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 use tenure_core::{Command, Reply, Ticket, node};
 
 use super::files::{StoreFiles, refuse_old_log};
@@ -89,7 +89,7 @@ impl Store {
             ));
         }
         // Before anything is changed.
-        let is_new = recognise(&database)?;
+        let is_new = recognise(&database.unchecked_transaction()?)?;
         keep_trying(|| {
             let mode: String = database.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
             match mode.as_str() {
@@ -182,8 +182,9 @@ pub(super) struct NotDone {
     pub(super) maybe: bool,
 }
 
-/// Whether the database is a new one. One that is not ours is refused.
-fn recognise(database: &Connection) -> Result<bool> {
+/// Whether the database is a new one. One that is not ours is refused. It is looked at in one
+/// transaction: another program may be making it, and half of that looks like somebody else's.
+fn recognise(database: &Transaction<'_>) -> Result<bool> {
     let number = |sql: &str| Ok::<i64, Trouble>(database.query_row(sql, [], |row| row.get(0))?);
     let (application, form) = (number("PRAGMA application_id")?, number("PRAGMA user_version")?);
     let tables = number("SELECT count(*) FROM sqlite_schema")?;

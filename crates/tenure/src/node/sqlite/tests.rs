@@ -244,6 +244,27 @@ async fn a_store_of_a_newer_version_and_databases_of_others_are_refused_and_left
     }
 }
 
+/// Cron starts several jobs in the same second, and the first time there is no store yet.
+#[test]
+fn a_store_that_is_made_by_several_at_once_is_no_other_programs_database_for_any() {
+    for round in 0..150 {
+        let folder = tempfile::tempdir().unwrap();
+        let start = std::sync::Barrier::new(4);
+        std::thread::scope(|scope| {
+            for place in 0..4 {
+                let (folder, start) = (&folder, &start);
+                scope.spawn(move || {
+                    start.wait();
+                    // So that some look while another one writes.
+                    std::thread::sleep(Duration::from_micros(place * (round % 40) * 50));
+                    let opened = Store::open(&options(folder, boot("one", WALL_US)), false);
+                    assert!(opened.is_ok(), "round {round}: {:?}", opened.err());
+                });
+            }
+        });
+    }
+}
+
 /// Whether this process has a lock on this file.
 fn is_locked(file: &std::fs::File) -> bool {
     use std::os::unix::fs::MetadataExt;
