@@ -9,7 +9,7 @@ use tenure_core::{
 };
 
 use super::info;
-use super::resp::{self, Value};
+use super::resp::{self, Push, Value};
 use super::script::Scripts;
 
 /// A reply can be this long and no longer: a larger one would only be slow.
@@ -44,10 +44,18 @@ pub fn replies(bytes: &[u8]) {
 /// The entries of maps and sets come in any order, and we look them up by name: so here all lists
 /// have one.
 fn unordered(value: Value) -> Value {
-    let Value::List(list) = value else { return value };
-    let mut list: Vec<Value> = list.into_iter().map(unordered).collect();
-    list.sort_by_key(|value| format!("{value:?}"));
-    Value::List(list)
+    match value {
+        Value::List(list) => {
+            let mut list: Vec<Value> = list.into_iter().map(unordered).collect();
+            list.sort_by_key(|value| format!("{value:?}"));
+            Value::List(list)
+        }
+        Value::Push(Push::Changed(Some(mut keys))) => {
+            keys.sort_unstable();
+            Value::Push(Push::Changed(Some(keys)))
+        }
+        value => value,
+    }
 }
 
 /// What we send is what a server reads.
