@@ -123,6 +123,8 @@ async fn keys_that_a_restore_brings_back_give_no_second_holder() {
     servers[..2].iter().for_each(|server| drop(server.execute(&["SAVE"])));
     guard.release().await.unwrap();
     let holder = locks.lock("x").ttl(secs(40)).renewal(Renewal::Off).acquire().await.unwrap();
+    // All have answered, the release before it, too: otherwise that would be sent again.
+    until("all nodes count", || holder.margin() == 1).await;
     for server in &mut servers[..2] {
         server.kill();
         server.restart();
