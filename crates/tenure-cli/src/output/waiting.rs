@@ -109,7 +109,7 @@ impl WaitingNews {
                 let (holder, left) = self.holder(ago);
                 let place = match (ahead, waiters) {
                     (_, 0) => format!("; waited {waited}"),
-                    (ahead, waiters) => format!("; {} of {waiters} in line, {waited}", ahead + 1),
+                    (ahead, waiters) => format!("; {} of {waiters} in line for {waited}", ahead + 1),
                 };
                 fitted(name, &holder, &format!("{left}{place}"), columns)
             }
@@ -150,11 +150,11 @@ mod tests {
 
     #[test]
     fn the_line_fits_and_says_who_it_is() {
-        let rest = ", 27.5 s left; 1 of 1 in line, 1.8 s";
-        let whole = "tenure: backup held by 6367@vm nightly, 27.5 s left; 1 of 1 in line, 1.8 s";
+        let rest = ", 27.5 s left; 1 of 1 in line for 1.8 s";
+        let whole = "tenure: backup held by 6367@vm nightly, 27.5 s left; 1 of 1 in line for 1.8 s";
         assert_eq!(fitted("backup", "6367@vm nightly", rest, 79), whole);
         let line = fitted("backup", "6367@vm nightly backup of everything", rest, 79);
-        assert_eq!(line, "tenure: backup held by 6367@vm nightly bac…, 27.5 s left; 1 of 1 in line, 1.8 s");
+        assert_eq!(line, "tenure: backup held by 6367@vm nightly …, 27.5 s left; 1 of 1 in line for 1.8 s");
         let line = fitted("import-of-all-invoices", "63670@machine-17 nightly", rest, 79);
         assert_eq!(line.chars().count(), 79);
         assert!(line.starts_with("tenure: import-o") && line.contains("held by 63670@machine-17…"), "{line}");

@@ -41,6 +41,9 @@ impl<'a> Page<'a> {
                     .map(|(_, line)| line)
                     .take_while(|line| !line.starts_with("```"))
                     .collect();
+                if let Some(file) = remarks.iter().find_map(|remark| remark.strip_prefix("file: ")) {
+                    blocks.push(Block::saved(file, &inside, number + 1));
+                }
                 // What `cargo test` runs is run anyway.
                 let is_elsewhere = remarks.iter().any(|remark| remark.starts_with("run by "))
                     || inside
@@ -94,6 +97,14 @@ impl<'a> Page<'a> {
     }
 }
 
+impl Block {
+    /// A block that the reader saves as a file: `<!-- file: NAME -->`.
+    fn saved(file: &str, inside: &[&str], first: usize) -> Self {
+        let save = format!("cat > {file} <<'END OF FILE'\n{}\nEND OF FILE", inside.join("\n"));
+        Self { varies: Varies::parse(&[]), setup: vec![save], steps: vec![], lines: first..first }
+    }
+}
+
 impl Step {
     /// The step with this output, as a page has it.
     pub(super) fn with(&self, output: &str) -> String {
@@ -129,6 +140,17 @@ fn steps(lines: &[&str], first: usize) -> Vec<Step> {
         }
     }
     steps
+}
+
+#[test]
+fn a_block_that_is_saved_as_a_file_stays_as_it_is() {
+    let text = "<!-- file: job.sh -->\n```sh\n$ no command\necho x\n```\n```console\n$ sh job.sh\nx\n```\n";
+    let page = Page::parse(text);
+    let [file, block] = page.blocks.as_slice() else { panic!("two blocks") };
+    assert_eq!(file.setup, ["cat > job.sh <<'END OF FILE'\n$ no command\necho x\nEND OF FILE"]);
+    assert!(file.steps.is_empty() && block.steps[0].command == "sh job.sh");
+    let same: String = block.steps.iter().map(|step| step.with(&step.output)).collect();
+    assert_eq!(page.rewritten(text, &[String::new(), same]), text);
 }
 
 #[test]
