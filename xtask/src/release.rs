@@ -80,6 +80,7 @@ fn next_steps(version: &str) {
     let tag = tag(version);
     println!("\nThe tests that a release needs, if they have not passed for this commit:");
     println!("    cargo xtask test --all");
+    println!("    cargo xtask model");
     println!("    cargo xtask chaos --minutes 30");
     println!("    cargo xtask dist --check-reproducible");
     println!("Then:");

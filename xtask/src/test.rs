@@ -1,8 +1,8 @@
 //! Everything a change has to pass.
 //!
 //! `cargo xtask test` runs what can run here in some ten minutes, and names what was skipped. With
-//! `--all`, or where `CI` is set, whatever is missing is installed, long tests and searches run,
-//! too, and a skipped test is a failure.
+//! `--all`, or where `CI` is set, whatever is missing is installed, long tests run, too, and a
+//! skipped test is a failure. Whole searches are commands of their own: `cargo xtask model`.
 
 mod programs;
 mod report;
@@ -11,7 +11,7 @@ use anyhow::{Result, bail};
 
 pub(crate) use self::report::Report;
 use crate::command::{self, cargo};
-use crate::{docs, model, prerequisites, tidy};
+use crate::{docs, prerequisites, tidy};
 
 pub(crate) fn run(arguments: &[&str]) -> Result<()> {
     let all = match arguments {
@@ -20,7 +20,7 @@ pub(crate) fn run(arguments: &[&str]) -> Result<()> {
         ["--all"] => true,
         other => bail!("{other:?} is no option; there is --all"),
     };
-    let mut report = Report::begin(if all { 11 } else { 10 });
+    let mut report = Report::begin(10);
     let outcome = steps(&mut report, all);
     report.end(outcome.is_ok());
     outcome
@@ -47,9 +47,6 @@ fn steps(report: &mut Report, all: bool) -> Result<()> {
         let mut tests = cargo(["test", "--workspace", "--all-features", "--doc", "--quiet"]);
         command::run(tests.env("PATH", prerequisites::path()?))
     })?;
-    if all {
-        report.step("every state of all small worlds", |_| model::run(&[]))?;
-    }
     Ok(())
 }
 

@@ -49,9 +49,6 @@ const LONGEST: &[&str] = &[
     "tenure-cli/tests/dashboard",
 ];
 
-/// A part of what `cargo xtask model` looks at, which runs whole where the time is there.
-const PART_OF_MODEL: &str = "tenure-sim/tests/model";
-
 /// How many skipped tests are named one by one.
 const NAMED_MAX: usize = 6;
 
@@ -93,9 +90,6 @@ fn program(message: &Value) -> Option<Program> {
 /// Runs all of them, whatever fails; with `all`, some for longer.
 pub(super) fn run(report: &mut Report, programs: &[Program], all: bool) -> Result<()> {
     let logs = Logs::open()?;
-    let programs: Vec<Program> =
-        programs.iter().filter(|program| !all || program.name != PART_OF_MODEL).cloned().collect();
-    let programs = &programs[..];
     let mut waiting = logs.longest_last(programs);
     let (mut running, mut done, mut failed, mut unknown) = (Vec::<Running>::new(), 0, vec![], vec![]);
     let mut screen = Screen::new();
