@@ -1,8 +1,8 @@
 //! Tests that take long, which only `--all` runs.
 //!
-//! Half of the time for all tests goes to one in fifteen. Without these a first run, nine tenths of
-//! which is compiling, ends while somebody still watches. What shows the main promises stays, even
-//! if it takes long.
+//! Three quarters of the time for all tests go to one in twelve. Without these a first run, two
+//! thirds of which are compiling, ends within twelve minutes on two cores. What shows the main
+//! promises stays, even if it takes long.
 
 use std::collections::BTreeSet;
 
