@@ -9,6 +9,8 @@ use tenure::{Lock, Locks};
 use tenure_testkit::{Client, Dice, RedisServer};
 use tokio::time::sleep;
 
+use crate::heard::rounds;
+
 const TTL_MS: u64 = 600;
 const TTL: Duration = Duration::from_millis(TTL_MS);
 
@@ -20,10 +22,6 @@ const SLACK: Duration = Duration::from_secs(3);
 
 /// What it may add to the middle of many.
 const MIDDLE_SLACK: Duration = Duration::from_millis(300);
-
-fn rounds() -> usize {
-    std::env::var("TENURE_KINDS_ROUNDS").ok().map_or(3, |rounds| rounds.parse().unwrap())
-}
 
 /// A client that holds this lock, and its fence.
 fn start(how: &[&str], urls: &[String]) -> (Client, u64) {
@@ -37,7 +35,7 @@ fn start(how: &[&str], urls: &[String]) -> (Client, u64) {
 /// How long after each of these was killed the next one had the lock.
 async fn freed_after_kills(how: &[&str], next: &Lock, urls: &[String], dice: &mut Dice) -> Vec<Duration> {
     let mut freed = vec![];
-    for _ in 0..rounds() {
+    for _ in 0..rounds(3) {
         let (mut client, fence) = start(how, urls);
         assert!(!matches!(next.try_acquire().await, Ok(Some(_))));
         let waiting = tokio::spawn(next.clone().wait(Duration::from_secs(60)).acquire());
@@ -74,7 +72,7 @@ async fn an_owner_whose_process_is_killed_keeps_the_lock_in_the_other_one() {
     let (locks, mut dice) = (Locks::connect(&urls).await.unwrap(), Dice::new(7));
     let rival = locks.lock("x").owner("rival");
     let mut freed = vec![];
-    for round in 0..rounds() {
+    for round in 0..rounds(3) {
         let owner = format!("job-{round}");
         let how = ["own", "x", owner.as_str()];
         let (mut first, fence) = start(&how, &urls);

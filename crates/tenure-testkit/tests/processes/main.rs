@@ -8,10 +8,14 @@ mod client_clocks;
 mod counter;
 mod embedded;
 mod ends_with_the_test;
+mod heard;
 mod holders;
 mod kinds;
+mod leader;
 mod moved_clock;
-mod several;
+mod period;
+mod semaphore;
+mod sets;
 
 /// What keeps both cores of a small machine busy runs one at a time.
 fn turn() -> MutexGuard<'static, ()> {

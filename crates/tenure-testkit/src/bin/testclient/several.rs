@@ -1,5 +1,6 @@
 //! Workers that want several locks at once, permits of a semaphore, a lock once per period, or an
-//! office. Each says what it had and when, by the clock of the machine, which nobody moves.
+//! office. Each says what it has and when, by the clock of the machine, which nobody moves: a line
+//! before it does anything, so that a kill takes back nothing that was relied on.
 
 use std::io::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -27,7 +28,7 @@ fn say(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
 }
 
-/// Tasks that lock random sets for a moment, again and again: `got NAMES FENCE BEGUN ENDED WAITED`.
+/// Tasks that lock random sets for a moment, again and again: see [`tell_hold`].
 pub(crate) async fn sets(workers: u64, hold: Duration, seed: u64, urls: &[&str]) {
     let locks = Locks::connect(urls).await.unwrap();
     let tasks = (0..workers).map(|worker| {
@@ -40,7 +41,7 @@ pub(crate) async fn sets(workers: u64, hold: Duration, seed: u64, urls: &[&str])
                 let asked = now();
                 let lock = locks.lock_all(&names).node_timeout(NODE_TIMEOUT).wait_forever();
                 let Ok(guard) = lock.acquire().await else { continue };
-                tell_hold(guard, hold, asked).await;
+                tell_hold(guard, hold, worker, asked).await;
             }
         })
     });
@@ -49,18 +50,22 @@ pub(crate) async fn sets(workers: u64, hold: Duration, seed: u64, urls: &[&str])
     std::future::pending::<()>().await;
 }
 
-async fn tell_hold(guard: Guard, hold: Duration, asked: u128) {
+/// Holds a lock for a moment: `has NAMES FENCE BEGUN UNTIL WORKER WAITED` with the end of its
+/// validity, and afterwards `had NAMES FENCE ENDED`.
+async fn tell_hold(guard: Guard, hold: Duration, worker: u64, asked: u128) {
+    let (names, fence) = (guard.names().collect::<Vec<_>>().join(","), guard.fence());
+    // The clock is read first: a process that is stopped between the two reads then says less than
+    // it holds, never more.
     let begun = now();
-    let names = guard.names().collect::<Vec<_>>().join(",");
+    let until = begun + guard.valid_for().as_micros();
+    say(&format!("has {names} {fence} {begun} {until} {worker} {}", begun - asked));
     sleep(hold).await;
-    // Work done after the lock is lost does not count. The clock is read first: a process that is
-    // stopped between the two reads then says less than it held, never more.
-    let (ended, fence) = (now(), guard.fence());
-    let valid = guard.is_valid();
-    let _ = guard.release().await;
-    if valid {
-        say(&format!("got {names} {fence} {begun} {ended} {}", begun - asked));
+    let ended = now();
+    // What it says when the lock is over counts no longer than the lock.
+    if guard.is_valid() {
+        say(&format!("had {names} {fence} {ended}"));
     }
+    let _ = guard.release().await;
 }
 
 /// Tasks that take permits for a moment, again and again. How many there are is told by whoever
@@ -75,7 +80,7 @@ pub(crate) async fn slots(workers: u64, hold: Duration, permits: usize, urls: &[
         // It goes on until it is killed.
         std::mem::forget(told);
     });
-    let tasks = (0..workers).map(|_| {
+    let tasks = (0..workers).map(|worker| {
         let (locks, permits) = (locks.clone(), permits.clone());
         tokio::spawn(async move {
             loop {
@@ -84,7 +89,7 @@ pub(crate) async fn slots(workers: u64, hold: Duration, permits: usize, urls: &[
                 // Permits of a process that is killed are free again soon.
                 let permit = permit.with(|slot| slot.ttl(SLOT_TTL).node_timeout(NODE_TIMEOUT));
                 let Ok(guard) = permit.acquire().await else { continue };
-                tell_hold(guard, hold, asked).await;
+                tell_hold(guard, hold, worker, asked).await;
             }
         })
     });
