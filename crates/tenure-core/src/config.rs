@@ -14,6 +14,7 @@ pub use self::error::OptionError;
 use crate::lease::{Renewal, Retry};
 use crate::line::LABEL_BYTES_MAX;
 use crate::mode::Mode;
+use crate::names::LockKey;
 use crate::round::Quorum;
 
 /// The most permits of a semaphore: a refused caller checks all of them.
@@ -223,9 +224,6 @@ impl Options {
         }
         let Self { wait, retry, renewals_max, fenced, queued, cohort, min_margin, at_least, .. } = *self;
         let mode = self.mode.clone();
-        if !at_least.is_zero() && !mode.is_exclusive() {
-            return Err(OptionError::AtLeastShared);
-        }
         let cohort =
             cohort && fenced && queued && wait != Wait::No && mode.is_exclusive() && at_least.is_zero();
         let (renewal, quarantine) = (self.renewal.interval(self.ttl), max_ttl.quarantine());
@@ -244,6 +242,23 @@ impl Options {
             at_least,
             quarantine,
         })
+    }
+
+    /// Whether this lock may be held in this mode: several names, and a lock that is kept from
+    /// others for a while, keep everyone out.
+    ///
+    /// # Errors
+    /// [`OptionError::SeveralNames`] or [`OptionError::AtLeastShared`].
+    pub fn check_mode(&self, key: &LockKey, mode: &Mode) -> Result<(), OptionError> {
+        if mode.is_exclusive() {
+            Ok(())
+        } else if key.is_set() {
+            Err(OptionError::SeveralNames)
+        } else if !self.at_least.is_zero() {
+            Err(OptionError::AtLeastShared)
+        } else {
+            Ok(())
+        }
     }
 
     /// The term for `ttl` with these options' other numbers; an extension may ask for another ttl

@@ -72,6 +72,8 @@ pub struct Lease {
     holding: Option<Arc<str>>,
     /// Nothing is left to those outside the line.
     closed: bool,
+    /// Its release ends the time for which it was to be kept from others.
+    ends_early: bool,
     /// It has waited for another caller of this client, which is a line as well.
     led: bool,
     /// The next attempt joins the holds of its owner, which have this fence; none if it does not.
@@ -237,6 +239,7 @@ impl Lease {
             label: None,
             holding: None,
             closed: false,
+            ends_early: false,
             led: false,
             joins: Fence::NONE,
             waiter: None,
@@ -365,11 +368,10 @@ impl Lease {
         }
     }
 
-    /// Others may have the lock as soon as it is released, whatever was asked for.
-    pub fn waive_at_least(&mut self) {
-        if !self.terms.at_least.is_zero() {
-            Arc::make_mut(&mut self.terms).at_least = Duration::ZERO;
-        }
+    /// Others may have the lock as soon as it is released, whatever was asked for. Until then the
+    /// nodes keep it as they were told.
+    pub const fn waive_at_least(&mut self) {
+        self.ends_early = true;
     }
 
     /// Whether the lock has a fence.
@@ -503,7 +505,8 @@ impl Lease {
                 self.leave_line();
             }
             Phase::Held(standing) => {
-                let leftovers = standing.end(now, self.terms.at_least);
+                let at_least = if self.ends_early { Duration::ZERO } else { self.terms.at_least };
+                let leftovers = standing.end(now, at_least);
                 self.clean_up(now, leftovers);
             }
             Phase::Waiting { .. } => self.leave_line(),

@@ -11,8 +11,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tenure_core::{
-    Fence, HandedOver, HoldState, LockKey, Mode, NodeSet, Nonce, NotExtended, Options, ReleaseOutcome, Risk,
-    Standing,
+    Fence, HandedOver, HoldState, LockKey, Mode, NodeSet, Nonce, NotExtended, OptionError, Options,
+    ReleaseOutcome, Risk, Standing,
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -53,7 +53,8 @@ pub struct Released {
 }
 
 impl Guard {
-    pub(crate) fn new(hold: Hold, options: Arc<Options>) -> Self {
+    pub(crate) fn new(mut hold: Hold, options: Arc<Options>) -> Self {
+        hold.is_known = true;
         Self { hold: Arc::new(hold), options, slot: None }
     }
 
@@ -418,7 +419,9 @@ impl Guard {
     ///
     /// # Errors
     /// [`ExtendError`], as [`Guard::extend`]: no majority of nodes confirmed it. The old term
-    /// stands, and the next renewal tries again.
+    /// stands, and the next renewal tries again. [`ExtendError::InvalidOption`] if the guard is a
+    /// permit, or has several names or [`Lock::at_least`](crate::Lock::at_least): then it stays a
+    /// writer.
     ///
     /// # Cancel safety
     /// It continues when the future is dropped, and the guard shows its outcome.
@@ -438,6 +441,11 @@ impl Guard {
     pub async fn downgrade(&mut self) -> Result<(), ExtendError> {
         let (manager, id) = (&self.hold.manager, self.hold.id);
         let lock = self.name();
+        let may_share = match self.slot {
+            Some(_) => Err(OptionError::SharedPermit),
+            None => self.options.check_mode(self.hold.key(), &Mode::Shared),
+        };
+        may_share.map_err(|error| ExtendError::InvalidOption { name: lock.to_owned(), error })?;
         let span = tracing::debug_span!(
             target: "tenure", "tenure.downgrade", lock, fence = Empty, outcome = Empty
         );
@@ -542,6 +550,8 @@ pub(crate) struct Hold {
     ended: bool,
     /// It is left to another process.
     left: AtomicBool,
+    /// A guard was made of it: before that, whoever asked knows nothing of the lock.
+    is_known: bool,
     /// Made when somebody wants to hear how the lock stands.
     watch: OnceLock<Arc<Watch>>,
 }
@@ -549,7 +559,8 @@ pub(crate) struct Hold {
 impl Hold {
     pub(crate) fn new(manager: Arc<Inner>, key: LockKey, lease: SharedLease) -> Self {
         let id = manager.next_id();
-        Self { manager, key, lease, id, ended: false, left: AtomicBool::new(false), watch: OnceLock::new() }
+        let (left, watch) = (AtomicBool::new(false), OnceLock::new());
+        Self { manager, key, lease, id, ended: false, left, is_known: false, watch }
     }
 
     /// A lease that goes on with a lock of another process: until it is [`Hold::kept`], dropping it
@@ -684,6 +695,10 @@ impl Drop for Hold {
             return;
         }
         let id = self.id;
+        if !self.is_known {
+            // Nothing was done under the lock that others have to be kept from.
+            self.waive_at_least();
+        }
         // A worker that is gone cannot be told anything.
         let _ = match *self.left.get_mut() {
             true => self.manager.send(Call::HandOver { id }),

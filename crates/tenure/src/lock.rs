@@ -402,6 +402,10 @@ impl Lock {
         &self.manager
     }
 
+    pub(crate) fn keeps_everyone_out(&self) -> bool {
+        self.options.mode.is_exclusive()
+    }
+
     /// How long it is waited for.
     pub(crate) fn waits(&self) -> Wait {
         self.options.wait
@@ -519,9 +523,7 @@ impl Lock {
         if let Some(error) = self.owner_error {
             return Err(invalid_option(OptionError::Owner(error)));
         }
-        if key.is_set() && !self.options.mode.is_exclusive() {
-            return Err(invalid_option(OptionError::SeveralNames));
-        }
+        self.options.check_mode(&key, &self.options.mode).map_err(invalid_option)?;
         let terms = match &self.manager.default_terms {
             Some(terms) if Arc::ptr_eq(&self.options, &self.manager.defaults) => Arc::clone(terms),
             _ => Arc::new(self.options.check(self.manager.max_ttl).map_err(invalid_option)?),

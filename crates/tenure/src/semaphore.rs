@@ -102,7 +102,8 @@ impl Semaphore {
     /// granted roughly, not strictly, in order.
     ///
     /// # Errors
-    /// As [`Lock::acquire`]; [`AcquireError::InvalidOption`] if `permits` is out of range.
+    /// As [`Lock::acquire`]; [`AcquireError::InvalidOption`] if `permits` is out of range, or for
+    /// [`Lock::shared`] and [`Lock::owner`].
     ///
     /// # Cancel safety
     /// What was acquired when the future is dropped is released.
@@ -142,9 +143,13 @@ impl Semaphore {
     /// # Cancel safety
     /// What was acquired when the future is dropped is released.
     pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
+        let invalid = |error| AcquireError::InvalidOption { name: self.lock.name().to_owned(), error };
         if self.permits == 0 || self.permits > SLOTS_MAX {
-            let (name, error) = (self.lock.name().to_owned(), OptionError::Permits { permits: self.permits });
-            return Err(AcquireError::InvalidOption { name, error });
+            return Err(invalid(OptionError::Permits { permits: self.permits }));
+        }
+        if !self.lock.keeps_everyone_out() {
+            // Several would have one slot, and be more than there are permits.
+            return Err(invalid(OptionError::SharedPermit));
         }
         let first = self.any_slot();
         if let Some(guard) = self.slot(first).try_acquire().await? {

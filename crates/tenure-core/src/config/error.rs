@@ -61,6 +61,8 @@ pub enum OptionError {
         /// What was asked for.
         permits: usize,
     },
+    /// A permit of a semaphore was to be shared or held by an owner.
+    SharedPermit,
     /// Several names are locked together, and were to be shared or held by an owner.
     SeveralNames,
     /// `max_hold` is shorter than the ttl.
@@ -141,10 +143,13 @@ impl fmt::Display for OptionError {
                  more often and store the time of the last run with the work itself"
             ),
             Self::AtLeastShared => {
-                write!(f, "at_least needs an exclusive lock; remove `shared` or `owner`")
+                write!(f, "a lock with at_least can only be held exclusively; remove `shared` or `owner`")
             }
             Self::Permits { permits } => {
                 write!(f, "a semaphore of {permits} is out of range; expected 1 to {SLOTS_MAX} slots")
+            }
+            Self::SharedPermit => {
+                write!(f, "a permit can only be held exclusively; remove `shared` or `owner`")
             }
             Self::SeveralNames => {
                 write!(f, "several names can only be locked exclusively; remove `shared` or `owner`")

@@ -155,6 +155,7 @@ impl Lease {
     /// done it although their answers were lost.
     pub(super) fn handle_share(&mut self, now: Time) {
         let Phase::Held(standing) = &mut self.phase else { return };
+        assert!(!self.key.is_set() && self.terms.at_least.is_zero(), "these keep everyone out");
         if self.terms.mode.is_exclusive() {
             (standing.downgraded, standing.from_line) = (true, false);
         }

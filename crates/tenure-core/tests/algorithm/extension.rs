@@ -33,6 +33,31 @@ fn an_extension_that_a_minority_refuses_still_succeeds_and_costs_margin() {
     assert_eq!(cluster.standing(client).margin(), 1);
 }
 
+/// What is left of a period is asked for by every extension, also after it was waived: the holder
+/// may still die, or be cut off, before its release.
+#[test]
+fn a_period_that_is_waived_ends_with_the_release_and_not_before() {
+    let (mut cluster, mut period) = (Cluster::of(5), options());
+    period.at_least = ms(30_000);
+    let client = cluster.acquire(&period);
+    cluster.run(ms(4_000));
+    let mut lease = cluster.lease(client).clone();
+    lease.waive_at_least();
+    lease.handle(cluster.now, lease::Input::Extend(terms(&period).term));
+    let outputs = std::iter::from_fn(|| lease.poll_output()).collect::<Vec<_>>();
+    let lives = outputs.iter().filter_map(|output| match output {
+        lease::Output::Send { command: Command::Extend { node_ttl_ms, .. }, .. } => Some(*node_ttl_ms),
+        _ => None,
+    });
+    assert_eq!(lives.collect::<Vec<_>>(), [26_000; 5]);
+    lease.handle(cluster.now, lease::Input::Release);
+    let ending = std::iter::from_fn(|| lease.poll_output()).find_map(|output| match output {
+        lease::Output::CleanUp(release) => Some(format!("{release:?}")),
+        _ => None,
+    });
+    assert!(!ending.expect("it is released").contains("Nobody"), "others may have it at once");
+}
+
 #[test]
 fn whoever_waits_for_late_votes_is_told_once_when_the_last_has_come() {
     let mut cluster = Cluster::of(5);

@@ -280,9 +280,11 @@ impl Locks {
         if handover.max_hold.is_some_and(|max_hold| options.max_hold != Some(max_hold)) {
             Arc::make_mut(&mut options).max_hold = handover.max_hold;
         }
-        if !handover.at_least.is_zero() {
+        // Its own, and not the default of this manager.
+        if options.at_least != handover.at_least {
             Arc::make_mut(&mut options).at_least = handover.at_least;
         }
+        options.check_mode(&key, &handover.mode).map_err(NotTaken::Option)?;
         let terms = options.check(manager.max_ttl).map_err(NotTaken::Option)?;
         let fence = (handover.fence != Fence::NONE).then_some(handover.fence);
         let (token, members, held) = (handover.token, NodeSet::default(), handover.held);

@@ -323,6 +323,27 @@ async fn a_lock_changes_hands_and_keeps_its_fence() {
     assert_eq!(keys(&nodes), [""; 0]);
 }
 
+/// Whoever goes on with a lock keeps it from others as it was acquired, whatever its own defaults.
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_resumed_with_its_own_period() {
+    let nodes = nodes::<5>();
+    let first = paused(&nodes);
+    let mut defaults = Options::default();
+    defaults.at_least = secs(20);
+    let second = builder(&nodes).tokio_time().defaults(defaults).build().unwrap();
+    let plain = first.lock("x").acquire().await.unwrap().hand_over();
+    second.resume(&plain).await.unwrap().release().await.unwrap();
+    assert!(first.lock("x").try_acquire().await.unwrap().is_some(), "nobody asked for a period");
+    let reader = first.lock("y").shared().acquire().await.unwrap().hand_over();
+    assert!(!second.resume(&reader).await.unwrap().mode().is_exclusive());
+    let kept = first.lock("z").at_least(secs(5)).acquire().await.unwrap().hand_over();
+    second.resume(&kept).await.unwrap().release().await.unwrap();
+    let begun = Instant::now();
+    let next = first.lock("z").wait_forever().acquire().await.unwrap();
+    assert!((secs(4)..secs(6)).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+    drop(next);
+}
+
 #[tokio::test(start_paused = true)]
 async fn whoever_goes_on_with_a_lock_keeps_to_the_limit_it_was_acquired_with() {
     let nodes = nodes::<3>();

@@ -6,6 +6,7 @@
 #[path = "promises/circles.rs"]
 mod circles;
 
+use std::task::Poll;
 use std::time::Duration;
 
 use tenure::*;
@@ -60,6 +61,8 @@ macro_rules! promises {
             a_lock_is_kept_from_others_for_its_period
             a_period_outlives_its_holder_and_a_hand_over
             a_period_that_is_over_is_not_begun_anew_by_a_release
+            a_period_begins_only_for_a_caller_that_hears_of_its_lock
+            what_keeps_everyone_out_is_not_shared_halfway
             whoever_asks_is_told_who_waits_in_order
             a_wait_that_closes_a_circle_inside_a_manager_fails_at_once
             a_lock_is_not_waited_for_by_whoever_holds_it
@@ -676,6 +679,54 @@ pub(crate) async fn a_period_that_is_over_is_not_begun_anew_by_a_release(deploym
     let token: LeaseToken = word.parse().unwrap();
     second.release(&token.handover("x", token.ttl())).await.unwrap();
     assert!(first.lock("x").try_acquire().await.unwrap().is_some());
+}
+
+pub(crate) async fn a_period_begins_only_for_a_caller_that_hears_of_its_lock(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let lock = first.lock("x").ttl(Duration::from_secs(1)).at_least(Duration::from_secs(20));
+    // It is granted, but its caller is gone before it looks.
+    let mut acquire = Box::pin(lock.acquire());
+    let begun = std::future::poll_fn(|cx| Poll::Ready(acquire.as_mut().poll(cx).is_ready())).await;
+    assert!(!begun, "the nodes are still to be asked");
+    sleep(Duration::from_millis(300)).await;
+    assert!(!second.inspect("x").await.unwrap().owners().is_empty(), "it is held");
+    drop(acquire);
+    let next = second.lock("x").wait(Duration::from_secs(5)).acquire().await.unwrap();
+    next.release().await.unwrap();
+    // Whoever has heard of it may have begun the work.
+    drop(lock.acquire().await.unwrap());
+    sleep(Duration::from_millis(300)).await;
+    assert!(second.lock("x").try_acquire().await.unwrap().is_none(), "it is kept");
+}
+
+/// A set, a lock that is kept for its period, and a permit do not become a reader's.
+pub(crate) async fn what_keeps_everyone_out_is_not_shared_halfway(deployment: &impl Deployment) {
+    let (first, second) = (deployment.client().await, deployment.client().await);
+    let period = Duration::from_secs(2);
+    let guards = [
+        first.lock_all(["a", "b"]).acquire().await.unwrap(),
+        first.lock("c").at_least(period).acquire().await.unwrap(),
+        first.semaphore("s", 1).acquire().await.unwrap(),
+    ];
+    for mut guard in guards {
+        let error = guard.downgrade().await.unwrap_err();
+        assert!(matches!(error, ExtendError::InvalidOption { .. }), "{error}");
+        assert!(error.to_string().contains("only be"), "{error}");
+        assert!(guard.mode().is_exclusive() && guard.is_valid());
+        guard.extend().await.unwrap();
+        for name in guard.names() {
+            let reader = second.lock(name).shared().try_acquire().await.unwrap();
+            assert!(reader.is_none(), "{name} has a reader");
+        }
+    }
+    // Nor is one asked for.
+    let readers = |semaphore: Semaphore| semaphore.with(Lock::shared);
+    let owners = |semaphore: Semaphore| semaphore.with(|lock| lock.owner("deploy"));
+    for semaphore in [readers(first.semaphore("s", 2)), owners(first.semaphore("s", 2))] {
+        let error = semaphore.try_acquire().await.unwrap_err();
+        assert!(matches!(error, AcquireError::InvalidOption { .. }), "{error}");
+        assert!(semaphore.acquire().await.unwrap_err().to_string().contains("exclusively"));
+    }
 }
 
 fn deployment_slack<D: Deployment>(_: &D) -> Duration {
