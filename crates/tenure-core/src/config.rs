@@ -142,6 +142,15 @@ pub enum MaxHold {
     Unlimited,
 }
 
+impl MaxHold {
+    /// What is left of it after so long.
+    pub(crate) fn shorten(&mut self, by: Duration) {
+        if let Self::AtMost(limit) = self {
+            *limit = limit.saturating_sub(by);
+        }
+    }
+}
+
 /// The largest ttl that any client of the same nodes may ask for. Default 60 s.
 ///
 /// It is one number for the whole fleet, because a node that lost its memory has to stay out for

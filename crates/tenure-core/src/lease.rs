@@ -413,6 +413,7 @@ impl Lease {
                     wait::learn(&mut self.waiter, node, reply);
                 }
                 let answer = acquire.believe(answer);
+                acquire.note_granted(&answer);
                 acquire.round.take_vote(now, node, answer);
                 self.advance_acquire(now);
             }

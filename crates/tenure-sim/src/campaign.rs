@@ -101,6 +101,7 @@ pub const fn scenario_of(seed: u64) -> Scenario {
     match seed % 100 {
         2..5 | 19..24 | 38..42 => Scenario::Owning,
         10..16 | 30..37 => Scenario::Sharing,
+        5 | 6 | 49 => Scenario::Periods,
         50..58 => Scenario::Cohort,
         17..19 | 26..29 | 43..48 | 58..60 => Scenario::Sets,
         0..62 => Scenario::WithinAssumptions,

@@ -13,6 +13,7 @@ pub(crate) mod loss;
 pub(crate) mod order;
 pub(crate) mod ownership;
 pub(crate) mod passing;
+pub(crate) mod period;
 
 use std::fmt;
 
@@ -106,6 +107,15 @@ pub enum Violation {
         name: usize,
         /// Whom it was passed on to.
         holder: Holder,
+    },
+    /// A lock was acquired within the period for which another client was to have it.
+    PeriodCut {
+        /// The lock.
+        name: usize,
+        /// For whom it was kept.
+        keeper: Holder,
+        /// Who got it.
+        by: Holder,
     },
     /// A holder was told that its lock is lost, and counts on it again.
     LossTakenBack {
@@ -215,6 +225,7 @@ impl Violation {
             Self::ForeignToken { .. } | Self::TouchedForeign { .. } => "ownership",
             Self::Overtaken { .. } => "order of the queue",
             Self::PassedOnWrongly { .. } => "passing",
+            Self::PeriodCut { .. } => "period",
             Self::Unavailable { .. } | Self::Stuck { .. } => "liveness",
             Self::LeftBehind { .. } | Self::NotToldAgain { .. } => "no key left behind",
             Self::Gap { .. } => "continuity",
@@ -292,6 +303,9 @@ impl fmt::Display for Violation {
                     f,
                     "lock {name}: {holder} was passed it, late or though it had asked after the nodes were"
                 )
+            }
+            Self::PeriodCut { name, keeper, by } => {
+                write!(f, "lock {name}: {by} acquired it within the period of {keeper}")
             }
             Self::Stuck { name, waiter } => write!(f, "lock {name}: {waiter} waits and waits"),
             Self::Hasty { client } => {

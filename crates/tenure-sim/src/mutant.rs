@@ -10,6 +10,7 @@ mod fences;
 mod owners;
 mod owning;
 mod passing;
+mod periods;
 mod pipeline;
 mod queue;
 mod sets;
@@ -120,6 +121,9 @@ mutants! {
     SetPassesBack Sets "liveness" "kinds" "a name that is set aside for a set goes to the next waiter when the other names are not free",
     SlotsMixed Sets "exclusion" "kinds" "a node grants any free slot of a semaphore in place of the requested one",
     CountingSet Sets "exclusion" "kinds" "a node counts the holders of a semaphore instead of locking slots",
+    PeriodEndsWithRelease Periods "period" "kinds" "a lock that is released before its period is over is free",
+    PeriodSetByRelease Periods "period" "kinds" "nodes learn of a period only when the lock is released",
+    PeriodByFence Periods "period" "ours" "the period of a lock that is handed over counts from its fence",
     NoYield Waiting "order of the queue" "ours" "a waiter that is granted the lock does not yield to those ahead",
     RenewalForgotten Distance "continuity" "ours" "grants of renewals that are sent together are dropped after 20 ms",
     TimeoutFixed Distance "continuity" "ours" "the default node timeout does not follow the round trips",
@@ -301,6 +305,7 @@ impl World {
                 .or_else(|| self.bend_sharing(mutant, &asked))
                 .or_else(|| self.bend_owning(mutant, &asked))
                 .or_else(|| self.bend_sets(mutant, &asked))
+                .or_else(|| self.bend_periods(mutant, &asked))
                 .or_else(|| self.bend_extension(mutant, &asked))
                 .or_else(|| self.bend_record(mutant, &asked))
                 .or_else(|| self.bend_line(mutant, &asked))

@@ -47,6 +47,9 @@ pub enum Scenario {
     /// Some want several locks at once, in sets that overlap, beside others who want one. For the
     /// rest everything that the guarantees allow for.
     Sets,
+    /// Some locks are kept from others for a period, beside others that are not, and some several
+    /// at once. For the rest everything that the guarantees allow for.
+    Periods,
     /// Many wait in line for one lock; some die, give up, or reach only a minority of nodes. Nobody
     /// is overtaken, and nobody is stuck.
     Waiting,
@@ -122,6 +125,8 @@ pub struct Options {
     pub(crate) shared_per_mille: u64,
     /// How often several locks are asked for at once.
     pub(crate) sets_per_mille: u64,
+    /// How many of the locks are kept from others for a period.
+    pub(crate) periods_per_mille: u64,
     /// Who holds reentrant locks.
     pub(crate) owners: Owners,
     pub(crate) strangers: Strangers,
@@ -150,13 +155,14 @@ pub(crate) struct Kinds {
 
 impl Scenario {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 17] = [
         Self::WithinAssumptions,
         Self::FencingOnly,
         Self::Cohort,
         Self::Sharing,
         Self::Owning,
         Self::Sets,
+        Self::Periods,
         Self::RollingRestart,
         Self::Distance,
         Self::Waiting,
@@ -201,6 +207,7 @@ impl Scenario {
                 | Self::Sharing
                 | Self::Owning
                 | Self::Sets
+                | Self::Periods
                 | Self::Waiting
         )
     }
@@ -221,6 +228,7 @@ impl Options {
             Scenario::Sharing => Self::sharing(seed, &mut dice),
             Scenario::Owning => Self::owning(seed, &mut dice),
             Scenario::Sets => Self::sets(seed, &mut dice),
+            Scenario::Periods => Self::periods(seed, &mut dice),
             _ => Self::outside(seed, scenario, &mut dice),
         };
         options.possible = options.kinds;

@@ -73,6 +73,8 @@ marks! {
     Rejoined "nodes that named the fence of the owner's group",
     Entered "holds that another one of the same owner waits for",
     Several "acquires of several locks at once",
+    Kept "locks released and kept from others for their period",
+    Waived "locks released before their period was over",
     OtherKind "acquires ended because the name is another kind of lock",
     PassedToNobody "locks passed on inside a client to a caller that had gone",
     CopiedBefore "locks released because their token was known to others",

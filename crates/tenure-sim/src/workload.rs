@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use tenure_core::client::{Input, Request, Resuming};
 use tenure_core::{
-    HandedOver, HoldState, Lease, LockKey, MaxHold, Mode, NodeSet, Nonce, Prefix, Renewal, Term, Terms, Wait,
+    HandedOver, HoldState, Lease, LockKey, MaxHold, Mode, NodeSet, Nonce, Prefix, Renewal, Standing, Term,
+    Terms, Wait,
 };
 
 use crate::mutant::BentLease;
@@ -22,6 +23,9 @@ use crate::world::{ClientEvent, Event, World};
 /// The shortest term of whoever waits for ever: a round trip takes at most 20 ms, and nodes have
 /// half of it to answer.
 const PATIENT_TTL_MS: u64 = 100;
+
+/// How many of a thousand releases end a period early.
+const WAIVED_PER_MILLE: u64 = 100;
 
 /// How many of a thousand times a client asks for all locks at once.
 const BURSTS_PER_MILLE: u64 = 200;
@@ -131,7 +135,12 @@ impl World {
         self.bend_place(client, lease);
         self.note(|| {
             let owner = terms.mode.owner().map(|owner| format!(" as {owner}")).unwrap_or_default();
-            format!("client {client} lease {lease}: wants lock {name} for {:?}{owner}", terms.term.ttl())
+            let kept = match terms.at_least {
+                Duration::ZERO => String::new(),
+                at_least => format!(", kept for {at_least:?}"),
+            };
+            let ttl = terms.term.ttl();
+            format!("client {client} lease {lease}: wants lock {name} for {ttl:?}{owner}{kept}")
         });
         let wanted = Lease::new(key(name), terms, self.clients[client].core.quorum());
         self.ask(client, Request::Acquire { id: id(lease), lease: wanted });
@@ -149,9 +158,10 @@ impl World {
         client: usize,
         name: usize,
         terms: Terms,
-        handover: HandedOver,
+        mut handover: HandedOver,
         lives: Vec<Nonce>,
     ) {
+        self.bend_period(&mut handover);
         self.ownership.draw(self.now_ns, handover.token, client, self.clients[client].generation);
         let lease = self.add_slot(client, name, terms.clone());
         self.note(|| format!("client {client} lease {lease}: goes on with lock {name}"));
@@ -223,8 +233,18 @@ impl World {
         if self.options.shared_per_mille > 0 && self.dice.chance(self.options.shared_per_mille) {
             options.mode = Mode::Shared;
         }
+        self.draw_period(&mut options);
         self.bend_options(&mut options);
         options.check(self.options.max_ttl()).expect("drawn within the limits")
+    }
+
+    /// Now and then a lock is kept from others for a while.
+    fn draw_period(&mut self, options: &mut tenure_core::Options) {
+        let per_mille = self.options.periods_per_mille;
+        // What is kept at the end is not left behind by mistake.
+        if per_mille > 0 && self.stage == Stage::Safety && self.dice.chance(per_mille) {
+            options.at_least = Duration::from_millis(self.dice.of_any_size(1, self.options.max_ttl_ms));
+        }
     }
 
     /// Now and then a lock is extended for another term than it was acquired for.
@@ -315,8 +335,25 @@ impl World {
         }
     }
 
+    /// Now and then others may have a lock at once that was to be kept from them; and always when
+    /// nothing is to be left behind.
+    fn waive_period(&mut self, client: usize, lease: u32) {
+        let all = self.stage != Stage::Safety;
+        if self.options.periods_per_mille == 0 || !(all || self.dice.chance(WAIVED_PER_MILLE)) {
+            return;
+        }
+        let Some(held) = self.clients[client].core.lease_mut(id(lease)) else { return };
+        held.waive_at_least();
+        if let Some(token) = held.standing().map(Standing::token) {
+            self.marks.see(Mark::Waived);
+            self.note(|| format!("client {client} lease {lease}: waives the rest of its period"));
+            self.periods.waive(token);
+        }
+    }
+
     /// Releases a lock, or gives up whatever there is.
     pub(crate) fn release_lease(&mut self, client: usize, lease: u32) {
+        self.waive_period(client, lease);
         let (id, now) = (id(lease), self.release_time(client, lease));
         if self.clients[client].standing(lease).is_some() {
             self.clients[client].awaited.insert(lease);

@@ -29,6 +29,7 @@ use crate::checker::liveness::Liveness;
 use crate::checker::loss::Loss;
 use crate::checker::ownership::Ownership;
 use crate::checker::passing::Passing;
+use crate::checker::period::Periods;
 use crate::checker::{Holder, Violation};
 use crate::dice::Dice;
 use crate::options::{Options, Scenario};
@@ -84,6 +85,7 @@ pub(crate) struct World {
     pub(crate) loss: Loss,
     pub(crate) ownership: Ownership,
     pub(crate) passing: Passing,
+    pub(crate) periods: Periods,
     /// Whose attempt a token was drawn for; only known-bad variants look.
     pub(crate) owner_ids: BTreeMap<OwnerToken, OwnerId>,
     pub(crate) violation: Option<Violation>,
@@ -140,6 +142,7 @@ impl World {
             loss: Loss::default(),
             ownership: Ownership::default(),
             passing: Passing::default(),
+            periods: Periods::default(),
             owner_ids: BTreeMap::new(),
             violation: None,
             marks: Marks::default(),

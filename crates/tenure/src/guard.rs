@@ -2,6 +2,7 @@
 
 pub(crate) mod handover;
 pub(crate) mod lease_token;
+mod period;
 pub(crate) mod watch;
 
 use std::fmt;

@@ -173,9 +173,9 @@ pub use rwlock::RwLock;
 pub use semaphore::Semaphore;
 pub use tenure_core::{
     COHORT_PASSES_MAX, COHORT_TIME, Cause, ClientId, Distrust, Drift, Fault, Fence, HoldState, Holding, Kind,
-    LockState, MaxHold, Mode, NAME_BYTES_MAX, NAMES_MAX, NODES_MAX, NameError, Nonce, OWNER_ID_BYTES_MAX,
-    OptionError, Options, OwnerId, OwnerIdError, OwnerToken, Place, QuorumError, Refusal, Renewal,
-    RestartGuard, Retry, Risk, Rounded, SLOTS_MAX, Ticket, Vote, Wait,
+    LockState, MaxHold, Mode, NAME_BYTES_MAX, NAMES_MAX, NODES_MAX, NameError, NodeTime, Nonce,
+    OWNER_ID_BYTES_MAX, OptionError, Options, OwnerId, OwnerIdError, OwnerToken, Place, QuorumError, Refusal,
+    Renewal, RestartGuard, Retry, Risk, Rounded, SLOTS_MAX, Ticket, Vote, Wait,
 };
 pub use watch::{FleetNews, FleetWatch, LockChange, LockView, WalkProgress, WatchProgress};
 

@@ -8,8 +8,8 @@ use super::request::{Request, Resuming};
 use super::tag::Id;
 use super::{Client, LeaseCell};
 use crate::lease;
-use crate::lease::{HandedOver, Standing};
-use crate::time::Time;
+use crate::lease::HandedOver;
+use crate::time::{NodeTime, Time};
 
 /// The first acquires wait until every node has been tried; when a majority is there, no longer
 /// than this.
@@ -61,8 +61,8 @@ impl<L: LeaseCell> Client<L> {
                 None => self.release(now, id, false),
             },
             Request::ReleaseResumed { id, mut lease, hears_all } => {
-                let fence = lease.look().standing().and_then(Standing::fence);
-                if let Some(held) = fence.and_then(|fence| self.fleet.time_since(now, fence)) {
+                let granted_by = lease.look().standing().and_then(|standing| standing.granted_by);
+                if let Some(held) = granted_by.and_then(|time| self.fleet.least_time_since(now, time)) {
                     lease.open().note_held(held);
                 }
                 self.leases.insert(id, LeaseEntry::of(id, lease));
@@ -122,10 +122,19 @@ impl<L: LeaseCell> Client<L> {
         let members = self.fleet.nodes_in(&resuming.lives);
         // By the clock of the nodes: that goes on while nobody has the lock in hand, and no process
         // can set it. What the other process says counts if there is no fence, or if it is more.
-        let HandedOver { fence, held, .. } = &resuming.handover;
+        let HandedOver { fence, held, granted_by, .. } = &resuming.handover;
         let (fence, held) = (*fence, *held);
-        let held = held.max(fence.and_then(|fence| self.fleet.time_since(now, fence)).unwrap_or_default());
-        *cell.open() = resuming.begin(self.quorum(), members, held, now);
+        let proposed = fence.map(|fence| NodeTime::from_micros(fence.get())).or(*granted_by);
+        let since = proposed.and_then(|time| self.fleet.time_since(now, time)).unwrap_or_default();
+        // A fence may be older than the lock, if its client knew the clocks of the nodes badly.
+        // That makes a hold too short, but it must not cut a period.
+        let least = match granted_by {
+            Some(granted_by) => self.fleet.least_time_since(now, *granted_by).unwrap_or_default(),
+            None => since,
+        };
+        let least = least.max(held);
+        *cell.open() = resuming.begin(self.quorum(), members, least, now);
+        cell.open().shorten_max_hold(since.saturating_sub(least));
         self.leases.insert(id, LeaseEntry::of(id, cell));
         self.advance_lease(now, id, lease::Input::Extend(resuming.terms.term));
     }

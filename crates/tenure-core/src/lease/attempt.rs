@@ -18,7 +18,7 @@ use crate::names::LockKey;
 use crate::round::{
     Ballot, Deadlines, NodeIndex, NodeSet, Patience, Quorum, Round, RoundNumber, Validity, Verdict,
 };
-use crate::time::Time;
+use crate::time::{NodeTime, Time};
 use crate::token::Entropy;
 use crate::trust::{Distrust, Proposal};
 
@@ -36,6 +36,9 @@ pub(crate) struct Acquire {
     pub(crate) unasked: Option<Unasked>,
     /// It was begun because a node had set the lock aside for us.
     pub(crate) from_line: bool,
+    /// The latest that the clock of a node showed when it granted; if one did not say, later than
+    /// anything.
+    pub(crate) granted_by: NodeTime,
 }
 
 /// What is still to be sent in an attempt that was begun when the first node woke us.
@@ -128,6 +131,7 @@ impl Acquire {
             cleaned_up: false,
             unasked: None,
             from_line: false,
+            granted_by: NodeTime::from_micros(0),
         }
     }
 
@@ -208,6 +212,13 @@ impl Acquire {
         match self.round.quorum().answered(self.round.tally())? {
             true => Some(Cause::Contended { retry_after: self.retry_after() }),
             false => Some(Cause::Unavailable),
+        }
+    }
+
+    /// Takes note of when a node granted.
+    pub(crate) fn note_granted(&mut self, answer: &Result<Reply, Fault>) {
+        if let Ok(Reply { answer: Answer::Granted, time, .. }) = answer {
+            self.granted_by = self.granted_by.max(time.unwrap_or(NodeTime::from_micros(u64::MAX)));
         }
     }
 

@@ -1,11 +1,14 @@
 //! The part of a lease that holds the lock: extensions, asked for or by itself, healing, and going
 //! on with it in another process.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use super::extend::{Extend, ExtendDecision, NotExtended};
 use super::standing::{HandedOver, Standing};
 use super::{Lease, Output, Phase};
 use crate::command::{Answer, Command, Reply};
-use crate::config::{MaxHold, Term, Terms};
+use crate::config::{Term, Terms};
 use crate::mode::Mode;
 use crate::names::LockKey;
 use crate::round::{NodeSet, Quorum, Round, RoundNumber};
@@ -33,9 +36,7 @@ impl Lease {
     /// lock.
     #[must_use]
     pub fn resume(key: LockKey, mut terms: Terms, quorum: Quorum, handover: &HandedOver, now: Time) -> Self {
-        if let MaxHold::AtMost(limit) = &mut terms.max_hold {
-            *limit = limit.saturating_sub(handover.held);
-        }
+        terms.max_hold.shorten(handover.held);
         terms.mode = handover.mode.clone();
         let term = terms.term;
         let mut lease = Self::new(key, terms, quorum);
@@ -43,6 +44,13 @@ impl Lease {
         let round = Round::open(number, quorum, handover.members, now);
         lease.phase = Phase::Held(Box::new(Standing::resumed(round, handover, now, term)));
         lease
+    }
+
+    /// Others may have held it for so much longer than they say: that counts against `max_hold`.
+    pub(crate) fn shorten_max_hold(&mut self, by: Duration) {
+        if !by.is_zero() {
+            Arc::make_mut(&mut self.terms).max_hold.shorten(by);
+        }
     }
 
     /// What another process needs to go on with the lock, if it is held. From now on the token is

@@ -11,7 +11,7 @@ use crate::fence::Fence;
 use crate::line;
 use crate::mode::Mode;
 use crate::round::{Ballot, NodeIndex, NodeSet, Round, RoundNumber, Validity};
-use crate::time::Time;
+use crate::time::{NodeTime, Time};
 use crate::token::OwnerToken;
 
 /// A lock that is held: since when, until when, and by whose votes.
@@ -30,6 +30,9 @@ pub struct Standing {
     pub(crate) from_line: bool,
     /// How long other processes had held it before, in nanoseconds: there are many of these.
     held_before: u64,
+    /// If it is kept from others for a period: the latest that the clock of a node showed when it
+    /// granted the lock.
+    pub(crate) granted_by: Option<NodeTime>,
     pub(crate) validity: Validity,
     /// The last round that won. It still takes late votes, which raise the margin.
     pub(crate) round: Round,
@@ -70,6 +73,9 @@ pub struct HandedOver {
     pub members: NodeSet,
     /// How long it has been held.
     pub held: Duration,
+    /// The latest that the clock of a node showed when it granted the lock, if the lock is kept
+    /// from others for a period.
+    pub granted_by: Option<NodeTime>,
     /// Whom it keeps out.
     pub mode: Mode,
 }
@@ -112,6 +118,7 @@ impl Standing {
             downgraded: false,
             from_line: false,
             held_before: 0,
+            granted_by: None,
             validity,
             round,
             members,
@@ -144,13 +151,14 @@ impl Standing {
         let healed = others.map(|node| (node, None)).collect();
         let standing = Self::new(leftovers, fence, presumed, round);
         let held_before = u64::try_from(handover.held.as_nanos()).unwrap_or(u64::MAX);
-        Self { members, healed, held_before, disclosed: true, ..standing }
+        let granted_by = handover.granted_by;
+        Self { members, healed, held_before, granted_by, disclosed: true, ..standing }
     }
 
     pub(crate) fn handover(&mut self, now: Time, mode: Mode) -> HandedOver {
         self.disclosed = true;
         let (token, fence, members) = (self.leftovers.token, self.fence, self.members);
-        HandedOver { token, fence, members, held: self.held(now), mode }
+        HandedOver { token, fence, members, held: self.held(now), granted_by: self.granted_by, mode }
     }
 
     /// How long it has been held, here and elsewhere.
@@ -174,7 +182,8 @@ impl Standing {
         if let Ending::Release { next, .. } = &mut self.leftovers.ending
             && !rest.is_zero()
         {
-            *next = Next::Nobody { for_ms: u64::try_from(rest.as_millis()).unwrap_or(u64::MAX) };
+            let for_ms = u64::try_from(rest.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX);
+            *next = Next::Nobody { for_ms };
             return self.leftovers;
         }
         // Without a fence our own clock serves: then each client has turns of its own, and holds

@@ -87,6 +87,13 @@ impl ClockWatch {
         Some(sample.shown() - i64::midpoint(micros(sample.sent), micros(sample.received)))
     }
 
+    /// What the node's clock shows at the least, in microseconds: what it showed, and the time
+    /// since that answer came.
+    pub(super) fn shows_at_least(&self, now: Time) -> Option<i64> {
+        let sample = self.last?;
+        Some(sample.shown() + slower(now) - slower(sample.received))
+    }
+
     fn jump(&self, sample: &Sample) -> Option<i64> {
         let allowance = i64::try_from(ALLOWANCE.as_micros()).unwrap_or(i64::MAX);
         let ahead = sample.shown() - faster(sample.received);

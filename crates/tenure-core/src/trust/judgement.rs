@@ -137,10 +137,20 @@ impl Fleet {
         Some(NodeTime::from_micros(u64::try_from(micros).ok()?))
     }
 
-    /// How long ago this fence was proposed, by the clock of the nodes, from which it was taken.
-    pub(crate) fn time_since(&self, now: Time, fence: Fence) -> Option<Duration> {
+    /// How long ago it was so late by the clock of the nodes, as well as we know it.
+    pub(crate) fn time_since(&self, now: Time, then: NodeTime) -> Option<Duration> {
         let time = self.nodes_time(now)?;
-        Some(Duration::from_micros(time.as_micros().saturating_sub(fence.get())))
+        Some(Duration::from_micros(time.as_micros().saturating_sub(then.as_micros())))
+    }
+
+    /// How long ago the clocks of a majority of nodes all showed less than this, at least: whatever
+    /// the clocks of other nodes show, and however long an answer took. `None` if less than a
+    /// majority has answered.
+    pub(crate) fn least_time_since(&self, now: Time, then: NodeTime) -> Option<Duration> {
+        let shown = self.members.iter().filter_map(|member| member.watch.shows_at_least(now));
+        let (least, count) = shown.fold((i64::MAX, 0), |(least, count), shown| (least.min(shown), count + 1));
+        let since = u64::try_from(least).unwrap_or(0).saturating_sub(then.as_micros());
+        (count >= self.quorum.majority()).then_some(Duration::from_micros(since))
     }
 
     pub(super) fn middle_offset_us(&self) -> Option<i64> {

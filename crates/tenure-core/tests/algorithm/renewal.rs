@@ -301,6 +301,28 @@ fn the_time_before_a_handover_counts_for_max_hold() {
     assert_eq!(cluster.holders(), [0; 0], "thirty seconds in all");
 }
 
+/// A client that was stopped while an answer was on its way takes the clock of the nodes for slower
+/// than it is, and its fences are too small. Whoever goes on with its lock knows better when it was
+/// granted.
+#[test]
+fn a_fence_that_is_older_than_its_lock_does_not_cut_the_period() {
+    let kept = renewed_with(|options| options.at_least = ms(8_000));
+    let (mut cluster, first) = held(&kept);
+    cluster.run(ms(1_000));
+    let mut resuming = cluster.hand_over(first);
+    assert!(resuming.handover.granted_by.is_some());
+    resuming.handover.fence = Some(Fence::new(7));
+    cluster.run(ms(2_000));
+    let second = cluster.resume(ONLY, &resuming, &kept);
+    cluster.run(ms(10));
+    assert_eq!(cluster.told(second), Some(News::Extended));
+    cluster.release(second);
+    cluster.run(ms(4_800));
+    assert_eq!(cluster.kept(), 5, "for the rest of the period");
+    cluster.run(ms(300));
+    assert_eq!(cluster.kept(), 0, "and no longer, though nobody had it in hand for a while");
+}
+
 /// Keys on nodes that the first holder did not count may be there by accident, so they prove
 /// nothing.
 #[test]
@@ -407,6 +429,7 @@ fn max_hold_counts_over_all_processes_that_a_lock_was_handed_to() {
         fence: None,
         members: quorum.all(),
         held: Duration::ZERO,
+        granted_by: None,
         mode: Mode::Exclusive,
     };
     let (mut now, mut holds) = (at(0), 0);
@@ -468,7 +491,8 @@ fn a_healed_node_counts_a_quarantine_later_for_whoever_goes_on_with_the_lock() {
     let quorum = Quorum::of(3).unwrap();
     let members: NodeSet = quorum.indexes().take(2).collect();
     let (token, fence, held) = (token(1), Some(Fence::new(7)), Duration::ZERO);
-    let handover = HandedOver { token, fence, members, held, mode: Mode::Exclusive };
+    let (granted_by, mode) = (None, Mode::Exclusive);
+    let handover = HandedOver { token, fence, members, held, granted_by, mode };
     let terms = terms(&options());
     let mut lease = Lease::resume(key("x"), terms.clone(), quorum, &handover, at(0));
     let extend = |lease: &mut Lease, now: Time, healed: Answer| {

@@ -101,6 +101,12 @@ impl Options {
             | Mutant::SetPassesBack
             | Mutant::SlotsMixed
             | Mutant::CountingSet => self.lock_several(mutant),
+            Mutant::PeriodEndsWithRelease | Mutant::PeriodSetByRelease => self.keep(),
+            // Clients that are stopped while answers are on their way know the nodes' clocks badly.
+            Mutant::PeriodByFence => {
+                self.keep();
+                (self.client_crashes, self.partitions, self.pauses) = (0, 30, 200);
+            }
             _ => self.contend(mutant),
         }
         if self.horizon_ns == 0 {
@@ -171,6 +177,13 @@ impl Options {
             Mutant::SlotsMixed | Mutant::CountingSet => (self.names, self.sets_per_mille) = (3, 0),
             _ => {}
         }
+    }
+
+    /// Locks that are kept for periods much longer than their terms, and holders that die.
+    fn keep(&mut self) {
+        (self.node_faults, self.kinds, self.skew_us) = (0, Kinds::default(), 0);
+        (self.clients, self.cut_off_per_mille, self.periods_per_mille) = (4, 0, 900);
+        (self.max_ttl_ms, self.client_crashes, self.sets_per_mille) = (5_000, 12, 0);
     }
 
     /// Two owners that hold one lock again and again.

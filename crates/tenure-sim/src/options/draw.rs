@@ -91,6 +91,18 @@ impl Options {
         options
     }
 
+    /// Locks that are kept from others for a period.
+    pub(super) fn periods(seed: u64, dice: &mut Dice) -> Self {
+        let mut options = Self::within_assumptions(seed, dice);
+        options.scenario = Scenario::Periods;
+        options.names = dice.pick(&[1, 1, 2, 3]);
+        options.periods_per_mille = dice.pick(&[300, 600, 900]);
+        options.sets_per_mille = if options.names > 1 { dice.pick(&[0, 300]) } else { 0 };
+        // The margin protects a lock while it is held, and what is kept after that has none.
+        options.kinds.evict = false;
+        options
+    }
+
     pub(super) fn rolling_restart(seed: u64, dice: &mut Dice) -> Self {
         let mut options = Self::base(seed, Scenario::RollingRestart, dice);
         options.nodes = dice.pick(&[3, 3, 5]);
@@ -230,6 +242,7 @@ impl Options {
             cohort_per_mille: 0,
             shared_per_mille: 0,
             sets_per_mille: 0,
+            periods_per_mille: 0,
             owners: Owners::default(),
             strangers: Strangers::default(),
             extra: Extra::default(),
@@ -269,6 +282,7 @@ impl Options {
                     | Scenario::Sharing
                     | Scenario::Owning
                     | Scenario::Sets
+                    | Scenario::Periods
             )
         {
             return;

@@ -21,6 +21,7 @@ impl World {
         if client == 0 {
             self.first_to_hold.get_or_insert(holder);
         }
+        self.check_period(client, lease);
         if let Some((token, fence)) = self.clients[client].standing(lease).map(Standing::token).zip(fence) {
             self.passing.acquired(token, self.time(client), begun_ns, holder, fence);
         }

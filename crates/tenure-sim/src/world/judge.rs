@@ -2,7 +2,8 @@
 
 use tenure_core::client::Addressee;
 use tenure_core::{
-    Answer, Command, Entry, Hold, Lease, LockKey, Mode, NodeIndex, Owner, OwnerToken, Refusal, Reply,
+    Answer, Command, Entry, Hold, Lease, LockKey, Mode, Next, NodeIndex, Owner, OwnerToken, Refusal, Reply,
+    Standing,
 };
 
 use super::World;
@@ -22,7 +23,7 @@ impl World {
         let checker = self.options.extra.judged_by;
         let promised = match &violation {
             _ if checker.is_some_and(|checker| checker != violation.checker()) => false,
-            Violation::TwoHolders { .. } | Violation::Interrupted { .. } => {
+            Violation::TwoHolders { .. } | Violation::Interrupted { .. } | Violation::PeriodCut { .. } => {
                 self.options.scenario.promises_exclusion()
             }
             _ => true,
@@ -75,6 +76,9 @@ impl World {
             {
                 self.marks.see(Mark::SetElsewhere);
                 self.healing.put_back(self.now_ns, index, *token);
+            }
+            (Answer::Granted, Command::Release { next: Next::Nobody { .. }, .. }, _) => {
+                self.marks.see(Mark::Kept);
             }
             (Answer::Refused(Refusal::Behind), Command::Acquire { .. }, _) => self.marks.see(Mark::Behind),
             (Answer::Record(Some(text)), Command::Record { swap: Some(swap), .. }, _)
@@ -164,6 +168,17 @@ impl World {
             })
         });
         let violation = order::served(name, later, called_ns, waiting);
+        self.judge(violation);
+    }
+
+    /// Nobody gets a lock within the period of another one.
+    pub(crate) fn check_period(&mut self, client: usize, lease: u32) {
+        let holder = self.holder(client, lease);
+        let Some(token) = self.clients[client].standing(lease).map(Standing::token) else { return };
+        let Some(slot) = self.clients[client].slot(lease) else { return };
+        let at_least_ns = u64::try_from(slot.terms.at_least.as_nanos()).unwrap_or(u64::MAX);
+        let (name, times) = (slot.name, (self.now_ns, slot.begun_ns));
+        let violation = self.periods.acquired(times, name, (holder, token), at_least_ns);
         self.judge(violation);
     }
 

@@ -127,6 +127,17 @@ fn several_names_at_once_keep_out_whoever_wants_one_of_them() {
     assert!(telling.into_iter().all(|mark| seen.count(mark) > 10), "{seen}");
 }
 
+#[test]
+fn a_lock_is_kept_from_others_for_its_period_whatever_becomes_of_its_holder() {
+    let mut seen = Marks::default();
+    // In the last one a period counted from a fence that was older than its lock.
+    for seed in (0..60).chain([283]) {
+        seen.add(&unbroken(seed, Scenario::Periods).marks);
+    }
+    let telling = [Mark::Kept, Mark::Waived, Mark::Several, Mark::HandedOver, Mark::ClientCrashed];
+    assert!(telling.into_iter().all(|mark| seen.count(mark) > 10), "{seen}");
+}
+
 /// Seeds whose histories once broke a promise, and those that break it now if the defect is put
 /// back: `docs/explanation/simulator.md` says which is which.
 const ONCE_BROKEN: [u64; 17] = [

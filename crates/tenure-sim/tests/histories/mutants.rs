@@ -352,3 +352,18 @@ fn a_slot_that_is_granted_for_another_one_is_caught() {
 fn holders_of_a_semaphore_that_are_only_counted_are_caught() {
     is_caught(Mutant::CountingSet);
 }
+
+#[test]
+fn a_period_that_ends_with_the_release_is_caught() {
+    is_caught(Mutant::PeriodEndsWithRelease);
+}
+
+#[test]
+fn a_period_that_begins_with_the_release_is_caught() {
+    is_caught(Mutant::PeriodSetByRelease);
+}
+
+#[test]
+fn a_period_that_counts_from_the_fence_is_caught() {
+    is_caught(Mutant::PeriodByFence);
+}

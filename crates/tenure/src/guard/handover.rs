@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use tenure_core::{
-    Fence, Lease, LockKey, MaxHold, Mode, NameError, NodeIndex, NodeSet, Nonce, OptionError, Options,
-    OwnerId, OwnerToken,
+    Fence, Lease, LockKey, MaxHold, Mode, NameError, NodeIndex, NodeSet, NodeTime, Nonce, OptionError,
+    Options, OwnerId, OwnerToken,
 };
 use tracing::Instrument;
 use tracing::field::Empty;
@@ -17,6 +17,7 @@ use crate::Locks;
 use crate::driver::{Call, Resuming, SharedLease};
 use crate::error::{ExtendError, ReleaseError};
 use crate::guard::lease_token::{max_hold_ms, max_hold_of};
+use crate::guard::period::Period;
 use crate::guard::{Guard, Hold, Released};
 
 /// What the text form begins with.
@@ -82,6 +83,10 @@ pub struct Handover {
     /// How long nobody else gets it after it was acquired
     /// ([`Lock::at_least`](crate::Lock::at_least)).
     pub at_least: Duration,
+    /// By when it was acquired, if it has [`at_least`](Self::at_least): the latest that the clock
+    /// of a node showed when it granted the lock. On resume and release, `at_least` counts from
+    /// here by the clocks of the nodes; without it, only [`held`](Self::held) is taken off.
+    pub granted_by: Option<NodeTime>,
 }
 
 /// In which life of its memory each node was last seen. The worker writes it, whoever hands a lock
@@ -124,6 +129,7 @@ impl Handover {
             max_hold: None,
             mode: Mode::Exclusive,
             at_least: Duration::ZERO,
+            granted_by: None,
         }
     }
 }
@@ -164,6 +170,7 @@ impl Guard {
             max_hold: options.max_hold,
             mode: lease.map_or(Mode::Exclusive, |lease| lease.mode.clone()),
             at_least: options.at_least,
+            granted_by: lease.and_then(|lease| lease.granted_by),
         }
     }
 }
@@ -287,8 +294,9 @@ impl Locks {
         options.check_mode(&key, &handover.mode).map_err(NotTaken::Option)?;
         let terms = options.check(manager.max_ttl).map_err(NotTaken::Option)?;
         let fence = (handover.fence != Fence::NONE).then_some(handover.fence);
-        let (token, members, held) = (handover.token, NodeSet::default(), handover.held);
-        let taken = tenure_core::HandedOver { token, fence, members, held, mode: handover.mode.clone() };
+        let Handover { token, held, granted_by, ref mode, .. } = *handover;
+        let (members, mode) = (NodeSet::default(), mode.clone());
+        let taken = tenure_core::HandedOver { token, fence, members, held, granted_by, mode };
         let lease = SharedLease::new(Lease::new(key.clone(), terms.clone(), manager.quorum));
         let hold = Hold::resuming(Arc::clone(manager), key.clone(), lease.clone());
         let resuming = Resuming { key, terms, handover: taken, lives: handover.lives.clone() };
@@ -304,9 +312,8 @@ enum NotTaken {
 
 impl fmt::Display for Handover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, others, token, fence, ttl, valid_until_ms, held, lives, max_hold, mode, at_least } =
-            self;
-        let mode = write_mode(mode);
+        let Self { name, others, token, fence, ttl, valid_until_ms, held, lives, max_hold, .. } = self;
+        let mode = write_mode(&self.mode);
         let names: Vec<String> = std::iter::once(name).chain(others).map(|name| escape(name)).collect();
         let lives: Vec<String> = lives.iter().map(Nonce::to_string).collect();
         write!(
@@ -317,7 +324,7 @@ impl fmt::Display for Handover {
             lives.join(","),
             max_hold.map_or_else(|| NOT_SAID.to_owned(), |max_hold| max_hold_ms(max_hold).to_string()),
             // Older versions would let others in too early: they do not read it.
-            if at_least.is_zero() { String::new() } else { format!("+{}", at_least.as_millis()) },
+            Period::of(self).map(|period| format!("+{period}")).unwrap_or_default(),
             // Older versions take several for one, which nobody has: they refuse.
             names.join(",")
         )
@@ -344,7 +351,8 @@ impl FromStr for Handover {
         };
         let number = |text: &str| text.parse::<u64>().map_err(|_| error("a number is damaged"));
         let (token, mode) = read_mode(token).ok_or_else(|| error("the owner is damaged"))?;
-        let (max_hold, at_least) = max_hold.split_once('+').unwrap_or((max_hold, "0"));
+        let (max_hold, period) = max_hold.split_once('+').unwrap_or((max_hold, "0"));
+        let period = Period::read(period, 10).ok_or_else(|| error("the period is damaged"))?;
         let names = name.split(',').map(|name| unescape(name).ok_or_else(|| error("the name is damaged")));
         let mut names = names.collect::<Result<Vec<_>, _>>()?.into_iter();
         Ok(Self {
@@ -356,7 +364,8 @@ impl FromStr for Handover {
             valid_until_ms: number(valid_until_ms)?,
             held: Duration::from_millis(number(held)?),
             mode,
-            at_least: Duration::from_millis(number(at_least)?),
+            at_least: period.map_or(Duration::ZERO, |period| period.at_least),
+            granted_by: period.and_then(|period| period.granted_by),
             max_hold: match max_hold {
                 NOT_SAID => None,
                 limit => Some(max_hold_of(number(limit)?)),
@@ -438,6 +447,7 @@ mod tests {
             max_hold: Some(MaxHold::AtMost(Duration::from_secs(60))),
             mode: Mode::Exclusive,
             at_least: Duration::ZERO,
+            granted_by: None,
         }
     }
 
@@ -453,8 +463,11 @@ mod tests {
         let shared = Handover { mode: Mode::Shared, ..handover() };
         assert_eq!(shared.to_string().parse(), Ok(shared));
         for max_hold in [None, handover().max_hold] {
-            let kept = Handover { at_least: Duration::from_millis(7), max_hold, ..handover() };
-            assert_eq!(kept.to_string().parse(), Ok(kept));
+            for granted_by in [None, Some(NodeTime::from_micros(1_700_000_000_000_001))] {
+                let at_least = Duration::from_millis(7);
+                let kept = Handover { at_least, granted_by, max_hold, ..handover() };
+                assert_eq!(kept.to_string().parse(), Ok(kept));
+            }
         }
         let several = Handover { others: vec![",".to_owned(), "b".to_owned()], ..handover() };
         assert_eq!(several.to_string().parse(), Ok(several));

@@ -5,14 +5,15 @@
 //! hexadecimal the lives of the nodes that count for the lease (16 digits each), the fence, when it
 //! was acquired, its ttl, until when it was valid when the token was made, and the longest that it
 //! may be held (`0`: no limit; empty: not said), and for how long it is kept from others, if that
-//! was said (times in milliseconds, since 1970). Versions that do not know the last part refuse the
+//! was said (times in milliseconds, since 1970); behind that, with a `-`, by when it was acquired
+//! (microseconds, by the clock of the nodes). Versions that do not know the last part refuse the
 //! token, because they would let others in too early.
 //!
 //! An extension may only count nodes that this lease counted, which is why the owner alone is not
 //! enough to extend. A life names a node and its memory: it does not depend on the address under
 //! which the node is reached, and a node that has lost its memory has another one. How long the
 //! lock has been held is told by its fence, which is the moment of the acquisition by the clock of
-//! the nodes; only without one by SINCE and the wall clock.
+//! the nodes; only without one, and without a period, by SINCE and the wall clock.
 //!
 //! Older versions had one bit for each node of the sorted list in the place of the lives. Such a
 //! token still releases.
@@ -24,6 +25,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tenure_core::{Fence, MaxHold, Mode, Nonce, OwnerToken};
 
 use super::handover::{Handover, read_mode, write_mode};
+use super::period::Period;
 
 /// A [`Handover`] as one word, without the lock's name: for a program to print or store, and to
 /// extend or release the lock later.
@@ -53,7 +55,7 @@ pub struct LeaseToken {
     until_ms: u64,
     max_hold: Option<MaxHold>,
     mode: Mode,
-    at_least_ms: u64,
+    period: Option<Period>,
 }
 
 /// A text is not a lease token. The error does not repeat it, because a valid one is a secret.
@@ -74,7 +76,7 @@ impl LeaseToken {
             until_ms: handover.valid_until_ms,
             max_hold: handover.max_hold,
             mode: handover.mode.clone(),
-            at_least_ms: milliseconds(handover.at_least),
+            period: Period::of(handover),
         }
     }
 
@@ -118,30 +120,33 @@ impl LeaseToken {
     pub fn handover(&self, name: &str, ttl: Duration) -> Handover {
         let mut handover = Handover::new(name, self.owner, ttl);
         handover.fence = self.fence;
-        // A fence says when it was acquired, by the clock of the nodes. Without one the wall clock
-        // of this machine has to do.
-        if self.fence == Fence::NONE {
+        // A fence says when it was acquired, by the clock of the nodes, and so does a period.
+        // Without them the wall clock of this machine has to do.
+        let granted_by = self.period.and_then(|period| period.granted_by);
+        if self.fence == Fence::NONE && granted_by.is_none() {
             handover.held = Duration::from_millis(now_ms().saturating_sub(self.since_ms));
         }
         handover.lives.clone_from(&self.lives);
         (handover.max_hold, handover.mode) = (self.max_hold, self.mode.clone());
-        handover.at_least = Duration::from_millis(self.at_least_ms);
+        if let Some(Period { at_least, granted_by }) = self.period {
+            (handover.at_least, handover.granted_by) = (at_least, granted_by);
+        }
         handover
     }
 }
 
 impl fmt::Display for LeaseToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { owner, lives, fence, since_ms, ttl_ms, until_ms, max_hold, mode, at_least_ms } = self;
+        let Self { owner, lives, fence, since_ms, ttl_ms, until_ms, max_hold, mode, period } = self;
         write!(f, "{owner}{}.", write_mode(mode))?;
         lives.iter().try_for_each(|life| write!(f, "{life}"))?;
         write!(f, ".{:x}.{since_ms:x}.{ttl_ms:x}.{until_ms:x}", fence.get())?;
         match max_hold {
             Some(max_hold) => write!(f, ".{:x}", max_hold_ms(*max_hold))?,
-            None if *at_least_ms > 0 => f.write_str(".")?,
+            None if period.is_some() => f.write_str(".")?,
             None => {}
         }
-        if *at_least_ms > 0 { write!(f, ".{at_least_ms:x}") } else { Ok(()) }
+        period.map_or(Ok(()), |period| write!(f, ".{period:x}"))
     }
 }
 
@@ -153,11 +158,11 @@ impl FromStr for LeaseToken {
         let [owner, lives, fence, since, ref term @ ..] = parts[..] else {
             return Err(LeaseTokenError);
         };
-        let (ttl, until, max_hold, at_least) = match *term {
+        let (ttl, until, max_hold, period) = match *term {
             [ttl, until] => (ttl, until, None, "0"),
             [ttl, until, max_hold] => (ttl, until, Some(max_hold), "0"),
-            [ttl, until, "", at_least] => (ttl, until, None, at_least),
-            [ttl, until, max_hold, at_least] => (ttl, until, Some(max_hold), at_least),
+            [ttl, until, "", period] => (ttl, until, None, period),
+            [ttl, until, max_hold, period] => (ttl, until, Some(max_hold), period),
             // As the first version printed it: any term will do, to release it.
             [] => ("3e8", "0", None, "0"),
             _ => return Err(LeaseTokenError),
@@ -178,7 +183,7 @@ impl FromStr for LeaseToken {
             until_ms: number(until)?,
             max_hold: max_hold.map(number).transpose()?.map(max_hold_of),
             mode,
-            at_least_ms: number(at_least)?,
+            period: Period::read(period, 16).ok_or(LeaseTokenError)?,
         })
     }
 }

@@ -355,6 +355,15 @@ impl Cluster {
         self.owners().iter().flatten().count()
     }
 
+    /// On how many nodes the key is kept from everyone.
+    pub fn kept(&self) -> usize {
+        let is_kept = |node: &&Node| {
+            let first = node.table.keys(self.node_time()).next();
+            first.is_some_and(|(_, entry)| matches!(entry.owner, Owner::Kept(_)))
+        };
+        self.nodes.iter().filter(is_kept).count()
+    }
+
     pub fn standing(&self, client: usize) -> &Standing {
         self.lease(client).standing().expect("the client holds the lock")
     }
