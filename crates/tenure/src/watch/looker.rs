@@ -388,7 +388,7 @@ impl Looker {
                     passed_on_after = after.filter(|_| is_it);
                     is_it
                 }
-                (Deed::GaveUp, None) => true,
+                (Deed::GaveUp(_), None) => true,
                 _ => false,
             });
             if is_ours {

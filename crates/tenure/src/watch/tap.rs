@@ -36,8 +36,18 @@ pub(super) struct Heard {
 pub(super) enum Deed {
     /// It has it, with this fence, and so long after the release by the previous holder, if known.
     Acquired(Fence, Option<Duration>),
-    /// It has it no more.
-    GaveUp,
+    /// It has it no more, which had this fence.
+    GaveUp(Fence),
+}
+
+impl Deed {
+    /// The one that tells how it stands now: the end of an earlier hold may be told late.
+    fn or_later(self, later: Option<Self>) -> Self {
+        match (self, later) {
+            (Self::Acquired(fence, _), Some(Self::GaveUp(earlier))) if earlier < fence => self,
+            (_, later) => later.unwrap_or(self),
+        }
+    }
 }
 
 impl Tap {
@@ -53,10 +63,14 @@ impl Tap {
                 (*name, Some(Deed::Acquired(*fence, *passed_on_after)))
             }
             Event::PassedOn { name, fence, .. } => (*name, Some(Deed::Acquired(*fence, None))),
-            Event::GivenUp { name, .. } | Event::Lost { name, .. } | Event::CleanedUp { name } => {
-                (*name, Some(Deed::GaveUp))
+            Event::GivenUp { name, fence, held: Some(_), .. } | Event::Lost { name, fence, .. } => {
+                (*name, Some(Deed::GaveUp(*fence)))
             }
-            Event::Waiting { name, .. } | Event::NotAcquired { name, .. } => (*name, None),
+            // Of an attempt that was not won, or of a lock that has been given up before.
+            Event::GivenUp { name, .. }
+            | Event::CleanedUp { name }
+            | Event::Waiting { name, .. }
+            | Event::NotAcquired { name, .. } => (*name, None),
             Event::NodeDistrusted { .. } | Event::NodeTrusted { .. } => {
                 self.heard().nodes = true;
                 return self.news.notify_one();
@@ -67,7 +81,7 @@ impl Tap {
             let mut heard = self.heard();
             let names = &mut heard.names;
             if let Some(known) = names.get_mut(name) {
-                *known = deed.or(*known);
+                *known = known.map(|known| known.or_later(deed)).or(deed);
             } else if names.len() < NAMES_MAX {
                 names.insert(name.to_owned(), deed);
             }
@@ -98,5 +112,39 @@ impl Tap {
 
     fn heard(&self) -> MutexGuard<'_, Heard> {
         self.heard.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Option<Duration> = Some(Duration::from_secs(1));
+
+    fn told(events: &[Event<'_>]) -> Option<Deed> {
+        let tap = Tap::default();
+        tap.set_open(true);
+        events.iter().for_each(|event| tap.hear(event));
+        tap.take().names.remove("x").expect("something happened to it")
+    }
+
+    fn acquired(fence: u64) -> Event<'static> {
+        let (elapsed, valid_for, fence) = (Duration::ZERO, Duration::ZERO, Fence::new(fence));
+        Event::PassedOn { name: "x", elapsed, valid_for, fence }
+    }
+
+    fn given_up(fence: u64, held: Option<Duration>) -> Event<'static> {
+        Event::GivenUp { name: "x", fence: Fence::new(fence), held }
+    }
+
+    #[test]
+    fn what_is_told_late_of_an_earlier_hold_is_no_end_of_this_one() {
+        let (name, has_it) = ("x", Some(Deed::Acquired(Fence::new(2), None)));
+        assert_eq!(told(&[given_up(1, SECOND), acquired(2)]), has_it);
+        assert_eq!(told(&[acquired(2), Event::CleanedUp { name }]), has_it);
+        assert_eq!(told(&[acquired(2), given_up(0, None)]), has_it, "another caller went away");
+        assert_eq!(told(&[acquired(2), given_up(1, SECOND)]), has_it);
+        assert_eq!(told(&[acquired(2), given_up(2, SECOND)]), Some(Deed::GaveUp(Fence::new(2))));
+        assert_eq!(told(&[Event::CleanedUp { name }]), None);
     }
 }
