@@ -81,8 +81,13 @@ async fn waiters_are_counted_and_a_reservation_is_no_holder() {
     let report = holder.inspect("y").await.unwrap();
     assert!(matches!(report.state, LockState::Reserved { left: Some(_), .. }), "{report:?}");
     for waiting in waiting {
-        drop(waiting.await.unwrap().unwrap());
+        let guard = waiting.await.unwrap().unwrap();
+        let label = servers[0].get("tenure~label:{tenure:x}").unwrap_or_default();
+        assert!(!label.contains("nightly import"), "it went with its lock: {label}");
+        drop(guard);
     }
+    let is_label = |server: &RedisServer| server.get("tenure~label:{tenure:x}").is_none();
+    until("no label is left", || servers.iter().all(is_label)).await;
 }
 
 #[tokio::test]
