@@ -15,8 +15,21 @@ const PIPELINE: usize = 64;
 /// The script that Tenure acquires with. Its names are replaced as the library does it.
 fn acquire_script() -> String {
     const TEXT: &str = include_str!("../../crates/tenure/src/node/redis/script/acquire.lua");
-    const ARGUMENTS: [&str; 10] =
-        ["owner", "ttl", "fence", "ends", "nonce", "life", "looks_at_record", "ticket", "fresh", "label"];
+    // In this order: `parameters.rs` beside it.
+    const ARGUMENTS: [&str; 12] = [
+        "owner",
+        "ttl",
+        "fence",
+        "ends",
+        "nonce",
+        "life",
+        "looks_at_record",
+        "ticket",
+        "fresh",
+        "label",
+        "span",
+        "holding",
+    ];
     let limits = [("SLACK", "10000000"), ("AGE", "43200000000"), ("RESERVED", "'rsv:'")];
     let mut text = TEXT.to_owned();
     for (name, value) in limits {
