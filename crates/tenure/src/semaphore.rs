@@ -155,21 +155,30 @@ impl Semaphore {
         if let Some(guard) = self.slot(first).try_acquire().await? {
             return Ok(Some(guard.with_slot(first)));
         }
-        for slot in self.free_slots(first).await?.into_iter().take(HOPS_MAX) {
-            if let Some(guard) = self.slot(slot).try_acquire().await? {
-                return Ok(Some(guard.with_slot(slot)));
+        let others: Vec<usize> = (1..self.permits).map(|next| (first + next) % self.permits).collect();
+        let mut hops = 0;
+        // No more than nodes look at together. A second look is worth it: of so many permits the
+        // last free one may be anywhere.
+        for slots in others.chunks(NAMES_MAX) {
+            for slot in self.free_of(slots).await? {
+                if hops == HOPS_MAX {
+                    return Ok(None);
+                }
+                hops += 1;
+                if let Some(guard) = self.slot(slot).try_acquire().await? {
+                    return Ok(Some(guard.with_slot(slot)));
+                }
             }
         }
         Ok(None)
     }
 
-    /// The slots that most nodes say are free, beginning behind this one, which is not.
-    async fn free_slots(&self, first: usize) -> Result<Vec<usize>, AcquireError> {
-        let slots: Vec<usize> =
-            (1..self.permits).map(|next| (first + next) % self.permits).take(NAMES_MAX).collect();
+    /// Which of these slots most nodes say are free.
+    async fn free_of(&self, slots: &[usize]) -> Result<Vec<usize>, AcquireError> {
         let keys = slots.iter().map(|slot| self.slot(*slot).key()).collect::<Result<Vec<LockKey>, _>>()?;
         let held = self.lock.manager().held_of(&keys).await;
-        Ok(slots.into_iter().zip(held).filter(|(_, is_held)| !is_held).map(|(slot, _)| slot).collect())
+        let free = slots.iter().zip(held).filter(|(_, is_held)| !is_held);
+        Ok(free.map(|(slot, _)| *slot).collect())
     }
 
     /// Callers that begin anywhere do not meet.

@@ -58,6 +58,7 @@ macro_rules! promises {
             several_names_are_handed_over_and_lost_as_one
             at_most_so_many_have_a_permit
             a_semaphore_is_resized_while_permits_are_held
+            the_last_free_permit_of_many_is_found_at_once
             a_lock_is_kept_from_others_for_its_period
             a_period_outlives_its_holder_and_a_hand_over
             a_period_that_is_over_is_not_begun_anew_by_a_release
@@ -605,6 +606,21 @@ pub(crate) async fn a_semaphore_is_resized_while_permits_are_held(deployment: &i
         held.push(locks.semaphore("s", 16).wait(Duration::from_secs(10)).acquire().await.unwrap());
     }
     assert!(locks.semaphore("s", 16).try_acquire().await.unwrap().is_none());
+}
+
+/// Nodes look at thirty-two locks together, and there are up to twice as many slots.
+pub(crate) async fn the_last_free_permit_of_many_is_found_at_once(deployment: &impl Deployment) {
+    let locks = deployment.client().await;
+    let many = locks.semaphore("s", SLOTS_MAX).ttl(Duration::from_secs(60));
+    let mut held = vec![];
+    for _ in 1..SLOTS_MAX {
+        held.push(many.try_acquire().await.unwrap().expect("there is a free one"));
+    }
+    for _ in 0..20 {
+        many.try_acquire().await.unwrap().expect("there is a free one").release().await.unwrap();
+    }
+    held.push(many.try_acquire().await.unwrap().expect("there is a free one"));
+    assert!(many.try_acquire().await.unwrap().is_none());
 }
 
 pub(crate) async fn a_lock_is_kept_from_others_for_its_period(deployment: &impl Deployment) {
