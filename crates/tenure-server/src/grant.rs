@@ -1,14 +1,15 @@
 //! When a lock belongs to the client: when the outermost layer has returned the answer.
 //!
-//! Before that a call that is cancelled, because its client has gone away, gives the lock back: its
-//! guard is dropped with it. From then on nothing that is seen on the connection does: the answer
-//! may have been delivered although the write failed, and the client may be at work.
+//! Before that a call that is cancelled, because its client has gone away, gives the lock back
+//! ([`Unheard`]). From then on nothing that is seen on the connection does: the answer may have been
+//! delivered although the write failed, and the client may be at work.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::response::Response;
+use futures_util::FutureExt;
 use tenure::{ExtendError, Guard, Handover, LockState};
 
 use crate::Service;
@@ -25,18 +26,18 @@ pub(crate) struct Received(pub(crate) Instant);
 pub(crate) struct Grant(Arc<Mutex<Option<Granted>>>);
 
 /// With the key that it was asked for with, if there is one.
-type Granted = (Guard, Option<Running>);
+type Granted = (Unheard, Option<Running>);
 
 impl Grant {
-    pub(crate) fn of(guard: Guard, key: Option<Running>) -> Self {
-        Self(Arc::new(Mutex::new(Some((guard, key)))))
+    pub(crate) fn of(unheard: Unheard, key: Option<Running>) -> Self {
+        Self(Arc::new(Mutex::new(Some((unheard, key)))))
     }
 
     fn hand_over(&self) {
         let granted = self.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some((guard, key)) = granted {
+        if let Some((unheard, key)) = granted {
             // What it says is in the answer.
-            let lease = guard.hand_over();
+            let lease = unheard.tell().hand_over();
             if let Some(key) = key {
                 key.granted(lease);
             }
@@ -47,6 +48,32 @@ impl Grant {
 impl fmt::Debug for Grant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Grant")
+    }
+}
+
+/// A lock that its client cannot know of yet: it is given back when this is dropped. Others may have
+/// it at once even if it was to be kept from them for a period, because nothing was done under it.
+pub(crate) struct Unheard(Option<Guard>);
+
+impl Unheard {
+    pub(crate) const fn new(guard: Guard) -> Self {
+        Self(Some(guard))
+    }
+
+    pub(crate) const fn guard(&self) -> &Guard {
+        self.0.as_ref().expect("it was not told of")
+    }
+
+    /// From now on the client may count on it.
+    pub(crate) fn tell(mut self) -> Guard {
+        self.0.take().expect("it is told of once")
+    }
+}
+
+impl Drop for Unheard {
+    fn drop(&mut self) {
+        // The release leaves at the first look, and goes on by itself.
+        self.0.take().map(|guard| guard.release_early().now_or_never());
     }
 }
 

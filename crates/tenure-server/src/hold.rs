@@ -20,7 +20,6 @@ use axum::body::Bytes;
 use futures_util::Stream;
 use futures_util::stream::unfold;
 use serde::Deserialize;
-use tenure::Guard;
 use utoipa::ToSchema;
 
 use self::held::Held;
@@ -28,7 +27,7 @@ pub(crate) use self::line::Line;
 pub(crate) use self::waiting::Waiting;
 use crate::Service;
 use crate::caller::Caller;
-use crate::grant::Kept;
+use crate::grant::{Kept, Unheard};
 use crate::metrics::Present;
 
 /// A line comes at least so often: proxies cut connections that are silent for a minute.
@@ -59,7 +58,7 @@ pub(crate) enum Stage {
     /// The lock is another's.
     Waiting(Box<Waiting>),
     /// The lock is there, and the client cannot know it yet.
-    Granted(Box<Guard>),
+    Granted(Unheard),
     /// The client has it from before, and goes on with it here.
     GoingOn(Kept),
     /// The client may count on it.
@@ -80,10 +79,10 @@ impl Hold {
 
 impl Hold {
     /// A new lock for the client, or back to the nodes if the caller is none any more.
-    fn give(&self, guard: Guard) -> (Line, Stage) {
+    fn give(&self, unheard: Unheard) -> (Line, Stage) {
         match self.caller.is_still(&self.service.callers) {
-            Ok(()) => Held::begin(guard, self),
-            Err(problem) => (Line::refusal(guard.name(), &problem), Stage::Over),
+            Ok(()) => Held::begin(unheard.tell(), self),
+            Err(problem) => (Line::refusal(unheard.guard().name(), &problem), Stage::Over),
         }
     }
 }
@@ -92,7 +91,7 @@ impl Stage {
     async fn next(self, hold: &Hold) -> Option<(Line, Self)> {
         match self {
             Self::Waiting(waiting) => Some(waiting.next(hold).await),
-            Self::Granted(guard) => Some(hold.give(*guard)),
+            Self::Granted(unheard) => Some(hold.give(unheard)),
             Self::Held(held) => Some(held.next(hold).await),
             Self::GoingOn(kept) => Some(Held::begin(kept.take(), hold)),
             Self::Over => None,

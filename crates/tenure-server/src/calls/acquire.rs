@@ -15,7 +15,7 @@ use utoipa::ToSchema;
 use crate::Service;
 use crate::body::Asked;
 use crate::caller::Caller;
-use crate::grant::{Grant, Kept};
+use crate::grant::{Grant, Kept, Unheard};
 use crate::idempotency::{Claim, IdempotencyKey, Known};
 use crate::lease::{Lease, gather, lease};
 use crate::names::Names;
@@ -123,12 +123,11 @@ pub(crate) async fn call(
         },
     };
     let _room = service.room(&caller)?;
-    let guard = acquire(&service, request, claim.as_ref()).await?;
-    gather(&guard).await;
-    // A guard that is dropped gives the lock back.
+    let unheard = Unheard::new(acquire(&service, request, claim.as_ref()).await?);
+    gather(unheard.guard()).await;
     caller.is_still(&service.callers)?;
-    let mut response = Json(lease(&guard, received, &service.keys)).into_response();
-    response.extensions_mut().insert(Grant::of(guard, running));
+    let mut response = Json(lease(unheard.guard(), received, &service.keys)).into_response();
+    response.extensions_mut().insert(Grant::of(unheard, running));
     Ok(response)
 }
 

@@ -8,6 +8,7 @@ use tokio::time::{sleep, timeout};
 use super::line::{Event, Line};
 use super::{HEARTBEAT, Hold, Stage};
 use crate::calls::acquire::Acquiring;
+use crate::grant::Unheard;
 use crate::lease::gather;
 use crate::problem::Problem;
 use crate::room::Seat;
@@ -38,9 +39,9 @@ impl Waiting {
     pub(crate) async fn begin(mut self) -> Result<Stage, Problem> {
         match timeout(SOON, &mut self.acquire).await {
             Ok(outcome) => {
-                let guard = outcome?;
-                gather(&guard).await;
-                Ok(Stage::Granted(Box::new(guard)))
+                let unheard = Unheard::new(outcome?);
+                gather(unheard.guard()).await;
+                Ok(Stage::Granted(unheard))
             }
             Err(_) => Ok(Stage::Waiting(Box::new(self))),
         }
@@ -54,8 +55,9 @@ impl Waiting {
                 biased;
                 outcome = &mut self.acquire => return match outcome {
                     Ok(guard) => {
-                        gather(&guard).await;
-                        hold.give(guard)
+                        let unheard = Unheard::new(guard);
+                        gather(unheard.guard()).await;
+                        hold.give(unheard)
                     }
                     Err(error) => (Line::refusal(&self.name, &error.into()), Stage::Over),
                 },

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tenure::LockState;
+use tenure::{Faults, LockState};
 use tokio::time::{Instant, sleep};
 
 use crate::client::Client;
@@ -58,6 +58,52 @@ async fn an_instance_that_ends_refuses_new_work_and_releases_nothing() {
     let (answer, ()) = tokio::join!(waiter.receive(), instance.stop());
     assert_eq!((answer.status, &answer.body["type"]), (503, &json!("urn:tenure:draining")), "{answer:?}");
     assert!(matches!(locks(&nodes).inspect("x").await.unwrap().state, LockState::Held { .. }));
+}
+
+/// Two nodes answer after a while, and the third not at all: so an instance has the lock for some
+/// time before it says so. Whoever was cut off by then has done nothing that others have to be kept
+/// from.
+#[tokio::test]
+async fn a_period_begins_only_if_its_client_may_have_heard_of_the_lock() {
+    let nodes = nodes();
+    let locks = locks(&nodes);
+    let instance = Instance::start(service(&nodes)).await;
+    assert!(locks.lock("x").acquire().await.unwrap().release().await.is_ok());
+    let slow = Faults::none().delay(Duration::from_millis(10)..=Duration::from_millis(10));
+    nodes[..2].iter().for_each(|node| node.set_faults(slow.clone()));
+    nodes[2].set_faults(Faults::silent());
+    let mut cut_off = vec![];
+    for number in 0..=100 {
+        let path = if number % 2 == 0 { "/v1/acquire" } else { "/v1/hold" };
+        let name = format!("job{number}");
+        let asks = json!({ "name": name, "ttl_ms": 30_000, "at_least_ms": 30_000 });
+        let mut client = Client::connect(instance.address).await;
+        cut_off.push(tokio::spawn(async move {
+            client.send(path, &asks).await;
+            match number {
+                0..100 => sleep(Duration::from_millis(number)).await,
+                // The last one hears of its lock, however long that takes.
+                _ => assert_eq!(client.receive().await.status, 200),
+            }
+            name
+        }));
+    }
+    let mut names = vec![];
+    for client in cut_off {
+        names.push(client.await.unwrap());
+    }
+    nodes.iter().for_each(|node| node.set_faults(Faults::none()));
+    sleep(Duration::from_millis(300)).await;
+    let (mut held, mut free) = (0, 0);
+    for name in names {
+        match locks.inspect(&name).await.unwrap().state {
+            LockState::Held { .. } => held += 1,
+            LockState::Free => free += 1,
+            state => panic!("{name}: {state:?}"),
+        }
+    }
+    // Some were cut off before, and some after.
+    assert!(held > 0 && free > 0, "{held} held, {free} free");
 }
 
 async fn until(mut done: impl AsyncFnMut() -> bool) {
