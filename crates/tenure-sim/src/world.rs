@@ -222,6 +222,7 @@ impl World {
             Some(Broken { strays_ns: Some(later_ns), .. }) if !late => {
                 return self.at(self.now_ns + later_ns, Event::Request { link, message, late: true });
             }
+            Some(_) if self.is_first_of_stranger(link, &message) => return,
             Some(_) => self.marks.see(Mark::Stray),
             None => {}
         }
@@ -247,7 +248,7 @@ impl World {
     fn handle_duplicate(&mut self, link: usize, message: &Message) {
         let node = self.links[link].node;
         let ended = matches!(self.links[link].broken, Some(Broken { strays_ns: None, .. }));
-        if ended || !self.nodes[node.get()].up {
+        if ended || !self.nodes[node.get()].up || self.is_first_of_stranger(link, message) {
             return;
         }
         let mut again = |command: &Command| {

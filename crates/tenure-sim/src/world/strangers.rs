@@ -3,12 +3,14 @@
 //!
 //! What the guarantees do not promise does not happen here: a stranger comes when its nodes have
 //! the fleet's record, and no node of its list forgets anything before it has refused the stranger.
-//! To whoever first looks at a node that was just emptied, the node is new.
+//! To whoever first looks at a node that was just emptied, the node is new; so the record that a
+//! stranger asks for when it comes does not arrive after that, neither late nor a second time.
 
 use std::time::Duration;
 
-use tenure_core::{MaxTtl, NodeIndex, Quorum, Settings, Terms};
+use tenure_core::{Command, MaxTtl, NodeIndex, Quorum, Settings, Swap, Terms};
 
+use super::links::Message;
 use super::{Event, World};
 use crate::dice::Dice;
 use crate::options::Options;
@@ -96,6 +98,16 @@ impl World {
             };
             !stranger.alive || index.is_none_or(knows)
         })
+    }
+
+    /// Whether a stranger asks to write its record if there is none. A second copy, or one that
+    /// outlived its connection, may find a node that has been emptied since it refused the stranger
+    /// (history 20017681 of `Sets`).
+    pub(crate) fn is_first_of_stranger(&self, link: usize, message: &Message) -> bool {
+        let Message::Command { command: Command::Record { swap: Some(swap), .. }, .. } = message else {
+            return false;
+        };
+        self.options.is_stranger(self.links[link].client) && matches!(swap, Swap { expected: None, .. })
     }
 
     /// The terms of a client: what its own settings and list allow.

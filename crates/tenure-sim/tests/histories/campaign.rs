@@ -118,9 +118,9 @@ fn an_owner_holds_a_lock_again_with_one_fence_and_keeps_out_all_others() {
 #[test]
 fn several_names_at_once_keep_out_whoever_wants_one_of_them() {
     let mut seen = Marks::default();
-    // In one of the last a client never came back from counting the processes of a node; in the
-    // other one a stranger's record came late.
-    for seed in (0..60).chain([7_000_644, 8_035_237]) {
+    // In the first of the last a client never came back from counting the processes of a node; in
+    // the others a stranger's record came late, and a second time.
+    for seed in (0..60).chain([7_000_644, 8_035_237, 20_017_681]) {
         seen.add(&unbroken(seed, Scenario::Sets).marks);
     }
     let telling = [Mark::Several, Mark::Waiting, Mark::Woken, Mark::Healed, Mark::Evicted, Mark::HandedOver];
