@@ -106,6 +106,12 @@ impl<S: Shelf> Visit<'_, S> {
         self.line = ahead.map(report);
     }
 
+    /// Whether this waiter is in line.
+    pub(super) fn is_in_line(&mut self, key: &LockKey, ticket: Ticket) -> Result<bool, S::Trouble> {
+        self.look_at_line(key)?;
+        self.shelf.contains(key, ticket)
+    }
+
     /// Puts a waiter in line, if there is room. How many are there then.
     pub(super) fn get_in_line(&mut self, key: &LockKey, ticket: Ticket) -> Result<u64, S::Trouble> {
         self.look_at_line(key)?;

@@ -23,7 +23,7 @@ pub(super) fn execute_all<S: Shelf>(
     let blocked = match command {
         Command::Acquire { token, fence, beside, .. } => {
             let place = beside.as_ref().and_then(|beside| beside.place);
-            first_that(shelf, now, keys, |visit| !visit.is_free_for(*token, *fence, place))?
+            blocked(shelf, now, keys, place, |visit| visit.is_free_for(*token, *fence, place))?
         }
         Command::Extend { token, .. } => {
             first_that(shelf, now, keys, |visit| !visit.name.is_held_by(*token))?
@@ -80,6 +80,34 @@ fn look_at<S: Shelf>(shelf: &mut S, now: NodeTime, keys: &[LockKey]) -> Result<R
         })?;
     }
     Ok(Reply::new(Some(now), Answer::Holdings { holdings, waiters: None, line: vec![], next: 0 }))
+}
+
+/// The first name that is not free. Whoever is in line for one that is not stays there: who went
+/// from line to line would have a name set aside in vain each time that it is free, for as long as
+/// another one is held.
+fn blocked<'a, S: Shelf>(
+    shelf: &mut S,
+    now: NodeTime,
+    keys: &'a [LockKey],
+    place: Option<PlaceRequest>,
+    is_free: impl Fn(&Visit<'_, S>) -> bool,
+) -> Result<Option<&'a LockKey>, S::Trouble> {
+    let mut first = None;
+    for key in keys {
+        let (mut is_blocked, mut is_in_line) = (false, false);
+        visit(shelf, now, Some(key), |visit| {
+            is_blocked = !is_free(visit);
+            if let (true, Some(place)) = (is_blocked, place) {
+                is_in_line = visit.is_in_line(key, place.ticket)?;
+            }
+            Ok(Answer::Granted)
+        })?;
+        if is_in_line {
+            return Ok(Some(key));
+        }
+        first = first.or(is_blocked.then_some(key));
+    }
+    Ok(first)
 }
 
 /// The first name of which this is true.

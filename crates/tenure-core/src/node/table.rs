@@ -611,6 +611,43 @@ mod tests {
         assert_eq!(ask(&mut table, &both, 1_504, A, Some(10), &mode), after(4));
     }
 
+    /// Who went to the line of whichever name is taken at the moment would have that name set aside
+    /// each time that it is free, for as long as somebody holds the other one.
+    #[test]
+    fn who_wants_two_names_and_waits_for_one_is_not_in_the_way_of_the_other() {
+        let (first, second) = (key(), LockKey::new(&Prefix::default(), "y").unwrap());
+        let both = LockKey::all_of([first.clone(), second.clone()]).unwrap();
+        let ticket = Ticket::exclusive(1, ClientId::new(1));
+        let mut table = LockTable::default();
+        table.listen(ticket.client);
+        let hold = |table: &mut LockTable, ms, key: &LockKey, token| {
+            table.execute(at(ms), &Command::plain_acquire(key.clone(), token, 60_000)).answer
+        };
+        let ask = |table: &mut LockTable, ms, token| {
+            let place = Some(PlaceRequest { ticket, fresh: false });
+            let beside = Some(Arc::new(Beside { place, ..Beside::default() }));
+            let (key, nonce, fence) = (both.clone(), None, None);
+            table
+                .execute(at(ms), &Command::Acquire { key, token, node_ttl_ms: 1_000, nonce, fence, beside })
+                .answer
+        };
+        let c = OwnerToken::from_bytes([0xc; 20]);
+        assert_eq!(hold(&mut table, 0, &second, B), Answer::Granted);
+        assert!(matches!(ask(&mut table, 10, A), Answer::Refused(_)));
+        assert_eq!(hold(&mut table, 20, &first, c), Answer::Granted);
+        assert!(matches!(ask(&mut table, 30, A), Answer::Refused(_)));
+        assert!(table.is_in_line(&second, ticket) && !table.is_in_line(&first, ticket));
+        release(&mut table, 40, c);
+        assert_eq!(hold(&mut table, 50, &first, c), Answer::Granted, "it is set aside for nobody");
+        // What it waited for is free: now it waits for the other one, and loses neither.
+        let free = Command::Release { key: second.clone(), token: B, labelled: false, next: Next::InLine };
+        table.execute(at(60), &free);
+        assert!(matches!(ask(&mut table, 70, A), Answer::Refused(_)));
+        assert!(table.is_in_line(&first, ticket));
+        release(&mut table, 80, c);
+        assert_eq!(ask(&mut table, 90, A), Answer::Granted);
+    }
+
     #[test]
     fn expired_keys_of_other_names_do_not_pile_up() {
         let mut table = LockTable::default();

@@ -24,7 +24,7 @@ use super::*;
 mod steps;
 use steps::{
     AGAIN, AT_THE_END, BOTH, CLAIMED, How, NAMES, OPENED, OWNED_TICKETS, PASSED_ON_LATER, SELDOM,
-    SHARED_TICKETS, Step, TOGETHER, TURNS, Then, steps,
+    SHARED_TICKETS, STAYS, Step, TOGETHER, TURNS, Then, steps,
 };
 
 /// A server judges expiry by the moment its script began, and reads the clock a little later: the
@@ -485,7 +485,7 @@ fn conforms(node: impl Fn() -> Node, looks_at_record: bool) {
         runtime.block_on(compare(node(), &steps))?;
     });
     let often = iter::repeat_n(TOGETHER, 10).chain(iter::repeat_n(AT_THE_END, 200));
-    for steps in [CLAIMED, OPENED, TURNS, AGAIN].into_iter().chain(often) {
+    for steps in [CLAIMED, OPENED, TURNS, AGAIN, STAYS].into_iter().chain(often) {
         runtime.block_on(compare(node(), steps)).unwrap();
     }
     // On a busy machine nobody can say when a release was executed, and the case ends there.

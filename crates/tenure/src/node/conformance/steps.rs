@@ -527,6 +527,24 @@ pub(super) const TOGETHER: &[Step] = &[
     Step::Clear { record: 0 },
 ];
 
+/// Both locks are wanted by one that is in line for the second. It stays there when the first is
+/// taken, too, and the first is set aside for nobody.
+pub(super) const STAYS: &[Step] = &[
+    one(1, 0, 1, None),
+    both(1, 2, Some(0)),
+    one(0, 2, 3, None),
+    both(1, 4, Some(0)),
+    Step::Inspect { name: 0 },
+    Step::Inspect { name: 1 },
+    Step::Release { name: 0, owner: 2, labelled: false, next: Then::InLine },
+    Step::Inspect { name: 0 },
+    one(0, 3, 5, None),
+    Step::Release { name: 1, owner: 0, labelled: false, next: Then::InLine },
+    both(1, 6, Some(0)),
+    Step::Inspect { name: 0 },
+    Step::Inspect { name: 1 },
+];
+
 /// One waits, the lock is set aside for it, and it comes a moment later: it hears how long ago that
 /// was. The same for owners, and for one who wants another lock, too.
 pub(super) const PASSED_ON_LATER: [&[Step]; 3] = [

@@ -16,10 +16,10 @@ if GIVEN.nonce and call('GETRANGE', KEYS[2], 0, 15) ~= ARGV.nonce then
     return {now, OUTCOME.STRANGER}
 end
 
--- 2. One that is not free refuses, and whoever waits gets in line for it. What is set aside for
---    somebody with a larger ticket is free: else those who want several would keep them from each
---    other.
-local displaced, is_behind, highest = {}, false, 0
+-- 2. One that is not free refuses, and whoever waits gets in line for it; if it is in line for one
+--    of them already, it stays there. What is set aside for somebody with a larger ticket is free:
+--    else those who want several would keep them from each other.
+local blocked, displaced, is_behind, highest = nil, {}, false, 0
 for first = 3, #KEYS, 5 do
     local holder, is_ours = redis.pcall('GET', KEYS[first]), false
     local is_open = ticket and call('EXISTS', KEYS[first + 4]) == 1
@@ -39,16 +39,24 @@ for first = 3, #KEYS, 5 do
         end
     end
     if not is_free then
-        return acquire(keys_from(first), ARGV)
-    end
-    if fence and not is_ours then
+        local waits = ticket and redis.pcall('ZSCORE', KEYS[first + 2], ticket)
+        if type(waits) == 'string' then
+            return acquire(keys_from(first), ARGV)
+        end
+        blocked = blocked or first
+    elseif fence and not is_ours then
         highest = math.max(highest, last)
         is_behind = is_behind or last >= fence
     end
 end
 
--- 3. One fence is for all of them: it has to be larger than the last one of each.
-if fence and fence > now + LIMIT.SLACK then
+if blocked then
+    return acquire(keys_from(blocked), ARGV)
+end
+
+-- 3. One fence is for all of them: it has to be larger than the last one of each. Locks count in
+--    milliseconds.
+if fence and fence > now - now % 1000 + LIMIT.SLACK then
     return {now, OUTCOME.AHEAD}
 elseif fence and (is_behind or fence <= now - LIMIT.AGE) then
     return {now, OUTCOME.BEHIND, string.format('%.0f', math.max(highest, now - LIMIT.AGE))}
