@@ -7,6 +7,13 @@ local function wake(lock, ticket)
     end
 end
 
+-- Puts a waiter back that was taken out of the line. If it was the only one, the line is new, and
+-- would never be forgotten.
+local function put_back(line, number, ticket)
+    redis.call('ZADD', line, number, ticket)
+    redis.call('PEXPIRE', line, LIMIT.LINE_RETENTION)
+end
+
 -- Lets in those who share the lock and listen: it is set aside for all of them, unless it is shared
 -- already. The first one's ticket, or false.
 local function admit(lock, line, readers, is_free)
@@ -39,7 +46,7 @@ local function pass_on(lock, line, open, was_shared, is_contested)
     local readers = 'tenure~readers:{' .. lock .. '}'
     local others = redis.call('EXISTS', open, readers)
     if others > 0 then
-        redis.call('ZADD', line, first[2], first[1])
+        put_back(line, first[2], first[1])
         -- For this moment it belongs to those outside the line.
         if redis.call('EXISTS', open) == 1 then
             return false
@@ -73,7 +80,7 @@ local function pass_on(lock, line, open, was_shared, is_contested)
         local ticket = first[1]
         local heard = wake(lock, ticket)
         if heard and is_contested then
-            redis.call('ZADD', line, first[2], ticket)
+            put_back(line, first[2], ticket)
             redis.pcall('SET', 'tenure~turn:{' .. lock .. '}', ticket, 'PX', LIMIT.RESERVATION)
             return ticket
         elseif heard and string.byte(ticket, -1) == 111 then
@@ -87,7 +94,7 @@ local function pass_on(lock, line, open, was_shared, is_contested)
             return ticket
         elseif heard == nil then
             -- Who may not wake others leaves them to their own clocks.
-            redis.call('ZADD', line, first[2], ticket)
+            put_back(line, first[2], ticket)
             return false
         end
         if others == 0 then
