@@ -62,7 +62,8 @@ impl<L: LeaseCell> Client<L> {
             },
             Request::ReleaseResumed { id, mut lease, hears_all } => {
                 let granted_by = lease.look().standing().and_then(|standing| standing.granted_by);
-                if let Some(held) = granted_by.and_then(|time| self.fleet.least_time_since(now, time)) {
+                if let Some(granted_by) = granted_by {
+                    let held = self.fleet.least_time_since(now, granted_by).unwrap_or_default();
                     lease.open().note_held(held);
                 }
                 self.leases.insert(id, LeaseEntry::of(id, lease));
@@ -126,15 +127,17 @@ impl<L: LeaseCell> Client<L> {
         let (fence, held) = (*fence, *held);
         let proposed = fence.map(|fence| NodeTime::from_micros(fence.get())).or(*granted_by);
         let since = proposed.and_then(|time| self.fleet.time_since(now, time)).unwrap_or_default();
-        // A fence may be older than the lock, if its client knew the clocks of the nodes badly.
-        // That makes a hold too short, but it must not cut a period.
+        let most = since.max(held);
+        // A fence may be older than the lock, if its client knew the clocks of the nodes badly, and
+        // what the other process says counts from before it asked. That makes a hold too short, but
+        // it must not cut a period.
         let least = match granted_by {
             Some(granted_by) => self.fleet.least_time_since(now, *granted_by).unwrap_or_default(),
-            None => since,
+            None if resuming.terms.at_least.is_zero() => most,
+            None => held,
         };
-        let least = least.max(held);
         *cell.open() = resuming.begin(self.quorum(), members, least, now);
-        cell.open().shorten_max_hold(since.saturating_sub(least));
+        cell.open().shorten_max_hold(most.saturating_sub(least));
         self.leases.insert(id, LeaseEntry::of(id, cell));
         self.advance_lease(now, id, lease::Input::Extend(resuming.terms.term));
     }

@@ -88,7 +88,9 @@ impl Lease {
                 let from_line = (acquire.from_line || self.led) && !self.closed && !shared;
                 let mut standing = Standing::new(leftovers, fence, validity, round);
                 (standing.span, standing.from_line) = (span, from_line);
-                standing.granted_by = Some(acquire.granted_by).filter(|_| !self.terms.at_least.is_zero());
+                if !self.terms.at_least.is_zero() {
+                    (standing.granted_by, standing.kept_from) = (Some(acquire.granted_by), Some(now));
+                }
                 standing.plan_renewal(&self.terms, standing.acquired);
                 self.leave_refused(&standing);
                 self.phase = Phase::Held(Box::new(standing));

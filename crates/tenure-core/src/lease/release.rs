@@ -64,6 +64,8 @@ pub struct Release {
     key: LockKey,
     token: OwnerToken,
     ending: Ending,
+    /// Until when nobody is to have the lock, if it is kept from others for a period.
+    kept_until: Option<Time>,
     acquire_round: RoundNumber,
     round: Round,
     deadlines: Deadlines,
@@ -151,10 +153,17 @@ impl Release {
         let Leftovers { token, term, round, may_hold, ending } = leftovers;
         let deadlines = Deadlines::new(now, term, patience);
         let again = deadlines.last(quorum).min(now + PAUSE_MAX.max(term.node_timeout()));
+        let kept_until = match ending {
+            Ending::Release { next: Next::Nobody { for_ms }, .. } => {
+                Some(now + Duration::from_millis(for_ms))
+            }
+            _ => None,
+        };
         let mut release = Self {
             key,
             token,
             ending,
+            kept_until,
             acquire_round: round,
             round: Round::open(RoundNumber::default(), quorum, quorum.all(), now),
             deadlines,
@@ -178,7 +187,7 @@ impl Release {
                 release.round.take_vote(now, node, Err(Fault::Unreachable("not asked".into())));
             }
         }
-        release.send(asked);
+        release.send(now, asked);
         release
     }
 
@@ -202,7 +211,7 @@ impl Release {
                 }
             }
             Input::Connected { node } if self.owed.contains(node) => {
-                self.send([node].into_iter().collect());
+                self.send(now, [node].into_iter().collect());
             }
             Input::Connected { .. } => {}
             Input::Timeout => {
@@ -316,17 +325,29 @@ impl Release {
             self.overdue = true;
             self.pause = (self.pause * 2).min(PAUSE_MAX);
             self.send_again_at = now + self.pause;
-            self.send(self.unasked());
+            self.send(now, self.unasked());
         }
     }
 
-    fn send(&mut self, nodes: NodeSet) {
+    /// Sent again, it keeps the lock from others for what is left of the period by then.
+    fn next(&self, now: Time, next: Next) -> Next {
+        let Some(until) = self.kept_until else { return next };
+        let left = until.since(now);
+        if left.is_zero() {
+            return Next::InLine;
+        }
+        Next::Nobody { for_ms: u64::try_from(left.as_micros().div_ceil(1_000)).unwrap_or(u64::MAX) }
+    }
+
+    fn send(&mut self, now: Time, nodes: NodeSet) {
         for node in nodes.iter() {
             self.asked.insert(node);
             let (key, token) = (self.key.clone(), self.token);
             let command = match self.ending {
                 Ending::Undo { requeue } => Command::Undo { key, token, requeue },
-                Ending::Release { labelled, next } => Command::Release { key, token, labelled, next },
+                Ending::Release { labelled, next } => {
+                    Command::Release { key, token, labelled, next: self.next(now, next) }
+                }
             };
             self.outputs.push_back(Output::Send { node, command });
         }

@@ -33,6 +33,8 @@ pub struct Standing {
     /// If it is kept from others for a period: the latest that the clock of a node showed when it
     /// granted the lock.
     pub(crate) granted_by: Option<NodeTime>,
+    /// And when we knew that a majority had: until then nodes may have been late with it.
+    pub(crate) kept_from: Option<Time>,
     pub(crate) validity: Validity,
     /// The last round that won. It still takes late votes, which raise the margin.
     pub(crate) round: Round,
@@ -119,6 +121,7 @@ impl Standing {
             from_line: false,
             held_before: 0,
             granted_by: None,
+            kept_from: None,
             validity,
             round,
             members,
@@ -166,14 +169,18 @@ impl Standing {
         Duration::from_nanos(self.held_before).saturating_add(now.since(self.acquired))
     }
 
-    /// Others have held it for so long at least.
+    /// Others have held it for so long, and not for as long as they say.
     pub(crate) fn note_held(&mut self, held: Duration) {
-        self.held_before = self.held_before.max(u64::try_from(held.as_nanos()).unwrap_or(u64::MAX));
+        self.held_before = u64::try_from(held.as_nanos()).unwrap_or(u64::MAX);
     }
 
     /// How much is left of the time for which nobody else is to have it, whatever happens.
     pub(crate) fn rest_of(&self, at_least: Duration, now: Time) -> Duration {
-        if at_least.is_zero() { at_least } else { at_least.saturating_sub(self.held(now)) }
+        if at_least.is_zero() {
+            return at_least;
+        }
+        let here = now.since(self.kept_from.unwrap_or(self.acquired));
+        at_least.saturating_sub(Duration::from_nanos(self.held_before).saturating_add(here))
     }
 
     /// What has to be released when the lock is given up at `now`, and who is next.

@@ -103,6 +103,42 @@ fn a_release_gives_up_when_the_key_has_freed_itself() {
     assert_eq!(cluster.keys(), 0);
 }
 
+/// The rest of a period is told to a node when it is reached, and not as it was some time ago.
+#[test]
+fn a_release_that_is_sent_again_keeps_a_lock_no_longer_than_its_period() {
+    for (back_at, free_at) in [(3_000, 5_002), (7_000, 7_300)] {
+        let (mut cluster, mut period) = (Cluster::of(3), options());
+        period.at_least = ms(5_000);
+        let client = cluster.acquire(&period);
+        cluster.run(ms(1_000));
+        cluster.nodes[0].mode = Behaviour::Broken;
+        cluster.release(client);
+        cluster.run(ms(back_at - 1_000));
+        cluster.nodes[0].mode = Behaviour::Up;
+        cluster.run(ms(free_at - back_at - 10));
+        let kept = if back_at < 5_000 { 3 } else { 0 };
+        assert_eq!((cluster.kept(), cluster.keys()), (kept, 0), "its period is not over before {free_at}");
+        cluster.run(ms(12));
+        assert_eq!((cluster.kept(), cluster.keys()), (0, 0), "at {free_at}");
+        assert_eq!(cluster.unconfirmed, [NodeSet::default()]);
+    }
+}
+
+#[test]
+fn a_release_does_not_cut_a_period_that_began_late() {
+    let (mut cluster, mut period) = (Cluster::of(3), options());
+    period.at_least = ms(5_000);
+    cluster.nodes.iter_mut().for_each(|node| node.latency = ms(40));
+    let client = cluster.acquire(&period);
+    cluster.run(ms(1_000));
+    cluster.nodes.iter_mut().for_each(|node| node.latency = ms(0));
+    cluster.release(client);
+    cluster.run(ms(4_015));
+    assert_eq!(cluster.kept(), 3, "the nodes granted it after 20 ms");
+    cluster.run(ms(30));
+    assert_eq!(cluster.kept(), 0);
+}
+
 /// The caller goes away at every millisecond of an acquire, an extension and a hold, with nodes of
 /// every kind: whatever was set is gone once the nodes can be reached again.
 #[test]

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 use tenure_core::{
-    Answer, ClientId, Command, Fence, FenceBounds, LockKey, Mode, OwnerToken, Prefix, ProposedFence, Refusal,
-    Ticket,
+    Answer, ClientId, Command, Fence, FenceBounds, LockKey, Mode, Next, OwnerToken, Prefix, ProposedFence,
+    Refusal, Ticket,
 };
 
 use super::store::{OpenOptions, Store};
@@ -69,6 +69,26 @@ fn a_reboot_frees_all_locks_and_keeps_the_fences_whatever_the_wall_clock_says() 
         assert!(refused.time > before.time, "time went back");
         let after = acquire(&mut store, 2, Some(fence + 1));
         assert_eq!(after.answer, Answer::Granted, "whoever had it is gone, and the fence is near the clock");
+    }
+}
+
+/// The clock goes on over a reboot, so what is left of a period can be told.
+#[test]
+fn a_lock_that_was_released_is_kept_from_others_over_a_reboot() {
+    for (after_us, is_over) in
+        [(0, false), (45_000_000, false), (HOUR_US / 30, true), (-1_000 * HOUR_US, false)]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let mut store = open(&folder, boot("one", WALL_US));
+        assert_eq!(acquire(&mut store, 1, None).answer, Answer::Granted);
+        let token = OwnerToken::from_bytes([1; 20]);
+        let next = Next::Nobody { for_ms: 50_000 };
+        let released = run(&mut store, &Command::Release { key: key("x"), token, labelled: false, next });
+        assert_eq!(released.answer, Answer::Granted);
+        drop(store);
+        let mut store = open(&folder, boot("two", WALL_US + after_us));
+        let answer = acquire(&mut store, 2, None).answer;
+        assert_eq!(answer == Answer::Granted, is_over, "after {after_us} us: {answer:?}");
     }
 }
 

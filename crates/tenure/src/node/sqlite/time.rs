@@ -11,7 +11,7 @@ use std::fs::{File, TryLockError};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use rusqlite::{Connection, OptionalExtension};
-use tenure_core::NodeTime;
+use tenure_core::{KEPT_LEAD, NodeTime};
 
 use super::name::damaged;
 use super::trouble::{Result, Trouble};
@@ -86,7 +86,8 @@ impl Machine {
 
 impl StoreClock {
     /// The clock of a store, as it goes on in this boot. If the store was last used in another one,
-    /// all its locks are free: whoever held them is gone. To be called inside a transaction that
+    /// all its locks are free: whoever held them is gone. A lock that was released, and is kept from
+    /// others for its period, stays so. To be called inside a transaction that
     /// may write.
     ///
     /// `presence` is a folder that everybody who has the store open keeps locked. If somebody does,
@@ -102,7 +103,18 @@ impl StoreClock {
             }
             Some((_, _, ceiling_us)) => {
                 be_present(presence.try_lock())?;
-                store.execute("UPDATE names SET owner = NULL, ends_ms = 0 WHERE owner IS NOT NULL", [])?;
+                // A period outlives its holder, and is not cut by the step from the time at which the
+                // machine went down to the ceiling.
+                let step_us = ceiling_us.saturating_sub(machine.wall_us()).clamp(0, CEILING_STEP_US);
+                store.execute(
+                    "UPDATE names SET ends_ms = ends_ms + ?2, forget_ms = max(forget_ms, ends_ms + ?2)
+                     WHERE owner LIKE ?1 || '%'",
+                    (KEPT_LEAD, step_us / 1_000 + 1),
+                )?;
+                store.execute(
+                    "UPDATE names SET owner = NULL, ends_ms = 0 WHERE owner NOT LIKE ?1 || '%'",
+                    [KEPT_LEAD],
+                )?;
                 store.execute("DELETE FROM waiters", [])?;
                 Self { machine, base_us: 0, ceiling_us }
             }
