@@ -494,6 +494,14 @@ impl Guard {
         let told = manager.call(|reply| Call::Release { id, reply }).instrument(span.clone());
         Released::of(&manager, name, told.await, &span)
     }
+
+    /// Releases the lock although others may have this guard, too: for them it is lost.
+    pub(crate) async fn release_for_all(&self) {
+        self.hold.watch().tell(HoldState::Lost);
+        let id = self.hold.id;
+        // Whether the nodes confirm is told in events; if not, the lock frees itself.
+        let _ = self.hold.manager.call(|reply| Call::Release { id, reply }).await;
+    }
 }
 
 impl Released {

@@ -4,10 +4,11 @@ use std::convert::Infallible;
 use std::future::{pending, poll_fn};
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
 
-use tenure_core::{Fence, LockState, MaxHold};
+use tenure_core::{Fence, LockState, MaxHold, Mode};
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
@@ -31,7 +32,9 @@ pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// disconnected candidate ahead of it adds 250 ms. Work is cancelled, at
 /// its next `.await`, before the next candidate can be elected, so two never lead at once. What
 /// cancelling cannot stop, such as a write in flight, a thread that blocks or a process that is
-/// paused, needs [`Term::epoch`] at the resource (`docs/how-to/fencing.md`).
+/// paused, needs [`Term::epoch`] at the resource (`docs/how-to/fencing.md`). So do tasks that the
+/// work has spawned: end them with the work (a `JoinSet` does), or by
+/// [`Guard::cancellation_token`] of [`Term::guard`].
 ///
 /// # Examples
 /// ```
@@ -53,7 +56,7 @@ pub struct Leader {
 }
 
 /// The time for which a candidate leads. The work gets it by value so that it can be spawned; the
-/// candidate leads for as long as it is kept.
+/// candidate leads for as long as it is kept, unless it resigns.
 #[derive(Debug)]
 pub struct Term(Arc<Office>);
 
@@ -61,6 +64,9 @@ pub struct Term(Arc<Office>);
 struct Office {
     guard: Guard,
     resigned: Notify,
+    has_resigned: AtomicBool,
+    /// The work is done, and something that it has begun still has the term.
+    is_left: AtomicBool,
 }
 
 /// The current leader, as the nodes say.
@@ -95,7 +101,12 @@ impl Locks {
     /// it is the lock of that name.
     pub fn leader(&self, name: impl Into<String>) -> Leader {
         let name = name.into();
-        let lock = self.lock(name.clone()).wait_forever().max_hold(MaxHold::Unlimited);
+        let mut lock = self.lock(name.clone()).wait_forever().max_hold(MaxHold::Unlimited);
+        // Whatever the defaults of the manager say: there is one leader, the next one is elected as
+        // soon as it resigns, and no candidate gives up.
+        let options = lock.options_mut();
+        (options.mode, options.at_least) = (Mode::Exclusive, Duration::ZERO);
+        options.retry.tries_max = None;
         Leader { locks: self.clone(), name, lock }
     }
 }
@@ -147,21 +158,28 @@ impl Leader {
     pub async fn run<W: Future>(self, mut work: impl FnMut(Term) -> W) -> Result<W::Output, AcquireError> {
         let mut back_off = BackOff::default();
         loop {
-            let guard = self.campaign().await?;
+            let guard = match self.campaign().await {
+                Ok(guard) => guard,
+                // It was over before we looked: this program or its machine was held up.
+                Err(AcquireError::TooLate { .. }) => {
+                    sleep(back_off.after(Duration::ZERO, Duration::ZERO)).await;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let (elected, ttl) = (Instant::now(), guard.ttl());
-            let office = Arc::new(Office { guard, resigned: Notify::new() });
+            let office = Arc::new(Office::of(guard));
             let end = office.serve(work(Term(Arc::clone(&office)))).await;
-            if let End::Lost = end {
-                drop(office);
-                sleep(back_off.after(elected.elapsed(), ttl)).await;
-                continue;
-            }
-            if let Some(Office { guard, .. }) = Arc::into_inner(office) {
-                // Whether the nodes confirm is told in events; if not, the lock frees itself.
-                let _ = guard.release().await;
-            }
-            if let End::Done(value) = end {
-                return Ok(value);
+            match end {
+                End::Lost => {
+                    drop(office);
+                    sleep(back_off.after(elected.elapsed(), ttl)).await;
+                }
+                End::Resigned => office.guard.release_for_all().await,
+                End::Done(value) => {
+                    office.leave().await;
+                    return Ok(value);
+                }
             }
         }
     }
@@ -208,13 +226,36 @@ impl Term {
 
     /// Resigns: the work is cancelled here, the next candidate is elected at once, and this one
     /// campaigns again, last in line. To leave for good, return from the work.
+    ///
+    /// In a task that the work has spawned this resigns as well, and never returns.
     pub async fn resign(&self) -> Infallible {
+        self.0.has_resigned.store(true, Ordering::SeqCst);
         self.0.resigned.notify_one();
+        if self.0.is_left.load(Ordering::SeqCst) {
+            self.0.guard.release_for_all().await;
+        }
         pending().await
     }
 }
 
 impl Office {
+    fn of(guard: Guard) -> Self {
+        let (has_resigned, is_left) = Default::default();
+        Self { guard, resigned: Notify::new(), has_resigned, is_left }
+    }
+
+    /// The work is done: the lock is released when nobody has the term any more.
+    async fn leave(self: Arc<Self>) {
+        self.is_left.store(true, Ordering::SeqCst);
+        if self.has_resigned.load(Ordering::SeqCst) {
+            return self.guard.release_for_all().await;
+        }
+        if let Some(Self { guard, .. }) = Arc::into_inner(self) {
+            // Whether the nodes confirm is told in events; if not, the lock frees itself.
+            let _ = guard.release().await;
+        }
+    }
+
     /// Does the work, until it is done or the term is over.
     async fn serve<T>(&self, work: impl Future<Output = T>) -> End<T> {
         let (mut lost, mut resigned) = (pin!(self.guard.lost()), pin!(self.resigned.notified()));

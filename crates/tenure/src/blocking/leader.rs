@@ -60,7 +60,15 @@ impl Leader {
     pub fn run<T>(self, mut work: impl FnMut(&Term) -> T) -> Result<T, Error<AcquireError>> {
         let mut back_off = BackOff::default();
         loop {
-            let guard = Guard(block_on(self.0.campaign())?);
+            let guard = match block_on(self.0.campaign()) {
+                Ok(guard) => Guard(guard),
+                // It was over before we looked: this program or its machine was held up.
+                Err(Error::Operation(AcquireError::TooLate { .. })) => {
+                    sleep(back_off.after(Duration::ZERO, Duration::ZERO));
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
             let elected = Instant::now();
             let term = Term { guard, resigned: AtomicBool::new(false) };
             let value = work(&term);

@@ -151,3 +151,51 @@ async fn what_no_waiting_helps_against_is_an_error_at_once() {
     assert!(matches!(error, AcquireError::OtherKind { .. }), "{error}");
     drop(owned);
 }
+
+/// Work that was spawned keeps the term, and resigning is up to it.
+#[tokio::test(start_paused = true)]
+async fn a_term_that_was_given_to_a_task_of_its_own_ends_when_that_resigns() {
+    let nodes = nodes::<3>();
+    for returns_at_once in [false, true] {
+        let leader = paused(&nodes).leader("x").ttl(TTL);
+        let running = tokio::spawn(leader.run(move |term: Term| async move {
+            let spawned = tokio::spawn(async move {
+                let ended = term.guard().cancellation_token();
+                tokio::spawn(async move {
+                    sleep(secs(5)).await;
+                    term.resign().await;
+                });
+                ended.cancelled().await;
+            });
+            if !returns_at_once {
+                spawned.await.unwrap();
+            }
+        }));
+        sleep(secs(1)).await;
+        let other = paused(&nodes).lock("x").wait_forever();
+        assert!(other.try_acquire().await.unwrap().is_none(), "the task leads");
+        let begun = Instant::now();
+        let next = other.acquire().await.unwrap();
+        assert!((secs(3)..secs(5)).contains(&begun.elapsed()), "{:?}", begun.elapsed());
+        assert_eq!(running.is_finished(), returns_at_once, "it stands again, unless it is done");
+        running.abort();
+        next.release().await.unwrap();
+        sleep(secs(1)).await;
+    }
+}
+
+/// A manager may have defaults that make sense for its locks, and none for an election.
+#[tokio::test(start_paused = true)]
+async fn an_election_has_one_leader_and_candidates_that_do_not_give_up_whatever_the_defaults() {
+    let nodes = nodes::<3>();
+    let mut defaults = Options::default();
+    (defaults.mode, defaults.retry) = (Mode::Shared, Retry::default().tries_max(1));
+    let locks = || builder(&nodes).tokio_time().defaults(defaults.clone()).build().unwrap();
+    let leads = |locks: Locks| tokio::spawn(locks.leader("x").ttl(TTL).run(async |_| sleep(secs(30)).await));
+    let candidates = [leads(locks()), leads(locks())];
+    let begun = Instant::now();
+    for candidate in candidates {
+        candidate.await.unwrap().unwrap();
+    }
+    assert!(begun.elapsed() >= secs(60), "one after the other: {:?}", begun.elapsed());
+}
