@@ -7,7 +7,7 @@ mod span;
 mod with;
 
 use std::fmt;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tenure_core::{
@@ -16,7 +16,7 @@ use tenure_core::{
 };
 use tracing::Instrument;
 
-use crate::circle::{Held, Registered, Scope, Watched};
+use crate::circle::{Circle, Held, Registered, Scope, Watched};
 use crate::driver::{AcquireFailure, Call, SharedLease, draw_entropy};
 use crate::error::AcquireError;
 use crate::guard::{Guard, Hold};
@@ -354,7 +354,15 @@ impl Lock {
         &self,
     ) -> (impl Future<Output = Result<Guard, AcquireError>> + Send + Sync + use<>, InLine) {
         let in_line = InLine::default();
-        (self.clone().ask(true, Some(in_line.clone())), in_line)
+        (self.acquire_watched(&in_line), in_line)
+    }
+
+    /// The same, for a caller that lets others look at it.
+    pub(crate) fn acquire_watched(
+        &self,
+        view: &InLine,
+    ) -> impl Future<Output = Result<Guard, AcquireError>> + Send + Sync + use<> {
+        self.clone().ask(true, Some(view.clone()))
     }
 
     /// Asks for the lock once. `Ok(None)` means that another client has it.
@@ -409,6 +417,11 @@ impl Lock {
     /// How long it is waited for.
     pub(crate) fn waits(&self) -> Wait {
         self.options.wait
+    }
+
+    /// The most attempts that are made.
+    pub(crate) fn tries_max(&self) -> Option<u32> {
+        self.options.retry.tries_max
     }
 
     pub(crate) fn key(&self) -> Result<LockKey, AcquireError> {
@@ -471,8 +484,8 @@ impl Lock {
             .holding(&holds)
             .closed(self.closed);
         let lease = SharedLease::new(lease);
-        if let Some(InLine(view)) = view {
-            let _ = view.set(lease.clone());
+        if let Some(InLine(view)) = &view {
+            *look(&view.lease) = Some(lease.clone());
         }
         // From here on, dropping `hold` gives up whatever the lease has come to.
         let hold = Hold::new(Arc::clone(&self.manager), key, lease.clone());
@@ -490,7 +503,8 @@ impl Lock {
                 }
             };
             let manager = Arc::clone(&self.manager);
-            let (lookout, looking) = Watched { manager, lease: lease.clone(), label: who, holds }.look_out();
+            let watched = Watched { manager, lease: lease.clone(), label: who, holds, view };
+            let (lookout, looking) = watched.look_out();
             self.manager.send(Call::LookOut { id, lookout });
             waiting = Some((registered, looking));
         }
@@ -573,14 +587,39 @@ impl Lock {
 
 /// The place of an acquire in line. Made by [`Lock::acquire_in_line`].
 #[derive(Clone, Default)]
-pub struct InLine(Arc<OnceLock<SharedLease>>);
+pub struct InLine(Arc<View>);
+
+#[derive(Default)]
+struct View {
+    /// Of a permit, that of the slot which is waited for.
+    lease: Mutex<Option<SharedLease>>,
+    deadlock: Mutex<Option<Circle>>,
+}
+
+fn look<T>(cell: &Mutex<T>) -> MutexGuard<'_, T> {
+    cell.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
 impl InLine {
     /// The place that the nodes last reported; `None` while the acquire is not in line.
     #[must_use]
     pub fn place(&self) -> Option<Place> {
-        let lease = self.0.get()?.look();
+        let lease = look(&self.0.lease).clone()?;
+        let lease = lease.look();
         lease.ticket().and_then(|_| lease.place())
+    }
+
+    /// The last deadlock that was reported of this acquire, as by [`Event::Circle`]. It may have
+    /// been ended by another member since.
+    ///
+    /// [`Event::Circle`]: crate::Event::Circle
+    #[must_use]
+    pub fn deadlock(&self) -> Option<Circle> {
+        look(&self.0.deadlock).clone()
+    }
+
+    pub(crate) fn report(&self, deadlock: Circle) {
+        *look(&self.0.deadlock) = Some(deadlock);
     }
 }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::driver::draw_entropy;
 use crate::error::AcquireError;
 use crate::guard::Guard;
-use crate::{Lock, Locks};
+use crate::{InLine, Lock, Locks};
 
 /// How many slots that are said to be free are tried before a caller waits.
 const HOPS_MAX: usize = 4;
@@ -16,6 +16,25 @@ const HOPS_MAX: usize = 4;
 /// A caller waits in the line of one slot for so long, and then picks another one: lines that are
 /// longer than others even out.
 const PICKS_AGAIN_AFTER: Duration = Duration::from_secs(2);
+
+/// Whether whoever waits for a permit goes on waiting after this.
+const fn may_pass(error: &AcquireError) -> bool {
+    matches!(
+        error,
+        AcquireError::Contended { .. }
+            | AcquireError::Unavailable { .. }
+            | AcquireError::TooLate { .. }
+            | AcquireError::ClocksSetBack { .. }
+    )
+}
+
+/// How many attempts ended like this. What does not say counts as one.
+const fn attempts_of(error: &AcquireError) -> u32 {
+    match error {
+        AcquireError::Contended { attempts, .. } | AcquireError::Unavailable { attempts, .. } => *attempts,
+        _ => 1,
+    }
+}
 
 /// At most `permits` holders at a time. Made by [`Locks::semaphore`].
 ///
@@ -108,13 +127,49 @@ impl Semaphore {
     /// # Cancel safety
     /// What was acquired when the future is dropped is released.
     pub async fn acquire(&self) -> Result<Guard, AcquireError> {
-        let begun = Instant::now();
+        self.wait_for_any(&InLine::default()).await
+    }
+
+    /// As [`Semaphore::acquire`], with a view of the place in line: that of the slot which it waits
+    /// for at the moment. See [`Lock::acquire_in_line`].
+    ///
+    /// # Errors
+    /// As [`Semaphore::acquire`].
+    ///
+    /// # Cancel safety
+    /// As [`Semaphore::acquire`].
+    ///
+    /// # Examples
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")] async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// let locks = tenure::Locks::memory();
+    /// let holder = locks.semaphore("exports", 1).acquire().await?;
+    /// let (acquire, in_line) = locks.semaphore("exports", 1).acquire_in_line();
+    /// let waiter = tokio::spawn(acquire);
+    /// while in_line.place().is_none() {
+    ///     tokio::time::sleep(Duration::from_millis(5)).await;
+    /// }
+    /// holder.release().await?;
+    /// assert!(waiter.await??.is_valid());
+    /// # Ok(()) }
+    /// ```
+    pub fn acquire_in_line(
+        &self,
+    ) -> (impl Future<Output = Result<Guard, AcquireError>> + Send + use<>, InLine) {
+        let (semaphore, in_line) = (self.clone(), InLine::default());
+        let view = in_line.clone();
+        (async move { semaphore.wait_for_any(&view).await }, in_line)
+    }
+
+    async fn wait_for_any(&self, view: &InLine) -> Result<Guard, AcquireError> {
+        let (begun, mut attempts) = (Instant::now(), 0);
         loop {
             match self.try_acquire().await {
                 Ok(Some(guard)) => return Ok(guard),
+                Err(error) if !may_pass(&error) => return Err(error),
                 // Nodes that cannot be asked are waited for, too.
-                Ok(None) | Err(AcquireError::Unavailable { .. } | AcquireError::TooLate { .. }) => {}
-                Err(error) => return Err(error),
+                Ok(None) | Err(_) => {}
             }
             let (left, is_last) = match self.lock.waits() {
                 Wait::No => (Duration::ZERO, true),
@@ -124,12 +179,16 @@ impl Semaphore {
                 }
                 _ => (PICKS_AGAIN_AFTER, false),
             };
-            let slot = self.any_slot();
-            let lock = self.slot(slot).wait(left.min(PICKS_AGAIN_AFTER));
-            match lock.acquire().await {
+            let (slot, wait) = (self.any_slot(), left.min(PICKS_AGAIN_AFTER));
+            match self.slot(slot).wait(wait).acquire_watched(view).await {
                 Ok(guard) => return Ok(guard.with_slot(slot)),
-                Err(AcquireError::Contended { .. } | AcquireError::Unavailable { .. }) if !is_last => {}
-                Err(error) => return Err(error),
+                Err(error) if is_last || !may_pass(&error) => return Err(error),
+                Err(error) => {
+                    attempts += attempts_of(&error);
+                    if self.lock.tries_max().is_some_and(|tries_max| attempts >= tries_max) {
+                        return Err(error);
+                    }
+                }
             }
         }
     }
@@ -143,6 +202,8 @@ impl Semaphore {
     /// # Cancel safety
     /// What was acquired when the future is dropped is released.
     pub async fn try_acquire(&self) -> Result<Option<Guard>, AcquireError> {
+        // An empty name would be a slot's good one.
+        self.lock.key()?;
         let invalid = |error| AcquireError::InvalidOption { name: self.lock.name().to_owned(), error };
         if self.permits == 0 || self.permits > SLOTS_MAX {
             return Err(invalid(OptionError::Permits { permits: self.permits }));

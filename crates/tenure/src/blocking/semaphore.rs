@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Error, Guard, block_on};
+use crate::InLine;
 use crate::error::AcquireError;
 
 /// At most `permits` holders at a time. Made by [`Locks::semaphore`](super::Locks::semaphore); see
@@ -52,6 +53,18 @@ impl Semaphore {
     /// As [`crate::Semaphore::acquire`], and [`Error::InsideRuntime`].
     pub fn acquire(&self) -> Result<Guard, Error<AcquireError>> {
         block_on(self.0.acquire()).map(Guard)
+    }
+
+    /// [`crate::Semaphore::acquire_in_line`]: a call that waits, for a thread of its own, and a view
+    /// of the place in line for the others.
+    ///
+    /// # Errors
+    /// As [`crate::Semaphore::acquire`], and [`Error::InsideRuntime`].
+    pub fn acquire_in_line(
+        &self,
+    ) -> (impl FnOnce() -> Result<Guard, Error<AcquireError>> + Send + use<>, InLine) {
+        let (acquire, in_line) = self.0.acquire_in_line();
+        (move || block_on(acquire).map(Guard), in_line)
     }
 
     /// Acquires a permit if one is free right now.

@@ -15,6 +15,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use super::Circle;
 use super::search::{CONFIRMED_AFTER, Seen};
 use crate::driver::{Call, SharedLease};
+use crate::lock::InLine;
 use crate::locks::Inner;
 
 /// Most waits are over by then.
@@ -33,6 +34,8 @@ pub(crate) struct Watched {
     pub(crate) lease: SharedLease,
     pub(crate) label: Option<Arc<str>>,
     pub(crate) holds: Vec<HeldLock>,
+    /// What its caller looks at while it waits.
+    pub(crate) view: Option<InLine>,
 }
 
 impl Watched {
@@ -52,7 +55,11 @@ impl Watched {
         loop {
             if let Some(circle) = self.look(&told).await {
                 let name = Arc::clone(&circle.members[0].waits_for);
-                self.manager.send(Call::Circle { name, circle: Box::new(Circle::of(&circle)) });
+                let seen = Circle::of(&circle);
+                if let Some(view) = &self.view {
+                    view.report(seen.clone());
+                }
+                self.manager.send(Call::Circle { name, circle: Box::new(seen) });
                 told.push(circle);
             }
             sleep(LOOKS_EVERY).await;

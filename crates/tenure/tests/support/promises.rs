@@ -59,6 +59,7 @@ macro_rules! promises {
             at_most_so_many_have_a_permit
             a_semaphore_is_resized_while_permits_are_held
             the_last_free_permit_of_many_is_found_at_once
+            whoever_waits_for_a_permit_makes_so_many_tries_and_can_be_watched
             a_lock_is_kept_from_others_for_its_period
             a_period_outlives_its_holder_and_a_hand_over
             a_period_that_is_over_is_not_begun_anew_by_a_release
@@ -621,6 +622,31 @@ pub(crate) async fn the_last_free_permit_of_many_is_found_at_once(deployment: &i
     }
     held.push(many.try_acquire().await.unwrap().expect("there is a free one"));
     assert!(many.try_acquire().await.unwrap().is_none());
+}
+
+pub(crate) async fn whoever_waits_for_a_permit_makes_so_many_tries_and_can_be_watched(
+    deployment: &impl Deployment,
+) {
+    let locks = deployment.client().await;
+    let only = locks.semaphore("s", 1);
+    let held = only.acquire().await.unwrap();
+    let retry = Retry::default().delay(Duration::from_millis(10)).tries_max(3);
+    let tries = only.clone().wait_forever().with(|slot| slot.unqueued().retry(retry));
+    let error = tries.acquire().await.unwrap_err();
+    assert!(matches!(error, AcquireError::Contended { attempts: 3, .. }), "{error:?}");
+    let (acquire, in_line) = only.clone().wait(Duration::from_secs(30)).acquire_in_line();
+    let waiting = tokio::spawn(acquire);
+    let place = loop {
+        match in_line.place() {
+            Some(place) => break place,
+            None => sleep(Duration::from_millis(2)).await,
+        }
+    };
+    assert_eq!((place.ahead, place.waiters), (0, 1));
+    held.release().await.unwrap();
+    assert_eq!(waiting.await.unwrap().unwrap().slot(), Some(0));
+    let error = locks.semaphore("", 2).try_acquire().await.unwrap_err();
+    assert!(matches!(error, AcquireError::InvalidName { .. }), "{error}");
 }
 
 pub(crate) async fn a_lock_is_kept_from_others_for_its_period(deployment: &impl Deployment) {
