@@ -100,13 +100,18 @@ impl Backend {
         }
     }
 
-    pub(crate) async fn release(&self, baton: &Baton) -> Result<Ballot, Failure> {
+    /// `early`: others may have it at once, though it was to be kept from them.
+    pub(crate) async fn release(&self, baton: &Baton, early: bool) -> Result<Ballot, Failure> {
         match (self, baton) {
             (Self::Nodes(locks), Baton::Nodes(handover)) => {
-                Ok(Ballot::from(&locks.release_everywhere(handover).await?.votes))
+                let mut handover = handover.clone();
+                if early {
+                    handover.at_least = Duration::ZERO;
+                }
+                Ok(Ballot::from(&locks.release_everywhere(&handover).await?.votes))
             }
             (Self::Service(service), Baton::Service { names, token }) => {
-                service.release(names, token, false).await
+                service.release(names, token, early).await
             }
             // A process and its keeper have the same settings.
             _ => unreachable!("a lock of a service is not one of nodes"),
@@ -131,6 +136,14 @@ impl Holding {
         }
     }
 
+    /// Whether it has more than one name.
+    pub(crate) fn is_of_several(&self) -> bool {
+        match self {
+            Self::Nodes(guard) => guard.names().nth(1).is_some(),
+            Self::Service(held) => held.told().names.len() > 1,
+        }
+    }
+
     pub(crate) fn fence(&self) -> Fence {
         match self {
             Self::Nodes(guard) => guard.fence(),
@@ -138,11 +151,11 @@ impl Holding {
         }
     }
 
-    /// How whoever waits for another lock says that it holds this one. A service does not tell.
+    /// How whoever waits for another lock says that it holds this one.
     pub(crate) fn held(&self) -> Option<tenure::Held> {
         match self {
             Self::Nodes(guard) => Some(guard.into()),
-            Self::Service(_) => None,
+            Self::Service(held) => held.told().held,
         }
     }
 

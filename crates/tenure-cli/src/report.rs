@@ -8,7 +8,7 @@ use serde_json::Value;
 use tenure::{Circle, Fence, Kind, LockList, LockReport, LockState, NodeAnswer, NodeList, OwnerToken};
 use tenure_server::form::kind_word;
 
-pub(crate) use self::waiting::Waiting;
+pub(crate) use self::waiting::{Waiting, circle};
 
 /// A lock, and what each node says of it.
 #[derive(Clone, Debug)]
@@ -205,7 +205,7 @@ impl Report {
             fence: told["fence"].as_u64().map(Fence::new),
             waiters: told["waiters"].as_u64(),
             line: each(&told["line"], Waiting::read),
-            circles: each(&told["deadlocks"], |members| each(members, waiting::member).into_iter().collect()),
+            circles: each(&told["deadlocks"], circle),
             readers: told["readers"].as_u64(),
             kind: text(&told["kind"]),
             owner: text(&told["owner"]),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde::Serialize;
-use tenure::{Finding, Kind, NodeReport, Votes};
+use tenure::{Circle, CircleMember, Finding, Kind, NodeReport, Votes};
 use utoipa::ToSchema;
 
 /// A node's vote, and how long it took.
@@ -22,6 +22,18 @@ enum Said {
     Granted,
     Refused,
     Unknown,
+}
+
+/// One member of a deadlock.
+#[derive(Clone, Debug, Serialize, ToSchema)]
+pub(crate) struct InCircle {
+    /// Its label, if it has one.
+    #[schema(required)]
+    label: Option<String>,
+    /// The lock it holds.
+    pub(crate) holds: String,
+    /// The lock it waits for.
+    waits_for: String,
 }
 
 /// The state of a node.
@@ -79,6 +91,16 @@ pub fn votes(given: &Votes) -> Vec<Vote> {
         rtt_us: microseconds(vote.elapsed),
     };
     given.iter().map(vote).collect()
+}
+
+/// The members of a deadlock.
+pub(crate) fn deadlock(circle: &Circle) -> Vec<InCircle> {
+    let member = |member: &CircleMember| InCircle {
+        label: member.label.as_deref().map(str::to_owned),
+        holds: member.holds.to_string(),
+        waits_for: member.waits_for.to_string(),
+    };
+    circle.members.iter().map(member).collect()
 }
 
 /// The state of a node.

@@ -12,7 +12,7 @@
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use tenure::{Guard, LeaseToken};
+use tenure::{Guard, Held, LeaseToken};
 use utoipa::ToSchema;
 
 use crate::form::{Vote, milliseconds, votes};
@@ -88,6 +88,9 @@ pub(crate) struct Lease {
     /// the lock is released with the connection that holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     token: Option<String>,
+    /// Identifies this hold in a request for another lock (`holding`), so that deadlocks are
+    /// reported. Not a secret.
+    held: String,
     /// Increases with every acquisition: pass it to the resource that the lock protects.
     fence: u64,
     ttl_ms: u64,
@@ -130,6 +133,7 @@ pub(crate) fn lease_told(guard: &Guard, told: Told, keys: &LeaseKeys) -> Lease {
         name,
         names,
         token: Some(sealed),
+        held: Held::from(&handover).to_string(),
         fence: handover.fence.get(),
         ttl_ms: milliseconds(handover.ttl),
         // Rounded down: what is told is never longer than what is so.

@@ -14,6 +14,7 @@ const expiry = { true: "expired", false: "released, or taken by force" };
 const KINDS = {
   acquired: ["●", "Acquired", (e) => `after ${span(e.elapsed_ms)}${e.attempts > 1 ? `, ${e.attempts} attempts` : ""}${e.passed_on_after_ms == null ? "" : `; ${span(e.passed_on_after_ms)} after its release`}`],
   waiting: ["◔", "Waiting", (e) => `${e.ahead} ahead, ${e.waiters} in line${e.label ? `; held${of(e.label)}` : ""}`],
+  deadlock: ["✕", "Deadlock", (e) => e.deadlock.map((member) => `${visible(member.label ?? "somebody")} holds ${visible(member.holds)} and waits for ${visible(member.waits_for)}`).join("; ")],
   not_acquired: ["○", "Not acquired", (e) => `${CAUSES[e.cause] ?? e.cause}, after ${span(e.elapsed_ms)}`],
   extended: ["↻", "Extended", (e) => `valid for ${span(e.valid_for_ms)}`],
   not_extended: ["▲", "Not extended", (e) => `too few nodes answered; valid for ${span(e.valid_for_ms)} more`],
@@ -31,7 +32,7 @@ const KINDS = {
   gap: ["…", "Events were missed", (e) => (e.reason === "too_old" ? `${e.missed ?? "some"} are no longer kept` : "another instance, or this one restarted")],
 };
 
-const BAD = ["lost", "forced"];
+const BAD = ["lost", "forced", "deadlock"];
 const WARN = ["not_extended", "at_risk", "not_acquired", "node_distrusted", "gap"];
 
 export const kinds = Object.entries(KINDS).map(([kind, [, title]]) => [kind, title]);

@@ -3,7 +3,9 @@
 
 use std::env;
 
-use tenure::{Held, LeaseToken};
+use tenure::Held;
+
+use super::{token_of_nodes, token_of_service};
 
 /// The variable in which `run` tells its command which locks it runs under. No secret.
 pub(crate) const HOLDING: &str = "TENURE_HOLDING";
@@ -14,7 +16,7 @@ pub(crate) fn held(own: Option<Held>) -> Held {
     let told = env::var(HOLDING).ok().and_then(|text| text.parse::<Held>().ok());
     let exported = || {
         let (name, token) = (env::var("TENURE_LOCK").ok()?, env::var("TENURE_TOKEN").ok()?);
-        let token: LeaseToken = token.parse().ok()?;
+        let token = token_of_nodes(&token).ok().or_else(|| token_of_service(&token))?;
         Some(Held::from(&token.handover(&name, token.ttl())))
     };
     own.into_iter().chain(told).chain(exported()).collect()

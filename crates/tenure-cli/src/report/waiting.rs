@@ -3,7 +3,7 @@
 use std::time::UNIX_EPOCH;
 
 use serde_json::Value;
-use tenure::{CircleMember, WaiterReport};
+use tenure::{Circle, CircleMember, WaiterReport};
 use tenure_server::form::milliseconds;
 
 use super::{each, text};
@@ -20,10 +20,13 @@ pub(crate) struct Waiting {
     pub(crate) keeps: Vec<String>,
 }
 
-/// A member of a deadlock, as a service tells it.
-pub(super) fn member(told: &Value) -> CircleMember {
+/// A deadlock, as a service tells it.
+pub(crate) fn circle(told: &Value) -> Circle {
     let word = |value: &Value| text(value).unwrap_or_default();
-    CircleMember::new(told["label"].as_str(), &word(&told["holds"]), &word(&told["waits_for"]))
+    let member = |told: &Value| {
+        CircleMember::new(told["label"].as_str(), &word(&told["holds"]), &word(&told["waits_for"]))
+    };
+    told.as_array().into_iter().flatten().map(member).collect()
 }
 
 impl From<&WaiterReport> for Waiting {

@@ -15,7 +15,9 @@ use super::{ANSWER_LIMIT, Service, Told, Trouble};
 use crate::exit_code::Exit;
 use crate::failure::Failure;
 use crate::hold::Wanted;
+use crate::lease::around;
 use crate::output::WaitingNews;
+use crate::report;
 use crate::settings::Settings;
 
 /// The most that a service lets wait with one call.
@@ -43,6 +45,8 @@ pub(crate) struct Asking {
     max_hold: Option<Duration>,
     shared: bool,
     owner: Option<String>,
+    /// What is held while it is waited for.
+    holding: String,
     /// The exit code if another has it.
     contended: Exit,
 }
@@ -117,6 +121,9 @@ impl Service {
                         waiters: line["waiters"].as_u64().unwrap_or_default(),
                     });
                 }
+                Some("deadlock") => {
+                    let _ = news.send(WaitingNews::Deadlock(report::circle(&line["deadlock"])));
+                }
                 Some("problem") => {
                     let status =
                         line["problem"]["status"].as_u64().and_then(|status| u16::try_from(status).ok());
@@ -152,6 +159,7 @@ impl Asking {
             max_hold,
             shared: wanted.mode.shared,
             owner: wanted.mode.owner.clone(),
+            holding: around::held(None).to_string(),
             contended,
         }
     }
@@ -181,6 +189,9 @@ impl Asking {
         }
         if let Some(owner) = &self.owner {
             body["owner"] = json!(owner);
+        }
+        if !self.holding.is_empty() {
+            body["holding"] = json!([self.holding]);
         }
         body
     }

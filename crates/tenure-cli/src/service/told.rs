@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use tenure::Fence;
+use tenure::{Fence, Held};
 
 use super::number;
 use crate::ballot::Ballot;
@@ -16,6 +16,8 @@ pub(crate) struct Told {
     /// The lock, or several that are locked together.
     pub(crate) names: Vec<String>,
     pub(crate) token: String,
+    /// How whoever waits for another lock says that it holds this one.
+    pub(crate) held: Option<Held>,
     pub(crate) fence: Fence,
     pub(crate) ttl: Duration,
     /// When it was asked for.
@@ -39,6 +41,7 @@ impl Told {
         Some(Self {
             names: several.or_else(|| text("name").map(|name| vec![name]))?,
             token: text("token")?,
+            held: text("held").and_then(|held| held.parse().ok()),
             fence: Fence::new(number(&lease["fence"])?),
             ttl: milliseconds("ttl_ms")?,
             sent,

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
-use tenure::{AcquireError, Guard, Handover, InLine, Lock, MaxHold};
+use tenure::{AcquireError, Guard, Handover, Held, InLine, Lock, MaxHold};
 use tokio::time::sleep;
 use utoipa::ToSchema;
 
@@ -62,6 +62,11 @@ pub(crate) struct AcquireRequest {
     /// does. At most 128 bytes, without spaces.
     #[schema(min_length = 1, max_length = 128)]
     pub(super) owner: Option<String>,
+    /// The locks that the client holds while it waits, each as the `held` of its lease, so that
+    /// deadlocks are reported.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(max_items = 32)]
+    pub(super) holding: Option<Vec<String>>,
 }
 
 problems!(Problems: ANY, OF_RIGHTS, OF_BODY, &[
@@ -183,7 +188,7 @@ impl AcquireRequest {
         Names::of(self.name.clone(), self.names.clone())
     }
 
-    /// Asks for it, and looks at the place in line; of a permit there is none to be seen.
+    /// Asks for it, and looks at the place in line; of a permit, in that of a slot.
     pub(super) fn acquire_in_line(self, service: &Service) -> Result<(Acquiring, InLine), Problem> {
         let (slots, names) = (self.slots, self.names()?);
         if slots.is_some() && (self.names.is_some() || self.shared || self.owner.is_some()) {
@@ -199,7 +204,8 @@ impl AcquireRequest {
             return Ok((Box::pin(acquire), in_line));
         };
         let semaphore = service.locks.semaphore(names.to_text(), slots).with(|_| lock);
-        Ok((Box::pin(async move { semaphore.acquire().await }), InLine::default()))
+        let (acquire, in_line) = semaphore.acquire_in_line();
+        Ok((Box::pin(acquire), in_line))
     }
 
     fn lock(self, service: &Service) -> Result<Lock, Problem> {
@@ -238,6 +244,15 @@ impl AcquireRequest {
         }
         if let Some(owner) = self.owner {
             lock = lock.owner(owner);
+        }
+        for held in self.holding.unwrap_or_default() {
+            let held: Held = held.parse().map_err(|_| {
+                Problem::new(
+                    Kind::BadRequest,
+                    "holding: expected the `held` of a lease, unchanged, for each lock",
+                )
+            })?;
+            lock = lock.while_holding(held);
         }
         Ok(lock)
     }

@@ -197,6 +197,10 @@ impl Reader {
         if happened.seen.is_some() && self.sightings.is_none() {
             return false;
         }
+        let mut others = happened.deadlock.iter().flatten();
+        if !others.all(|member| self.caller.sees(&member.holds)) {
+            return false;
+        }
         match &happened.name {
             Some(name) => name.starts_with(&self.prefix) && self.caller.sees(name),
             None => self.prefix.is_empty(),

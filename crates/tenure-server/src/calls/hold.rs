@@ -56,6 +56,10 @@ pub(crate) struct HoldRequest {
     /// does. At most 128 bytes, without spaces.
     #[schema(min_length = 1, max_length = 128)]
     owner: Option<String>,
+    /// The locks that the client holds while it waits, each as the `held` of its lease, so that
+    /// deadlocks are reported.
+    #[schema(max_items = 32)]
+    holding: Option<Vec<String>>,
     on_disconnect: Option<OnDisconnect>,
 }
 
@@ -119,6 +123,7 @@ impl HoldRequest {
             min_margin: self.min_margin,
             shared: self.shared.unwrap_or_default(),
             owner: self.owner,
+            holding: self.holding,
         };
         let name = request.names()?.to_text();
         Waiting::new(name, request.acquire_in_line(service)?, room, turn).begin().await
@@ -128,7 +133,7 @@ impl HoldRequest {
     async fn go_on(self, token: String, service: &Service, caller: &Caller) -> Result<Stage, Problem> {
         let Self { name, names, ttl_ms, wait_ms, label, max_hold_ms, min_margin, shared, owner, .. } = self;
         let terms = ttl_ms.is_some() || wait_ms.is_some() || max_hold_ms.is_some() || min_margin.is_some();
-        let terms = terms || self.slots.is_some() || self.at_least_ms.is_some();
+        let terms = terms || self.slots.is_some() || self.at_least_ms.is_some() || self.holding.is_some();
         if terms || label.is_some() || shared.is_some() || owner.is_some() {
             return Err(Problem::new(
                 Kind::BadRequest,

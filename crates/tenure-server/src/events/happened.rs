@@ -8,7 +8,7 @@ use tenure::metrics::outcome;
 use tenure::{Event, Fence, LockChange, LockState, LockView};
 use utoipa::ToSchema;
 
-use crate::form::milliseconds;
+use crate::form::{self, InCircle, milliseconds};
 use crate::lease_key::LeaseKeys;
 
 /// Something that happened to a lock or a node. Fields that do not apply are absent.
@@ -50,6 +50,9 @@ pub(crate) struct Happened {
     /// The holder's label.
     #[serde(skip_serializing_if = "Option::is_none")]
     label: Option<Box<str>>,
+    /// Who holds what and waits for what.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) deadlock: Option<Vec<InCircle>>,
     /// Why a node does not vote, or why a lock was taken from its holder.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<Box<str>>,
@@ -101,6 +104,9 @@ impl Happened {
                 label: holder.map(Into::into),
                 ..lock("waiting", name)
             },
+            Event::Circle { name, circle, .. } => {
+                Self { deadlock: Some(form::deadlock(circle)), ..lock("deadlock", name) }
+            }
             Event::NotAcquired { name, cause, attempts, elapsed, .. } => Self {
                 cause: Some(outcome(cause)),
                 attempts: Some(*attempts),

@@ -6,6 +6,7 @@ use serde_json::Value;
 use tenure::{Guard, Risk};
 use utoipa::ToSchema;
 
+use crate::form::InCircle;
 use crate::lease::Lease;
 use crate::problem::{self, Problem};
 
@@ -24,6 +25,9 @@ pub(crate) struct Line {
     /// The holder's label.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) label: Option<String>,
+    /// Who holds what and waits for what, this caller first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) deadlock: Option<Vec<InCircle>>,
     /// The lock is yours until its validity ends, counted from before the request was sent.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) lease: Option<Lease>,
@@ -41,6 +45,8 @@ pub(crate) struct Line {
 pub(crate) enum Event {
     /// Another has the lock.
     Waiting,
+    /// Each member of a circle holds the lock that the one before waits for. The wait goes on.
+    Deadlock,
     /// The lock is yours.
     Acquired,
     /// It still is.
@@ -73,8 +79,8 @@ pub(crate) enum Reason {
 impl Line {
     pub(super) fn of(event: Event, name: &str) -> Self {
         let name = name.to_owned();
-        let (ahead, waiters, label, lease, reason, problem) = Default::default();
-        Self { event, name, ahead, waiters, label, lease, reason, problem }
+        let (ahead, waiters, label, deadlock, lease, reason, problem) = Default::default();
+        Self { event, name, ahead, waiters, label, deadlock, lease, reason, problem }
     }
 
     /// There is nothing more to tell.

@@ -2,12 +2,14 @@
 
 use std::time::{Duration, Instant};
 
-use tenure::{InLine, Place};
+use tenure::{Circle, InLine, Place};
 use tokio::time::{sleep, timeout};
 
 use super::line::{Event, Line};
 use super::{HEARTBEAT, Hold, Stage};
+use crate::caller::Verb;
 use crate::calls::acquire::Acquiring;
+use crate::form;
 use crate::grant::Unheard;
 use crate::lease::gather;
 use crate::problem::Problem;
@@ -26,13 +28,15 @@ pub(crate) struct Waiting {
     in_line: InLine,
     /// What was told last, and when.
     told: Option<(Option<Place>, Instant)>,
+    /// The deadlock that was told last.
+    deadlock: Option<Circle>,
     _room: Seat,
 }
 
 impl Waiting {
     pub(crate) fn new(name: String, (acquire, in_line): (Acquiring, InLine), room: Seat, turn: Turn) -> Self {
         let acquire = Box::pin(turn.during(acquire, in_line.clone()));
-        Self { name, acquire, in_line, told: None, _room: room }
+        Self { name, acquire, in_line, told: None, deadlock: None, _room: room }
     }
 
     /// Whether there is something to wait for.
@@ -65,6 +69,18 @@ impl Waiting {
                     return (Line::of(Event::Draining, &self.name), Stage::Over);
                 }
                 () = sleep(pause) => {}
+            }
+            let deadlock = self.in_line.deadlock();
+            if deadlock != self.deadlock {
+                self.deadlock.clone_from(&deadlock);
+                let knows = |name: &str| hold.caller.sees(name) || hold.caller.may(Verb::Lock, name).is_ok();
+                if let Some(seen) = deadlock.filter(|seen| seen.names().all(knows)) {
+                    let deadlock = Some(form::deadlock(&seen));
+                    return (
+                        Line { deadlock, ..Line::of(Event::Deadlock, &self.name) },
+                        Stage::Waiting(self),
+                    );
+                }
             }
             let place = self.in_line.place();
             let is_due = |(told, at): &(_, Instant)| *told != place || at.elapsed() >= HEARTBEAT;

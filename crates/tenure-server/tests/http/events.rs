@@ -69,7 +69,7 @@ impl Reader {
     }
 
     /// The next message of this kind, about this lock.
-    async fn expect(&mut self, kind: &str, name: &str) -> Value {
+    pub(crate) async fn expect(&mut self, kind: &str, name: &str) -> Value {
         loop {
             let (found, data) = self.next().await.expect("a message");
             if found == kind && data["name"] == name {
@@ -219,6 +219,41 @@ async fn only_names_that_the_caller_may_read_and_asked_for_are_told() {
         (400, &json!("urn:tenure:bad-request")),
         "{refused:?}"
     );
+}
+
+#[tokio::test]
+async fn a_deadlock_is_told_only_to_those_who_may_read_all_its_names() {
+    let file = ListFile::new();
+    let all = file.add("all", &[Verb::Read, Verb::Lock], &[], None);
+    let some = file.add("some", &[Verb::Read], &["a/"], None);
+    let fleet = Fleet::memory();
+    let service = service(&fleet).await.callers(Callers::read(&file.path()).unwrap());
+    let instance = Instance::start(service).await;
+    let mut some = Reader::begin(&instance, "/v1/events", Some(&some), None).await.settle().await;
+    let mut every = Reader::begin(&instance, "/v1/events", Some(&all), None).await.settle().await;
+    let mut client = Client::connect(instance.address).await.token(&all);
+    let (one, two) = (json!({ "name": "a/1", "ttl_ms": 20_000 }), json!({ "name": "b", "ttl_ms": 20_000 }));
+    let (one, two) =
+        (client.post("/v1/acquire", &one).await.body, client.post("/v1/acquire", &two).await.body);
+    let (address, token) = (instance.address, all.as_str());
+    let wait = async |name: &str, lease: &Value| {
+        let mut client = Client::connect(address).await.token(token);
+        client
+            .post("/v1/acquire", &json!({ "name": name, "wait_ms": 4_000, "holding": [lease["held"]] }))
+            .await
+    };
+    let told = async {
+        every.expect("deadlock", "a/1").await;
+        assert_eq!(client.post("/v1/acquire", &json!({ "name": "a/2" })).await.status, 200);
+    };
+    tokio::join!(wait("a/1", &two), wait("b", &one), told);
+    loop {
+        let (kind, data) = some.next().await.unwrap();
+        assert_ne!(kind, "deadlock", "{data}");
+        if data["name"] == "a/2" {
+            break;
+        }
+    }
 }
 
 /// Nobody waits for a reader, and one that was overtaken hears how much it missed.

@@ -7,6 +7,7 @@ use tenure::{Faults, LockState, MemoryNode};
 use tokio::time::{Instant, sleep, timeout};
 
 use crate::client::Client;
+use crate::events::{Reader, service_keeping};
 use crate::everywhere::everywhere;
 use crate::{Instance, given, locks, nodes, service};
 
@@ -79,6 +80,67 @@ async fn a_lock_is_renewed_for_as_long_as_the_connection_lives() {
         assert_eq!(line["lease"]["fence"], first["fence"]);
         assert_ne!(line["lease"]["token"], first["token"]);
     }
+}
+
+/// Clients say what they hold by what their leases told them.
+#[tokio::test]
+async fn a_waiter_is_told_of_the_deadlock_it_is_in_and_goes_on_waiting() {
+    everywhere(async |fleet| {
+        let instance = Instance::start(service_keeping(fleet, 1_000).await).await;
+        let mut reader = Reader::begin(&instance, "/v1/events", None, None).await.settle().await;
+        let mut client = Client::connect(instance.address).await;
+        let mut leases = vec![];
+        for name in ["a", "b"] {
+            leases.push(client.post("/v1/acquire", &json!({ "name": name, "ttl_ms": 20_000 })).await.body);
+        }
+        let wait = |name: &str, lease: &Value, label: &str| json!({ "name": name, "wait_ms": 20_000, "label": label, "holding": [lease["held"]] });
+        let mut one = Holding::begin(&instance, &wait("b", &leases[0], "one")).await;
+        one.expect("waiting").await;
+        let mut two = Holding::begin(&instance, &wait("a", &leases[1], "two")).await;
+        let [first, second] = [("one", "a", "b"), ("two", "b", "a")].map(
+            |(label, holds, waits_for)| json!({ "label": label, "holds": holds, "waits_for": waits_for }),
+        );
+        let circles = [json!([first, second]), json!([second, first])];
+        for (waiter, circle) in [&mut one, &mut two].into_iter().zip(&circles) {
+            let told = loop {
+                let line = waiter.next().await.unwrap();
+                if line["event"] != "waiting" {
+                    break line;
+                }
+            };
+            assert_eq!((&told["event"], &told["deadlock"]), (&json!("deadlock"), circle), "{told}");
+        }
+        let event = reader.expect("deadlock", "b").await;
+        assert_eq!(event["deadlock"], circles[0], "{event}");
+        client.post("/v1/release", &given(&leases[1])).await;
+        let after = loop {
+            let line = one.next().await.unwrap();
+            if line["event"] != "waiting" {
+                break line;
+            }
+        };
+        assert_eq!(after["event"], "acquired", "the deadlock is told once: {after}");
+        client.post("/v1/release", &given(&leases[0])).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_held_has_to_be_said_as_it_was_told() {
+    let instance = Instance::start(service(&nodes())).await;
+    let mut client = Client::connect(instance.address).await;
+    for path in ["/v1/acquire", "/v1/hold"] {
+        let refused = client.post(path, &json!({ "name": "x", "holding": ["a"] })).await;
+        assert_eq!(refused.status, 400, "{refused:?}");
+        assert!(refused.body["detail"].as_str().unwrap().starts_with("holding: "), "{refused:?}");
+    }
+    let lease = client.post("/v1/acquire", &json!({ "name": "a" })).await.body;
+    let free = client.post("/v1/acquire", &json!({ "name": "x", "holding": [lease["held"]] })).await;
+    assert_eq!(free.status, 200, "{free:?}");
+    assert!(
+        !lease["token"].as_str().unwrap().contains(lease["held"].as_str().unwrap()),
+        "no part of the token"
+    );
 }
 
 /// A build that drops the guard with the connection frees the lock at once, and fails here.

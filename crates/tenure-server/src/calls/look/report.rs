@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use serde::Serialize;
-use tenure::{Circle, CircleMember, Fence, Kind, LockList, LockState, NodeAnswer, WaiterReport};
+use tenure::{Circle, Fence, Kind, LockList, LockState, NodeAnswer, WaiterReport};
 use utoipa::ToSchema;
 
-use crate::form::{kind_word, milliseconds};
+use crate::form::{InCircle, deadlock, kind_word, milliseconds};
 use crate::lease_key::LeaseKeys;
 
 /// What the nodes say about a lock.
@@ -101,18 +101,6 @@ struct Waiter {
     shared: bool,
     /// The locks it holds while it waits, of those that the caller may see.
     keeps: Vec<String>,
-}
-
-/// One member of a deadlock.
-#[derive(Debug, Serialize, ToSchema)]
-pub(crate) struct InCircle {
-    /// Its label, if it has one.
-    #[schema(required)]
-    label: Option<String>,
-    /// The lock it holds.
-    holds: String,
-    /// The lock it waits for.
-    waits_for: String,
 }
 
 /// `kept`: its holder is done, but others are kept out until its period ends; `reserved`: set aside
@@ -210,18 +198,8 @@ impl LockReport {
     /// With the deadlocks that it is part of.
     pub(crate) fn with_deadlocks(mut self, circles: &[Circle], sees: impl Fn(&str) -> bool) -> Self {
         let seen = circles.iter().filter(|circle| circle.names().all(&sees));
-        self.deadlocks = seen.map(|circle| circle.members.iter().map(InCircle::of).collect()).collect();
+        self.deadlocks = seen.map(deadlock).collect();
         self
-    }
-}
-
-impl InCircle {
-    fn of(member: &CircleMember) -> Self {
-        Self {
-            label: member.label.as_deref().map(str::to_owned),
-            holds: member.holds.to_string(),
-            waits_for: member.waits_for.to_string(),
-        }
     }
 }
 
