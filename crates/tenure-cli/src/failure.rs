@@ -10,6 +10,7 @@ use tenure_server::form::kind_word;
 
 use crate::ballot::Ballot;
 use crate::exit_code::Exit;
+use crate::hold::Wanted;
 use crate::output::{duration, plain};
 use crate::settings::Settings;
 
@@ -166,12 +167,41 @@ impl Failure {
     }
 }
 
-/// Who has it, for people who wonder whether to wait.
-pub(crate) fn contention(name: &str, holder: Option<&str>, left: Option<Duration>, waiters: u64) -> String {
+impl Failure {
+    /// The same about what was wanted, if that was not simply a lock: one of so many permits, whose
+    /// slots are nobody's business, or a lock that is kept from others for a period, so that there
+    /// is nothing to retry.
+    pub(crate) fn about_wanted(mut self, wanted: &Wanted<'_>) -> Self {
+        if !self.is_contention() {
+            return self;
+        }
+        let name = wanted.name();
+        match wanted.slots {
+            Some(1) => self.message = format!("the only slot of {name:?} is taken; {REMEDY}"),
+            Some(slots) => self.message = format!("all {slots} slots of {name:?} are taken; {REMEDY}"),
+            None if !wanted.at_least.is_zero() => {
+                let (holder, left) = holder_and_left(self.about.holder.as_deref(), self.about.retry_after);
+                self.message = format!("lock {name:?} is taken for this period by {holder}{left}");
+            }
+            None => {}
+        }
+        self.of_lock(&name)
+    }
+}
+
+const REMEDY: &str = "retry later or add --wait 1m";
+
+fn holder_and_left(holder: Option<&str>, left: Option<Duration>) -> (String, String) {
     let holder = holder.map_or_else(|| "another client".to_owned(), plain);
     let left = left.map_or_else(String::new, |left| format!(", free in {} unless renewed", duration(left)));
+    (holder, left)
+}
+
+/// Who has it, for people who wonder whether to wait.
+pub(crate) fn contention(name: &str, holder: Option<&str>, left: Option<Duration>, waiters: u64) -> String {
+    let (holder, left) = holder_and_left(holder, left);
     let waiters = if waiters == 0 { String::new() } else { format!(", {waiters} in line") };
-    format!("lock {name:?} is held by {holder}{left}{waiters}; retry later or add --wait 1m")
+    format!("lock {name:?} is held by {holder}{left}{waiters}; {REMEDY}")
 }
 
 impl From<AcquireError> for Failure {

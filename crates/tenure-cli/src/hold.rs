@@ -74,7 +74,8 @@ pub(crate) async fn hold(
     if let Some(service) = settings.service() {
         let service = Service::connect(service)?;
         let asking = Asking::new(wanted, note, settings, conflict);
-        let told = wait_for(name, service.acquire(&asking, &sender), signals, news, output).await?;
+        let told = wait_for(name, service.acquire(&asking, &sender), signals, news, output).await;
+        let told = told.map_err(|failure| failure.about_wanted(wanted))?;
         let held = Held::keep(service.clone(), told);
         return Ok((Backend::Service(service), Holding::Service(held)));
     }
@@ -104,7 +105,7 @@ pub(crate) async fn hold(
         Ok(guard) => Ok((Backend::Nodes(locks), Holding::Nodes(guard))),
         Err(failure) => {
             let _ = locks.shutdown().await;
-            Err(failure)
+            Err(failure.about_wanted(wanted))
         }
     }
 }

@@ -49,6 +49,8 @@ pub(crate) enum Outcome {
         failure: Failure,
         /// Something of it could not be stopped.
         is_left: bool,
+        /// By this signal somebody wanted us to end, too.
+        interrupted: Option<Signal>,
     },
 }
 
@@ -70,7 +72,7 @@ impl Work<'_> {
         let environment = environment::of(&holding, self.owner, settings);
         let mut terminal = Terminal::open();
         let prepared = Child::prepare(self.command, &environment, terminal.is_wanted()).and_then(|child| {
-            let keepers = Keepers::start(child.group(), settings, &holding.baton());
+            let keepers = Keepers::start(child.group(), settings, &holding.baton(), self.retries);
             let keepers = keepers.inspect_err(|_| child.signal(Signal::SIGKILL))?;
             Ok((child, keepers))
         });
@@ -83,16 +85,19 @@ impl Work<'_> {
             }
         };
         let backend = &backend;
-        let mut supervised = Supervised { child, backend, holding: Ok(holding), keepers, settings, terminal };
+        let (holding, interrupted) = (Ok(holding), None);
+        let mut supervised = Supervised { child, backend, holding, keepers, settings, terminal, interrupted };
         let ended = supervised.watch(signals).await;
 
-        let Supervised { mut terminal, keepers, holding, child, .. } = supervised;
+        let Supervised { mut terminal, keepers, holding, child, interrupted, .. } = supervised;
         // What has become another user's (`sudo`) cannot be killed by us.
         let is_gone = child.is_gone();
         terminal.take_back();
         keepers.dismiss();
         let has_failed = !matches!(ended, Ended::ByItself(exit) if exit == Exit::DONE);
         let released = match holding {
+            // Nothing was done under it.
+            Ok(holding) if ended == Ended::Stopped(Cause::NotBegun) => holding.release_early().await,
             Ok(holding) if self.retries && has_failed => holding.release_early().await,
             Ok(holding) => holding.release().await,
             Err(_) => Ok(()),
@@ -114,7 +119,7 @@ impl Work<'_> {
             Ended::Stopped(cause) => {
                 let left = (!is_gone).then(|| child.group());
                 let failure = stopped(cause, self.name, left);
-                Ok(Outcome::Stopped { cause, failure, is_left: !is_gone })
+                Ok(Outcome::Stopped { cause, failure, is_left: !is_gone, interrupted })
             }
         }
     }

@@ -20,7 +20,7 @@ pub(crate) async fn run(args: &AcquireArgs, settings: &Settings, output: &Output
     let written = output.lease(&lease);
     if written.is_err() {
         // Nobody has the token, so nobody could release it.
-        let _ = backend.release(&backend.baton(&lease.name, &lease.token, lease.ttl)?).await;
+        let _ = backend.release(&backend.baton(&lease.name, &lease.token, lease.ttl)?, true).await;
     }
     finish(&backend, output).await;
     written.map(|()| Exit::DONE)

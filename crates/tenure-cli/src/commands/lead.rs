@@ -30,11 +30,17 @@ pub(crate) async fn run(args: &LeadArgs, settings: &Settings, output: &Output) -
         output.note(&format!("elected, epoch {fence}"));
         match work.run(held, &settings, &mut signals, output).await? {
             Outcome::Ended(exit) => return Ok(exit),
+            Outcome::Stopped { failure, interrupted: Some(signal), .. } => {
+                let message = format!("interrupted by {signal}; {}", failure.message);
+                let exit = Exit::signal(signal as i32);
+                return Err(Failure::new(exit, "interrupted", message).of_lock(&args.name));
+            }
             // Nodes that cannot be reached, and a machine that is too slow, may be well again.
             Outcome::Stopped {
                 cause: Cause::Lost | Cause::Taken | Cause::Late | Cause::NotBegun,
                 failure,
                 is_left,
+                ..
             } if !is_left => {
                 output.note(&format!("{}. Running for election again", failure.message));
             }

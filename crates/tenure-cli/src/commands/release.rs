@@ -28,7 +28,7 @@ pub(crate) async fn run(args: &ReleaseArgs, settings: &Settings, output: &Output
     refuse_absent_store(settings, &name)?;
     let backend = Backend::connect_aloud(settings, output)?;
     let baton = backend.baton(&name, &token, settings.max_ttl.value)?;
-    let released = backend.release(&baton).await;
+    let released = backend.release(&baton, false).await;
     let unfinished = backend.shutdown(None).await.err();
     output.released(&name, &released?, unfinished.as_ref())?;
     Ok(Exit::DONE)

@@ -28,7 +28,7 @@ pub(crate) fn lock(name: Option<&str>, token: Option<&str>) -> Result<(String, S
             (_, None) => {
                 return Err(Failure::usage(format!(
                     "lock {name:?} needs its token: pass what `acquire` printed with --token, or set \
-                     TENURE_TOKEN"
+                     TENURE_TOKEN. Several names are extended and released by the `run` that holds them"
                 ))
                 .of_lock(&name));
             }

@@ -33,10 +33,12 @@ use crate::settings::Settings;
 /// What we call ourselves with to keep: both do the same.
 pub(super) const NAMES: [&str; 2] = ["__keep", "__spare"];
 
-/// What is said through the pipe: all is over in good order; this is the lock; it is valid until
-/// then; another keeper has it now; keep it; give it back.
+/// What is said through the pipe: all is over in good order; this is the lock; this is the lock, and
+/// others may have it at once though it was to be kept from them; it is valid until then; another
+/// keeper has it now; keep it; give it back.
 const GOODBYE: &str = "goodbye";
 const LOCK: &str = "lock";
+const EARLY: &str = "lock-early";
 const UNTIL: &str = "until";
 const STAND_BY: &str = "stand-by";
 const TAKE: &str = "take";
@@ -72,6 +74,8 @@ pub(super) struct Keepers {
     group: Pid,
     /// The lock and how to reach it, as an order.
     lock: String,
+    /// Whether others may have it at once if the command is killed.
+    retries: bool,
     keepers: [Option<Keeper>; 2],
     /// Which of them was given the lock.
     trusted: Option<usize>,
@@ -91,11 +95,14 @@ struct Keeper {
 
 impl Keepers {
     /// Starts the first one for this process group and its lock.
-    pub(super) fn start(group: Pid, settings: &Settings, baton: &Baton) -> io::Result<Self> {
-        let lock = lock_order(settings, baton);
+    /// `retries`: if the command is killed with us, others may have the lock at once, though it was
+    /// to be kept from them.
+    pub(super) fn start(group: Pid, settings: &Settings, baton: &Baton, retries: bool) -> io::Result<Self> {
+        let lock = lock_order(settings, baton, retries);
         let keepers = [Some(Keeper::start(NAMES[0], group, &lock, None)?), None];
         let now = Instant::now();
-        Ok(Self { group, lock, keepers, trusted: None, begun: now, starts: 1, counted_from: now })
+        let trusted = None;
+        Ok(Self { group, lock, retries, keepers, trusted, begun: now, starts: 1, counted_from: now })
     }
 
     /// Lets them go: nothing is left to look after.
@@ -144,7 +151,7 @@ impl Keepers {
 
     /// Lets one of them keep this lock, which is valid until then by [`now`].
     pub(super) fn take(&mut self, settings: &Settings, baton: &Baton, until: Duration) {
-        self.lock = lock_order(settings, baton);
+        self.lock = lock_order(settings, baton, self.retries);
         let take = format!("{}{TAKE} {}\n", self.lock, until.as_nanos());
         self.trusted = None;
         for index in 0..self.keepers.len() {
@@ -251,9 +258,9 @@ fn until_order(until: Duration) -> String {
     format!("{UNTIL} {}\n", until.as_nanos())
 }
 
-fn lock_order(settings: &Settings, baton: &Baton) -> String {
-    let settings = settings.to_text();
-    format!("{LOCK} {}\n{baton}\n{settings}", settings.lines().count())
+fn lock_order(settings: &Settings, baton: &Baton, retries: bool) -> String {
+    let (settings, how) = (settings.to_text(), if retries { EARLY } else { LOCK });
+    format!("{how} {}\n{baton}\n{settings}", settings.lines().count())
 }
 
 /// Goes on with a lock, trying again while nobody answers and it may still be held.

@@ -16,7 +16,7 @@ use crate::backend::{Backend, Holding};
 use crate::exit_code::Exit;
 use crate::machine_clock;
 use crate::settings::Settings;
-use crate::signals::{Signal, Signals};
+use crate::signals::{Signal, Signals, ends_wait};
 
 /// What the command leaves behind in its group has this long to leave it before SIGTERM: `setsid`
 /// is begun in the group, and a shell that has begun it ends at once.
@@ -101,6 +101,8 @@ pub(super) struct Supervised<'a> {
     pub(super) keepers: Keepers,
     pub(super) settings: &'a Settings,
     pub(super) terminal: Terminal,
+    /// The signal by which somebody wants all of it to end, and not the command alone.
+    pub(super) interrupted: Option<Signal>,
 }
 
 impl Supervised<'_> {
@@ -183,7 +185,13 @@ impl Supervised<'_> {
                 () = &mut lost, if !is_lost => is_lost = true,
                 signal = signals.next() => match signal {
                     Signal::SIGCHLD => {}
-                    signal => self.child.signal(signal),
+                    signal => {
+                        // Before the command is stopped, a key or a hang-up may be meant for it.
+                        if signal == Signal::SIGTERM || cause.is_some() && ends_wait(signal) {
+                            self.interrupted.get_or_insert(signal);
+                        }
+                        self.child.signal(signal);
+                    }
                 },
                 () = sleep(pause) => {}
             }

@@ -24,6 +24,12 @@ fn several_names_are_locked_together_or_not_at_all() {
         let done = deployment.tenure(&run);
         done.ends_with(0);
         assert!(done.stdout.starts_with("a, b 1"), "{done:?}");
+        // Their token is of no use for one of them: that would lose the others.
+        let script = "echo \"${TENURE_TOKEN-none}\"; \"$0\" release";
+        let done = deployment.tenure(&["run", "a", "b", "--", "sh", "-c", script, crate::deployment::TOOL]);
+        done.ends_with(64);
+        assert_eq!(done.stdout, "none\n", "{done:?}");
+        assert!(done.stderr.contains("Several names are extended and released by the `run`"), "{done:?}");
         let many: Vec<String> = (0..33).map(|name| name.to_string()).collect();
         let mut run = vec!["run"];
         run.extend(many.iter().map(String::as_str));
@@ -56,7 +62,12 @@ fn sets_in_opposite_order_do_not_deadlock() {
 fn so_many_commands_run_at_a_time() {
     for deployment in deployments_and_service() {
         let holders = [0, 1].map(|_| deployment.hold(&["s", "--slots", "2"]));
-        deployment.tenure(&["run", "s", "--slots", "2", "--", "true"]).ends_with(75);
+        let refused = deployment.tenure(&["run", "s", "--slots", "2", "--", "true"]);
+        refused.ends_with(75);
+        assert!(refused.stderr.contains("all 2 slots of \"s\" are taken; retry later"), "{refused:?}");
+        let (refused, _) = deployment.json(&["run", "s", "--slots", "2", "--json", "--", "true"]);
+        assert_eq!((&refused["error"], &refused["name"]), (&"contended".into(), &"s".into()), "{refused}");
+        deployment.tenure(&["run", "", "--slots", "2", "--", "true"]).ends_with(64);
         deployment.tenure(&["run", "s", "--", "true"]).ends_with(0);
         let third = deployment.start(&["run", "s", "--slots", "2", "--wait", "60s", "--", "echo", "in"]);
         std::thread::sleep(Duration::from_millis(300));
@@ -88,7 +99,10 @@ fn a_command_runs_once_per_period_though_it_takes_less_fails_or_is_killed() {
         };
         let begun = Instant::now();
         run(&[], &["true"]).ends_with(0);
-        run(&[], &["true"]).ends_with(75);
+        let refused = run(&[], &["true"]);
+        refused.ends_with(75);
+        assert!(refused.stderr.contains("lock \"p\" is taken for this period by "), "{refused:?}");
+        assert!(!refused.stderr.contains("retry"), "there is nothing to retry: {refused:?}");
         let status = deployment.tenure(&["status", "p"]);
         assert!(status.stdout.contains("kept"), "{status:?}");
         // It fails, and that changes nothing.
@@ -101,6 +115,12 @@ fn a_command_runs_once_per_period_though_it_takes_less_fails_or_is_killed() {
         run(&retry, &["false"]).ends_with(1);
         run(&[], &["true"]).ends_with(0);
         deployment.tenure(&["release", "p", "--force", "--yes"]).ends_with(0);
+        // The same if it is killed together with the tool.
+        let killed = deployment.hold(&["p", "--ttl", "1s", "--at-least", "50s", "--at-least-on", "success"]);
+        killed.signal(Signal::SIGKILL);
+        killed.done();
+        run(&["--wait", "20s"], &["true"]).ends_with(0);
+        deployment.tenure(&["release", "p", "--force", "--yes"]).ends_with(0);
         // It is killed together with the tool.
         let begun = Instant::now();
         let killed = deployment.hold(&["p", "--ttl", "1s", "--at-least", "4s"]);
@@ -111,6 +131,26 @@ fn a_command_runs_once_per_period_though_it_takes_less_fails_or_is_killed() {
         let refused = deployment.tenure(&["run", "p", "--at-least", "2m", "--", "true"]);
         assert!(refused.stderr.contains("max_ttl"), "{refused:?}");
         refused.ends_with(64);
+    }
+}
+
+/// Somebody ends the candidate, its command takes its time, and meanwhile the lock is lost: that is
+/// no reason to stand again.
+#[test]
+fn a_candidate_that_was_told_to_go_does_not_stand_again() {
+    for deployment in deployments_and_service() {
+        let log = deployment.folder().join("log");
+        let command = "trap '' TERM; echo >> log; while :; do sleep 0.1; done";
+        let candidate = deployment.start(&["lead", "l", "--ttl", "2s", "--", "sh", "-c", command]);
+        let terms = || std::fs::read_to_string(&log).unwrap_or_default().lines().count();
+        wait_until(|| terms() == 1);
+        candidate.signal(Signal::SIGTERM);
+        std::thread::sleep(Duration::from_millis(100));
+        deployment.tenure(&["release", "l", "--force", "--yes"]).ends_with(0);
+        let done = candidate.done();
+        done.ends_with(143);
+        assert!(done.stderr.contains("interrupted by SIGTERM; lock \"l\" was lost"), "{done:?}");
+        assert_eq!(terms(), 1);
     }
 }
 

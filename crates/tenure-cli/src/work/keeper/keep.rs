@@ -13,7 +13,7 @@ use tokio::time::timeout;
 
 use super::super::group;
 use super::super::supervise::{Cause, kill_lead};
-use super::{ANSWER_LIMIT, BACK, GOODBYE, LOCK, LOST, MAX_HOLD, STAND_BY, TAKE, TAKEN, UNTIL, resume};
+use super::{ANSWER_LIMIT, BACK, EARLY, GOODBYE, LOCK, LOST, MAX_HOLD, STAND_BY, TAKE, TAKEN, UNTIL, resume};
 use crate::backend::{Backend, Baton, Holding};
 use crate::exit_code::Exit;
 use crate::machine_clock::now;
@@ -34,12 +34,14 @@ struct Kept {
     /// Until when the lock is valid if nobody says more, by [`now`].
     until: Option<Duration>,
     lock: Option<(Settings, Baton)>,
+    /// Others may have it at once, though it was to be kept from them.
+    early: bool,
 }
 
 /// Keeps until nothing is left to look after.
 pub(in super::super) fn keep(group: &str) -> Exit {
     let Ok(group @ 2..) = group.parse() else { return Exit::USAGE };
-    let mut kept = Kept { group: Pid::from_raw(group), until: None, lock: None };
+    let mut kept = Kept { group: Pid::from_raw(group), until: None, lock: None, early: false };
     if kept.serve().is_none() {
         kept.end();
     }
@@ -55,7 +57,10 @@ impl Kept {
             let (word, number) = order.split_once(' ').unwrap_or((&order, ""));
             match word {
                 UNTIL => self.until = Some(Duration::from_nanos(number.parse().ok()?)),
-                LOCK => self.lock = read_lock(&mut pipe, number.parse().ok()?)?,
+                LOCK | EARLY => {
+                    self.lock = read_lock(&mut pipe, number.parse().ok()?)?;
+                    self.early = word == EARLY;
+                }
                 STAND_BY => self.until = None,
                 TAKE => {
                     self.until = None;
@@ -166,7 +171,7 @@ impl Kept {
         runtime.block_on(async {
             let Ok(backend) = Backend::connect(&settings) else { return };
             let _ = timeout(ANSWER_LIMIT, backend.ready()).await;
-            let _ = timeout(ANSWER_LIMIT, backend.release(&baton)).await;
+            let _ = timeout(ANSWER_LIMIT, backend.release(&baton, self.early)).await;
             let _ = backend.shutdown(Some(ANSWER_LIMIT)).await;
         });
     }
