@@ -177,8 +177,13 @@ impl Failure {
         }
         let name = wanted.name();
         match wanted.slots {
-            Some(1) => self.message = format!("the only slot of {name:?} is taken; {REMEDY}"),
-            Some(slots) => self.message = format!("all {slots} slots of {name:?} are taken; {REMEDY}"),
+            Some(1) => {
+                self.message = format!("the only slot of {name:?} is taken; retry later or add --wait 1m");
+            }
+            Some(slots) => {
+                self.message =
+                    format!("all {slots} slots of {name:?} are taken; retry later or add --wait 1m");
+            }
             None if !wanted.at_least.is_zero() => {
                 let (holder, left) = holder_and_left(self.about.holder.as_deref(), self.about.retry_after);
                 self.message = format!("lock {name:?} is taken for this period by {holder}{left}");
@@ -188,8 +193,6 @@ impl Failure {
         self.of_lock(&name)
     }
 }
-
-const REMEDY: &str = "retry later or add --wait 1m";
 
 fn holder_and_left(holder: Option<&str>, left: Option<Duration>) -> (String, String) {
     let holder = holder.map_or_else(|| "another client".to_owned(), plain);
@@ -201,7 +204,7 @@ fn holder_and_left(holder: Option<&str>, left: Option<Duration>) -> (String, Str
 pub(crate) fn contention(name: &str, holder: Option<&str>, left: Option<Duration>, waiters: u64) -> String {
     let (holder, left) = holder_and_left(holder, left);
     let waiters = if waiters == 0 { String::new() } else { format!(", {waiters} in line") };
-    format!("lock {name:?} is held by {holder}{left}{waiters}; {REMEDY}")
+    format!("lock {name:?} is held by {holder}{left}{waiters}; retry later or add --wait 1m")
 }
 
 impl From<AcquireError> for Failure {

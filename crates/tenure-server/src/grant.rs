@@ -1,8 +1,8 @@
 //! When a lock belongs to the client: when the outermost layer has returned the answer.
 //!
 //! Before that a call that is cancelled, because its client has gone away, gives the lock back
-//! ([`Unheard`]). From then on nothing that is seen on the connection does: the answer may have been
-//! delivered although the write failed, and the client may be at work.
+//! ([`Unheard`]). From then on nothing that is seen on the connection does: the answer may have
+//! been delivered although the write failed, and the client may be at work.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -51,8 +51,9 @@ impl fmt::Debug for Grant {
     }
 }
 
-/// A lock that its client cannot know of yet: it is given back when this is dropped. Others may have
-/// it at once even if it was to be kept from them for a period, because nothing was done under it.
+/// A lock that its client cannot know of yet: it is given back when this is dropped. Others may
+/// have it at once even if it was to be kept from them for a period, because nothing was done under
+/// it.
 pub(crate) struct Unheard(Option<Guard>);
 
 impl Unheard {

@@ -17,7 +17,8 @@ pub(super) fn of(holding: &Holding, owner: Option<&str>, settings: &Settings) ->
     let held = around::held(holding.held()).to_string();
     let mut environment = vec![
         ("TENURE_LOCK", Some(holding.name().into())),
-        // That of several names is for all of them together, and `run` alone extends and releases it.
+        // That of several names is for all of them together, and `run` alone extends and releases
+        // it.
         ("TENURE_TOKEN", (!holding.is_of_several()).then(|| holding.token().into())),
         ("TENURE_FENCE", Some(holding.fence().to_string().into())),
         ("TENURE_VALID_UNTIL_MS", Some(valid_until_ms.to_string().into())),

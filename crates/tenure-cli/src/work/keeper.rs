@@ -33,9 +33,9 @@ use crate::settings::Settings;
 /// What we call ourselves with to keep: both do the same.
 pub(super) const NAMES: [&str; 2] = ["__keep", "__spare"];
 
-/// What is said through the pipe: all is over in good order; this is the lock; this is the lock, and
-/// others may have it at once though it was to be kept from them; it is valid until then; another
-/// keeper has it now; keep it; give it back.
+/// What is said through the pipe: all is over in good order; this is the lock; this is the lock,
+/// and others may have it at once though it was to be kept from them; it is valid until then;
+/// another keeper has it now; keep it; give it back.
 const GOODBYE: &str = "goodbye";
 const LOCK: &str = "lock";
 const EARLY: &str = "lock-early";

@@ -62,8 +62,7 @@ impl<L: LeaseCell> Client<L> {
             },
             Request::ReleaseResumed { id, mut lease, hears_all } => {
                 let granted_by = lease.look().standing().and_then(|standing| standing.granted_by);
-                if let Some(granted_by) = granted_by {
-                    let held = self.fleet.least_time_since(now, granted_by).unwrap_or_default();
+                if let Some(held) = granted_by.and_then(|time| self.fleet.least_time_since(now, time)) {
                     lease.open().note_held(held);
                 }
                 self.leases.insert(id, LeaseEntry::of(id, lease));
@@ -132,7 +131,7 @@ impl<L: LeaseCell> Client<L> {
         // what the other process says counts from before it asked. That makes a hold too short, but
         // it must not cut a period.
         let least = match granted_by {
-            Some(granted_by) => self.fleet.least_time_since(now, *granted_by).unwrap_or_default(),
+            Some(granted_by) => self.fleet.least_time_since(now, *granted_by).unwrap_or(held),
             None if resuming.terms.at_least.is_zero() => most,
             None => held,
         };

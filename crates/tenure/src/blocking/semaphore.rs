@@ -55,8 +55,8 @@ impl Semaphore {
         block_on(self.0.acquire()).map(Guard)
     }
 
-    /// [`crate::Semaphore::acquire_in_line`]: a call that waits, for a thread of its own, and a view
-    /// of the place in line for the others.
+    /// [`crate::Semaphore::acquire_in_line`]: a call that waits, for a thread of its own, and a
+    /// view of the place in line for the others.
     ///
     /// # Errors
     /// As [`crate::Semaphore::acquire`], and [`Error::InsideRuntime`].

@@ -45,6 +45,43 @@ async fn two_sets_that_are_woken_on_different_names_are_both_served() {
     assert!(longest < TWO_CLAIM_WINDOWS + secs(2), "{longest:?}");
 }
 
+/// A set that waits for a name which somebody holds for long leaves the other one alone. When it
+/// went from line to line, this one was set aside for it, in vain, for most of the time.
+#[tokio::test]
+async fn a_set_that_waits_for_a_long_hold_keeps_nobody_from_the_other_names() {
+    let servers = servers::<5>();
+    let (holder, waiter) = (connect(&servers).await, connect(&servers).await);
+    let _held = holder.lock("b").acquire().await.unwrap();
+    let holds = async || {
+        let workers = [connect(&servers).await, connect(&servers).await].map(|locks| {
+            tokio::spawn(async move {
+                let (begun, mut holds) = (Instant::now(), 0);
+                while begun.elapsed() < secs(2) {
+                    let guard = locks.lock("a").wait_forever().acquire().await.unwrap();
+                    sleep(ms(10)).await;
+                    guard.release().await.unwrap();
+                    holds += 1;
+                }
+                holds
+            })
+        });
+        let mut all = 0;
+        for worker in workers {
+            all += worker.await.unwrap();
+        }
+        all
+    };
+    let alone = holds().await;
+    let set = tokio::spawn(waiter.lock_all(["a", "b"]).wait_forever().acquire());
+    while holder.inspect("b").await.unwrap().waiters != Some(1) {
+        sleep(ms(2)).await;
+    }
+    let beside = holds().await;
+    println!("{alone} holds of one name, {beside} beside a set that waits for another one");
+    assert!(beside * 10 >= alone * 7, "{beside} of {alone}");
+    set.abort();
+}
+
 /// From the same rack to the other side of the world, on two threads, with nothing set for it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sets_permits_and_periods_work_however_far_the_nodes_are() {

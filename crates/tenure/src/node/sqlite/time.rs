@@ -86,9 +86,8 @@ impl Machine {
 
 impl StoreClock {
     /// The clock of a store, as it goes on in this boot. If the store was last used in another one,
-    /// all its locks are free: whoever held them is gone. A lock that was released, and is kept from
-    /// others for its period, stays so. To be called inside a transaction that
-    /// may write.
+    /// all its locks are free: whoever held them is gone. A lock that was released, and is kept
+    /// from others for its period, stays so. To be called inside a transaction that may write.
     ///
     /// `presence` is a folder that everybody who has the store open keeps locked. If somebody does,
     /// it was no boot: a container can have a name for its boot that is not that of the machine.
@@ -103,8 +102,8 @@ impl StoreClock {
             }
             Some((_, _, ceiling_us)) => {
                 be_present(presence.try_lock())?;
-                // A period outlives its holder, and is not cut by the step from the time at which the
-                // machine went down to the ceiling.
+                // A period outlives its holder, and is not cut by the step from the time at which
+                // the machine went down to the ceiling.
                 let step_us = ceiling_us.saturating_sub(machine.wall_us()).clamp(0, CEILING_STEP_US);
                 store.execute(
                     "UPDATE names SET ends_ms = ends_ms + ?2, forget_ms = max(forget_ms, ends_ms + ?2)
