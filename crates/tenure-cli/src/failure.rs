@@ -176,6 +176,9 @@ impl Failure {
             return self;
         }
         let name = wanted.name();
+        if wanted.slots.is_some() {
+            (self.about.holder, self.about.retry_after) = (None, None);
+        }
         match wanted.slots {
             Some(1) => {
                 self.message = format!("the only slot of {name:?} is taken; retry later or add --wait 1m");
@@ -185,7 +188,10 @@ impl Failure {
                     format!("all {slots} slots of {name:?} are taken; retry later or add --wait 1m");
             }
             None if !wanted.at_least.is_zero() => {
-                let (holder, left) = holder_and_left(self.about.holder.as_deref(), self.about.retry_after);
+                let holder = self.about.holder.as_deref().map_or_else(|| "another client".to_owned(), plain);
+                let left = self.about.retry_after.map_or_else(String::new, |left| {
+                    format!(", free in {} unless it still runs then", duration(left))
+                });
                 self.message = format!("lock {name:?} is taken for this period by {holder}{left}");
             }
             None => {}
@@ -194,15 +200,10 @@ impl Failure {
     }
 }
 
-fn holder_and_left(holder: Option<&str>, left: Option<Duration>) -> (String, String) {
-    let holder = holder.map_or_else(|| "another client".to_owned(), plain);
-    let left = left.map_or_else(String::new, |left| format!(", free in {} unless renewed", duration(left)));
-    (holder, left)
-}
-
 /// Who has it, for people who wonder whether to wait.
 pub(crate) fn contention(name: &str, holder: Option<&str>, left: Option<Duration>, waiters: u64) -> String {
-    let (holder, left) = holder_and_left(holder, left);
+    let holder = holder.map_or_else(|| "another client".to_owned(), plain);
+    let left = left.map_or_else(String::new, |left| format!(", free in {} unless renewed", duration(left)));
     let waiters = if waiters == 0 { String::new() } else { format!(", {waiters} in line") };
     format!("lock {name:?} is held by {holder}{left}{waiters}; retry later or add --wait 1m")
 }

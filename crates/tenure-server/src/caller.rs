@@ -109,6 +109,11 @@ impl Caller {
         self.principal.rights.covers(Verb::Read, name)
     }
 
+    /// Whether it may hear that others wait for this lock, or hold it, because it may do so itself.
+    pub(crate) fn knows(&self, name: &str) -> bool {
+        self.sees(name) || self.principal.rights.covers(Verb::Lock, name)
+    }
+
     /// Whether all locks are.
     pub(crate) fn sees_all(&self) -> bool {
         self.sees("")

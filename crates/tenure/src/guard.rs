@@ -502,6 +502,13 @@ impl Guard {
         // Whether the nodes confirm is told in events; if not, the lock frees itself.
         let _ = self.hold.manager.call(|reply| Call::Release { id, reply }).await;
     }
+
+    /// The same, in the background.
+    pub(crate) fn give_up_for_all(&self) {
+        self.hold.watch().tell(HoldState::Lost);
+        // A worker that is gone cannot be told anything.
+        let _ = self.hold.manager.send(Call::Abandon { id: self.hold.id });
+    }
 }
 
 impl Released {

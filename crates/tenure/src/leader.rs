@@ -65,9 +65,12 @@ struct Office {
     guard: Guard,
     resigned: Notify,
     has_resigned: AtomicBool,
-    /// The work is done, and something that it has begun still has the term.
+    /// Nobody serves it any more: something that the work has begun may still have the term.
     is_left: AtomicBool,
 }
+
+/// A candidate that leads, or its future was dropped.
+struct Serving(Arc<Office>);
 
 /// The current leader, as the nodes say.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,11 +105,11 @@ impl Locks {
     pub fn leader(&self, name: impl Into<String>) -> Leader {
         let name = name.into();
         let mut lock = self.lock(name.clone()).wait_forever().max_hold(MaxHold::Unlimited);
-        // Whatever the defaults of the manager say: there is one leader, the next one is elected as
-        // soon as it resigns, and no candidate gives up.
+        // Whatever the defaults of the manager say: there is one leader, with an epoch and for as
+        // long as it can, the next one is elected as soon as it resigns, and no candidate gives up.
         let options = lock.options_mut();
-        (options.mode, options.at_least) = (Mode::Exclusive, Duration::ZERO);
-        options.retry.tries_max = None;
+        (options.mode, options.at_least, options.fenced) = (Mode::Exclusive, Duration::ZERO, true);
+        (options.retry.tries_max, options.renewals_max) = (None, None);
         Leader { locks: self.clone(), name, lock }
     }
 }
@@ -168,16 +171,17 @@ impl Leader {
                 Err(error) => return Err(error),
             };
             let (elected, ttl) = (Instant::now(), guard.ttl());
-            let office = Arc::new(Office::of(guard));
-            let end = office.serve(work(Term(Arc::clone(&office)))).await;
+            let serving = Serving(Arc::new(Office::of(guard)));
+            let office = &serving.0;
+            let end = office.serve(work(Term(Arc::clone(office)))).await;
             match end {
                 End::Lost => {
-                    drop(office);
+                    drop(serving);
                     sleep(back_off.after(elected.elapsed(), ttl)).await;
                 }
                 End::Resigned => office.guard.release_for_all().await,
                 End::Done(value) => {
-                    office.leave().await;
+                    serving.leave().await;
                     return Ok(value);
                 }
             }
@@ -232,7 +236,7 @@ impl Term {
         self.0.has_resigned.store(true, Ordering::SeqCst);
         self.0.resigned.notify_one();
         if self.0.is_left.load(Ordering::SeqCst) {
-            self.0.guard.release_for_all().await;
+            self.0.guard.give_up_for_all();
         }
         pending().await
     }
@@ -242,18 +246,6 @@ impl Office {
     fn of(guard: Guard) -> Self {
         let (has_resigned, is_left) = Default::default();
         Self { guard, resigned: Notify::new(), has_resigned, is_left }
-    }
-
-    /// The work is done: the lock is released when nobody has the term any more.
-    async fn leave(self: Arc<Self>) {
-        self.is_left.store(true, Ordering::SeqCst);
-        if self.has_resigned.load(Ordering::SeqCst) {
-            return self.guard.release_for_all().await;
-        }
-        if let Some(Self { guard, .. }) = Arc::into_inner(self) {
-            // Whether the nodes confirm is told in events; if not, the lock frees itself.
-            let _ = guard.release().await;
-        }
     }
 
     /// Does the work, until it is done or the term is over.
@@ -271,6 +263,28 @@ impl Office {
             resigned.as_mut().poll(cx).map(|()| End::Resigned)
         })
         .await
+    }
+}
+
+impl Serving {
+    /// The work is done: the lock is released when nobody has the term any more.
+    async fn leave(self) {
+        let office = Arc::clone(&self.0);
+        drop(self);
+        if let Some(Office { guard, .. }) = Arc::into_inner(office) {
+            // Whether the nodes confirm is told in events; if not, the lock frees itself.
+            let _ = guard.release().await;
+        }
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let Office { guard, has_resigned, is_left, .. } = &*self.0;
+        is_left.store(true, Ordering::SeqCst);
+        if has_resigned.load(Ordering::SeqCst) {
+            guard.give_up_for_all();
+        }
     }
 }
 

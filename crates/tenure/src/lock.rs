@@ -419,11 +419,6 @@ impl Lock {
         self.options.wait
     }
 
-    /// The most attempts that are made.
-    pub(crate) fn tries_max(&self) -> Option<u32> {
-        self.options.retry.tries_max
-    }
-
     pub(crate) fn key(&self) -> Result<LockKey, AcquireError> {
         self.check().map(|(key, _)| key)
     }

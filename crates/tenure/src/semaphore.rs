@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tenure_core::{LockKey, NAMES_MAX, OptionError, SLOTS_MAX, Wait};
-use tokio::time::Instant;
+use tenure_core::{LockKey, NAMES_MAX, OptionError, Retry, SLOTS_MAX, Wait};
+use tokio::time::{Instant, sleep};
 
 use crate::driver::draw_entropy;
 use crate::error::AcquireError;
@@ -28,10 +28,15 @@ const fn may_pass(error: &AcquireError) -> bool {
     )
 }
 
-/// How many attempts ended like this. What does not say counts as one.
-const fn attempts_of(error: &AcquireError) -> u32 {
+/// How many attempts ended like this; what does not say counts as one. `before`: how many were made
+/// for other slots, which its caller wants to know, too.
+fn count(error: &mut AcquireError, before: u32) -> u32 {
     match error {
-        AcquireError::Contended { attempts, .. } | AcquireError::Unavailable { attempts, .. } => *attempts,
+        AcquireError::Contended { attempts, .. } | AcquireError::Unavailable { attempts, .. } => {
+            let made = *attempts;
+            *attempts += before;
+            made
+        }
         _ => 1,
     }
 }
@@ -179,14 +184,25 @@ impl Semaphore {
                 }
                 _ => (PICKS_AGAIN_AFTER, false),
             };
-            let (slot, wait) = (self.any_slot(), left.min(PICKS_AGAIN_AFTER));
-            match self.slot(slot).wait(wait).acquire_watched(view).await {
+            let slot = self.any_slot();
+            let mut lock = self.slot(slot).wait(left.min(PICKS_AGAIN_AFTER));
+            let Retry { tries_max, delay, .. } = &mut lock.options_mut().retry;
+            if let Some(tries_max) = tries_max {
+                *tries_max = tries_max.saturating_sub(attempts).max(1);
+            }
+            let (pause, tries_left) = (*delay, *tries_max);
+            match lock.acquire_watched(view).await {
                 Ok(guard) => return Ok(guard.with_slot(slot)),
-                Err(error) if is_last || !may_pass(&error) => return Err(error),
-                Err(error) => {
-                    attempts += attempts_of(&error);
-                    if self.lock.tries_max().is_some_and(|tries_max| attempts >= tries_max) {
+                Err(mut error) => {
+                    let made = count(&mut error, attempts);
+                    let is_out_of_tries = tries_left.is_some_and(|tries_max| made >= tries_max);
+                    if is_last || is_out_of_tries || !may_pass(&error) {
                         return Err(error);
+                    }
+                    attempts += made;
+                    if let AcquireError::TooLate { .. } = error {
+                        // It was granted, and over before we looked: somebody is held up.
+                        sleep(pause).await;
                     }
                 }
             }

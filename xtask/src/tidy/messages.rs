@@ -74,6 +74,7 @@ const NO_PROBLEMS: &[&str] = &[
     "we are first of … in line",
     "after … attempts in …",
     ", free in … unless renewed",
+    ", free in … unless it still runs then",
     "did not answer",
     "no reason given",
     "not a vote",

@@ -27,6 +27,9 @@ const WAIT_MAX: Duration = Duration::from_secs(3_600);
 /// So often whoever has a claim looks whether it waits for itself.
 const LOOK: Duration = Duration::from_millis(250);
 
+/// So many locks a client can say that it holds: the same as it can lock together.
+const HOLDING_MAX: usize = 32;
+
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AcquireRequest {
@@ -245,7 +248,12 @@ impl AcquireRequest {
         if let Some(owner) = self.owner {
             lock = lock.owner(owner);
         }
-        for held in self.holding.unwrap_or_default() {
+        let holding = self.holding.unwrap_or_default();
+        if holding.len() > HOLDING_MAX {
+            let detail = format!("holding: expected at most {HOLDING_MAX} locks");
+            return Err(Problem::new(Kind::BadRequest, detail));
+        }
+        for held in holding {
             let held: Held = held.parse().map_err(|_| {
                 Problem::new(
                     Kind::BadRequest,

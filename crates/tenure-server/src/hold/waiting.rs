@@ -7,7 +7,6 @@ use tokio::time::{sleep, timeout};
 
 use super::line::{Event, Line};
 use super::{HEARTBEAT, Hold, Stage};
-use crate::caller::Verb;
 use crate::calls::acquire::Acquiring;
 use crate::form;
 use crate::grant::Unheard;
@@ -73,8 +72,7 @@ impl Waiting {
             let deadlock = self.in_line.deadlock();
             if deadlock != self.deadlock {
                 self.deadlock.clone_from(&deadlock);
-                let knows = |name: &str| hold.caller.sees(name) || hold.caller.may(Verb::Lock, name).is_ok();
-                if let Some(seen) = deadlock.filter(|seen| seen.names().all(knows)) {
+                if let Some(seen) = deadlock.filter(|seen| seen.names().all(|name| hold.caller.knows(name))) {
                     let deadlock = Some(form::deadlock(&seen));
                     return (
                         Line { deadlock, ..Line::of(Event::Deadlock, &self.name) },

@@ -134,6 +134,8 @@ async fn what_is_held_has_to_be_said_as_it_was_told() {
         assert_eq!(refused.status, 400, "{refused:?}");
         assert!(refused.body["detail"].as_str().unwrap().starts_with("holding: "), "{refused:?}");
     }
+    let many = client.post("/v1/acquire", &json!({ "name": "x", "holding": vec![""; 33] })).await;
+    assert_eq!((many.status, &many.body["detail"]), (400, &json!("holding: expected at most 32 locks")));
     let lease = client.post("/v1/acquire", &json!({ "name": "a" })).await.body;
     let free = client.post("/v1/acquire", &json!({ "name": "x", "holding": [lease["held"]] })).await;
     assert_eq!(free.status, 200, "{free:?}");

@@ -184,14 +184,51 @@ async fn a_term_that_was_given_to_a_task_of_its_own_ends_when_that_resigns() {
     }
 }
 
+/// The same if the candidate is dropped, before or after that.
+#[tokio::test(start_paused = true)]
+async fn a_term_that_resigns_ends_although_its_candidate_was_dropped() {
+    let nodes = nodes::<3>();
+    for (dropped_after, resigns_after) in [(secs(5), secs(2)), (secs(2), secs(5))] {
+        let leader = paused(&nodes).leader("x").ttl(TTL);
+        // Nobody looks at the candidate for a while: it does not hear that its term has resigned.
+        let (asked, mut held) = (Arc::new(Mutex::new(None)), None);
+        let given = asked.clone();
+        let mut candidate = Box::pin(leader.run(move |term: Term| {
+            given.lock().unwrap().replace(term);
+            pending::<()>()
+        }));
+        while held.is_none() {
+            let _ = timeout(ms(10), &mut candidate).await;
+            held = asked.lock().unwrap().take();
+        }
+        let term = held.unwrap();
+        let begun = Instant::now();
+        let resigning = tokio::spawn(async move {
+            sleep(resigns_after).await;
+            term.resign().await;
+        });
+        sleep(dropped_after).await;
+        drop(candidate);
+        let next = paused(&nodes).lock("x").wait(secs(60)).acquire().await.unwrap();
+        assert!(begun.elapsed() < secs(6), "{:?}", begun.elapsed());
+        next.release().await.unwrap();
+        resigning.abort();
+    }
+}
+
 /// A manager may have defaults that make sense for its locks, and none for an election.
 #[tokio::test(start_paused = true)]
 async fn an_election_has_one_leader_and_candidates_that_do_not_give_up_whatever_the_defaults() {
     let nodes = nodes::<3>();
     let mut defaults = Options::default();
     (defaults.mode, defaults.retry) = (Mode::Shared, Retry::default().tries_max(1));
+    (defaults.fenced, defaults.renewals_max) = (false, Some(1));
     let locks = || builder(&nodes).tokio_time().defaults(defaults.clone()).build().unwrap();
-    let leads = |locks: Locks| tokio::spawn(locks.leader("x").ttl(TTL).run(async |_| sleep(secs(30)).await));
+    let work = async |term: Term| {
+        assert_ne!(term.epoch(), Fence::NONE);
+        sleep(secs(30)).await;
+    };
+    let leads = |locks: Locks| tokio::spawn(locks.leader("x").ttl(TTL).run(work));
     let candidates = [leads(locks()), leads(locks())];
     let begun = Instant::now();
     for candidate in candidates {

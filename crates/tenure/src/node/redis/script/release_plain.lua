@@ -14,7 +14,7 @@ if not ARGV[2] and redis.pcall('GET', KEYS.lock) == ARGV.owner then
         elseif heard ~= 0 then
             -- A server whose memory is full lets nobody get in line: that must not keep the lock.
             redis.pcall('ZADD', KEYS.line, first[2], ticket)
-            redis.pcall('PEXPIRE', KEYS.line, LIMIT.LINE_RETENTION)
+            redis.pcall('PEXPIRE', KEYS.line, LIMIT.LINE_RETENTION, 'NX')
         end
     else
         redis.call('DEL', KEYS.lock)

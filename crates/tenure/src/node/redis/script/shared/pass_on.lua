@@ -11,7 +11,7 @@ end
 -- would never be forgotten.
 local function put_back(line, number, ticket)
     redis.call('ZADD', line, number, ticket)
-    redis.call('PEXPIRE', line, LIMIT.LINE_RETENTION)
+    redis.call('PEXPIRE', line, LIMIT.LINE_RETENTION, 'NX')
 end
 
 -- Lets in those who share the lock and listen: it is set aside for all of them, unless it is shared
