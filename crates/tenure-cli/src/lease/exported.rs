@@ -25,10 +25,18 @@ pub(crate) fn lock(name: Option<&str>, token: Option<&str>) -> Result<(String, S
                 .of_lock(&name));
             }
             (_, Some(token)) => token,
+            // As `run` lists several names for its command.
+            (Some(several), None) if several == name && name.contains(", ") => {
+                return Err(Failure::usage(format!(
+                    "{name:?} has no token of its own: several names are extended and released by the `run` \
+                     that holds them"
+                ))
+                .of_lock(&name));
+            }
             (_, None) => {
                 return Err(Failure::usage(format!(
                     "lock {name:?} needs its token: pass what `acquire` printed with --token, or set \
-                     TENURE_TOKEN. Several names are extended and released by the `run` that holds them"
+                     TENURE_TOKEN"
                 ))
                 .of_lock(&name));
             }

@@ -29,7 +29,7 @@ fn several_names_are_locked_together_or_not_at_all() {
         let done = deployment.tenure(&["run", "a", "b", "--", "sh", "-c", script, crate::deployment::TOOL]);
         done.ends_with(64);
         assert_eq!(done.stdout, "none\n", "{done:?}");
-        assert!(done.stderr.contains("Several names are extended and released by the `run`"), "{done:?}");
+        assert!(done.stderr.contains("\"a, b\" has no token of its own: several names"), "{done:?}");
         let many: Vec<String> = (0..33).map(|name| name.to_string()).collect();
         let mut run = vec!["run"];
         run.extend(many.iter().map(String::as_str));
