@@ -63,9 +63,11 @@ impl Tap {
                 (*name, Some(Deed::Acquired(*fence, *passed_on_after)))
             }
             Event::PassedOn { name, fence, .. } => (*name, Some(Deed::Acquired(*fence, None))),
-            Event::GivenUp { name, fence, held: Some(_), .. } | Event::Lost { name, fence, .. } => {
+            // What another process acquired, and this one only released, was never held here.
+            Event::GivenUp { name, fence, held, .. } if held.is_some() || *fence != Fence::NONE => {
                 (*name, Some(Deed::GaveUp(*fence)))
             }
+            Event::Lost { name, fence, .. } => (*name, Some(Deed::GaveUp(*fence))),
             // Of an attempt that was not won, or of a lock that has been given up before.
             Event::GivenUp { name, .. }
             | Event::CleanedUp { name }
@@ -145,6 +147,7 @@ mod tests {
         assert_eq!(told(&[acquired(2), given_up(0, None)]), has_it, "another caller went away");
         assert_eq!(told(&[acquired(2), given_up(1, SECOND)]), has_it);
         assert_eq!(told(&[acquired(2), given_up(2, SECOND)]), Some(Deed::GaveUp(Fence::new(2))));
+        assert_eq!(told(&[acquired(2), given_up(2, None)]), Some(Deed::GaveUp(Fence::new(2))));
         assert_eq!(told(&[Event::CleanedUp { name }]), None);
     }
 }

@@ -57,12 +57,13 @@ pub(super) async fn events(fleet: &Fleet, seen: &mut Seen) {
     let mut hold = one.streams("POST /v1/hold", &brief).await;
     one.hears(&mut hold, "acquired").await;
     drop(hold);
+    wait_for_each_other(&mut one).await;
     fleet.forget_on_one();
     let mut passing = JoinSet::new();
     passing.spawn(pass_on(instance.address, "e4", Duration::ZERO));
     let awaited: &[&str] = match fleet.is_one() {
-        true => &["held_ms", "passed_on_after_ms"],
-        false => &["held_ms", "passed_on_after_ms", "node"],
+        true => &["held_ms", "passed_on_after_ms", "deadlock[].label"],
+        false => &["held_ms", "passed_on_after_ms", "deadlock[].label", "node"],
     };
     while !awaited.iter().all(|field| one.seen.contains(&format!("GET /v1/events gives {field}"))) {
         let (_, data) = reader.next().await.unwrap();
@@ -99,6 +100,23 @@ pub(super) async fn events(fleet: &Fleet, seen: &mut Seen) {
     let (kind, gap) = late.next().await.unwrap();
     assert_eq!(kind, "gap", "{gap}");
     other.note("GET /v1/events", "", &gap);
+}
+
+/// Each of two clients holds what the other one wants, until one gives up.
+async fn wait_for_each_other(one: &mut Asking<'_>) {
+    let mut leases = vec![];
+    for name in ["e5", "e6"] {
+        leases.push(one.gets("POST /v1/acquire", json!({ "name": name, "ttl_ms": 20_000 }), "200 -").await);
+    }
+    let free = json!({ "name": "e7", "holding": [leases[0]["held"]] });
+    one.gets("POST /v1/acquire", free, "200 -").await;
+    let waits = |name: &str, held: &Value| json!({ "name": name, "wait_ms": 20_000, "label": "nightly", "holding": [held["held"]] });
+    let mut waiter = one.streams("POST /v1/hold", &waits("e6", &leases[0])).await;
+    let mut other = Client::connect(one.address).await;
+    other.send("/v1/acquire", &waits("e5", &leases[1])).await;
+    one.hears(&mut waiter, "deadlock").await;
+    one.gets("POST /v1/release", given(&leases[1]), "200 -").await;
+    one.hears(&mut waiter, "acquired").await;
 }
 
 /// All that a live view shows of locks of every kind.
