@@ -571,10 +571,18 @@ pub(super) const PASSED_ON_LATER: [&[Step]; 3] = [
     ],
 ];
 
-/// What comes late in every other story, first of all.
-pub(super) const SELDOM: &[Step] = &[
-    both(0, 1, None),
-    Step::Release { name: BOTH, owner: 0, labelled: false, next: Then::InLine },
-    one(2, 0, 2, None),
-    Step::Release { name: 2, owner: 0, labelled: false, next: Then::Nobody(50) },
+/// What comes late or seldom in every other story, first of all.
+pub(super) const SELDOM: [&[Step]; 2] = [
+    &[
+        both(0, 1, None),
+        Step::Release { name: BOTH, owner: 0, labelled: false, next: Then::InLine },
+        one(2, 0, 2, None),
+        Step::Release { name: 2, owner: 0, labelled: false, next: Then::Nobody(50) },
+    ],
+    &[
+        Step::Enqueue { name: 0, ticket: 0 },
+        Step::Leave { name: 0, ticket: 0 },
+        Step::Nudge { name: 0 },
+        Step::Undo { name: 0, owner: 0, requeue: None },
+    ],
 ];
