@@ -292,17 +292,28 @@ pub enum Answer {
     /// It told of its locks.
     Listed(Box<Listed>),
     /// It told what it has (inspect), or had (clear).
-    Holdings {
-        /// The keys it was asked about.
-        holdings: Vec<Holding>,
-        /// How many are in line for the lock; `None` if it was asked about several.
-        waiters: Option<u64>,
-        /// The first of them in order, at most [`WAITERS_TOLD_MAX`](crate::WAITERS_TOLD_MAX),
-        /// without those that are gone. Empty in a list.
-        line: Vec<Waiter>,
-        /// Where the next page begins; 0 if this is the last.
-        next: u64,
-    },
+    Holdings(Box<Holdings>),
+}
+
+/// What a node has, or had, of the locks it was asked about. Boxed in an answer, because votes are
+/// far more and far smaller.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Holdings {
+    /// The keys.
+    pub found: Vec<Holding>,
+    /// How many are in line for the lock; `None` if it was asked about several.
+    pub waiters: Option<u64>,
+    /// The first of them in order, at most [`WAITERS_TOLD_MAX`](crate::WAITERS_TOLD_MAX), without
+    /// those that are gone. Empty if it was asked about several.
+    pub line: Vec<Waiter>,
+    /// Where the next page begins; 0 if this is the last.
+    pub next: u64,
+}
+
+impl From<Holdings> for Answer {
+    fn from(holdings: Holdings) -> Self {
+        Self::Holdings(Box::new(holdings))
+    }
 }
 
 /// A key on a node and its owner.
@@ -499,8 +510,7 @@ impl From<Result<Reply, Fault>> for Vote {
             }
             Ok(Reply { answer: Answer::Refused(refusal), .. }) => Self::Refused(refusal),
             Ok(Reply {
-                answer:
-                    Answer::Listed(_) | Answer::Holdings { .. } | Answer::Record(_) | Answer::Trimmed { .. },
+                answer: Answer::Listed(_) | Answer::Holdings(_) | Answer::Record(_) | Answer::Trimmed { .. },
                 ..
             }) => Self::Unknown(Fault::Error("not a vote".into())),
             Err(fault) => Self::Unknown(fault),

@@ -68,8 +68,9 @@ pub struct Lease {
     patience: Patience,
     /// What is kept beside the lock, for whoever asks who holds it.
     label: Option<Arc<str>>,
-    /// The locks that are kept until this one is acquired, as the nodes are told.
-    holding: Option<Arc<str>>,
+    /// The locks that are kept until this one is acquired, as the nodes are told. Boxed: hardly any
+    /// of many leases have some.
+    holding: Option<Box<Arc<str>>>,
     /// Nothing is left to those outside the line.
     closed: bool,
     /// Its release ends the time for which it was to be kept from others.
@@ -258,7 +259,7 @@ impl Lease {
     /// Tells whoever asks who waits that these locks are kept meanwhile.
     #[must_use]
     pub fn holding(mut self, holds: &[HeldLock]) -> Self {
-        self.holding = (!holds.is_empty()).then(|| Note::text_of_holds(holds).into());
+        self.holding = (!holds.is_empty()).then(|| Box::new(Note::text_of_holds(holds).into()));
         self
     }
 

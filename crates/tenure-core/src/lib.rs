@@ -58,8 +58,8 @@ pub mod trust;
 
 pub use client::{Client, Waiters};
 pub use command::{
-    Answer, Batch, Command, Fault, Gathered, Holding, Listed, Listing, Next, Part, Refusal, Reply, Sighting,
-    Swap, Vote,
+    Answer, Batch, Command, Fault, Gathered, Holding, Holdings, Listed, Listing, Next, Part, Refusal, Reply,
+    Sighting, Swap, Vote,
 };
 pub use config::{
     Drift, MAX_TTL_CEILING, MaxHold, MaxTtl, OptionError, Options, SLOTS_MAX, TTL_MIN, Term, Terms, Wait,

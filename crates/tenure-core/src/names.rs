@@ -28,15 +28,28 @@ pub const NAMES_MAX: usize = 32;
 /// The key of one lock on every node; or the keys of several that are locked together.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LockKey {
-    /// The key, and behind it the name if the key does not end with it. Of several the first key,
-    /// and all names.
-    text: Arc<str>,
+    locks: Locks,
     key_bytes: u16,
     prefix_bytes: u16,
     name_start: u16,
-    /// Several that are locked together, each by itself, in order. There are many keys and few
-    /// sets, so this is as small as can be.
-    set: Option<Arc<Vec<Self>>>,
+}
+
+/// One lock, or several. Every command and every lease has a key, so a set takes no more room in
+/// one than a single lock does.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Locks {
+    /// The key, and behind it the name if the key does not end with it.
+    One(Arc<str>),
+    Set(Arc<Set>),
+}
+
+/// Several locks.
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Set {
+    /// The first key, and behind it all names.
+    text: String,
+    /// Each by itself, in order.
+    each: Vec<LockKey>,
 }
 
 /// Why a name or prefix is invalid.
@@ -119,7 +132,7 @@ impl LockKey {
         }
         let prefix_bytes = bytes(&prefix.0);
         let (key_bytes, name_start) = (bytes(&key), prefix_bytes);
-        Ok(Self { key_bytes, prefix_bytes, name_start, text: key.into(), set: None })
+        Ok(Self { key_bytes, prefix_bytes, name_start, locks: Locks::One(key.into()) })
     }
 
     /// The key of the lock `name` under `prefix` for clients that store it under a digest of the
@@ -129,10 +142,9 @@ impl LockKey {
     /// [`NameError`] if the name is empty or too long.
     pub fn with_digest(prefix: &Prefix, name: &str, digest: &str) -> Result<Self, NameError> {
         Self::new(&Prefix(Arc::default()), name)?;
-        let key = Self::new(prefix, digest)?.text;
-        let (key_bytes, prefix_bytes) = (bytes(&key), bytes(&prefix.0));
-        let text = format!("{key}{name}").into();
-        Ok(Self { key_bytes, prefix_bytes, name_start: key_bytes, text, set: None })
+        let key = Self::new(prefix, digest)?;
+        let text = format!("{}{name}", key.as_str()).into();
+        Ok(Self { name_start: key.key_bytes, locks: Locks::One(text), ..key })
     }
 
     /// Several locks as one: all of them are acquired, or none. Their order does not matter, and
@@ -160,9 +172,10 @@ impl LockKey {
             [key] => Ok(key.clone()),
             [first, ..] if keys.len() <= NAMES_MAX => {
                 let names: Vec<&str> = keys.iter().map(Self::name).collect();
-                let text = format!("{}{}", first.as_str(), names.join(", ")).into();
-                let name_start = first.key_bytes;
-                Ok(Self { text, name_start, set: Some(Arc::new(keys.clone())), ..first.clone() })
+                let text = format!("{}{}", first.as_str(), names.join(", "));
+                let Self { key_bytes, prefix_bytes, .. } = *first;
+                let locks = Locks::Set(Arc::new(Set { text, each: keys }));
+                Ok(Self { locks, key_bytes, prefix_bytes, name_start: key_bytes })
             }
             _ => Err(NameError::Names { count: keys.len() }),
         }
@@ -171,31 +184,41 @@ impl LockKey {
     /// The locks that it stands for, in order: itself, unless it is several.
     #[must_use]
     pub fn each(&self) -> &[Self] {
-        self.set.as_ref().map_or(std::slice::from_ref(self), |set| set)
+        match &self.locks {
+            Locks::One(_) => std::slice::from_ref(self),
+            Locks::Set(set) => &set.each,
+        }
     }
 
     /// Whether it stands for several locks.
     #[must_use]
     pub const fn is_set(&self) -> bool {
-        self.set.is_some()
+        matches!(self.locks, Locks::Set(_))
     }
 
     /// The whole key, as the nodes store it; of several the first.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.text[..usize::from(self.key_bytes)]
+        &self.text()[..usize::from(self.key_bytes)]
     }
 
     /// The prefix of the key.
     #[must_use]
     pub fn prefix(&self) -> &str {
-        &self.text[..usize::from(self.prefix_bytes)]
+        &self.text()[..usize::from(self.prefix_bytes)]
     }
 
     /// The name without the prefix, as the user gave it; of several all of them, to be read.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.text[usize::from(self.name_start)..]
+        &self.text()[usize::from(self.name_start)..]
+    }
+
+    fn text(&self) -> &str {
+        match &self.locks {
+            Locks::One(text) => text,
+            Locks::Set(set) => &set.text,
+        }
     }
 }
 
@@ -205,9 +228,9 @@ fn bytes(text: &str) -> u16 {
 
 impl fmt::Debug for LockKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.set {
-            Some(set) => f.debug_set().entries(set.iter()).finish(),
-            None => fmt::Debug::fmt(self.as_str(), f),
+        match &self.locks {
+            Locks::One(_) => fmt::Debug::fmt(self.as_str(), f),
+            Locks::Set(set) => f.debug_set().entries(&set.each).finish(),
         }
     }
 }

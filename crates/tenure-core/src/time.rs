@@ -1,32 +1,54 @@
 //! Two clocks that must never be mixed: ours, and each node's.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::ops::Add;
 use std::time::Duration;
+
+/// What a clock shows. Kept as one more than that, so that a reading that may be missing takes no
+/// more room than one: there are many of both.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+struct Reading(NonZeroU64);
+
+impl Reading {
+    const fn new(units: u64) -> Self {
+        Self(NonZeroU64::MIN.saturating_add(units))
+    }
+
+    const fn get(self) -> u64 {
+        self.0.get() - 1
+    }
+}
+
+impl fmt::Debug for Reading {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
 
 /// A reading of the client's clock: nanoseconds since a start that only this process knows.
 ///
 /// Arithmetic saturates, so a wait of [`Duration::MAX`] means "never" and cannot wrap round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(u64);
+pub struct Time(Reading);
 
 impl Time {
     /// A reading of `nanos` nanoseconds.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
-        Self(nanos)
+        Self(Reading::new(nanos))
     }
 
     /// Nanoseconds since the clock's start.
     #[must_use]
     pub const fn as_nanos(self) -> u64 {
-        self.0
+        self.0.get()
     }
 
     /// How long ago `earlier` was; zero if it is not in the past.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
-        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+        Duration::from_nanos(self.as_nanos().saturating_sub(earlier.as_nanos()))
     }
 }
 
@@ -35,7 +57,7 @@ impl Add<Duration> for Time {
 
     fn add(self, duration: Duration) -> Self {
         let nanos = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        Self(self.0.saturating_add(nanos))
+        Self::from_nanos(self.as_nanos().saturating_add(nanos))
     }
 }
 
@@ -60,25 +82,25 @@ impl fmt::Display for Rounded {
 /// It can step and run at another rate, so nothing in the client's arithmetic compares it with
 /// [`Time`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NodeTime(u64);
+pub struct NodeTime(Reading);
 
 impl NodeTime {
     /// A reading of `micros` microseconds.
     #[must_use]
     pub const fn from_micros(micros: u64) -> Self {
-        Self(micros)
+        Self(Reading::new(micros))
     }
 
     /// Microseconds since the epoch of the node's clock.
     #[must_use]
     pub const fn as_micros(self) -> u64 {
-        self.0
+        self.0.get()
     }
 
     /// Whole milliseconds, the unit in which nodes expire keys; the rest is cut off, as Redis does.
     #[must_use]
     pub const fn as_millis(self) -> u64 {
-        self.0 / 1_000
+        self.as_micros() / 1_000
     }
 }
 
@@ -98,6 +120,17 @@ mod tests {
     #[test]
     fn a_wait_without_end_does_not_wrap_round() {
         assert_eq!(Time::from_nanos(5) + Duration::MAX, Time::from_nanos(u64::MAX));
+    }
+
+    #[test]
+    fn a_missing_reading_takes_no_more_room() {
+        assert_eq!(size_of::<(Option<Time>, Option<NodeTime>)>(), 16);
+        for units in [0, 1, u64::MAX - 1] {
+            assert_eq!(Time::from_nanos(units).as_nanos(), units);
+            assert_eq!(NodeTime::from_micros(units).as_micros(), units);
+            assert_eq!(format!("{:?}", Time::from_nanos(units)), format!("Time({units})"));
+        }
+        assert!(Time::from_nanos(0) < Time::from_nanos(1));
     }
 
     #[test]

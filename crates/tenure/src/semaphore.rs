@@ -192,7 +192,7 @@ impl Semaphore {
             }
             let (pause, tries_left) = (*delay, *tries_max);
             match lock.acquire_watched(view).await {
-                Ok(guard) => return Ok(guard.with_slot(slot)),
+                Ok(guard) => return Ok(guard),
                 Err(mut error) => {
                     let made = count(&mut error, attempts);
                     let is_out_of_tries = tries_left.is_some_and(|tries_max| made >= tries_max);
@@ -230,7 +230,7 @@ impl Semaphore {
         }
         let first = self.any_slot();
         if let Some(guard) = self.slot(first).try_acquire().await? {
-            return Ok(Some(guard.with_slot(first)));
+            return Ok(Some(guard));
         }
         let others: Vec<usize> = (1..self.permits).map(|next| (first + next) % self.permits).collect();
         let mut hops = 0;
@@ -243,7 +243,7 @@ impl Semaphore {
                 }
                 hops += 1;
                 if let Some(guard) = self.slot(slot).try_acquire().await? {
-                    return Ok(Some(guard.with_slot(slot)));
+                    return Ok(Some(guard));
                 }
             }
         }
@@ -265,6 +265,7 @@ impl Semaphore {
     }
 
     fn slot(&self, slot: usize) -> Lock {
-        self.lock.clone().slot(format!("{}#{slot}", self.lock.name()))
+        let number = u8::try_from(slot).expect("there are fewer slots");
+        self.lock.clone().slot(format!("{}#{slot}", self.lock.name()), number)
     }
 }

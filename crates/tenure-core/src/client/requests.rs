@@ -8,7 +8,7 @@ use super::request::{Request, Resuming};
 use super::tag::Id;
 use super::{Client, LeaseCell};
 use crate::lease;
-use crate::lease::HandedOver;
+use crate::lease::{HandedOver, Standing};
 use crate::time::{NodeTime, Time};
 
 /// The first acquires wait until every node has been tried; when a majority is there, no longer
@@ -61,7 +61,7 @@ impl<L: LeaseCell> Client<L> {
                 None => self.release(now, id, false),
             },
             Request::ReleaseResumed { id, mut lease, hears_all } => {
-                let granted_by = lease.look().standing().and_then(|standing| standing.granted_by);
+                let granted_by = lease.look().standing().and_then(Standing::granted_by);
                 if let Some(held) = granted_by.and_then(|time| self.fleet.least_time_since(now, time)) {
                     lease.open().note_held(held);
                 }

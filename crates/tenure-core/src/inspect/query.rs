@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::command::{Answer, Command, Fault, Holding, Listed, Listing, Reply};
+use crate::command::{Answer, Command, Fault, Holding, Holdings, Listed, Listing, Reply};
 use crate::config::Term;
 use crate::names::LockKey;
 use crate::note::Waiter;
@@ -173,7 +173,8 @@ impl Query {
             return;
         }
         let answer = answer.and_then(|Reply { time, answer, .. }| match answer {
-            Answer::Holdings { mut holdings, waiters, line, .. } => {
+            Answer::Holdings(told) => {
+                let Holdings { found: mut holdings, waiters, line, .. } = *told;
                 holdings.sort_unstable();
                 Ok(Answered { holdings, waiters, line, listed: None, time })
             }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::attempt::{Acquire, Cause, Decision, NotAcquired, Unasked};
 use super::release::Ending;
-use super::standing::Standing;
+use super::standing::{Period, Standing};
 use super::{Lease, Output, Phase, wait};
 use crate::command::{Fault, Next};
 use crate::config::Wait;
@@ -89,7 +89,8 @@ impl Lease {
                 let mut standing = Standing::new(leftovers, fence, validity, round);
                 (standing.span, standing.from_line) = (span, from_line);
                 if !self.terms.at_least.is_zero() {
-                    (standing.granted_by, standing.kept_from) = (Some(acquire.granted_by), Some(now));
+                    let granted_by = acquire.granted_by;
+                    standing.period = Some(Box::new(Period { granted_by, from: now }));
                 }
                 standing.plan_renewal(&self.terms, standing.acquired);
                 self.leave_refused(&standing);

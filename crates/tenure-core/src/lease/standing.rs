@@ -30,11 +30,8 @@ pub struct Standing {
     pub(crate) from_line: bool,
     /// How long other processes had held it before, in nanoseconds: there are many of these.
     held_before: u64,
-    /// If it is kept from others for a period: the latest that the clock of a node showed when it
-    /// granted the lock.
-    pub(crate) granted_by: Option<NodeTime>,
-    /// And when we knew that a majority had: until then nodes may have been late with it.
-    pub(crate) kept_from: Option<Time>,
+    /// Boxed, because few locks are kept from others for a period.
+    pub(crate) period: Option<Box<Period>>,
     pub(crate) validity: Validity,
     /// The last round that won. It still takes late votes, which raise the margin.
     pub(crate) round: Round,
@@ -61,6 +58,15 @@ pub struct Standing {
     pub(crate) disclosed: bool,
     /// Somebody waits for the votes that are late.
     pub(crate) votes_awaited: bool,
+}
+
+/// When a lock that is kept from others for a period was granted.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Period {
+    /// The latest that the clock of a node showed.
+    pub(crate) granted_by: NodeTime,
+    /// When we knew that a majority had: until then nodes may have been late with it.
+    pub(crate) from: Time,
 }
 
 /// What another process needs to go on with a lock that is held.
@@ -120,8 +126,7 @@ impl Standing {
             downgraded: false,
             from_line: false,
             held_before: 0,
-            granted_by: None,
-            kept_from: None,
+            period: None,
             validity,
             round,
             members,
@@ -154,19 +159,26 @@ impl Standing {
         let healed = others.map(|node| (node, None)).collect();
         let standing = Self::new(leftovers, fence, presumed, round);
         let held_before = u64::try_from(handover.held.as_nanos()).unwrap_or(u64::MAX);
-        let granted_by = handover.granted_by;
-        Self { members, healed, held_before, granted_by, disclosed: true, ..standing }
+        let from = standing.acquired;
+        let period = handover.granted_by.map(|granted_by| Box::new(Period { granted_by, from }));
+        Self { members, healed, held_before, period, disclosed: true, ..standing }
     }
 
     pub(crate) fn handover(&mut self, now: Time, mode: Mode) -> HandedOver {
         self.disclosed = true;
         let (token, fence, members) = (self.leftovers.token, self.fence, self.members);
-        HandedOver { token, fence, members, held: self.held(now), granted_by: self.granted_by, mode }
+        HandedOver { token, fence, members, held: self.held(now), granted_by: self.granted_by(), mode }
     }
 
     /// How long it has been held, here and elsewhere.
     fn held(&self, now: Time) -> Duration {
         Duration::from_nanos(self.held_before).saturating_add(now.since(self.acquired))
+    }
+
+    /// The latest that the clock of a node showed when it granted the lock, if that is kept from
+    /// others for a period.
+    pub(crate) fn granted_by(&self) -> Option<NodeTime> {
+        self.period.as_ref().map(|period| period.granted_by)
     }
 
     /// Others have held it for so long, and not for as long as they say.
@@ -179,7 +191,7 @@ impl Standing {
         if at_least.is_zero() {
             return at_least;
         }
-        let here = now.since(self.kept_from.unwrap_or(self.acquired));
+        let here = now.since(self.period.as_ref().map_or(self.acquired, |period| period.from));
         at_least.saturating_sub(Duration::from_nanos(self.held_before).saturating_add(here))
     }
 

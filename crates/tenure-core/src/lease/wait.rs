@@ -56,7 +56,7 @@ impl Lease {
         let gives_way =
             mode.is_shared() && !woken && self.waiter.as_mut().is_none_or(|waiter| waiter.gives_way());
         let is_needed = place.is_some() || label.is_some() || !mode.is_exclusive();
-        let holding = self.holding.clone().filter(|_| place.is_some());
+        let holding = self.holding.as_deref().filter(|_| place.is_some()).cloned();
         is_needed.then(|| Arc::new(Beside { place, label, mode, gives_way, joins, holding }))
     }
 

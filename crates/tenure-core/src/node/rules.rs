@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Entry, Hold, Label, LastFence, Name, Owner, PAGE_KEYS, SHARERS_MAX, Shelf, Slice, set};
-use crate::command::{Answer, Command, Holding, Listed, Listing, Next, Part, Refusal, Reply, Sighting, Swap};
+use crate::command::{
+    Answer, Command, Holding, Holdings, Listed, Listing, Next, Part, Refusal, Reply, Sighting, Swap,
+};
 use crate::fence::{Fence, ProposedFence};
 use crate::line::{Beside, LABEL_RETENTION, LineReport, RESERVATION, Ticket};
 use crate::mode::Mode;
@@ -330,7 +332,7 @@ impl<S: Shelf> Visit<'_, S> {
         let line_is_over = self.name.is_line_over(self.now_ms);
         let waiters = Some(if line_is_over { 0 } else { self.shelf.in_line_listening(key)? });
         let line = if line_is_over { vec![] } else { self.shelf.tell_line(key)? };
-        Ok(Answer::Holdings { holdings: holding.into_iter().collect(), waiters, line, next: 0 })
+        Ok(Holdings { found: holding.into_iter().collect(), waiters, line, next: 0 }.into())
     }
 
     /// Tells of several locks, each as it is now.
@@ -397,7 +399,7 @@ impl<S: Shelf> Visit<'_, S> {
             // Where some are gone, others have taken their places in the slice.
             cursor = if cleared.len() == before { slice.next } else { cursor };
         }
-        Ok(Answer::Holdings { holdings: cleared, waiters: None, line: vec![], next: 0 })
+        Ok(Holdings { found: cleared, ..Holdings::default() }.into())
     }
 
     fn record(&mut self, prefix: &Prefix, swap: Option<&Swap>) -> Result<Answer, S::Trouble> {

@@ -6,7 +6,7 @@
 
 use super::rules::{Visit, execute, visit};
 use super::{Owner, Shelf};
-use crate::command::{Answer, Command, Refusal, Reply};
+use crate::command::{Answer, Command, Holdings, Refusal, Reply};
 use crate::fence::ProposedFence;
 use crate::line::{Beside, LineReport, PlaceRequest, Ticket};
 use crate::mode::Kind;
@@ -71,15 +71,15 @@ pub(super) fn execute_all<S: Shelf>(
 
 /// Who has which of them, as a list tells it.
 fn look_at<S: Shelf>(shelf: &mut S, now: NodeTime, keys: &[LockKey]) -> Result<Reply, S::Trouble> {
-    let mut holdings = vec![];
+    let mut found = vec![];
     for key in keys {
         visit(shelf, now, Some(key), |visit| {
             let group = visit.name.group.as_ref();
-            holdings.extend(visit.name.entry.map(|entry| entry.holding(visit.now_ms, key.as_str(), group)));
+            found.extend(visit.name.entry.map(|entry| entry.holding(visit.now_ms, key.as_str(), group)));
             Ok(Answer::Granted)
         })?;
     }
-    Ok(Reply::new(Some(now), Answer::Holdings { holdings, waiters: None, line: vec![], next: 0 }))
+    Ok(Reply::new(Some(now), Holdings { found, ..Holdings::default() }.into()))
 }
 
 /// The first name that is not free. Whoever is in line for one that is not stays there: who went

@@ -339,8 +339,8 @@ impl NodeListChange {
                 }
                 (node.asked, node.read) = (None, Some(Reading { text, time }));
             }
-            Ok(Reply { answer: Answer::Holdings { holdings, next, .. }, .. }) => {
-                self.handle_cleared(now, index, !holdings.is_empty(), next);
+            Ok(Reply { answer: Answer::Holdings(told), .. }) => {
+                self.handle_cleared(now, index, !told.found.is_empty(), told.next);
             }
             // Its record has changed: somebody else has gone on, or its memory is gone.
             Ok(Reply { answer: Answer::Refused(Refusal::Stranger), .. }) => {

@@ -1,7 +1,6 @@
 //! Who waits for what, and what they are told.
 
 use std::collections::HashMap;
-use std::num::NonZeroU64;
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
 use std::time::Duration;
@@ -30,8 +29,8 @@ pub(super) struct Caller {
     pub(super) extend: Option<oneshot::Sender<Result<(), NotExtended>>>,
     /// Who wants to hear how the lock stands.
     pub(super) watch: Option<Arc<Watch>>,
-    /// When the caller was given the lock, in nanoseconds: there are many of these.
-    held_since: Option<NonZeroU64>,
+    /// When the caller was given the lock.
+    held_since: Option<Time>,
 }
 
 /// Those who wait for something else, by what they asked for.
@@ -197,9 +196,9 @@ impl Caller {
         let LeaseFacts { attempts, elapsed, margin, fence, valid_for, passed_on_after, .. } = facts;
         let name = facts.key.name();
         if matches!(news, News::Acquired | News::PassedOn | News::Extended) {
-            self.held_since = self.held_since.or_else(|| NonZeroU64::new(now.as_nanos()));
+            self.held_since.get_or_insert(now);
         }
-        let held = |since: Option<NonZeroU64>| since.map(|since| now.since(Time::from_nanos(since.get())));
+        let held = |since: Option<Time>| since.map(|since| now.since(since));
         match news {
             News::Acquired => {
                 observer.observe(&Event::Acquired {

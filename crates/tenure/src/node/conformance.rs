@@ -101,15 +101,11 @@ async fn ask(connection: &mut dyn Connection, command: Command) -> Reply {
     let mut reply = ask_once(connection, command.clone()).await;
     loop {
         match (&mut reply.answer, &command) {
-            (Answer::Holdings { holdings, next: next @ 1.., .. }, Command::Clear { prefix, nonce, .. }) => {
-                let page = Command::Clear { prefix: prefix.clone(), cursor: *next, nonce: *nonce };
-                let Answer::Holdings { holdings: more, next: then, .. } =
-                    ask_once(connection, page).await.answer
-                else {
-                    return reply;
-                };
-                holdings.extend(more);
-                *next = then;
+            (Answer::Holdings(told), Command::Clear { prefix, nonce, .. }) if told.next > 0 => {
+                let page = Command::Clear { prefix: prefix.clone(), cursor: told.next, nonce: *nonce };
+                let Answer::Holdings(more) = ask_once(connection, page).await.answer else { return reply };
+                told.found.extend(more.found);
+                told.next = more.next;
             }
             (Answer::Listed(listed), Command::List(listing)) if listed.next > 0 => {
                 let part = Part::Slice { cursor: listed.next, keys: 100 };
@@ -197,10 +193,8 @@ fn answers_agree(node: &Answer, table: &Answer, took: Duration) -> bool {
             Answer::Refused(Refusal::Reserved { left: a } | Refusal::Held { left: a }),
             Answer::Refused(Refusal::Reserved { left: b }),
         ) => close(*a, *b),
-        (
-            Answer::Holdings { holdings: a, waiters: waiting_a, line: line_a, .. },
-            Answer::Holdings { holdings: b, waiters: waiting_b, line: line_b, .. },
-        ) => {
+        (Answer::Holdings(told_a), Answer::Holdings(told_b)) => {
+            let (a, b) = (&told_a.found, &told_b.found);
             // The pages of a list come one after the other: what ends meanwhile may be missing.
             let has_ended = |held: &&Holding| {
                 !a.iter().any(|one| one.key == held.key)
@@ -213,7 +207,9 @@ fn answers_agree(node: &Answer, table: &Answer, took: Duration) -> bool {
                     == (&b.key, &b.owner, b.fence, &b.label, &b.sharers, b.kind, b.count)
                     && a.left.zip(b.left).is_some_and(|(a, b)| close(a, b))
             };
-            waiting_a == waiting_b && line_a == line_b && a.len() == b.len() && a.iter().zip(&b).all(same)
+            (told_a.waiters, &told_a.line) == (told_b.waiters, &told_b.line)
+                && a.len() == b.len()
+                && a.iter().zip(&b).all(same)
         }
         (Answer::Listed(a), Answer::Listed(b)) => {
             let has_ended = |seen: &&Sighting| {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Answer, Batch, Command, Fault, Fence, Holding, Kind, LineReport, NodeTime, Note, OwnerToken, RESERVATION,
-    RESERVED_LEAD, Refusal, Reply, SHARED, Sighting, Ticket, Waiter,
+    Answer, Batch, Command, Fault, Fence, Holding, Holdings, Kind, LineReport, NodeTime, Note, OwnerToken,
+    RESERVATION, RESERVED_LEAD, Refusal, Reply, SHARED, Sighting, Ticket, Waiter,
 };
 
 use super::resp::Value;
@@ -199,18 +199,18 @@ fn inspected(Inspected { now, waiters, line, holder }: Inspected<'_>) -> Reply {
         label: text(label),
         ..holding_of(held)
     };
-    let holdings = holder.into_iter().map(holding).collect();
+    let found = holder.into_iter().map(holding).collect();
     let waiters = u64::try_from(waiters).ok();
     let line = line.0.into_iter().filter_map(|InLine { ticket, note }| {
         Some(Waiter { ticket: Ticket::parse(ticket)?, note: Note::parse(note) })
     });
-    Reply::new(time(now), Answer::Holdings { holdings, waiters, line: line.collect(), next: 0 })
+    Reply::new(time(now), Holdings { found, waiters, line: line.collect(), next: 0 }.into())
 }
 
 fn listed(Listed { now, next, locks }: Listed<'_>) -> Option<Reply> {
-    let holdings = locks.into_iter().map(holding_of).collect();
-    let (waiters, line, next) = (None, vec![], next.parse().ok()?);
-    Some(Reply::new(time(now), Answer::Holdings { holdings, waiters, line, next }))
+    let found = locks.into_iter().map(holding_of).collect();
+    let told = Holdings { found, next: next.parse().ok()?, ..Holdings::default() };
+    Some(Reply::new(time(now), told.into()))
 }
 
 fn sliced(Sliced { now, next, took, keys, locks }: Sliced<'_>) -> Option<Reply> {

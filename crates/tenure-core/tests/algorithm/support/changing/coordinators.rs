@@ -155,9 +155,7 @@ impl World {
                         continue;
                     }
                     if self.mistake == Mistake::NoClear && matches!(command, Command::Clear { .. }) {
-                        let nothing =
-                            Answer::Holdings { holdings: vec![], waiters: None, line: vec![], next: 0 };
-                        let reply = Reply::new(None, nothing);
+                        let reply = Reply::new(None, Holdings::default().into());
                         link.replies.push_back((To::Coordinator, reply));
                     } else {
                         link.requests.push_back((To::Coordinator, command));
