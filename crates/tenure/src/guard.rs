@@ -1,19 +1,18 @@
 //! The guard: a held lock as a Rust value.
 
 pub(crate) mod handover;
+mod hold;
 pub(crate) mod lease_token;
 mod period;
 pub(crate) mod watch;
 
 use std::fmt;
 use std::future::poll_fn;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Fence, HandedOver, HoldState, LockKey, Mode, NodeSet, Nonce, NotExtended, OptionError, Options,
-    ReleaseOutcome, Risk, Standing,
+    Fence, HoldState, Mode, NotExtended, OptionError, Options, ReleaseOutcome, Risk, Standing,
 };
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -21,10 +20,11 @@ use tracing::field::Empty;
 use tracing::{Instrument, Span};
 
 use crate::circle::LocalHold;
-use crate::driver::{Call, Id, ReleaseReply, SharedLease};
+use crate::driver::{Call, ReleaseReply};
 use crate::error::votes::Votes;
 use crate::error::{ExtendError, ReleaseError, UpgradeError};
-use crate::guard::watch::{GuardChanges, GuardStates, Watch};
+pub(crate) use crate::guard::hold::Hold;
+use crate::guard::watch::{GuardChanges, GuardStates};
 use crate::locks::Inner;
 
 /// A held lock.
@@ -42,7 +42,6 @@ pub struct Guard {
     /// Shared by all guards that [`Guard::reenter`] made of one.
     hold: Arc<Hold>,
     options: Arc<Options>,
-    slot: Option<usize>,
 }
 
 /// The outcome of a successful release.
@@ -56,12 +55,7 @@ pub struct Released {
 impl Guard {
     pub(crate) fn new(mut hold: Hold, options: Arc<Options>) -> Self {
         hold.is_known = true;
-        Self { hold: Arc::new(hold), options, slot: None }
-    }
-
-    /// It is a permit of a semaphore.
-    pub(crate) fn with_slot(self, slot: usize) -> Self {
-        Self { slot: Some(slot), ..self }
+        Self { hold: Arc::new(hold), options }
     }
 
     pub(crate) fn parts(&self) -> (&Hold, &Options) {
@@ -85,8 +79,8 @@ impl Guard {
     /// Which permit of a [`Semaphore`](crate::Semaphore) this is, counted from 0; `None` for other
     /// locks.
     #[must_use]
-    pub const fn slot(&self) -> Option<usize> {
-        self.slot
+    pub fn slot(&self) -> Option<usize> {
+        self.hold.slot.map(usize::from)
     }
 
     /// The ttl that it was acquired with.
@@ -402,7 +396,7 @@ impl Guard {
     /// # Ok(()) }
     /// ```
     pub fn reenter(&self) -> Self {
-        Self { hold: Arc::clone(&self.hold), options: Arc::clone(&self.options), slot: self.slot }
+        Self { hold: Arc::clone(&self.hold), options: Arc::clone(&self.options) }
     }
 
     /// Whom the lock keeps out: everyone, everyone but other readers, or everyone but its owner.
@@ -442,7 +436,7 @@ impl Guard {
     pub async fn downgrade(&mut self) -> Result<(), ExtendError> {
         let (manager, id) = (&self.hold.manager, self.hold.id);
         let lock = self.name();
-        let may_share = match self.slot {
+        let may_share = match self.hold.slot {
             Some(_) => Err(OptionError::SharedPermit),
             None => self.options.check_mode(self.hold.key(), &Mode::Shared),
         };
@@ -550,175 +544,5 @@ impl fmt::Debug for Guard {
             .field("valid_for", &self.valid_for())
             .field("margin", &self.margin())
             .finish_non_exhaustive()
-    }
-}
-
-/// A lease that is given up when this is dropped.
-///
-/// It exists from the moment an acquire is asked for, so there is no moment at which nobody is
-/// responsible.
-pub(crate) struct Hold {
-    manager: Arc<Inner>,
-    key: LockKey,
-    lease: SharedLease,
-    id: Id,
-    /// It has ended in another way, and nothing is left to give up.
-    ended: bool,
-    /// It is left to another process.
-    left: AtomicBool,
-    /// A guard was made of it: before that, whoever asked knows nothing of the lock.
-    is_known: bool,
-    /// Made when somebody wants to hear how the lock stands.
-    watch: OnceLock<Arc<Watch>>,
-}
-
-impl Hold {
-    pub(crate) fn new(manager: Arc<Inner>, key: LockKey, lease: SharedLease) -> Self {
-        let id = manager.next_id();
-        let (left, watch) = (AtomicBool::new(false), OnceLock::new());
-        Self { manager, key, lease, id, ended: false, left, is_known: false, watch }
-    }
-
-    /// A lease that goes on with a lock of another process: until it is [`Hold::kept`], dropping it
-    /// leaves the lock to others.
-    pub(crate) fn resuming(manager: Arc<Inner>, key: LockKey, lease: SharedLease) -> Self {
-        let hold = Self::new(manager, key, lease);
-        hold.hand_over();
-        hold
-    }
-
-    pub(crate) fn kept(mut self) -> Self {
-        *self.left.get_mut() = false;
-        self
-    }
-
-    /// Leaves the lock to another process from the moment this is dropped.
-    pub(crate) fn hand_over(&self) {
-        self.left.store(true, Ordering::Release);
-    }
-
-    pub(crate) const fn id(&self) -> Id {
-        self.id
-    }
-
-    pub(crate) const fn key(&self) -> &LockKey {
-        &self.key
-    }
-
-    pub(crate) fn valid_for(&self) -> Duration {
-        let now = self.manager.clock.now();
-        self.standing(|standing| match standing {
-            Some(standing) if !standing.is_lost() => standing.validity().left(now),
-            _ => Duration::ZERO,
-        })
-    }
-
-    pub(crate) fn validity(&self) -> (Duration, Duration) {
-        let now = self.manager.clock.now();
-        self.standing(|standing| match standing {
-            Some(standing) if !standing.is_lost() && !standing.validity().is_over(now) => {
-                let started = standing.round().started();
-                (now.since(started), standing.validity().end().since(started))
-            }
-            _ => Default::default(),
-        })
-    }
-
-    pub(crate) fn votes(&self) -> Votes {
-        self.standing(|standing| {
-            self.manager.votes(standing.map_or(&[], |standing| standing.round().ballots()))
-        })
-    }
-
-    fn passed_on_after(&self) -> Option<Duration> {
-        self.lease.look().passed_on_after()
-    }
-
-    /// Drops the responsibility: the lease has ended, or the worker has been told to end it.
-    pub(crate) fn forget(mut self) {
-        self.ended = true;
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        self.key.name()
-    }
-
-    pub(crate) fn waive_at_least(&self) {
-        self.lease.look().waive_at_least();
-    }
-
-    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
-        self.key.each().iter().map(LockKey::name)
-    }
-
-    pub(crate) fn state(&self) -> HoldState {
-        let now = self.manager.clock.now();
-        self.standing(|standing| standing.map_or(HoldState::Lost, |standing| standing.state(now)))
-    }
-
-    pub(crate) fn mode(&self) -> Mode {
-        self.lease.look().mode()
-    }
-
-    pub(crate) fn handover(&self) -> Option<HandedOver> {
-        self.lease.look().handover(self.manager.clock.now())
-    }
-
-    /// The lives of the memory of these nodes.
-    pub(crate) fn lives_of(&self, nodes: NodeSet) -> Vec<Nonce> {
-        self.manager.lives.of(nodes)
-    }
-
-    pub(crate) fn watch(&self) -> &Arc<Watch> {
-        self.watch.get_or_init(|| {
-            let watch = Watch::new();
-            if !self.manager.send(Call::Watch { id: self.id, watch: Arc::clone(&watch) }) {
-                watch.tell(HoldState::Lost);
-            }
-            watch
-        })
-    }
-
-    pub(crate) fn extend_error(&self, reason: NotExtended, valid_for: Duration) -> ExtendError {
-        let name = self.name().to_owned();
-        let votes = |ballots: &[_]| self.manager.votes(ballots);
-        match reason {
-            NotExtended::Lost { ballots } => ExtendError::Lost { name, votes: votes(&ballots) },
-            NotExtended::Refused { ballots } => {
-                ExtendError::Refused { name, votes: votes(&ballots), valid_for }
-            }
-            NotExtended::Outdated { left } => {
-                let quorum = self.manager.quorum;
-                ExtendError::Outdated { name, left, nodes: quorum.nodes(), majority: quorum.majority() }
-            }
-            NotExtended::MaxHold => ExtendError::MaxHold { name, valid_for },
-            NotExtended::RenewalsMax => ExtendError::RenewalsMax { name, valid_for },
-            NotExtended::Unavailable { ballots } => {
-                ExtendError::Unavailable { name, votes: votes(&ballots), valid_for }
-            }
-            _ => ExtendError::Expired { name },
-        }
-    }
-
-    fn standing<T>(&self, read: impl FnOnce(Option<&Standing>) -> T) -> T {
-        read(self.lease.look().standing())
-    }
-}
-
-impl Drop for Hold {
-    fn drop(&mut self) {
-        if self.ended {
-            return;
-        }
-        let id = self.id;
-        if !self.is_known {
-            // Nothing was done under the lock that others have to be kept from.
-            self.waive_at_least();
-        }
-        // A worker that is gone cannot be told anything.
-        let _ = match *self.left.get_mut() {
-            true => self.manager.send(Call::HandOver { id }),
-            false => self.manager.send(Call::Abandon { id }),
-        };
     }
 }

@@ -1,26 +1,26 @@
 //! One lock: its name, its options, and how to get it.
 
+mod ask;
 mod at_least;
+mod in_line;
 pub(crate) mod label;
 mod several;
 mod span;
 mod with;
 
 use std::fmt;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tenure_core::{
-    Cause, Drift, HeldLock, Lease, LockKey, MaxHold, Mode, NameError, NotAcquired, OptionError, Options,
-    OwnerId, OwnerIdError, Place, Renewal, Retry, Terms, Wait,
+    Drift, LockKey, MaxHold, Mode, NameError, OptionError, Options, OwnerId, OwnerIdError, Renewal, Retry,
+    Terms, Wait,
 };
-use tracing::Instrument;
 
-use crate::circle::{Circle, Held, Registered, Scope, Watched};
-use crate::driver::{AcquireFailure, Call, SharedLease, draw_entropy};
+use crate::circle::Held;
 use crate::error::AcquireError;
-use crate::guard::{Guard, Hold};
-use crate::lock::span::AcquireSpan;
+use crate::guard::Guard;
+pub use crate::lock::in_line::InLine;
 use crate::locks::Inner;
 
 /// A lock that you can ask for. Made by [`Locks::lock`](crate::Locks::lock).
@@ -55,15 +55,15 @@ pub struct Lock {
     owner_error: Option<OwnerIdError>,
     /// What its caller holds until it is acquired.
     pub(crate) held: Vec<Held>,
-    /// It is one of several that would do as well: waiting for it is no wait for its holder alone.
-    is_slot: bool,
+    /// Which of several it is that would do as well: a wait for it is no wait for its holder alone.
+    slot: Option<u8>,
 }
 
 impl Lock {
     pub(crate) fn new(manager: Arc<Inner>, name: String) -> Self {
         let options = Arc::clone(&manager.defaults);
         let (names, owner_error, held) = (None, None, vec![]);
-        Self { manager, name, names, options, closed: false, owner_error, held, is_slot: false }
+        Self { manager, name, names, options, closed: false, owner_error, held, slot: None }
     }
 
     /// Several locks as one.
@@ -398,8 +398,8 @@ impl Lock {
     }
 
     /// The same lock under another name, as one of several that would do.
-    pub(crate) fn slot(self, name: String) -> Self {
-        Self { name, names: None, is_slot: true, ..self }
+    pub(crate) fn slot(self, name: String, slot: u8) -> Self {
+        Self { name, names: None, slot: Some(slot), ..self }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -427,103 +427,6 @@ impl Lock {
         Arc::make_mut(&mut self.options)
     }
 
-    /// Asks for it. `names_holder`: if others have it, finds out who, as far as the nodes did not
-    /// say so already. `view`: lets somebody look at the place in line meanwhile.
-    fn ask(
-        self,
-        names_holder: bool,
-        view: Option<InLine>,
-    ) -> impl Future<Output = Result<Guard, AcquireError>> + Send + Sync {
-        let span = AcquireSpan::new(&self.name);
-        let inside = span.to_span();
-        let ask = async move {
-            let begun = span.begin(self.manager.clock);
-            let mut outcome = self.ask_for_lock(view, &span).await;
-            if names_holder && let Err(error) = &mut outcome {
-                self.name_holder(error).await;
-            }
-            span.end(begun, &outcome);
-            outcome
-        };
-        ask.instrument(inside)
-    }
-
-    /// Adds to an error who holds the lock, as far as the nodes did not say so already. Takes a
-    /// node timeout at most.
-    async fn name_holder(&self, error: &mut AcquireError) {
-        let AcquireError::Contended { place, held_here, .. } = error else { return };
-        let Ok((key, terms)) = self.check() else { return };
-        // A valid lease of this manager settles it. Those of others are compared with what the
-        // nodes have: they may mean another lock by the same name.
-        *held_here = !self.manager.own_tokens(&key).await.is_empty();
-        let others = if *held_here { vec![] } else { self.manager.tokens_of_others(&key).await };
-        if place.is_some() && others.is_empty() {
-            return;
-        }
-        let Some((seen, owners)) = self.manager.place(key, terms.term).await else { return };
-        *held_here |= others.iter().any(|token| owners.contains(token.to_string().as_str()));
-        place.get_or_insert_with(|| Box::new(seen));
-    }
-
-    async fn ask_for_lock(&self, view: Option<InLine>, span: &AcquireSpan) -> Result<Guard, AcquireError> {
-        let (key, terms) = self.check()?;
-        let entropy =
-            draw_entropy().map_err(|error| self.error(&terms, AcquireFailure::NoRandomness(error)))?;
-        let held = self.held_meanwhile();
-        let holds: Vec<HeldLock> = held.iter().flat_map(Held::holds).collect();
-        // Whoever may be part of a deadlock has to be told apart from others.
-        let own = || (!holds.is_empty()).then(|| label::of("").into());
-        let who = self.options.label.clone().or_else(own);
-        let lease = Lease::new(key.clone(), Arc::clone(&terms), self.manager.quorum)
-            .labelled(who.clone())
-            .holding(&holds)
-            .closed(self.closed);
-        let lease = SharedLease::new(lease);
-        if let Some(InLine(view)) = &view {
-            *look(&view.lease) = Some(lease.clone());
-        }
-        // From here on, dropping `hold` gives up whatever the lease has come to.
-        let hold = Hold::new(Arc::clone(&self.manager), key, lease.clone());
-        let id = hold.id();
-        self.manager.trace(id, span);
-        let mut waiting = None;
-        if !holds.is_empty() {
-            let registered =
-                Registered::new(&self.manager, (id, hold.key(), &terms.mode), who.clone(), &held);
-            let registered = match registered {
-                Ok(registered) => registered,
-                Err(circle) => {
-                    hold.forget();
-                    return Err(AcquireError::Circle { name: self.name.clone(), circle: Box::new(circle) });
-                }
-            };
-            let manager = Arc::clone(&self.manager);
-            let watched = Watched { manager, lease: lease.clone(), label: who, holds, view };
-            let (lookout, looking) = watched.look_out();
-            self.manager.send(Call::LookOut { id, lookout });
-            waiting = Some((registered, looking));
-        }
-        let answer = self.manager.call(|reply| Call::Acquire { id, lease, entropy, reply }).await;
-        drop(waiting);
-        match answer.unwrap_or(Err(AcquireFailure::ShutDown)) {
-            Ok(()) => self.guard(hold, &terms),
-            Err(failure) => {
-                hold.forget();
-                Err(self.error(&terms, failure))
-            }
-        }
-    }
-
-    /// What the caller holds for as long as it waits, as far as that is known.
-    fn held_meanwhile(&self) -> Vec<Held> {
-        if self.is_slot || self.options.wait == Wait::No {
-            return vec![];
-        }
-        let mut held = self.held.clone();
-        held.extend(Scope::present());
-        held
-    }
-
     fn check(&self) -> Result<(LockKey, Arc<Terms>), AcquireError> {
         let name = || self.name.clone();
         let invalid_name = |error: NameError| AcquireError::InvalidName { name: name(), error };
@@ -539,88 +442,6 @@ impl Lock {
         };
         terms.check_nodes(self.manager.quorum).map_err(invalid_option)?;
         Ok((key, terms))
-    }
-
-    /// The guard, if the lock is still valid at this very moment: the caller may have been held up
-    /// since the votes were counted.
-    fn guard(&self, hold: Hold, terms: &Terms) -> Result<Guard, AcquireError> {
-        if hold.valid_for().is_zero() {
-            let votes = hold.votes();
-            return Err(AcquireError::TooLate { name: self.name.clone(), votes, ttl: terms.term.ttl() });
-        }
-        Ok(Guard::new(hold, Arc::clone(&self.options)))
-    }
-
-    fn error(&self, terms: &Terms, failure: AcquireFailure) -> AcquireError {
-        let name = self.name.clone();
-        let NotAcquired { cause, ballots, attempts, elapsed, place } = match failure {
-            AcquireFailure::NotAcquired(end) => end,
-            AcquireFailure::ShutDown => return AcquireError::ShutDown { name },
-            AcquireFailure::NoRandomness(error) => {
-                return AcquireError::NoRandomness { name, error: error.to_string() };
-            }
-        };
-        let votes = self.manager.votes(&ballots);
-        match cause {
-            Cause::Contended { retry_after } => {
-                let place = place.map(Box::new);
-                let held_here = false;
-                AcquireError::Contended { name, votes, retry_after, attempts, elapsed, place, held_here }
-            }
-            Cause::ClocksSetBack { left } => AcquireError::ClocksSetBack { name, votes, retry_after: left },
-            Cause::TooLate => AcquireError::TooLate { name, votes, ttl: terms.term.ttl() },
-            Cause::OtherKind { found } => {
-                AcquireError::OtherKind { name, votes, asked: terms.mode.kind(), found }
-            }
-            _ => {
-                let retry_after = votes.retry_after();
-                AcquireError::Unavailable { name, votes, retry_after, attempts, elapsed }
-            }
-        }
-    }
-}
-
-/// The place of an acquire in line. Made by [`Lock::acquire_in_line`].
-#[derive(Clone, Default)]
-pub struct InLine(Arc<View>);
-
-#[derive(Default)]
-struct View {
-    /// Of a permit, that of the slot which is waited for.
-    lease: Mutex<Option<SharedLease>>,
-    deadlock: Mutex<Option<Circle>>,
-}
-
-fn look<T>(cell: &Mutex<T>) -> MutexGuard<'_, T> {
-    cell.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl InLine {
-    /// The place that the nodes last reported; `None` while the acquire is not in line.
-    #[must_use]
-    pub fn place(&self) -> Option<Place> {
-        let lease = look(&self.0.lease).clone()?;
-        let lease = lease.look();
-        lease.ticket().and_then(|_| lease.place())
-    }
-
-    /// The last deadlock that was reported of this acquire, as by [`Event::Circle`]. It may have
-    /// been ended by another member since.
-    ///
-    /// [`Event::Circle`]: crate::Event::Circle
-    #[must_use]
-    pub fn deadlock(&self) -> Option<Circle> {
-        look(&self.0.deadlock).clone()
-    }
-
-    pub(crate) fn report(&self, deadlock: Circle) {
-        *look(&self.0.deadlock) = Some(deadlock);
-    }
-}
-
-impl fmt::Debug for InLine {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("InLine").field(&self.place()).finish()
     }
 }
 
