@@ -419,6 +419,9 @@ pub enum Fault {
         reason: Arc<str>,
         /// Whether the command may have been executed all the same.
         may_have_run: bool,
+        /// Whether it stays so until somebody fixes it, as with a folder that this user may not
+        /// write to. A disk that is full or busy may be well again.
+        needs_fixing: bool,
     },
     /// It may not vote now. The command was not sent, or its answer does not count.
     Untrusted(Distrust),
@@ -442,7 +445,9 @@ impl Fault {
             Self::Timeout => Self::Unreachable("no answer".into()),
             Self::Disconnected => Self::Unreachable("connection lost".into()),
             Self::Error(message) => Self::Unreachable(message),
-            Self::Store { reason, .. } => Self::Store { reason, may_have_run: false },
+            Self::Store { reason, needs_fixing, .. } => {
+                Self::Store { reason, may_have_run: false, needs_fixing }
+            }
             other => other,
         }
     }
@@ -453,6 +458,7 @@ impl Fault {
         match self {
             Self::Misconfigured(_) => true,
             Self::Error(message) => message.starts_with("NOPERM"),
+            Self::Store { needs_fixing, .. } => *needs_fixing,
             Self::Untrusted(distrust) => distrust.is_misconfigured(),
             _ => false,
         }

@@ -4,7 +4,8 @@
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use crate::deployment::{
     Background, Deployment, Done, TOOL, after_an_hour_of_sleep, embedded_store, token, wait_until,
@@ -51,8 +52,10 @@ impl PlainUser {
     }
 
     fn command(&self, store: &Path, arguments: &[&str]) -> Command {
-        let mut command = self.deployment.program(self.tool.to_str().unwrap());
-        command.args(arguments).env("TENURE_NODES", format!("sqlite:{}", store.display()));
+        // Nothing here takes a minute.
+        let mut command = self.deployment.program("timeout");
+        command.arg("60").arg(&self.tool).args(arguments);
+        command.env("TENURE_NODES", format!("sqlite:{}", store.display()));
         if self.is_root {
             command.uid(NOBODY).gid(NOBODY);
         }
@@ -114,6 +117,30 @@ fn a_store_that_cannot_be_used_is_74_and_one_line_says_why() {
     set_mode(&store, 0o600);
     try_out("no database", &store);
     insta::assert_snapshot!(text);
+}
+
+#[test]
+fn whoever_waits_is_told_that_somebody_must_fix_it() {
+    let user = PlainUser::new();
+    let store = user.folder("open", 0o777).join("locks.db");
+    for arguments in [
+        &["run", "--wait", "forever", "x", "--", "true"][..],
+        &["run", "--wait", "10m", "--slots", "2", "x", "--", "true"],
+        &["acquire", "--wait", "forever", "x"],
+        &["lead", "x", "--", "true"],
+    ] {
+        let begun = Instant::now();
+        let done = Done::of(user.command(&store, arguments).output().unwrap());
+        assert!(done.ends_with(74).stderr.contains("is world-writable"), "{done:?}");
+        assert!(begun.elapsed() < Duration::from_secs(30), "{done:?}");
+    }
+
+    // Somebody did.
+    let mut waiter = user.command(&store, &["run", "--wait", "forever", "x", "--", "true"]);
+    let waiter = waiter.stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    set_mode(store.parent().unwrap(), 0o700);
+    Done::of(waiter.wait_with_output().unwrap()).ends_with(0);
 }
 
 #[test]

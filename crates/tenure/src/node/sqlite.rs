@@ -156,7 +156,7 @@ impl SqliteNode {
 
 /// Nothing was done, for this reason.
 fn not_run(reason: String) -> Fault {
-    Fault::Store { reason: reason.into(), may_have_run: false }
+    Fault::Store { reason: reason.into(), may_have_run: false, needs_fixing: false }
 }
 
 /// The path from the root on, with the real names of the folders above: what two clients must have

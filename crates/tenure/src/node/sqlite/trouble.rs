@@ -29,6 +29,22 @@ impl Trouble {
         matches!(code, Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked))
     }
 
+    /// Whether a store that cannot be opened for this reason stays so until somebody fixes it.
+    pub(super) fn needs_fixing(&self) -> bool {
+        let Self::Database(error) = self else { return true };
+        let code = error.sqlite_error_code();
+        matches!(
+            code,
+            Some(
+                ErrorCode::NotADatabase
+                    | ErrorCode::DatabaseCorrupt
+                    | ErrorCode::ReadOnly
+                    | ErrorCode::PermissionDenied
+                    | ErrorCode::CannotOpen
+            )
+        )
+    }
+
     /// What to tell a person.
     pub(super) fn words(&self, path: &Path) -> String {
         let path = path.display();

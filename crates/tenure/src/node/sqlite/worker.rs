@@ -53,7 +53,7 @@ pub(super) fn work(
                     Ok(()) => return,
                     Err(trouble) => {
                         forgot = workplace.store.has_forgotten();
-                        let fault = fault(options, &trouble);
+                        let fault = fault(options, &trouble, false);
                         tracing::warn!(target: "tenure", ?fault, "the embedded store is gone");
                         let _ = events.send(NodeEvent::Disconnected(fault.clone()));
                         fault
@@ -61,7 +61,7 @@ pub(super) fn work(
                 }
             }
             Err(trouble) => {
-                let fault = fault(options, &trouble);
+                let fault = fault(options, &trouble, trouble.needs_fixing());
                 let _ = events.send(NodeEvent::Unreachable(fault.clone()));
                 fault
             }
@@ -72,8 +72,8 @@ pub(super) fn work(
     }
 }
 
-fn fault(options: &OpenOptions, trouble: &Trouble) -> Fault {
-    Fault::Store { reason: trouble.words(&options.path).into(), may_have_run: false }
+fn fault(options: &OpenOptions, trouble: &Trouble, needs_fixing: bool) -> Fault {
+    Fault::Store { reason: trouble.words(&options.path).into(), may_have_run: false, needs_fixing }
 }
 
 fn server(store: &Store) -> Server {
@@ -154,7 +154,7 @@ impl Workplace {
             // Whoever cannot be woken would be taken for dead, so it may not wait. The others are
             // not to suffer for it.
             let mut deaf: Vec<_> = batch.extract_if(.., |(_, command)| waits(command)).collect();
-            answer_all(&mut deaf, events, &fault(&self.options, &trouble));
+            answer_all(&mut deaf, events, &fault(&self.options, &trouble, false));
         }
         let (sockets, commands) = (&self.sockets, batch.iter().map(|(_, command)| command));
         match self.store.execute(commands, &|ticket| sockets.listens(ticket), &mut wakes) {
@@ -167,12 +167,12 @@ impl Workplace {
             }
             // The store itself is in order.
             Err(NotDone { trouble, maybe: false }) if trouble.is_busy() => {
-                answer_all(batch, events, &fault(&self.options, &trouble));
+                answer_all(batch, events, &fault(&self.options, &trouble, false));
                 Ok(())
             }
             Err(NotDone { trouble, maybe }) => {
                 let reason = trouble.words(&self.options.path).into();
-                answer_all(batch, events, &Fault::Store { reason, may_have_run: maybe });
+                answer_all(batch, events, &Fault::Store { reason, may_have_run: maybe, needs_fixing: false });
                 Err(trouble)
             }
         }
