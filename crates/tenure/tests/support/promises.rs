@@ -529,7 +529,9 @@ pub(crate) async fn sets_that_overlap_do_not_deadlock_and_all_are_served(deploym
                 for name in &names {
                     counts[*name].fetch_sub(1, std::sync::atomic::Ordering::SeqCst);
                 }
-                guard.release().await.unwrap();
+                // On a busy machine a majority may not say in time that it is released.
+                let released = guard.release().await;
+                assert!(matches!(released, Ok(_) | Err(ReleaseError::Unavailable { .. })), "{released:?}");
             }
         }));
     }
