@@ -572,7 +572,7 @@ pub(super) const PASSED_ON_LATER: [&[Step]; 3] = [
 ];
 
 /// What comes late or seldom in every other story, first of all.
-pub(super) const SELDOM: [&[Step]; 2] = [
+pub(super) const SELDOM: [&[Step]; 4] = [
     &[
         both(0, 1, None),
         Step::Release { name: BOTH, owner: 0, labelled: false, next: Then::InLine },
@@ -584,5 +584,22 @@ pub(super) const SELDOM: [&[Step]; 2] = [
         Step::Leave { name: 0, ticket: 0 },
         Step::Nudge { name: 0 },
         Step::Undo { name: 0, owner: 0, requeue: None },
+    ],
+    &[
+        Step::Acquire { name: 0, owner: 0, ttl_ms: 500 },
+        Step::Extend { name: 0, owner: 0, ttl_ms: 600, how: How::Shared },
+        share(2, 8, 6, true),
+    ],
+    &[
+        own(0, 0, 5, false),
+        Step::Extend { name: 0, owner: 0, ttl_ms: 600, how: How::Owned(0) },
+        Step::Heal {
+            name: 0,
+            owner: 0,
+            ttl_ms: 500,
+            fence_ms: Some(7),
+            quarantine_ms: 20,
+            how: How::Owned(0),
+        },
     ],
 ];
