@@ -19,6 +19,9 @@ STREAM_SECONDS = 0.15
 LINES, EVENTS = "application/x-ndjson", "text/event-stream"
 STREAMS = (LINES, EVENTS)
 
+# Fields of particular locks, some of which exclude each other.
+PARTICULAR = ("names", "slots", "shared", "owner", "at_least_ms", "max_hold_ms", "min_margin", "holding")
+
 numbers = itertools.count()
 
 
@@ -32,9 +35,15 @@ def map_body(context, body):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """Every hold has a lock of its own, for the others have taken the rest."""
-    name = case.body.get("name") if isinstance(case.body, dict) else None
-    if case.operation.path == "/v1/hold" and isinstance(name, str) and 0 < len(name) < KEY_MAX:
+    """Every hold has a lock of its own, for the others have taken the rest. What is done with a lease begins with
+    one, so a sequence of calls begins with a plain lock that is free."""
+    if not isinstance(case.body, dict):
+        return
+    begins = case.operation.path == "/v1/acquire" and case.meta is not None and case.meta.phase.name.value == "stateful"
+    if begins and case.meta.generation.mode.is_positive:
+        case.body = {field: value for field, value in case.body.items() if field not in PARTICULAR}
+    name = case.body.get("name")
+    if (begins or case.operation.path == "/v1/hold") and isinstance(name, str) and 0 < len(name) < KEY_MAX:
         case.body = case.body | {"name": f"{name}{next(numbers)}"}
 
 
